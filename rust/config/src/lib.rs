@@ -1,0 +1,1 @@
+//! The configuration and submit description languages: macros, conditionals, templates, queue statements.

@@ -1,0 +1,1 @@
+//! Numbers of fair share: usage, decay, priority, group quotas, limits.

@@ -1,0 +1,1 @@
+//! One negotiation cycle as a pure function of snapshot, configuration and time.

@@ -1,0 +1,13 @@
+//! `slotwise._native`: the Python face of the Rust core. Thin: conversions and batches, no policy.
+//!
+//! Each area registers its own types from a module of its own (`classad.rs`, `table.rs`, `cycle.rs`,
+//! `config.rs`, `starter.rs`), so that a reader finds the binding of a crate in one file.
+
+use pyo3::prelude::*;
+
+/// The extension module.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Builders, strategies and synthetic pools for tests and benches.
