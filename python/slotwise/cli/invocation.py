@@ -1,0 +1,86 @@
+"""What a command gets from its caller instead of the process's globals.
+
+A resident server answers many callers from one process, so a command must take its directory, environment and
+streams from here and never from ``os`` or ``sys``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import grpc
+
+from slotwise.home import PoolHome
+from slotwise.wire import address, channel, security
+
+
+@dataclass
+class Invocation:
+    """One call of a command.
+
+    ``channels`` caches open channels by target; the resident server shares one cache between calls.
+    """
+
+    cwd: Path
+    env: Mapping[str, str]
+    stdin: IO[str]
+    stdout: IO[str]
+    stderr: IO[str]
+    is_terminal: bool = False
+    width: int = 80
+    uid: int = 0
+    channels: dict[str, grpc.Channel] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_process(cls) -> Invocation:
+        """The call that started this process."""
+        terminal = sys.stdout.isatty()
+        width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else 80
+        return cls(
+            cwd=Path.cwd(),
+            env=dict(os.environ),
+            stdin=sys.stdin,
+            stdout=sys.stdout,
+            stderr=sys.stderr,
+            is_terminal=terminal,
+            width=width,
+            uid=os.getuid(),
+        )
+
+    @property
+    def home(self) -> PoolHome:
+        """The pool the caller means."""
+        return PoolHome.from_env(self.env)
+
+    def path(self, name: str) -> Path:
+        """A file name as the caller means it: relative to the caller's directory."""
+        return self.cwd / name
+
+    def out(self, text: str = "", end: str = "\n") -> None:
+        """Write to the caller's standard output."""
+        self.stdout.write(text + end)
+
+    def err(self, text: str) -> None:
+        """Write a line to the caller's standard error."""
+        self.stderr.write(text + "\n")
+
+    def channel(self, daemon: str) -> grpc.Channel:
+        """A channel to a daemon of the caller's pool."""
+        target = address.lookup(self.home, daemon).target
+        found = self.channels.get(target)
+        if found is None:
+            found = self.channels[target] = channel.open_blocking(target)
+        return found
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Call metadata with the caller's token."""
+        return channel.token_metadata(security.find_token(self.home, self.env))
+
+    def stub(self, stub_class: Any, daemon: str) -> Any:
+        """A service stub on the channel to ``daemon``."""
+        return stub_class(self.channel(daemon))

@@ -1,0 +1,74 @@
+"""Finds the subcommand, runs it, and turns errors into messages and exit statuses (0 done, 1 failed, 2 usage)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+
+from slotwise import __version__
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.registry import COMMANDS
+from slotwise.errors import SlotwiseError, UsageError
+
+Main = Callable[[list[str], Invocation], int]
+
+
+def command(name: str) -> Main:
+    """The function of subcommand ``name``.
+
+    :raises UsageError: when there is none.
+    """
+    entry = COMMANDS.get(name)
+    if entry is None:
+        near = [known for known in COMMANDS if known.startswith(name[:2])]
+        hint = f"did you mean {', '.join(near)}?" if near else "`slotwise help` lists the commands"
+        raise UsageError(f"there is no command {name!r}", hint=hint)
+    module, _, function = entry.module.partition(":")
+    found: Main = getattr(importlib.import_module(module), function)
+    return found
+
+
+def dispatch(argv: list[str], inv: Invocation) -> int:
+    """Run the subcommand that ``argv`` names and return its exit status."""
+    if not argv or argv[0] in ("help", "--help", "-h", "-help"):
+        inv.out(overview())
+        return 0 if argv else 2
+    if argv[0] in ("--version", "-version", "version"):
+        inv.out(f"slotwise {__version__}")
+        return 0
+    try:
+        return command(argv[0])(argv[1:], inv)
+    except UsageError as error:
+        inv.err(f"slotwise {argv[0]}: {error}")
+        return 2
+    except SlotwiseError as error:
+        inv.err(f"ERROR: {error}")
+        return 1
+    except BrokenPipeError:
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def overview() -> str:
+    """The list of subcommands."""
+    width = max(len(name) for name in COMMANDS)
+    lines = ["usage: slotwise COMMAND [arguments]; `slotwise COMMAND --help` tells more", ""]
+    lines += [f"  {name:<{width}}  {entry.help}" for name, entry in COMMANDS.items()]
+    return "\n".join(lines)
+
+
+def run() -> int:
+    """The entry point of the console script."""
+    try:
+        return dispatch(sys.argv[1:], Invocation.of_process())
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            sys.stderr.close()
+
+
+if __name__ == "__main__":
+    sys.exit(run())

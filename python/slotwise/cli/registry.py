@@ -1,0 +1,49 @@
+"""The subcommands of `slotwise`: name, module, one line of help, and whether the resident server may run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: ``module`` has ``main(args: list[str], inv: Invocation) -> int``."""
+
+    module: str
+    help: str
+    resident: bool = False
+
+
+COMMANDS: dict[str, Command] = {
+    "up": Command("slotwise.cli.pool:up", "start the pool in the background and wait until it answers"),
+    "down": Command("slotwise.cli.pool:down", "stop the pool"),
+    "restart": Command("slotwise.cli.pool:restart", "restart a daemon, or all"),
+    "daemon": Command("slotwise.cli.pool:daemon", "run one daemon in the foreground"),
+    "reconfig": Command("slotwise.cli.pool:reconfig", "make the daemons read the configuration again"),
+    "ping": Command("slotwise.cli.ping:main", "who answers, and what you may do there", resident=True),
+    "token": Command("slotwise.cli.token:main", "make and show tokens"),
+    "submit": Command("slotwise.cli.submit:main", "queue jobs from a submit description", resident=True),
+    "q": Command("slotwise.cli.q:main", "jobs in the queue", resident=True),
+    "history": Command("slotwise.cli.history:main", "jobs that have left the queue", resident=True),
+    "rm": Command("slotwise.cli.act:rm", "remove jobs", resident=True),
+    "hold": Command("slotwise.cli.act:hold", "hold jobs", resident=True),
+    "release": Command("slotwise.cli.act:release", "release held jobs", resident=True),
+    "suspend": Command("slotwise.cli.act:suspend", "suspend running jobs", resident=True),
+    "continue": Command("slotwise.cli.act:continue_", "continue suspended jobs", resident=True),
+    "vacate-job": Command(
+        "slotwise.cli.act:vacate_job", "send running jobs back to the queue", resident=True
+    ),
+    "prio": Command("slotwise.cli.act:prio", "change job priorities", resident=True),
+    "qedit": Command("slotwise.cli.act:qedit", "change attributes of jobs", resident=True),
+    "wait": Command("slotwise.cli.wait:main", "wait for jobs by their event log"),
+    "status": Command("slotwise.cli.status:main", "slots and daemons of the pool", resident=True),
+    "userprio": Command("slotwise.cli.userprio:main", "priorities and usage of submitters", resident=True),
+    "reschedule": Command("slotwise.cli.reschedule:main", "ask for a negotiation cycle", resident=True),
+    "negotiator": Command("slotwise.cli.negotiator:main", "look into the negotiator: last cycle, snapshot"),
+    "negotiate": Command("slotwise.cli.negotiate:main", "run the negotiator on files, without a pool"),
+    "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
+    "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
+    "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
+    "config": Command("slotwise.cli.config:main", "look into the configuration: val, dump, check, explain"),
+    "classad": Command("slotwise.cli.classad:main", "evaluate, format and match ClassAds"),
+}

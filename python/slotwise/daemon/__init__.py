@@ -1,0 +1,1 @@
+"""What all daemons have in common: start-up, logs, signals, address file, the `Daemon` service."""

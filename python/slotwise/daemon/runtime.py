@@ -1,0 +1,219 @@
+"""Runs one daemon: configuration, log, lock, server, address file, signals, and an orderly end.
+
+``slotwise daemon NAME`` calls :func:`main`. A daemon's own module only builds its parts in
+``async def start(context) -> RunningDaemon``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import importlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import grpc
+
+from slotwise import __version__
+from slotwise.clock import Clock, SystemClock
+from slotwise.config import Config, load
+from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
+from slotwise.errors import HostError, SlotwiseError, UsageError
+from slotwise.home import PoolHome
+from slotwise.observe.log import start_log
+from slotwise.wire import address, security
+from slotwise.wire.address import DaemonAddress
+from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
+from slotwise.wire.server import listen, make_server
+from slotwise.wire.status import answers_errors
+
+_log = logging.getLogger(__name__)
+
+
+class RunningDaemon(Protocol):
+    """What a daemon's ``start`` returns."""
+
+    async def reconfig(self, config: Config) -> list[str]:
+        """Take over a new configuration; returns warnings."""
+        ...
+
+    async def stop(self, mode: str) -> None:
+        """End in an orderly way. ``mode`` is ``graceful``, ``fast`` or ``peaceful``."""
+        ...
+
+
+@dataclass
+class DaemonContext:
+    """What a daemon gets to work with. Servicers are added to ``server`` before ``start`` returns."""
+
+    name: str
+    home: PoolHome
+    config: Config
+    clock: Clock
+    server: grpc.aio.Server
+    authenticator: security.Authenticator
+    token: str
+    address: DaemonAddress
+    env: Mapping[str, str]
+    #: Set by anyone to end the daemon; the value is the mode.
+    stop_requested: asyncio.Future[str] = field(
+        repr=False, default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Call metadata with this daemon's own token."""
+        return (("authorization", f"Bearer {self.token}"),)
+
+    def request_stop(self, mode: str = "graceful") -> None:
+        """Ask the daemon to end."""
+        if not self.stop_requested.done():
+            self.stop_requested.set_result(mode)
+
+
+class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
+    """The service that every daemon offers: ping, reconfig, shutdown, knob values."""
+
+    def __init__(self, context: DaemonContext, reload: Any) -> None:
+        self._context = context
+        self._reload = reload
+
+    @answers_errors
+    async def Ping(self, request: daemon_pb2.PingRequest, context: Any) -> daemon_pb2.PingReply:
+        """Who is there, and who the caller is here."""
+        me = self._context.address
+        reply = daemon_pb2.PingReply(
+            daemon=self._context.name, name=me.name, version=__version__, started_at=me.started_at
+        )
+        try:
+            caller = self._context.authenticator.caller(context)
+        except SlotwiseError:
+            return reply
+        reply.identity = caller.name
+        reply.scopes.extend(sorted(caller.scopes))
+        return reply
+
+    @answers_errors
+    async def Reconfig(self, request: common_pb2.Empty, context: Any) -> daemon_pb2.ReconfigReply:
+        """Read the configuration again."""
+        return daemon_pb2.ReconfigReply(warnings=await self._reload())
+
+    @answers_errors
+    async def Shutdown(self, request: daemon_pb2.ShutdownRequest, context: Any) -> common_pb2.Empty:
+        """End this daemon."""
+        self._context.request_stop(daemon_pb2.ShutdownRequest.Mode.Name(request.mode).lower())
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def ConfigValues(
+        self, request: daemon_pb2.ConfigValuesRequest, context: Any
+    ) -> daemon_pb2.ConfigValuesReply:
+        """Knobs as this daemon has them now; undefined ones are left out."""
+        values = {name: self._context.config.get(name) for name in request.names}
+        return daemon_pb2.ConfigValuesReply(values={k: v for k, v in values.items() if v is not None})
+
+
+def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> int:
+    """Run daemon ``name`` in this process until it is told to stop; returns the exit status."""
+    if name not in DAEMONS:
+        raise UsageError(f"there is no daemon {name!r}", hint=f"one of {', '.join(DAEMONS)}")
+    return asyncio.run(_run(name, env, config_file))
+
+
+async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> int:
+    home = PoolHome.from_env(env)
+    home.create()
+    config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
+    start_log(home, name, config)
+    lock = _lock(home, name)
+    context = await _context(name, home, config, env)
+
+    async def reload() -> list[str]:
+        context.config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
+        return await daemon.reconfig(context.config)
+
+    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonServicer(context, reload), context.server)
+    daemon: RunningDaemon = await importlib.import_module(DAEMONS[name]).start(context)
+    await context.server.start()
+    address.publish(home, context.address)
+    _log.info("%s %s answers at %s", name, __version__, context.address.tcp)
+    _take_signals(context, reload)
+    try:
+        mode = await context.stop_requested
+        _log.info("stopping (%s)", mode)
+        await daemon.stop(mode)
+        await context.server.stop(grace=0.5)
+    finally:
+        address.withdraw(home, name, os.getpid())
+        lock.close()
+    _log.info("stopped")
+    return 0
+
+
+def _lock(home: PoolHome, name: str) -> IO[str]:
+    """Hold the daemon's lock file for the life of this process, so that no second one serves the same state."""
+    path = home.run / f"{name}.lock"
+    stream = path.open("a+")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise HostError(f"another {name} runs in the pool at {home.root}", path=str(path)) from None
+    os.set_inheritable(stream.fileno(), False)
+    stream.truncate(0)
+    stream.write(f"{os.getpid()}\n")
+    stream.flush()
+    return stream
+
+
+async def _context(name: str, home: PoolHome, config: Config, env: Mapping[str, str]) -> DaemonContext:
+    clock = SystemClock()
+    key = security.pool_key(home, create=True)
+    authenticator = security.Authenticator(key)
+    server = make_server(authenticator)
+    host, port = _endpoint(name, config)
+    tcp, sock = listen(server, host=host, port=port, socket=_socket(home, name))
+    full_name = config.get("FULL_HOSTNAME") or socket.gethostname()
+    me = DaemonAddress(name, os.getpid(), tcp, sock, name=full_name, started_at=int(clock.now()))
+    token = security.mint(key, f"condor@{full_name}", ["ADMINISTRATOR"], issued_at=int(clock.now()))
+    return DaemonContext(name, home, config, clock, server, authenticator, token, me, env)
+
+
+def _endpoint(name: str, config: Config) -> tuple[str, int]:
+    """Where to listen: NETWORK_INTERFACE (loopback unless set to something else) and <DAEMON>_PORT (0: any)."""
+    host = config.get("SLOTWISE_LISTEN") or "127.0.0.1"
+    text = config.get(f"SLOTWISE_{name.upper()}_PORT") or "0"
+    return host, int(text)
+
+
+def _socket(home: PoolHome, name: str) -> Path | None:
+    return address.socket_path(home, name)
+
+
+def _take_signals(context: DaemonContext, reload: Any) -> None:
+    """SIGTERM: graceful; SIGQUIT, SIGINT: fast; SIGHUP: reconfig (the reference's signals)."""
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Task[Any]] = set()
+
+    def reconfigure() -> None:
+        task = loop.create_task(_logged(reload))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGTERM, context.request_stop, "graceful")
+    loop.add_signal_handler(signal.SIGQUIT, context.request_stop, "fast")
+    loop.add_signal_handler(signal.SIGINT, context.request_stop, "fast")
+    loop.add_signal_handler(signal.SIGHUP, reconfigure)
+
+
+async def _logged(reload: Any) -> None:
+    try:
+        for warning in await reload():
+            _log.warning("%s", warning)
+    except SlotwiseError as error:
+        _log.error("reconfiguration refused, the former one stays: %s", error)

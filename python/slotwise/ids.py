@@ -1,0 +1,21 @@
+"""Secrets and unique names. Only edges call these; deciding code receives ids as arguments."""
+
+from __future__ import annotations
+
+import secrets
+
+
+def secret(bits: int = 128) -> str:
+    """A random text nobody can guess, safe in names, metadata and URLs."""
+    return secrets.token_hex(bits // 8)
+
+
+def claim_id(address: str, boot_time: int, sequence: int) -> str:
+    """A claim capability: ``<address>#boot time#sequence#secret``; the part before the last ``#`` is public."""
+    return f"{address}#{boot_time}#{sequence}#{secret()}"
+
+
+def public_claim_id(claim: str) -> str:
+    """What may be shown and logged of a claim id: all but the secret."""
+    head, _, _ = claim.rpartition("#")
+    return f"{head}#..."

@@ -1,0 +1,1 @@
+"""What daemons tell about themselves: logs, metrics."""

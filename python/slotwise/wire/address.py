@@ -1,0 +1,78 @@
+"""How daemons of a host find each other: one small file per daemon in the pool's ``run`` directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from slotwise.errors import PeerUnavailableError
+from slotwise.home import PoolHome
+
+#: Longest path a UNIX socket may have on Linux, less the closing zero byte.
+_MAX_SOCKET_PATH = 107
+
+
+@dataclass(frozen=True)
+class DaemonAddress:
+    """Where a daemon answers.
+
+    ``tcp`` is ``host:port``; ``socket`` the path of a UNIX socket, empty when the path would be too long.
+    """
+
+    daemon: str
+    pid: int
+    tcp: str
+    socket: str = ""
+    name: str = ""
+    started_at: int = 0
+
+    @property
+    def target(self) -> str:
+        """The gRPC target for callers on the same host: the UNIX socket where there is one."""
+        return f"unix:{self.socket}" if self.socket else self.tcp
+
+
+def socket_path(home: PoolHome, daemon: str) -> Path | None:
+    """Path of the daemon's UNIX socket, or None when it would exceed what the system allows."""
+    path = home.run / f"{daemon}.sock"
+    return path if len(os.fsencode(path)) <= _MAX_SOCKET_PATH else None
+
+
+def address_file(home: PoolHome, daemon: str) -> Path:
+    """The file that tells where ``daemon`` answers."""
+    return home.run / f"{daemon}.json"
+
+
+def publish(home: PoolHome, address: DaemonAddress) -> None:
+    """Write the address file in one step, so that readers see all of it or the former one."""
+    path = address_file(home, address.daemon)
+    partial = path.with_suffix(f".{address.pid}.new")
+    partial.write_text(json.dumps(asdict(address)) + "\n")
+    partial.replace(path)
+
+
+def lookup(home: PoolHome, daemon: str) -> DaemonAddress:
+    """Where ``daemon`` answers, from its address file.
+
+    :raises PeerUnavailableError: when no such daemon has been started in this pool.
+    """
+    path = address_file(home, daemon)
+    try:
+        return DaemonAddress(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise PeerUnavailableError(
+            f"no {daemon} runs in the pool at {home.root}", hint="start the pool with `slotwise up`"
+        ) from None
+    except (ValueError, TypeError) as error:
+        raise PeerUnavailableError(f"{path} is not an address file: {error}", hint="remove it") from None
+
+
+def withdraw(home: PoolHome, daemon: str, pid: int) -> None:
+    """Remove the address file if it is still that of process ``pid``."""
+    try:
+        if lookup(home, daemon).pid == pid:
+            address_file(home, daemon).unlink(missing_ok=True)
+    except PeerUnavailableError:
+        pass

@@ -1,0 +1,1 @@
+"""Generated from proto/slotwise/v1; do not edit."""

@@ -1,0 +1,422 @@
+from slotwise.wire.gen import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class SubmitBundle(_message.Message):
+    __slots__ = ("clusters", "client")
+    CLUSTERS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    clusters: _containers.RepeatedCompositeFieldContainer[ClusterSubmission]
+    client: str
+    def __init__(self, clusters: _Optional[_Iterable[_Union[ClusterSubmission, _Mapping]]] = ..., client: _Optional[str] = ...) -> None: ...
+
+class SubmitPart(_message.Message):
+    __slots__ = ("open_cluster", "more_procs", "commit")
+    OPEN_CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    MORE_PROCS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    open_cluster: ClusterSubmission
+    more_procs: ProcBatch
+    commit: bool
+    def __init__(self, open_cluster: _Optional[_Union[ClusterSubmission, _Mapping]] = ..., more_procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., commit: _Optional[bool] = ...) -> None: ...
+
+class ClusterSubmission(_message.Message):
+    __slots__ = ("cluster_ad", "procs", "submit_digest", "item_data")
+    CLUSTER_AD_FIELD_NUMBER: _ClassVar[int]
+    PROCS_FIELD_NUMBER: _ClassVar[int]
+    SUBMIT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ITEM_DATA_FIELD_NUMBER: _ClassVar[int]
+    cluster_ad: bytes
+    procs: ProcBatch
+    submit_digest: bytes
+    item_data: bytes
+    def __init__(self, cluster_ad: _Optional[bytes] = ..., procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., submit_digest: _Optional[bytes] = ..., item_data: _Optional[bytes] = ...) -> None: ...
+
+class ProcBatch(_message.Message):
+    __slots__ = ("count", "deltas")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    DELTAS_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    deltas: bytes
+    def __init__(self, count: _Optional[int] = ..., deltas: _Optional[bytes] = ...) -> None: ...
+
+class SubmitReply(_message.Message):
+    __slots__ = ("clusters", "warnings")
+    CLUSTERS_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    clusters: _containers.RepeatedCompositeFieldContainer[SubmittedCluster]
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, clusters: _Optional[_Iterable[_Union[SubmittedCluster, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SubmittedCluster(_message.Message):
+    __slots__ = ("cluster_id", "first_proc", "num_procs")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PROC_FIELD_NUMBER: _ClassVar[int]
+    NUM_PROCS_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: int
+    first_proc: int
+    num_procs: int
+    def __init__(self, cluster_id: _Optional[int] = ..., first_proc: _Optional[int] = ..., num_procs: _Optional[int] = ...) -> None: ...
+
+class JobSelection(_message.Message):
+    __slots__ = ("ids", "owners", "constraint", "all")
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    OWNERS_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    owners: _containers.RepeatedScalarFieldContainer[str]
+    constraint: str
+    all: bool
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., owners: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., all: _Optional[bool] = ...) -> None: ...
+
+class ActRequest(_message.Message):
+    __slots__ = ("action", "jobs", "reason", "subcode")
+    class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        REMOVE: _ClassVar[ActRequest.Action]
+        REMOVE_FORCE: _ClassVar[ActRequest.Action]
+        HOLD: _ClassVar[ActRequest.Action]
+        RELEASE: _ClassVar[ActRequest.Action]
+        SUSPEND: _ClassVar[ActRequest.Action]
+        CONTINUE: _ClassVar[ActRequest.Action]
+        VACATE: _ClassVar[ActRequest.Action]
+        VACATE_FAST: _ClassVar[ActRequest.Action]
+        CLEAR_DIRTY: _ClassVar[ActRequest.Action]
+    REMOVE: ActRequest.Action
+    REMOVE_FORCE: ActRequest.Action
+    HOLD: ActRequest.Action
+    RELEASE: ActRequest.Action
+    SUSPEND: ActRequest.Action
+    CONTINUE: ActRequest.Action
+    VACATE: ActRequest.Action
+    VACATE_FAST: ActRequest.Action
+    CLEAR_DIRTY: ActRequest.Action
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SUBCODE_FIELD_NUMBER: _ClassVar[int]
+    action: ActRequest.Action
+    jobs: JobSelection
+    reason: str
+    subcode: int
+    def __init__(self, action: _Optional[_Union[ActRequest.Action, str]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., reason: _Optional[str] = ..., subcode: _Optional[int] = ...) -> None: ...
+
+class EditRequest(_message.Message):
+    __slots__ = ("jobs", "set", "prio_change", "prio_relative", "dry_run")
+    class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    PRIO_CHANGE_FIELD_NUMBER: _ClassVar[int]
+    PRIO_RELATIVE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    jobs: JobSelection
+    set: _containers.ScalarMap[str, str]
+    prio_change: int
+    prio_relative: bool
+    dry_run: bool
+    def __init__(self, jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., set: _Optional[_Mapping[str, str]] = ..., prio_change: _Optional[int] = ..., prio_relative: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class ActReply(_message.Message):
+    __slots__ = ("jobs", "totals")
+    class One(_message.Message):
+        __slots__ = ("id", "result")
+        ID_FIELD_NUMBER: _ClassVar[int]
+        RESULT_FIELD_NUMBER: _ClassVar[int]
+        id: str
+        result: str
+        def __init__(self, id: _Optional[str] = ..., result: _Optional[str] = ...) -> None: ...
+    class TotalsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[ActReply.One]
+    totals: _containers.ScalarMap[str, int]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[ActReply.One, _Mapping]]] = ..., totals: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class JobQuery(_message.Message):
+    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    MINE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    TOTALS_ONLY_FIELD_NUMBER: _ClassVar[int]
+    query: _common_pb2.AdQuery
+    jobs: JobSelection
+    mine_only: bool
+    batches: bool
+    totals_only: bool
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ...) -> None: ...
+
+class HistoryQuery(_message.Message):
+    __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    FORWARDS_FIELD_NUMBER: _ClassVar[int]
+    SCAN_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_SINCE_FIELD_NUMBER: _ClassVar[int]
+    query: _common_pb2.AdQuery
+    jobs: JobSelection
+    forwards: bool
+    scan_limit: int
+    since: str
+    completed_since: int
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., forwards: _Optional[bool] = ..., scan_limit: _Optional[int] = ..., since: _Optional[str] = ..., completed_since: _Optional[int] = ...) -> None: ...
+
+class ResourceRequestsQuery(_message.Message):
+    __slots__ = ("significant_attributes", "submitters", "job_constraint", "max_jobs_per_submitter", "with_submitters")
+    SIGNIFICANT_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
+    JOB_CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    MAX_JOBS_PER_SUBMITTER_FIELD_NUMBER: _ClassVar[int]
+    WITH_SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
+    significant_attributes: _containers.RepeatedScalarFieldContainer[str]
+    submitters: _containers.RepeatedScalarFieldContainer[str]
+    job_constraint: str
+    max_jobs_per_submitter: int
+    with_submitters: bool
+    def __init__(self, significant_attributes: _Optional[_Iterable[str]] = ..., submitters: _Optional[_Iterable[str]] = ..., job_constraint: _Optional[str] = ..., max_jobs_per_submitter: _Optional[int] = ..., with_submitters: _Optional[bool] = ...) -> None: ...
+
+class RequestList(_message.Message):
+    __slots__ = ("pack", "submitters", "done")
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    pack: bytes
+    submitters: bytes
+    done: bool
+    def __init__(self, pack: _Optional[bytes] = ..., submitters: _Optional[bytes] = ..., done: _Optional[bool] = ...) -> None: ...
+
+class MatchBatch(_message.Message):
+    __slots__ = ("cycle", "negotiator_name", "submitters")
+    CYCLE_FIELD_NUMBER: _ClassVar[int]
+    NEGOTIATOR_NAME_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
+    cycle: int
+    negotiator_name: str
+    submitters: _containers.RepeatedCompositeFieldContainer[SubmitterMatches]
+    def __init__(self, cycle: _Optional[int] = ..., negotiator_name: _Optional[str] = ..., submitters: _Optional[_Iterable[_Union[SubmitterMatches, _Mapping]]] = ...) -> None: ...
+
+class SubmitterMatches(_message.Message):
+    __slots__ = ("submitter", "matches", "rejections")
+    SUBMITTER_FIELD_NUMBER: _ClassVar[int]
+    MATCHES_FIELD_NUMBER: _ClassVar[int]
+    REJECTIONS_FIELD_NUMBER: _ClassVar[int]
+    submitter: str
+    matches: _containers.RepeatedCompositeFieldContainer[Match]
+    rejections: _containers.RepeatedCompositeFieldContainer[Rejection]
+    def __init__(self, submitter: _Optional[str] = ..., matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., rejections: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
+
+class Match(_message.Message):
+    __slots__ = ("autocluster_id", "slot_name", "startd_address", "claim_id", "preempt_claim_ids", "slot_ad", "count", "first_job_id")
+    AUTOCLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
+    STARTD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
+    PREEMPT_CLAIM_IDS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_AD_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    autocluster_id: int
+    slot_name: str
+    startd_address: str
+    claim_id: str
+    preempt_claim_ids: _containers.RepeatedScalarFieldContainer[str]
+    slot_ad: bytes
+    count: int
+    first_job_id: str
+    def __init__(self, autocluster_id: _Optional[int] = ..., slot_name: _Optional[str] = ..., startd_address: _Optional[str] = ..., claim_id: _Optional[str] = ..., preempt_claim_ids: _Optional[_Iterable[str]] = ..., slot_ad: _Optional[bytes] = ..., count: _Optional[int] = ..., first_job_id: _Optional[str] = ...) -> None: ...
+
+class Rejection(_message.Message):
+    __slots__ = ("autocluster_id", "reason", "count")
+    AUTOCLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    autocluster_id: int
+    reason: str
+    count: int
+    def __init__(self, autocluster_id: _Optional[int] = ..., reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class StarterMessage(_message.Message):
+    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    NEED_INPUT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    hello: RunHello
+    need_input: FileNeed
+    started: RunStarted
+    update: _common_pb2.AdBatch
+    output: FilePiece
+    ended: RunEnded
+    transfer: FileTransferState
+    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ...) -> None: ...
+
+class RunHello(_message.Message):
+    __slots__ = ("token", "slot_name", "resume", "starter_address")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    STARTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    token: str
+    slot_name: str
+    resume: bool
+    starter_address: str
+    def __init__(self, token: _Optional[str] = ..., slot_name: _Optional[str] = ..., resume: _Optional[bool] = ..., starter_address: _Optional[str] = ...) -> None: ...
+
+class FileNeed(_message.Message):
+    __slots__ = ("window",)
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    window: int
+    def __init__(self, window: _Optional[int] = ...) -> None: ...
+
+class RunStarted(_message.Message):
+    __slots__ = ("pid", "scratch_dir", "at", "slot_properties")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    SCRATCH_DIR_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    SLOT_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    scratch_dir: str
+    at: int
+    slot_properties: bytes
+    def __init__(self, pid: _Optional[int] = ..., scratch_dir: _Optional[str] = ..., at: _Optional[int] = ..., slot_properties: _Optional[bytes] = ...) -> None: ...
+
+class FilePiece(_message.Message):
+    __slots__ = ("name", "mode", "data", "last", "directory", "offset")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    mode: int
+    data: bytes
+    last: bool
+    directory: bool
+    offset: int
+    def __init__(self, name: _Optional[str] = ..., mode: _Optional[int] = ..., data: _Optional[bytes] = ..., last: _Optional[bool] = ..., directory: _Optional[bool] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class FileTransferState(_message.Message):
+    __slots__ = ("stage", "at", "host")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    at: int
+    host: str
+    def __init__(self, stage: _Optional[str] = ..., at: _Optional[int] = ..., host: _Optional[str] = ...) -> None: ...
+
+class RunEnded(_message.Message):
+    __slots__ = ("how", "code", "ad", "reason", "reason_code", "reason_subcode", "at", "core_dumped")
+    class How(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        EXITED: _ClassVar[RunEnded.How]
+        SIGNALED: _ClassVar[RunEnded.How]
+        EVICTED: _ClassVar[RunEnded.How]
+        HELD: _ClassVar[RunEnded.How]
+        NOT_STARTED: _ClassVar[RunEnded.How]
+        STARTER_LOST: _ClassVar[RunEnded.How]
+    EXITED: RunEnded.How
+    SIGNALED: RunEnded.How
+    EVICTED: RunEnded.How
+    HELD: RunEnded.How
+    NOT_STARTED: RunEnded.How
+    STARTER_LOST: RunEnded.How
+    HOW_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    AD_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_SUBCODE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CORE_DUMPED_FIELD_NUMBER: _ClassVar[int]
+    how: RunEnded.How
+    code: int
+    ad: bytes
+    reason: str
+    reason_code: int
+    reason_subcode: int
+    at: int
+    core_dumped: bool
+    def __init__(self, how: _Optional[_Union[RunEnded.How, str]] = ..., code: _Optional[int] = ..., ad: _Optional[bytes] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., reason_subcode: _Optional[int] = ..., at: _Optional[int] = ..., core_dumped: _Optional[bool] = ...) -> None: ...
+
+class ShadowMessage(_message.Message):
+    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    KILL_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    accepted: RunAccepted
+    input: FilePiece
+    inputs_complete: InputsComplete
+    ack: RunAck
+    refused: RunRefused
+    kill: RunKill
+    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ...) -> None: ...
+
+class RunAccepted(_message.Message):
+    __slots__ = ("job_ad",)
+    JOB_AD_FIELD_NUMBER: _ClassVar[int]
+    job_ad: bytes
+    def __init__(self, job_ad: _Optional[bytes] = ...) -> None: ...
+
+class InputsComplete(_message.Message):
+    __slots__ = ("error", "hold_code", "hold_subcode")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HOLD_CODE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_SUBCODE_FIELD_NUMBER: _ClassVar[int]
+    error: str
+    hold_code: int
+    hold_subcode: int
+    def __init__(self, error: _Optional[str] = ..., hold_code: _Optional[int] = ..., hold_subcode: _Optional[int] = ...) -> None: ...
+
+class RunAck(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RunRefused(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class RunKill(_message.Message):
+    __slots__ = ("fast", "reason", "reason_code", "want_outputs")
+    FAST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_CODE_FIELD_NUMBER: _ClassVar[int]
+    WANT_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    fast: bool
+    reason: str
+    reason_code: int
+    want_outputs: bool
+    def __init__(self, fast: _Optional[bool] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., want_outputs: _Optional[bool] = ...) -> None: ...
