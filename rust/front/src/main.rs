@@ -1,3 +1,55 @@
-//! The `slotwise` command: hands the call to the resident command server of the pool when there is one,
-//! else starts the Python command line.
-fn main() {}
+//! The `slotwise` command.
+//!
+//! A command line tool that starts an interpreter for every call cannot answer a script's thousand calls quickly. This
+//! small program hands the call (arguments, directory, environment, standard streams) to the command server of the
+//! pool, which answers from a warm process. Where there is no server, or it does not serve the command, the program
+//! becomes the Python command line, `slotwise-py`, which lies beside it.
+
+#![allow(clippy::print_stderr)]
+
+mod handover;
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use handover::Answer;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    if let Some(socket) = server_socket()
+        && !arguments.is_empty()
+        && let Answer::Exit(status) = handover::call(&socket, &arguments)
+    {
+        return ExitCode::from(status);
+    }
+    let error = become_python(&arguments);
+    eprintln!("slotwise: cannot start the command line: {error}");
+    ExitCode::from(127)
+}
+
+/// The command server's socket in the caller's pool: `SLOTWISE_HOME`, else `.slotwise` under the home directory.
+fn server_socket() -> Option<PathBuf> {
+    let home = match env::var_os("SLOTWISE_HOME") {
+        Some(named) if !named.is_empty() => PathBuf::from(named),
+        _ => Path::new(&env::var_os("HOME")?).join(".slotwise"),
+    };
+    let socket = home.join("run").join("commands.sock");
+    socket.exists().then_some(socket)
+}
+
+/// Replaces this process by the Python command line; returns only on failure.
+fn become_python(arguments: &[OsString]) -> std::io::Error {
+    let beside = env::current_exe()
+        .ok()
+        .and_then(|me| me.parent().map(|dir| dir.join("slotwise-py")));
+    match beside {
+        Some(script) if script.exists() => Command::new(script).args(arguments).exec(),
+        _ => Command::new("python3")
+            .args(["-m", "slotwise"])
+            .args(arguments)
+            .exec(),
+    }
+}

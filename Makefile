@@ -1,0 +1,66 @@
+# Everything a newcomer or a CI machine does with this tree. `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Tests of pools start many processes; more than two at a time only slows them on a small machine.
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-rust test-python lint format bench docs clean distclean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# What the installed package is made of: when one of these is newer, it is built and installed again.
+SOURCES := $(shell find rust python proto build_support Cargo.toml Cargo.lock pyproject.toml clippy.toml \
+	-type f -not -name '*.so' -not -path '*/__pycache__/*' -not -path '*/wheel-data/*' 2>/dev/null)
+
+build: $(VENV)/.installed ## The commands in .venv/bin
+
+$(VENV)/.tools: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Slotwise needs Python 3.11 or newer"; exit 1; }
+	@command -v cargo >/dev/null || { echo "Slotwise needs a Rust toolchain (cargo)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.tools $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	touch $@
+
+demo: build ## A personal pool at work, start to end (under two minutes after the build)
+	$(BIN)/python -m slotwise.demo
+
+test: build ## Every test that this host can run; what is skipped is named with the reason
+	$(MAKE) --no-print-directory test-rust
+	$(MAKE) --no-print-directory test-python
+
+test-rust: ## The Rust crates' tests
+	cargo test --release --workspace --exclude slotwise-python --quiet
+
+test-python: build ## The Python tests against the installed package
+	$(BIN)/python -m pytest tests -n $(WORKERS) --dist loadgroup -rs -q
+
+lint: build ## Formatting, lints, types, import rules
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: ## Put the sources into the standard form
+	cargo fmt --all
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: build ## The benchmarks, side by side with the reference where it has the same thing
+	$(BIN)/python bench/run.py
+
+clean: ## Remove what was built; keep the virtual environment
+	cargo clean --quiet
+	rm -rf build_support/wheel-data dist build bench/out .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.installed
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the virtual environment too
+	rm -rf $(VENV)

@@ -1,0 +1,1 @@
+"""The command server of a pool: runs `slotwise` commands in a warm process for the user who owns the pool."""
