@@ -1,7 +1,8 @@
 """The build backend: maturin, plus the native launcher in the wheel's scripts.
 
-maturin builds one kind of thing per wheel, the extension module. The `slotwise` command is a small native program beside
-it, so this backend builds that first and lays it where maturin takes extra scripts from (``[tool.maturin] data``).
+maturin builds one kind of thing per wheel, the extension module. The `slotwise` command is a small native program
+beside it, so this backend builds that first and lays it where maturin takes extra scripts from
+(``[tool.maturin] data``).
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ SCRIPTS = ROOT / "build_support" / "wheel-data" / "scripts"
 
 
 def _launcher() -> None:
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-p", "slotwise-front"], cwd=ROOT, check=True
-    )
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "slotwise-front"], cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     SCRIPTS.mkdir(parents=True, exist_ok=True)
     shutil.copy2(target / "release" / "slotwise", SCRIPTS / "slotwise")

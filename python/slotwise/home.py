@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ class PoolHome:
         named = env.get("SLOTWISE_HOME")
         if named:
             return cls(Path(named).absolute())
-        return cls(Path(env.get("HOME") or os.path.expanduser("~")) / ".slotwise")
+        return cls((Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".slotwise")
 
     @property
     def run(self) -> Path:

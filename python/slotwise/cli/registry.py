@@ -30,9 +30,7 @@ COMMANDS: dict[str, Command] = {
     "release": Command("slotwise.cli.act:release", "release held jobs", resident=True),
     "suspend": Command("slotwise.cli.act:suspend", "suspend running jobs", resident=True),
     "continue": Command("slotwise.cli.act:continue_", "continue suspended jobs", resident=True),
-    "vacate-job": Command(
-        "slotwise.cli.act:vacate_job", "send running jobs back to the queue", resident=True
-    ),
+    "vacate-job": Command("slotwise.cli.act:vacate_job", "send running jobs back to the queue", resident=True),
     "prio": Command("slotwise.cli.act:prio", "change job priorities", resident=True),
     "qedit": Command("slotwise.cli.act:qedit", "change attributes of jobs", resident=True),
     "wait": Command("slotwise.cli.wait:main", "wait for jobs by their event log"),

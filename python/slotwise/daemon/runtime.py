@@ -111,9 +111,7 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def ConfigValues(
-        self, request: daemon_pb2.ConfigValuesRequest, context: Any
-    ) -> daemon_pb2.ConfigValuesReply:
+    async def ConfigValues(self, request: daemon_pb2.ConfigValuesRequest, context: Any) -> daemon_pb2.ConfigValuesReply:
         """Knobs as this daemon has them now; undefined ones are left out."""
         values = {name: self._context.config.get(name) for name in request.names}
         return daemon_pb2.ConfigValuesReply(values={k: v for k, v in values.items() if v is not None})

@@ -27,9 +27,7 @@ def generate(out_dir: Path) -> None:
         raise SystemExit(status)
     produced = out_dir / "slotwise/v1"
     for path in sorted(produced.iterdir()):
-        text = re.sub(
-            r"^from slotwise\.v1 import", "from slotwise.wire.gen import", path.read_text(), flags=re.M
-        )
+        text = re.sub(r"^from slotwise\.v1 import", "from slotwise.wire.gen import", path.read_text(), flags=re.M)
         (out_dir / path.name).write_text(text)
         path.unlink()
     produced.rmdir()

@@ -105,9 +105,7 @@ def pool_key(home: PoolHome, *, create: bool = False) -> str:
     return path.read_text().strip()
 
 
-def mint(
-    key: str, identity: str, scopes: Iterable[str], *, issued_at: int, lifetime_s: int | None = None
-) -> str:
+def mint(key: str, identity: str, scopes: Iterable[str], *, issued_at: int, lifetime_s: int | None = None) -> str:
     """A token for ``identity`` (``user@domain``) with ``scopes``; without a lifetime it does not expire."""
     wanted = sorted(set(scopes))
     unknown = [scope for scope in wanted if scope not in _INCLUDES]
@@ -170,7 +168,7 @@ class Authenticator:
         return self.from_metadata(context.invocation_metadata())
 
 
-class TokenInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+class TokenInterceptor(grpc.aio.ServerInterceptor):
     """Refuses every call whose token does not give the scope that the method needs."""
 
     def __init__(self, authenticator: Authenticator) -> None:
@@ -207,9 +205,7 @@ def _refusal(error: DeniedError, handler: grpc.RpcMethodHandler | None) -> grpc.
 
     request_streams = handler is not None and handler.request_streaming
     if handler is not None and handler.response_streaming:
-        make = (
-            grpc.stream_stream_rpc_method_handler if request_streams else grpc.unary_stream_rpc_method_handler
-        )
+        make = grpc.stream_stream_rpc_method_handler if request_streams else grpc.unary_stream_rpc_method_handler
         return make(refuse_stream)
     make = grpc.stream_unary_rpc_method_handler if request_streams else grpc.unary_unary_rpc_method_handler
     return make(refuse)

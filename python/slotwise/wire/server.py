@@ -46,9 +46,7 @@ def listen(
         else:
             bound = server.add_secure_port(f"{host}:{port}", tls)
     except RuntimeError as error:
-        raise HostError(
-            f"cannot listen on {host}:{port}: {error}", hint="is another daemon using it?"
-        ) from None
+        raise HostError(f"cannot listen on {host}:{port}: {error}", hint="is another daemon using it?") from None
     if socket is not None:
         with contextlib.suppress(FileNotFoundError):
             socket.unlink()

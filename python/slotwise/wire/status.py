@@ -59,7 +59,7 @@ async def abort(context: Any, error: SlotwiseError) -> None:
 
 
 def answers_errors(method: F) -> F:
-    """Decorates a servicer method (unary or streaming): our errors become statuses, surprises INTERNAL and a log entry."""
+    """Decorates a servicer method, unary or streaming: our errors become statuses, surprises INTERNAL and logged."""
     if hasattr(method, "__code__") and method.__code__.co_flags & 0x200:  # async generator
 
         @functools.wraps(method)

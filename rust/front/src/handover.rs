@@ -54,7 +54,12 @@ fn request(arguments: &[OsString]) -> Vec<u8> {
     for argument in arguments {
         field(argument.as_bytes());
     }
-    field(env::current_dir().unwrap_or_default().as_os_str().as_bytes());
+    field(
+        env::current_dir()
+            .unwrap_or_default()
+            .as_os_str()
+            .as_bytes(),
+    );
     for (name, value) in env::vars_os() {
         let mut pair = name;
         pair.push("=");
