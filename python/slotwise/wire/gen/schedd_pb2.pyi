@@ -152,18 +152,22 @@ class ActReply(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[ActReply.One, _Mapping]]] = ..., totals: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class JobQuery(_message.Message):
-    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only")
+    __slots__ = ("query", "jobs", "mine_only", "batches", "totals_only", "view", "width")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     MINE_ONLY_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     TOTALS_ONLY_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
     query: _common_pb2.AdQuery
     jobs: JobSelection
     mine_only: bool
     batches: bool
     totals_only: bool
-    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ...) -> None: ...
+    view: str
+    width: int
+    def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., mine_only: _Optional[bool] = ..., batches: _Optional[bool] = ..., totals_only: _Optional[bool] = ..., view: _Optional[str] = ..., width: _Optional[int] = ...) -> None: ...
 
 class HistoryQuery(_message.Message):
     __slots__ = ("query", "jobs", "forwards", "scan_limit", "since", "completed_since")
@@ -256,7 +260,7 @@ class Rejection(_message.Message):
     def __init__(self, autocluster_id: _Optional[int] = ..., reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class StarterMessage(_message.Message):
-    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer")
+    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     NEED_INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -265,6 +269,8 @@ class StarterMessage(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     hello: RunHello
     need_input: FileNeed
@@ -273,7 +279,15 @@ class StarterMessage(_message.Message):
     output: FilePiece
     ended: RunEnded
     transfer: FileTransferState
-    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ...) -> None: ...
+    runs: RunList
+    more: _containers.RepeatedCompositeFieldContainer[StarterMessage]
+    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
+
+class RunList(_message.Message):
+    __slots__ = ("run_ids",)
+    RUN_IDS_FIELD_NUMBER: _ClassVar[int]
+    run_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunHello(_message.Message):
     __slots__ = ("token", "slot_name", "resume", "starter_address")
@@ -366,7 +380,7 @@ class RunEnded(_message.Message):
     def __init__(self, how: _Optional[_Union[RunEnded.How, str]] = ..., code: _Optional[int] = ..., ad: _Optional[bytes] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., reason_subcode: _Optional[int] = ..., at: _Optional[int] = ..., core_dumped: _Optional[bool] = ...) -> None: ...
 
 class ShadowMessage(_message.Message):
-    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill")
+    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -374,6 +388,7 @@ class ShadowMessage(_message.Message):
     ACK_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KILL_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     accepted: RunAccepted
     input: FilePiece
@@ -381,7 +396,8 @@ class ShadowMessage(_message.Message):
     ack: RunAck
     refused: RunRefused
     kill: RunKill
-    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[ShadowMessage]
+    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
 
 class RunAccepted(_message.Message):
     __slots__ = ("job_ad",)

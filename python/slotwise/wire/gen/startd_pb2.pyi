@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ClaimRequest(_message.Message):
-    __slots__ = ("serial", "claim_id", "request", "activate", "deactivate", "release", "keep_alive", "suspend", "hello")
+    __slots__ = ("serial", "claim_id", "request", "activate", "deactivate", "release", "keep_alive", "suspend", "hello", "more")
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class ClaimRequest(_message.Message):
     KEEP_ALIVE_FIELD_NUMBER: _ClassVar[int]
     SUSPEND_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     serial: int
     claim_id: str
     request: RequestClaim
@@ -27,7 +28,8 @@ class ClaimRequest(_message.Message):
     keep_alive: KeepAlive
     suspend: SuspendClaim
     hello: ScheddHello
-    def __init__(self, serial: _Optional[int] = ..., claim_id: _Optional[str] = ..., request: _Optional[_Union[RequestClaim, _Mapping]] = ..., activate: _Optional[_Union[ActivateClaim, _Mapping]] = ..., deactivate: _Optional[_Union[DeactivateClaim, _Mapping]] = ..., release: _Optional[_Union[ReleaseClaim, _Mapping]] = ..., keep_alive: _Optional[_Union[KeepAlive, _Mapping]] = ..., suspend: _Optional[_Union[SuspendClaim, _Mapping]] = ..., hello: _Optional[_Union[ScheddHello, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[ClaimRequest]
+    def __init__(self, serial: _Optional[int] = ..., claim_id: _Optional[str] = ..., request: _Optional[_Union[RequestClaim, _Mapping]] = ..., activate: _Optional[_Union[ActivateClaim, _Mapping]] = ..., deactivate: _Optional[_Union[DeactivateClaim, _Mapping]] = ..., release: _Optional[_Union[ReleaseClaim, _Mapping]] = ..., keep_alive: _Optional[_Union[KeepAlive, _Mapping]] = ..., suspend: _Optional[_Union[SuspendClaim, _Mapping]] = ..., hello: _Optional[_Union[ScheddHello, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ClaimRequest, _Mapping]]] = ...) -> None: ...
 
 class ScheddHello(_message.Message):
     __slots__ = ("schedd_name", "schedd_address", "claim_ids")
@@ -104,7 +106,7 @@ class SuspendClaim(_message.Message):
     def __init__(self, resume: _Optional[bool] = ...) -> None: ...
 
 class ClaimEvent(_message.Message):
-    __slots__ = ("serial", "claim_id", "granted", "refused", "activated", "activation_refused", "state", "ended", "alive", "known")
+    __slots__ = ("serial", "claim_id", "granted", "refused", "activated", "activation_refused", "state", "ended", "alive", "known", "more")
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     CLAIM_ID_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +117,7 @@ class ClaimEvent(_message.Message):
     ENDED_FIELD_NUMBER: _ClassVar[int]
     ALIVE_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     serial: int
     claim_id: str
     granted: ClaimGranted
@@ -125,7 +128,8 @@ class ClaimEvent(_message.Message):
     ended: ClaimEnded
     alive: KeepAliveReply
     known: ClaimsKnown
-    def __init__(self, serial: _Optional[int] = ..., claim_id: _Optional[str] = ..., granted: _Optional[_Union[ClaimGranted, _Mapping]] = ..., refused: _Optional[_Union[ClaimRefused, _Mapping]] = ..., activated: _Optional[_Union[Activated, _Mapping]] = ..., activation_refused: _Optional[_Union[ActivationRefused, _Mapping]] = ..., state: _Optional[_Union[ClaimState, _Mapping]] = ..., ended: _Optional[_Union[ClaimEnded, _Mapping]] = ..., alive: _Optional[_Union[KeepAliveReply, _Mapping]] = ..., known: _Optional[_Union[ClaimsKnown, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[ClaimEvent]
+    def __init__(self, serial: _Optional[int] = ..., claim_id: _Optional[str] = ..., granted: _Optional[_Union[ClaimGranted, _Mapping]] = ..., refused: _Optional[_Union[ClaimRefused, _Mapping]] = ..., activated: _Optional[_Union[Activated, _Mapping]] = ..., activation_refused: _Optional[_Union[ActivationRefused, _Mapping]] = ..., state: _Optional[_Union[ClaimState, _Mapping]] = ..., ended: _Optional[_Union[ClaimEnded, _Mapping]] = ..., alive: _Optional[_Union[KeepAliveReply, _Mapping]] = ..., known: _Optional[_Union[ClaimsKnown, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ClaimEvent, _Mapping]]] = ...) -> None: ...
 
 class ClaimGranted(_message.Message):
     __slots__ = ("slots", "leftover_claim_id", "leftover_slot_ad")
