@@ -1,0 +1,167 @@
+"""A personal pool at full speed: jobs a second, time from submit to running, submissions, listings, idle cost.
+
+The reference's figures are those of HTCondor 25 on a machine of the same kind (2 cores).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+from harness import Report, timed
+
+OUT = Path(__file__).resolve().parent / "out"
+CONFIG = "NUM_CPUS = 40\nMEMORY = 40960\n"
+TRUE = "executable = /bin/true\nrequest_memory = 64M\nrequest_disk = 1M\n"
+
+
+class Pool:
+    """A pool in a temporary home, driven by the installed command."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.chmod(0o755)
+        (root / "condor_config").write_text(CONFIG)
+        self.env = {**os.environ, "SLOTWISE_HOME": str(root / "home"), "CONDOR_CONFIG": str(root / "condor_config")}
+        beside = Path(sys.executable).with_name("slotwise")
+        self.command = str(beside) if beside.exists() else "slotwise"
+
+    def run(self, *words: str) -> str:
+        """Standard output of ``slotwise words...``; a failure ends the benchmark."""
+        done = subprocess.run(
+            [self.command, *words], cwd=self.root, env=self.env, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"slotwise {' '.join(words)} failed: {done.stderr}")
+        return done.stdout
+
+    def submit(self, text: str) -> str:
+        """Submit a description; returns the cluster."""
+        path = self.root / "job.sub"
+        path.write_text(text)
+        return self.run("submit", "-terse", path.name).partition(".")[0].strip()
+
+    def daemons(self) -> list[psutil.Process]:
+        """The processes of the pool's daemons."""
+        found = []
+        for path in sorted((self.root / "home" / "run").glob("*.json")):
+            found.append(psutil.Process(json.loads(path.read_text())["pid"]))
+        return found
+
+
+def jobs_per_second(pool: Pool, report: Report, count: int = 1000) -> None:
+    """Submit to last completion of ``count`` jobs of /bin/true."""
+    rates = []
+    for _ in range(3):
+        start = time.perf_counter()
+        log = pool.root / f"true{start}.log"
+        pool.submit(f"{TRUE}log = {log.name}\nqueue {count}\n")
+        pool.run("wait", log.name)
+        seconds = time.perf_counter() - start
+        ended = log.read_text().count("\n005 (")
+        assert ended == count, f"{ended} of {count} jobs ended in the log"
+        rates.append(count / seconds)
+    report.add("jobs of /bin/true, submit to last completion", "jobs/s", rates, target="200", reference="37..40")
+
+
+def submit_to_running(pool: Pool, report: Report) -> None:
+    """From the start of the submit command to the job's first instruction."""
+    delays = []
+    for number in range(10):
+        mark = pool.root / f"began{number}"
+        script = pool.root / "mark.sh"
+        script.write_text("#!/bin/sh\ndate +%s.%N\n")
+        script.chmod(0o755)
+        start = time.time()
+        pool.submit(
+            f"executable = mark.sh\nrequest_memory = 64M\nrequest_disk = 1M\nshould_transfer_files = YES\n"
+            f"output = {mark.name}\nlog = mark{number}.log\nqueue\n"
+        )
+        pool.run("wait", f"mark{number}.log")
+        delays.append(float(mark.read_text()) - start)
+        time.sleep(0.3)
+    report.add("submit command to job's first instruction, idle pool", "s", delays, target="0.1", reference="0.1..58")
+
+
+def submissions(pool: Pool, report: Report) -> None:
+    """One cluster of 100,000 jobs, and listings over it; separate submits from a shell."""
+    hold = f"{TRUE}hold = true\n"
+    text = f"{hold}arguments = $(Process)\nqueue 100000\n"
+    start = time.perf_counter()
+    cluster = pool.submit(text)
+    seconds = time.perf_counter() - start
+    totals = pool.run("q", "-totals")
+    assert "100000 jobs" in totals, totals
+    report.add("one cluster of 100,000 jobs", "jobs/s", 100_000 / seconds, target="20,000", reference="4,200")
+    report.add("q -totals over 100,000 jobs", "s", timed(lambda: pool.run("q", "-totals")), target="0.1")
+    table = pool.run("q", "-nobatch")
+    assert table.count("\n") > 100_000, "the full table has a line for each job"
+    values = timed(lambda: pool.run("q", "-nobatch"), repeat=3)
+    report.add("q -nobatch, 100,000 lines", "s", values, target="0.5", reference="1.1")
+    pool.run("rm", cluster)
+    (pool.root / "one.sub").write_text(f"{hold}queue\n")
+    command = [pool.command, "submit", "-terse", "one.sub"]
+
+    def shell(count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            subprocess.run(command, cwd=pool.root, env=pool.env, check=True, capture_output=True)
+        return count / (time.perf_counter() - start)
+
+    report.add(
+        "separate submits, one after another, from a shell",
+        "1/s",
+        [shell(100) for _ in range(3)],
+        target="150",
+        reference="75",
+    )
+    pool.run("rm", "-all")
+
+
+def idle_cost(pool: Pool, report: Report) -> None:
+    """CPU and memory of each daemon over ten idle seconds."""
+    time.sleep(3)
+    processes = pool.daemons()
+    before = {process.pid: process.cpu_times() for process in processes}
+    time.sleep(10)
+    for process in processes:
+        now, then = process.cpu_times(), before[process.pid]
+        share = (now.user + now.system - then.user - then.system) / 10 * 100
+        name = process.cmdline()[-1]
+        report.add(f"idle {name}: share of a core", "%", share, target="1")
+        report.add(f"idle {name}: memory (own pages)", "MiB", process.memory_full_info().uss / 2**20, target="60")
+
+
+def main() -> int:
+    """Run all on one pool."""
+    report = Report("Personal pool")
+    with tempfile.TemporaryDirectory(prefix="slotwise-bench-") as directory:
+        pool = Pool(Path(directory))
+        starts = []
+        for _ in range(3):
+            start = time.perf_counter()
+            pool.run("up")
+            starts.append(time.perf_counter() - start)
+            if len(starts) < 3:
+                pool.run("down")
+        report.add("slotwise up", "s", starts, note=f"median {statistics.median(starts):.2f}")
+        try:
+            idle_cost(pool, report)
+            submit_to_running(pool, report)
+            jobs_per_second(pool, report)
+            submissions(pool, report)
+        finally:
+            pool.run("down")
+    report.save(OUT)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
