@@ -1,7 +1,7 @@
 """What every benchmark shares: repeated timing, median and spread, peak memory, one form of report.
 
-A benchmark checks its result before it counts. Machines are noisy: compare figures of one run with each other, never with
-figures of another day.
+A benchmark checks its result before it counts. Machines are noisy: compare figures of one run with each other,
+never with figures of another day.
 """
 
 from __future__ import annotations
