@@ -284,10 +284,12 @@ class StarterMessage(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
 
 class RunList(_message.Message):
-    __slots__ = ("run_ids",)
+    __slots__ = ("run_ids", "starter_address")
     RUN_IDS_FIELD_NUMBER: _ClassVar[int]
+    STARTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     run_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, run_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    starter_address: str
+    def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., starter_address: _Optional[str] = ...) -> None: ...
 
 class RunHello(_message.Message):
     __slots__ = ("token", "slot_name", "resume", "starter_address")
