@@ -5,9 +5,12 @@
 
 use pyo3::prelude::*;
 
+mod config;
+
 /// The extension module.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    self::config::register(module)?;
     Ok(())
 }

@@ -1,0 +1,21 @@
+"""The configuration: an administrator's ``condor_config`` files, read in the reference's order and language.
+
+:func:`load` reads; :class:`Config` answers typed questions and says where each value comes from. The language itself is
+Rust (crate ``config``). Rules: HTCondor manual, "Introduction to Configuration".
+"""
+
+from slotwise.config.loading import config_file_of, load
+from slotwise.config.table import Knob, find_knob, knobs, similar_knobs, templates
+from slotwise.config.view import Config, Origin
+
+__all__ = [
+    "Config",
+    "Knob",
+    "Origin",
+    "config_file_of",
+    "find_knob",
+    "knobs",
+    "load",
+    "similar_knobs",
+    "templates",
+]

@@ -1,0 +1,121 @@
+"""Finds the root configuration file and reads everything from there."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slotwise import _native
+from slotwise.config import detect
+from slotwise.config.refusal import config_error
+from slotwise.config.view import Config
+from slotwise.errors import ConfigError
+from slotwise.home import PoolHome
+
+#: Where a site keeps its configuration when nothing else is said.
+SITE_FILE = Path("/etc/condor/condor_config")
+#: Value of CONDOR_CONFIG that asks for environment settings alone.
+ONLY_ENV = "ONLY_ENV"
+
+
+def config_file_of(env: Mapping[str, str], home: PoolHome | Path | None = None) -> Path | None:
+    """The root file: CONDOR_CONFIG, else ``condor_config`` in the pool's home, else the site's; or None.
+
+    :raises ConfigError: when CONDOR_CONFIG names a file that cannot be read.
+    """
+    named = env.get("CONDOR_CONFIG")
+    if named:
+        if named.upper() == ONLY_ENV:
+            return None
+        if not os.access(named, os.R_OK):
+            raise ConfigError(f"CONDOR_CONFIG names {named}, which cannot be read", hint="correct or unset it")
+        return Path(named)
+    candidates = [] if home is None else [_root(home) / "condor_config"]
+    return next((path for path in [*candidates, SITE_FILE] if os.access(path, os.R_OK)), None)
+
+
+def _root(home: PoolHome | Path) -> Path:
+    return home.root if isinstance(home, PoolHome) else Path(home)
+
+
+def _home_defaults(home: PoolHome | Path | None) -> list[tuple[str, str]]:
+    """Directories of the pool's home take the place of the reference's defaults."""
+    if home is None:
+        return []
+    place = home if isinstance(home, PoolHome) else PoolHome(Path(home))
+    return [
+        ("LOCAL_DIR", str(place.root)),
+        ("LOG", str(place.log)),
+        ("SPOOL", str(place.spool)),
+        ("EXECUTE", str(place.execute)),
+        ("LOCK", str(place.run)),
+        ("RUN", str(place.run)),
+    ]
+
+
+def load(
+    config_file: Path | str | None = None,
+    *,
+    subsystem: str | None = None,
+    local_name: str | None = None,
+    env: Mapping[str, str] | None = None,
+    home: PoolHome | Path | None = None,
+    cwd: Path | str | None = None,
+    runtime: Mapping[str, str] | None = None,
+    seed: int | None = None,
+) -> Config:
+    """Read the configuration.
+
+    :param config_file: root file; None asks ``CONDOR_CONFIG``, then the home, then ``/etc/condor``.
+    :param subsystem: whose prefixed settings win (``STARTD.X``); ``TOOL`` when not given.
+    :param local_name: second prefix, of one daemon among several of its kind.
+    :param env: environment for ``_CONDOR_X``, ``_SLOTWISE_X`` and ``$ENV``; the process's when None.
+    :param home: pool directory: LOG, SPOOL and EXECUTE default to places below it, and settings made persistent
+        with ``slotwise config set`` are read from it.
+    :param cwd: where relative file names start.
+    :param runtime: settings made at run time, by name; they win over all else.
+    :param seed: makes ``$RANDOM_CHOICE`` and ``$RANDOM_INTEGER`` repeatable.
+    :raises ConfigError: when the configuration is refused; names file, line and remedy.
+    """
+    env = os.environ if env is None else env
+    reader = (subsystem or "TOOL").upper()
+    root = config_file_of(env, home) if config_file is None else Path(config_file)
+    is_null = root is not None and str(root) == "/dev/null"
+    names = detect.host_names()
+    request: dict[str, Any] = {
+        "root": None if root is None or is_null else str(root),
+        "early": detect.early_facts(env, reader, local_name),
+        "firm": detect.firm_facts(reader, local_name),
+        "fallback": [("FILESYSTEM_DOMAIN", names[1]), ("UID_DOMAIN", names[1])],
+        "defaults": _home_defaults(home),
+        "environment": list(env.items()),
+        "user_directory": _user_directory(env, reader),
+        "persistent": _persistent_files(home, reader),
+        "runtime": list((runtime or {}).items()),
+        "subsystem": reader,
+        "local_name": local_name,
+        "cwd": str(cwd or Path.cwd()),
+        "seed": random.SystemRandom().getrandbits(64) if seed is None else seed,
+    }
+    try:
+        data = _native.load_config(request)
+    except ValueError as error:
+        raise config_error(error) from None
+    return Config(data, reader, local_name)
+
+
+def _user_directory(env: Mapping[str, str], reader: str) -> str | None:
+    """Where a person's own settings are; daemons and root have none."""
+    if reader not in ("TOOL", "SUBMIT") or os.getuid() == 0 or not env.get("HOME"):
+        return None
+    return f"{env['HOME']}/.condor"
+
+
+def _persistent_files(home: PoolHome | Path | None, reader: str) -> list[str]:
+    if home is None:
+        return []
+    directory = _root(home) / "config.d"
+    return [str(directory / "all.persistent"), str(directory / f"{reader.lower()}.persistent")]

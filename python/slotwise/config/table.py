@@ -1,0 +1,57 @@
+"""The knob table and the templates, as the native module carries them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from slotwise import _native
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One row of the knob table.
+
+    ``default`` is the raw macro text. ``used`` tells whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
+    (``reconfig``, ``restart``, ``next job``, ``command``) and ``description`` are filled in for those. ``*`` in a name
+    stands for a part that the administrator chooses.
+    """
+
+    name: str
+    type: str
+    lowest: float | None
+    highest: float | None
+    default: str | None
+    in_reference: bool
+    used: bool
+    unit: str
+    daemons: str
+    applies: str
+    description: str
+
+
+def _knob(row: dict[str, Any]) -> Knob:
+    return Knob(**row)
+
+
+@lru_cache(maxsize=1)
+def knobs() -> tuple[Knob, ...]:
+    """All knobs: those of the reference by name, then Slotwise's own."""
+    return tuple(_knob(row) for row in _native.knob_table())
+
+
+def find_knob(name: str) -> Knob | None:
+    """The knob of a name, with or without a subsystem prefix; members of families (``SLOT_TYPE_1``) too."""
+    row = _native.find_knob(name)
+    return None if row is None else _knob(row)
+
+
+def similar_knobs(name: str) -> list[str]:
+    """Known names that a misspelt one may stand for, the best first."""
+    return list(_native.similar_knobs(name))
+
+
+def templates() -> list[tuple[str, str, str]]:
+    """All templates of ``use CATEGORY : NAME`` as (category, name, text)."""
+    return list(_native.config_templates())

@@ -1,0 +1,110 @@
+//! Command lines in the reference's old and new syntax.
+//!
+//! Old: words separated by blanks, a double quote only as `\"`. New: the whole in double quotes (a double quote inside
+//! is doubled); within, single quotes group words and a single quote inside them is doubled.
+
+use crate::lines::is_space;
+
+/// Splits new-syntax text (without the outer double quotes) into arguments.
+///
+/// # Errors
+/// A sentence about an open quote.
+pub fn split_v2(text: &str) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    let mut current: Option<String> = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => {
+                let word = current.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        None => return Err(format!("unbalanced quote starting here: '{text}")),
+                        Some('\'') if chars.peek() == Some(&'\'') => {
+                            chars.next();
+                            word.push('\'');
+                        }
+                        Some('\'') => break,
+                        Some(c) => word.push(c),
+                    }
+                }
+            }
+            ' ' | '\t' | '\n' | '\r' => found.extend(current.take()),
+            c => current.get_or_insert_default().push(c),
+        }
+    }
+    found.extend(current);
+    Ok(found)
+}
+
+/// Takes the outer double quotes off new-syntax text and undoubles those inside; `None` when it does not start so.
+///
+/// # Errors
+/// A sentence about a quote that does not close or text behind it.
+pub fn unquote_v2(text: &str) -> Result<Option<String>, String> {
+    let text = crate::lines::trim_start(text);
+    let Some(rest) = text.strip_prefix('"') else {
+        return Ok(None);
+    };
+    let mut out = String::with_capacity(rest.len());
+    let mut chars = rest.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if c != '"' {
+            out.push(c);
+            continue;
+        }
+        if chars.peek().is_some_and(|(_, next)| *next == '"') {
+            chars.next();
+            out.push('"');
+            continue;
+        }
+        let behind = crate::lines::trim(&rest[at + 1..]);
+        if behind.is_empty() {
+            return Ok(Some(out));
+        }
+        return Err(format!(
+            "unexpected characters following double-quote: {behind}; did you forget to escape the double-quote by repeating it?"
+        ));
+    }
+    Err("unterminated double-quote".into())
+}
+
+/// Splits old-syntax text: words between blanks.
+#[must_use]
+pub fn split_v1(text: &str) -> Vec<String> {
+    text.split(|c: char| c.is_ascii() && is_space(c as u8))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Splits a command line of either syntax.
+///
+/// # Errors
+/// As [`unquote_v2`] and [`split_v2`].
+pub fn split_either(text: &str) -> Result<Vec<String>, String> {
+    match unquote_v2(text)? {
+        Some(inner) => split_v2(&inner),
+        None => Ok(split_v1(text)),
+    }
+}
+
+/// Joins arguments as the new syntax stores them in a job ad: single quotes where needed.
+#[must_use]
+pub fn join_v2(arguments: &[String]) -> String {
+    let mut out = String::new();
+    for (at, argument) in arguments.iter().enumerate() {
+        if at > 0 {
+            out.push(' ');
+        }
+        let plain = !argument.is_empty() && !argument.contains([' ', '\t', '\n', '\r', '\'']);
+        if plain {
+            out.push_str(argument);
+        } else {
+            out.push('\'');
+            out.push_str(&argument.replace('\'', "''"));
+            out.push('\'');
+        }
+    }
+    out
+}

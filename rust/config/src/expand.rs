@@ -1,0 +1,173 @@
+//! Expands macro references until none is left, with a bound on the work.
+//!
+//! Each step replaces the first reference and looks again from the start, since what a replacement leaves behind may
+//! form a new reference. `$(DOLLAR)` comes last. Loops and growth without end are refused.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+
+use crate::error::{Code, ConfigError};
+use crate::functions;
+use crate::scan::{self, Found, Kind, Want};
+use crate::source::Source;
+
+/// Where macros get their values.
+pub trait Scope {
+    /// The raw value of a name, defaults included.
+    fn raw(&self, name: &str) -> Option<Cow<'_, str>>;
+    /// The world, for `$ENV` and random choices.
+    fn source(&self) -> &dyn Source;
+    /// The directory that `$Ff(...)` makes names absolute with.
+    fn cwd(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Bounds of one expansion.
+const MAX_STEPS: u32 = 50_000;
+const MAX_LENGTH: usize = 4 << 20;
+const MAX_MOVED: usize = 512 << 20;
+const MAX_DEPTH: u32 = 40;
+
+/// One expansion with everything nested in it: bounds, and complaints of functions that could not do their work.
+pub struct Expander<'s> {
+    /// Where names are looked up.
+    pub scope: &'s dyn Scope,
+    steps: Cell<u32>,
+    moved: Cell<usize>,
+    depth: Cell<u32>,
+    complaints: RefCell<Vec<String>>,
+}
+
+impl<'s> Expander<'s> {
+    /// A fresh expansion.
+    #[must_use]
+    pub fn new(scope: &'s dyn Scope) -> Self {
+        Self {
+            scope,
+            steps: Cell::new(0),
+            moved: Cell::new(0),
+            depth: Cell::new(0),
+            complaints: RefCell::default(),
+        }
+    }
+
+    /// What functions complained about so far; such a function expands to nothing.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        self.complaints.borrow().clone()
+    }
+
+    pub(crate) fn complain(&self, text: String) {
+        self.complaints.borrow_mut().push(text);
+    }
+
+    /// Expands all references of a text.
+    ///
+    /// # Errors
+    /// [`Code::Runaway`] for loops and growth without end.
+    pub fn expand(&self, text: &str) -> Result<String, ConfigError> {
+        if !text.contains('$') {
+            return Ok(text.to_owned());
+        }
+        let expanded = self.replace(text.to_owned(), Want::ButDollar)?;
+        self.replace(expanded, Want::OnlyDollar)
+    }
+
+    /// Expands, but leaves `$(DOLLAR)` for whoever expands the result.
+    pub(crate) fn expand_keeping_dollar(&self, text: &str) -> Result<String, ConfigError> {
+        self.replace(text.to_owned(), Want::ButDollar)
+    }
+
+    /// Expands only references to `own` (and `other`): self-reference when a knob is set.
+    ///
+    /// # Errors
+    /// As [`Self::expand`].
+    pub fn expand_own(
+        &self,
+        text: &str,
+        own: &str,
+        other: Option<&str>,
+    ) -> Result<String, ConfigError> {
+        if !text.contains('$') {
+            return Ok(text.to_owned());
+        }
+        self.replace(text.to_owned(), Want::Own(own, other))
+    }
+
+    fn replace(&self, mut text: String, want: Want<'_>) -> Result<String, ConfigError> {
+        self.depth.set(self.depth.get() + 1);
+        if self.depth.get() > MAX_DEPTH {
+            return Err(runaway("macro functions call themselves"));
+        }
+        let mut from = 0;
+        while let (Some(found), passed) = scan::next(&text, from, want) {
+            let value: Cow<'_, str> = match want {
+                Want::OnlyDollar => "$".into(),
+                _ => self.value(&text, &found)?,
+            };
+            self.spend(text.len() + value.len())?;
+            let value = value.into_owned();
+            text.replace_range(found.dollar..found.end, &value);
+            from = passed.unwrap_or(found.dollar).min(found.dollar);
+        }
+        self.depth.set(self.depth.get() - 1);
+        Ok(text)
+    }
+
+    fn spend(&self, bytes: usize) -> Result<(), ConfigError> {
+        self.steps.set(self.steps.get() + 1);
+        self.moved.set(self.moved.get() + bytes);
+        if self.steps.get() > MAX_STEPS || bytes > MAX_LENGTH || self.moved.get() > MAX_MOVED {
+            return Err(runaway("macro expansion does not end"));
+        }
+        Ok(())
+    }
+
+    fn value(&self, text: &str, found: &Found) -> Result<Cow<'_, str>, ConfigError> {
+        let body = found.body(text);
+        if !matches!(found.kind, Kind::Plain | Kind::Env) {
+            return functions::call(self, found.kind, found.function(text), body).map(Cow::Owned);
+        }
+        let (name, default) = match body.split_once(':') {
+            Some((name, default)) => (name, Some(default)),
+            None => (body, None),
+        };
+        if found.kind == Kind::Env {
+            let value = self.scope.source().env(name);
+            return Ok(Cow::Owned(
+                value.unwrap_or_else(|| default.unwrap_or("UNDEFINED").to_owned()),
+            ));
+        }
+        Ok(
+            match (
+                self.scope.raw(name).filter(|value| !value.is_empty()),
+                default,
+            ) {
+                (Some(value), _) => value,
+                (None, Some(default)) => Cow::Owned(default.to_owned()),
+                (None, None) => Cow::Borrowed(""),
+            },
+        )
+    }
+}
+
+fn runaway(message: &str) -> ConfigError {
+    ConfigError::new(Code::Runaway, message)
+        .hint("look for a macro that refers to itself, also by way of others")
+}
+
+/// Names that a raw text refers to plainly, with their defaults' references: edges for finding cycles.
+#[must_use]
+pub fn references(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut from = 0;
+    while let (Some(found), _) = scan::next(text, from, Want::ButDollar) {
+        let body = found.body(text);
+        if found.kind == Kind::Plain {
+            names.push(body.split_once(':').map_or(body, |(name, _)| name));
+        }
+        from = found.body;
+    }
+    names
+}

@@ -1,0 +1,108 @@
+"""Loading: where files come from, in which order they count, and what a refusal says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slotwise.config import load
+from slotwise.errors import ConfigError
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_values_expand_when_asked(tmp_path: Path) -> None:
+    config = load(write(tmp_path / "main", "A = 1\nB = $(A) x\nA = 2\n"), env={})
+    assert config.get("b") == "2 x"
+    assert config.raw("B") == "$(A) x"
+    origin = config.origin("B")
+    assert origin is not None
+    assert (origin.file, origin.line) == (str(tmp_path / "main"), 2)
+
+
+def test_subsystem_and_local_name_win(tmp_path: Path) -> None:
+    text = "X = all\nSTARTD.X = startd\nsecond.X = mine\n"
+    config = load(write(tmp_path / "main", text), subsystem="startd", env={})
+    assert config.get("X") == "startd"
+    assert config.seen_by("SCHEDD").get("X") == "all"
+    assert config.seen_by("STARTD", "second").get("X") == "mine"
+
+
+def test_environment_wins_over_files(tmp_path: Path) -> None:
+    env = {"_CONDOR_A": "condor", "_slotwise_B": "slotwise $(A)"}
+    config = load(write(tmp_path / "main", "A = 1\nB = 2\n"), env=env)
+    assert config.get("A") == "condor"
+    assert config.get("B") == "slotwise condor"
+    assert str(config.origin("A")) == "<Environment>"
+
+
+def test_home_gives_directories_and_the_file(tmp_path: Path) -> None:
+    write(tmp_path / "condor_config", "NUM_CPUS = 40\n")
+    config = load(home=tmp_path, env={})
+    assert config.get_int("NUM_CPUS") == 40
+    assert config.get("LOG") == f"{tmp_path}/log"
+    assert config.get("SPOOL") == f"{tmp_path}/spool"
+    assert config.get("EXECUTE") == f"{tmp_path}/execute"
+
+
+def test_directories_come_before_files_and_files_may_be_replaced(tmp_path: Path) -> None:
+    write(tmp_path / "d" / "10", "A = directory\nLOCAL_CONFIG_FILE = " + str(tmp_path / "local") + "\n")
+    write(tmp_path / "local", "A = local\n")
+    config = load(write(tmp_path / "main", f"A = main\nLOCAL_CONFIG_DIR = {tmp_path}/d\n"), env={})
+    assert config.get("A") == "local"
+    assert config.sources == [str(tmp_path / "main"), str(tmp_path / "d" / "10"), str(tmp_path / "local")]
+
+
+def test_typed_reading(tmp_path: Path) -> None:
+    config = load(write(tmp_path / "main", "N = 12\nT = true\nR = 2.5\nL = a, b  c\n"), env={})
+    assert config.get_int("N") == 12
+    assert config.get_bool("T") is True
+    assert config.get_float("R") == 2.5
+    assert config.get_list("L") == ["a", "b", "c"]
+    assert config.get("NOPE") is None
+    assert config.get_int("NEGOTIATOR_INTERVAL") == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code"),
+    [
+        ("A = 1\nnonsense\n", 2, "config-syntax"),
+        ("if $(X) > 3\nendif\n", 1, "config-bad-condition"),
+        ("if true\n", 1, "config-unbalanced-if"),
+        ("use ROLE : Nothing\n", 1, "config-unknown-template"),
+        ("A @=end\nx\n", 1, "config-open-text"),
+        ("error : no\n", 1, "config-stated-error"),
+        ("A-B = 1\n", 1, "config-bad-name"),
+    ],
+)
+def test_refusals_name_file_and_line(tmp_path: Path, text: str, line: int, code: str) -> None:
+    path = write(tmp_path / "main", text)
+    with pytest.raises(ConfigError) as caught:
+        load(path, env={})
+    assert caught.value.origin == f"{path}:{line}"
+    assert caught.value.code == code
+
+
+def test_loops_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "main", f"include : {tmp_path}/main\n")
+    with pytest.raises(ConfigError, match="nested too deep"):
+        load(path, env={})
+    config = load(write(tmp_path / "m2", "A = $(B)\nB = $(C)\nC = $(A)\n"), env={})
+    with pytest.raises(ConfigError, match="A -> B -> C -> A") as caught:
+        config.get("A")
+    assert caught.value.origin == f"{tmp_path}/m2:1"
+
+
+def test_random_choices_repeat_with_the_same_seed(tmp_path: Path) -> None:
+    path = write(tmp_path / "main", "A = $RANDOM_INTEGER(1,1000000)\n")
+    assert load(path, env={}, seed=7).get("A") == load(path, env={}, seed=7).get("A")
+
+
+def test_a_missing_file_named_by_condor_config_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(env={"CONDOR_CONFIG": str(tmp_path / "none")})
