@@ -6,11 +6,15 @@
 use pyo3::prelude::*;
 
 mod config;
+#[cfg(target_os = "linux")]
+mod keeper;
 
 /// The extension module.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     self::config::register(module)?;
+    #[cfg(target_os = "linux")]
+    self::keeper::register(module)?;
     Ok(())
 }

@@ -1,0 +1,241 @@
+"""What a keeper is told: the file ``spec`` of a run's control directory, and the files that answer it.
+
+The fields are those of the Rust crate ``keeper`` (module ``spec``); text never needs quoting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CgroupSetting:
+    """A value for a file of the job's cgroup; ``required`` means: no run without it."""
+
+    path: str
+    value: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class CgroupPlan:
+    """The cgroups of one job. ``version`` 0 means none."""
+
+    version: int = 0
+    make: tuple[str, ...] = ()
+    settings: tuple[CgroupSetting, ...] = ()
+    join: tuple[str, ...] = ()
+    freezer: str = ""
+    memory: str = ""
+    cpu: str = ""
+    own: tuple[str, ...] = ()
+    use_peak: bool = False
+    ignore_cache: bool = True
+
+    def fields(self) -> Iterable[tuple[str, str]]:
+        """As fields of the spec."""
+        if not self.version:
+            return
+        yield "cg.version", str(self.version)
+        for path in self.make:
+            yield "cg.make", path
+        for setting in self.settings:
+            yield "cg.require" if setting.required else "cg.set", f"{setting.path}\t{setting.value}"
+        for path in self.join:
+            yield "cg.join", path
+        for key, path in (("cg.freezer", self.freezer), ("cg.memory", self.memory), ("cg.cpu", self.cpu)):
+            if path:
+                yield key, path
+        for path in self.own:
+            yield "cg.own", path
+        yield "cg.use_peak", str(int(self.use_peak))
+        yield "cg.ignore_cache", str(int(self.ignore_cache))
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """Namespaces of a job: bind mounts (source, target), paths that stay reachable below them, own process ids."""
+
+    mounts: tuple[tuple[str, str], ...] = ()
+    pins: tuple[str, ...] = ()
+    pid_namespace: bool = False
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whom a job runs as. ``uid`` None: as the starter itself, which is then not root."""
+
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    name: str = ""
+    home: str = ""
+    tracking_gid: int | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Resource limits: (resource number, soft, hard), nice value added, file mask, OOM badness."""
+
+    rlimits: tuple[tuple[int, int, int], ...] = ()
+    nice: int = 0
+    umask: int = 0o022
+    oom_score_adj: int | None = None
+
+
+@dataclass(frozen=True)
+class KeeperSpec:
+    """All a keeper needs to run one job."""
+
+    name: str
+    exe: str
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    stdin: str = "/dev/null"
+    stdout: str = "/dev/null"
+    stderr: str = "/dev/null"
+    identity: Identity = field(default_factory=Identity)
+    limits: Limits = field(default_factory=Limits)
+    isolation: Isolation = field(default_factory=Isolation)
+    cgroup: CgroupPlan = field(default_factory=CgroupPlan)
+    notify: str = ""
+    lease: str = ""
+    lease_s: float = 0.0
+    marker: str = ""
+    poll_s: float = 5.0
+    kill_signal: int = 15
+
+    def fields(self) -> Iterable[tuple[str, str]]:
+        """Key and value of each field, in order."""
+        yield "name", self.name
+        yield from (("notify", self.notify), ("lease", self.lease), ("lease_s", f"{self.lease_s:g}"))
+        yield "exe", self.exe
+        for arg in self.args:
+            yield "arg", arg
+        for key, value in self.env.items():
+            yield "env", f"{key}={value}"
+        yield from (("cwd", self.cwd), ("stdin", self.stdin), ("stdout", self.stdout), ("stderr", self.stderr))
+        if self.identity.uid is not None:
+            yield "user", f"{self.identity.uid}:{self.identity.gid}"
+        for group in self.identity.groups:
+            yield "group", str(group)
+        if self.identity.tracking_gid is not None:
+            yield "tracking_gid", str(self.identity.tracking_gid)
+        yield "marker", self.marker
+        for resource, soft, hard in self.limits.rlimits:
+            yield "rlimit", f"{resource}:{soft}:{hard}"
+        yield from (("nice", str(self.limits.nice)), ("umask", str(self.limits.umask)))
+        if self.limits.oom_score_adj is not None:
+            yield "oom_score_adj", str(self.limits.oom_score_adj)
+        yield "pid_namespace", str(int(self.isolation.pid_namespace))
+        for source, target in self.isolation.mounts:
+            yield "mount", f"{source}\t{target}"
+        for pin in self.isolation.pins:
+            yield "pin", pin
+        yield from (("poll_s", f"{self.poll_s:g}"), ("kill_signal", str(self.kill_signal)))
+        yield from self.cgroup.fields()
+
+    def encode(self) -> bytes:
+        """The file's content. Zero bytes cannot be in any text of a process, so they are dropped."""
+        text = "".join(f"{key}={value.replace(chr(0), '')}\0" for key, value in self.fields())
+        return text.encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a job has used: CPU seconds, memory in KiB, processes at the last look."""
+
+    user_s: float = 0.0
+    system_s: float = 0.0
+    resident_kib: int = 0
+    peak_kib: int = 0
+    image_kib: int = 0
+    processes: int = 0
+
+
+@dataclass(frozen=True)
+class KeeperResult:
+    """How a run ended, as its keeper saw it.
+
+    ``how``: exited, signaled, failed (``stage`` and ``errno``), lost (the keeper died). ``ended_by``: itself, soft,
+    hard, lease, memory.
+    """
+
+    how: str
+    code: int = 0
+    core: bool = False
+    stage: str = ""
+    errno: int = 0
+    detail: str = ""
+    ended_by: str = "itself"
+    oom_kills: int = 0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    leftovers: bool = False
+    unenforced: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+def read_lines(text: str) -> dict[str, str]:
+    """The last value of each ``key=value`` line."""
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def _usage(values: Mapping[str, str]) -> Usage:
+    return Usage(
+        user_s=float(values.get("user_s", 0)),
+        system_s=float(values.get("system_s", 0)),
+        resident_kib=int(values.get("resident_kib", 0)),
+        peak_kib=int(values.get("peak_kib", 0)),
+        image_kib=int(values.get("image_kib", 0)),
+        processes=int(values.get("processes", 0)),
+    )
+
+
+def parse_result(text: str) -> KeeperResult:
+    """Reads the file ``result``."""
+    values = read_lines(text)
+    return KeeperResult(
+        how=values.get("how", "lost"),
+        code=int(values.get("code", 0)),
+        core=values.get("core") == "1",
+        stage=values.get("stage", ""),
+        errno=int(values.get("errno", 0)),
+        detail=values.get("detail", ""),
+        ended_by=values.get("ended_by", "itself"),
+        oom_kills=int(values.get("oom_kills", 0)),
+        started_at=float(values.get("started_at", 0)),
+        ended_at=float(values.get("ended_at", 0)),
+        leftovers=values.get("leftovers") == "1",
+        unenforced=tuple(
+            line.split("=", 1)[1] for line in text.splitlines() if line.startswith("unenforced=")
+        ),
+        usage=_usage(values),
+    )
+
+
+def read_result(control: Path) -> KeeperResult | None:
+    """The result left in a control directory; None while the run goes on."""
+    try:
+        return parse_result((control / "result").read_text(errors="replace"))
+    except FileNotFoundError:
+        return None
+
+
+def read_usage(control: Path) -> Usage:
+    """The newest measurement of a running job; all zero before the first."""
+    try:
+        return _usage(read_lines((control / "usage").read_text(errors="replace")))
+    except (FileNotFoundError, ValueError):
+        return Usage()
+
+
+def read_state(control: Path) -> dict[str, str]:
+    """``pid``, ``started_at``, ``suspended`` of a job that runs; empty before."""
+    try:
+        return read_lines((control / "state").read_text())
+    except FileNotFoundError:
+        return {}

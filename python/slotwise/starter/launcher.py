@@ -1,0 +1,214 @@
+"""Starts keepers and speaks to them: the zygote's socket, the notice FIFO, the commands FIFO, the lock.
+
+A keeper is forked from the **zygote**, a process with one thread that has loaded the native module and nothing else.
+When the zygote dies, keepers go on and a new one is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from slotwise import _native
+from slotwise.errors import HostError
+
+_log = logging.getLogger(__name__)
+
+#: What the zygote runs: the native module and nothing of the package.
+_ZYGOTE = """
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+loader = ExtensionFileLoader("_native", sys.argv[1])
+spec = spec_from_file_location("_native", sys.argv[1], loader=loader)
+module = module_from_spec(spec)
+loader.exec_module(module)
+module.keeper_zygote(int(sys.argv[2]))
+"""
+
+Notice = Callable[[str, str], None]
+
+
+class Launcher:
+    """Forks keepers, and tells what they tell: ``on_notice(run directory name, text)``."""
+
+    def __init__(self, notices: Path, on_notice: Notice) -> None:
+        self._notices = notices
+        self._on_notice = on_notice
+        self._fifo = -1
+        self._rest = b""
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._waiting: deque[asyncio.Future[int]] = deque()
+        self._backlog: deque[bytes] = deque()
+
+    async def start(self) -> None:
+        """Make the notice FIFO and the zygote."""
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(self._notices, 0o600)
+        # Open both ways: it then never reads as ended when the last keeper closes it.
+        self._fifo = os.open(self._notices, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        asyncio.get_running_loop().add_reader(self._fifo, self._read_notices)
+        self._make_zygote()
+
+    async def stop(self) -> None:
+        """End the zygote; keepers go on."""
+        loop = asyncio.get_running_loop()
+        if self._fifo >= 0:
+            loop.remove_reader(self._fifo)
+            os.close(self._fifo)
+            self._fifo = -1
+        self._drop_zygote()
+
+    def spawn(self, control: Path) -> asyncio.Future[int]:
+        """Fork a keeper for ``control``; the answer is its process id.
+
+        :raises HostError: (from the future) when the host cannot make a process.
+        """
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        if self._socket is None:
+            self._make_zygote()
+        self._waiting.append(answer)
+        self._backlog.append(os.fsencode(control))
+        self._send()
+        return answer
+
+    def _make_zygote(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        native = str(_native.__file__)
+        command = [sys.executable, "-I", "-S", "-c", _ZYGOTE, native, str(theirs.fileno())]
+        self._zygote = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin"},
+        )
+        theirs.close()
+        self._socket = ours
+        asyncio.get_running_loop().add_reader(ours.fileno(), self._read_answers)
+
+    def _drop_zygote(self) -> None:
+        if self._socket is not None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._socket.fileno())
+            loop.remove_writer(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+        if self._zygote is not None:
+            # It ends by itself when its socket closes.
+            try:
+                self._zygote.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                self._zygote.kill()
+                self._zygote.wait()
+            self._zygote = None
+
+    def _send(self) -> None:
+        assert self._socket is not None
+        loop = asyncio.get_running_loop()
+        while self._backlog:
+            try:
+                self._socket.send(self._backlog[0])
+            except BlockingIOError:
+                loop.add_writer(self._socket.fileno(), self._send)
+                return
+            except OSError:
+                return  # the reader sees the end of the zygote and deals with it
+            self._backlog.popleft()
+        loop.remove_writer(self._socket.fileno())
+
+    def _read_answers(self) -> None:
+        while self._socket is not None:
+            try:
+                packet = self._socket.recv(64)
+            except BlockingIOError:
+                return
+            except OSError:
+                packet = b""
+            if not packet:
+                self._zygote_ended()
+                return
+            answer = self._waiting.popleft()
+            pid = int(packet)
+            if answer.done():
+                continue
+            if pid:
+                answer.set_result(pid)
+            else:
+                answer.set_exception(HostError("the host cannot make another process", errno=errno.EAGAIN))
+
+    def _zygote_ended(self) -> None:
+        _log.warning("the zygote has ended; the next job makes a new one")
+        self._drop_zygote()
+        self._backlog.clear()
+        while self._waiting:
+            answer = self._waiting.popleft()
+            if not answer.done():
+                answer.set_exception(HostError("the process that forks keepers has ended"))
+
+    def _read_notices(self) -> None:
+        try:
+            data = os.read(self._fifo, 65536)
+        except BlockingIOError:
+            return
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            name, _, what = line.decode(errors="replace").partition(" ")
+            self._on_notice(name, what)
+
+
+def command(control: Path, text: str) -> bool:
+    """Give the keeper of ``control`` a command; False when no keeper listens."""
+    try:
+        fifo = os.open(control / "commands", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.write(fifo, f"{text}\n".encode()) > 0
+    except OSError:
+        return False
+    finally:
+        os.close(fifo)
+
+
+def holder(control: Path) -> int | None:
+    """Process id of the keeper that lives for ``control``; None when none does."""
+    found: int | None = _native.keeper_holder(control)
+    return found
+
+
+def sweep(control: Path, patience_s: float = 5.0) -> tuple[str, list[str]]:
+    """What became of the run, ending its family if its keeper is dead; see crate ``keeper``. Blocks."""
+    found: tuple[str, list[str]] = _native.keeper_sweep(control, patience_s)
+    return found
+
+
+def watch_exit(pid: int, on_exit: Callable[[], None]) -> int | None:
+    """Call ``on_exit`` when process ``pid`` ends; returns a descriptor for :func:`unwatch`, None if it has ended."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    asyncio.get_running_loop().add_reader(fd, on_exit)
+    return fd
+
+
+def unwatch(fd: int) -> None:
+    """End a watch."""
+    asyncio.get_running_loop().remove_reader(fd)
+    os.close(fd)

@@ -1,0 +1,436 @@
+//! What happens between the keeper's fork and the job's first instruction.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use crate::spec::Spec;
+use crate::sys::{self, c_path, checked};
+use crate::zygote::exit_now;
+
+/// Where a start can fail; the name goes into the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    Process,
+    Cgroup,
+    Namespace,
+    Mount,
+    Limits,
+    User,
+    Cwd,
+    Stdin,
+    Stdout,
+    Stderr,
+    Exec,
+}
+
+impl Stage {
+    const ALL: [Stage; 11] = [
+        Stage::Process,
+        Stage::Cgroup,
+        Stage::Namespace,
+        Stage::Mount,
+        Stage::Limits,
+        Stage::User,
+        Stage::Cwd,
+        Stage::Stdin,
+        Stage::Stdout,
+        Stage::Stderr,
+        Stage::Exec,
+    ];
+
+    /// The word for it in the result.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Process => "process",
+            Stage::Cgroup => "cgroup",
+            Stage::Namespace => "namespace",
+            Stage::Mount => "mount",
+            Stage::Limits => "limits",
+            Stage::User => "user",
+            Stage::Cwd => "cwd",
+            Stage::Stdin => "stdin",
+            Stage::Stdout => "stdout",
+            Stage::Stderr => "stderr",
+            Stage::Exec => "exec",
+        }
+    }
+}
+
+/// A job on its way to exec.
+#[derive(Debug)]
+pub struct Child {
+    /// The process to wait for: the job, or the first process of its namespace.
+    pub waited: i32,
+    /// Frames of the child: its process id, or the stage that failed; closed by exec.
+    pub report: OwnedFd,
+    /// With a process namespace: the job's wait status, from the namespace's first process.
+    pub status: Option<OwnedFd>,
+}
+
+/// What the child told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The job's process id as the host sees it.
+    Pid(i32),
+    /// The start failed.
+    Failed(Stage, i32),
+    /// The job runs.
+    Running,
+}
+
+/// Starts the job.
+///
+/// # Errors
+/// When no process can be made.
+pub fn start(spec: &Spec) -> io::Result<Child> {
+    let (report, tell) = sys::pipe()?;
+    let keeper = std::process::id() as i32;
+    if !spec.pid_namespace {
+        // SAFETY: one thread; the child only prepares and execs.
+        let pid = checked(unsafe { libc::fork() })?;
+        if pid == 0 {
+            drop(report);
+            become_job(spec, &tell, keeper);
+        }
+        return Ok(Child {
+            waited: pid,
+            report,
+            status: None,
+        });
+    }
+    let (status, tell_status) = sys::pipe()?;
+    let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::SIGCHLD;
+    // SAFETY: a fork with namespaces: same memory rules as fork.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    if pid == 0 {
+        drop((report, status));
+        become_first_process(spec, &tell, &tell_status);
+    }
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Child {
+        waited: pid as i32,
+        report,
+        status: Some(status),
+    })
+}
+
+/// Reads one frame of the child's report; waits for it.
+pub fn read_report(report: RawFd) -> Told {
+    let mut frame = [0u8; 8];
+    let mut got = 0;
+    while got < frame.len() {
+        // SAFETY: the rest of the buffer is as long as said.
+        let more =
+            unsafe { libc::read(report, frame[got..].as_mut_ptr().cast(), frame.len() - got) };
+        if more < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {
+            continue;
+        }
+        if more <= 0 {
+            return Told::Running;
+        }
+        got += more as usize;
+    }
+    let number = i32::from_le_bytes([frame[4], frame[5], frame[6], frame[7]]);
+    if frame[0] == b'P' {
+        return Told::Pid(number);
+    }
+    let stage = Stage::ALL
+        .get(frame[1] as usize)
+        .copied()
+        .unwrap_or(Stage::Process);
+    Told::Failed(stage, number)
+}
+
+fn tell(report: &OwnedFd, kind: u8, stage: u8, number: i32) {
+    let mut frame = [kind, stage, 0, 0, 0, 0, 0, 0];
+    frame[4..].copy_from_slice(&number.to_le_bytes());
+    // SAFETY: the buffer is as long as said; a pipe takes eight bytes whole.
+    unsafe { libc::write(report.as_raw_fd(), frame.as_ptr().cast(), frame.len()) };
+}
+
+fn fail(report: &OwnedFd, stage: Stage, error: &io::Error) -> ! {
+    tell(
+        report,
+        b'E',
+        stage as u8,
+        error.raw_os_error().unwrap_or(libc::EIO),
+    );
+    exit_now(127)
+}
+
+fn must<T>(report: &OwnedFd, stage: Stage, answer: io::Result<T>) -> T {
+    match answer {
+        Ok(value) => value,
+        Err(error) => fail(report, stage, &error),
+    }
+}
+
+/// The first process of a process namespace: starts the job, reaps, and ends with it; the kernel then ends the rest.
+fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd) -> ! {
+    crate::zygote::name_process("init");
+    die_with_parent();
+    must(report, Stage::Cgroup, join_cgroups(spec));
+    must(report, Stage::Mount, mount_all(spec));
+    // SAFETY: one thread.
+    let job = unsafe { libc::fork() };
+    if job < 0 {
+        fail(report, Stage::Process, &io::Error::last_os_error());
+    }
+    if job == 0 {
+        // `/proc` is still the host's: it tells our process id there.
+        let pid = must(report, Stage::Namespace, std::fs::read_link("/proc/self"));
+        let pid = pid.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+        tell(report, b'P', 0, pid);
+        must(report, Stage::Mount, mount_proc());
+        finish_start(spec, report, 1);
+    }
+    // The report is the job's now; were it open here, exec would not be seen.
+    close_all_but(status.as_raw_fd());
+    loop {
+        let mut ended = 0;
+        // SAFETY: `ended` is a valid place for the status.
+        let pid = unsafe { libc::waitpid(-1, &raw mut ended, 0) };
+        if pid == job {
+            let bytes = ended.to_le_bytes();
+            // SAFETY: the buffer is as long as said.
+            unsafe { libc::write(status.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+            exit_now(0);
+        }
+        if pid < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            exit_now(1);
+        }
+    }
+}
+
+fn become_job(spec: &Spec, report: &OwnedFd, keeper: i32) -> ! {
+    must(report, Stage::Cgroup, join_cgroups(spec));
+    if !spec.mounts.is_empty() {
+        // SAFETY: no memory involved.
+        must(
+            report,
+            Stage::Namespace,
+            checked(unsafe { libc::unshare(libc::CLONE_NEWNS) }),
+        );
+        must(report, Stage::Mount, mount_all(spec));
+    }
+    finish_start(spec, report, keeper)
+}
+
+/// Limits, user, directory, files, exec: in the order in which rights are lost.
+fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32) -> ! {
+    reset_signals();
+    // SAFETY: no memory involved; a fork child is never a group leader, so setsid cannot fail.
+    unsafe { libc::setsid() };
+    must(report, Stage::Limits, set_limits(spec));
+    must(report, Stage::User, become_user(spec));
+    die_with_parent();
+    // SAFETY: no memory involved.
+    if unsafe { libc::getppid() } != parent {
+        exit_now(127); // the keeper died before we asked to die with it
+    }
+    // SAFETY: no memory involved.
+    unsafe { libc::umask(spec.umask) };
+    must(
+        report,
+        Stage::Cwd,
+        checked(unsafe { libc::chdir(spec.cwd.as_ptr()) }),
+    );
+    open_stdio(spec, report);
+    let args = pointers(&spec.args);
+    let env = pointers(&spec.env);
+    // SAFETY: close_range marks all others; the arrays are null-ended and outlive the call.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, 4); // 4 = CLOSE_RANGE_CLOEXEC
+        libc::execve(spec.exe.as_ptr(), args.as_ptr(), env.as_ptr());
+    }
+    fail(report, Stage::Exec, &io::Error::last_os_error())
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts
+        .iter()
+        .map(|text| text.as_ptr())
+        .chain([std::ptr::null()])
+        .collect()
+}
+
+fn die_with_parent() {
+    // SAFETY: no memory involved.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+fn reset_signals() {
+    // SAFETY: default dispositions and an empty mask.
+    unsafe {
+        for number in 1..=64 {
+            libc::signal(number, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+fn join_cgroups(spec: &Spec) -> io::Result<()> {
+    for dir in &spec.cgroup.join {
+        sys::write_kernel_file(&dir.join("cgroup.procs"), "0")?;
+    }
+    Ok(())
+}
+
+fn mount_all(spec: &Spec) -> io::Result<()> {
+    mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE)?;
+    let mut pinned: Vec<(OwnedFd, &Path)> = Vec::new();
+    for path in &spec.pins {
+        let name = c_path(path)?;
+        // SAFETY: a valid name; the descriptor is ours.
+        let fd = unsafe {
+            OwnedFd::from_raw_fd(checked(libc::open(
+                name.as_ptr(),
+                libc::O_PATH | libc::O_CLOEXEC,
+            ))?)
+        };
+        pinned.push((fd, path));
+    }
+    for (from, to) in &spec.mounts {
+        mount(&c_path(from)?, &c_path(to)?, libc::MS_BIND | libc::MS_REC)?;
+    }
+    for (fd, path) in pinned {
+        std::fs::create_dir_all(path)?;
+        let from = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+        mount(
+            &c_path(&from)?,
+            &c_path(path)?,
+            libc::MS_BIND | libc::MS_REC,
+        )?;
+    }
+    Ok(())
+}
+
+fn mount(from: &CStr, to: &CStr, flags: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: valid names, no data.
+    checked(unsafe {
+        libc::mount(
+            from.as_ptr(),
+            to.as_ptr(),
+            std::ptr::null(),
+            flags,
+            std::ptr::null(),
+        )
+    })?;
+    Ok(())
+}
+
+fn mount_proc() -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: valid names, no data.
+    checked(unsafe {
+        libc::mount(
+            c"proc".as_ptr(),
+            c"/proc".as_ptr(),
+            c"proc".as_ptr(),
+            flags,
+            std::ptr::null(),
+        )
+    })?;
+    Ok(())
+}
+
+fn set_limits(spec: &Spec) -> io::Result<()> {
+    for (resource, soft, hard) in &spec.rlimits {
+        let mut now = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: `now` is a valid place; without the right to raise it, the hard limit stays.
+        unsafe {
+            checked(libc::getrlimit(*resource, &raw mut now))?;
+            let hard = (*hard).min(now.rlim_max);
+            let wanted = libc::rlimit {
+                rlim_cur: (*soft).min(hard),
+                rlim_max: hard,
+            };
+            checked(libc::setrlimit(*resource, &raw const wanted))?;
+        }
+    }
+    if spec.nice != 0 {
+        // SAFETY: no memory involved. nice may answer -1 rightly, so the error number decides.
+        unsafe {
+            *libc::__errno_location() = 0;
+            if libc::nice(spec.nice) == -1 && *libc::__errno_location() != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+    }
+    if let Some(badness) = spec.oom_score_adj {
+        // Only advice to the kernel; a host that refuses it runs the job as well.
+        let _ = sys::write_kernel_file(Path::new("/proc/self/oom_score_adj"), &badness.to_string());
+    }
+    Ok(())
+}
+
+/// Drops to the job's user. A job never runs as root.
+fn become_user(spec: &Spec) -> io::Result<()> {
+    if let Some((uid, gid)) = spec.user {
+        let groups: Vec<u32> = spec
+            .groups
+            .iter()
+            .copied()
+            .chain(spec.tracking_gid)
+            .collect();
+        // SAFETY: the list is as long as said.
+        unsafe {
+            checked(libc::setgroups(groups.len(), groups.as_ptr()))?;
+            checked(libc::setresgid(gid, gid, gid))?;
+            checked(libc::setresuid(uid, uid, uid))?;
+        }
+    }
+    // SAFETY: no memory involved.
+    let (real, effective) = unsafe { (libc::getuid(), libc::geteuid()) };
+    if real == 0 || effective == 0 {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    Ok(())
+}
+
+fn open_stdio(spec: &Spec, report: &OwnedFd) {
+    let write = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+    open_as(0, &spec.stdio[0], libc::O_RDONLY, report, Stage::Stdin);
+    open_as(1, &spec.stdio[1], write, report, Stage::Stdout);
+    if spec.stdio[2] == spec.stdio[1] {
+        // SAFETY: both are descriptors of ours.
+        must(report, Stage::Stderr, checked(unsafe { libc::dup2(1, 2) }));
+    } else {
+        open_as(2, &spec.stdio[2], write, report, Stage::Stderr);
+    }
+}
+
+fn open_as(wanted: RawFd, name: &CString, flags: i32, report: &OwnedFd, stage: Stage) {
+    let name = if name.is_empty() {
+        c"/dev/null"
+    } else {
+        name.as_c_str()
+    };
+    // SAFETY: a valid name; the descriptor is moved to its place.
+    unsafe {
+        let fd = must(
+            report,
+            stage,
+            checked(libc::open(name.as_ptr(), flags | libc::O_CLOEXEC, 0o644)),
+        );
+        must(report, stage, checked(libc::dup2(fd, wanted)));
+    }
+}
+
+fn close_all_but(kept: RawFd) {
+    // SAFETY: closing descriptors that nothing of this process uses any more.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 0, kept - 1, 0);
+        libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
+    }
+}

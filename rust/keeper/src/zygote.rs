@@ -1,0 +1,57 @@
+//! The clean process that keepers are forked from.
+
+use std::ffi::OsStr;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::keeper;
+
+/// Serves the starter on a `SOCK_SEQPACKET` socket until it closes: each packet is the path of a control directory,
+/// each answer the keeper's process id as text (0: no process could be made). Never returns.
+///
+/// The calling process must have one thread. Keepers are not waited for: the starter sees their end by their lock.
+pub fn serve(socket: RawFd) -> ! {
+    name_process("zygote");
+    // SAFETY: plain signal dispositions; with SIGCHLD ignored the kernel reaps keepers.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+    let mut packet = [0u8; 8192];
+    loop {
+        // SAFETY: the buffer is as long as said.
+        let got = unsafe { libc::recv(socket, packet.as_mut_ptr().cast(), packet.len(), 0) };
+        if got < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {
+            continue;
+        }
+        if got <= 0 {
+            exit_now(0);
+        }
+        let control = Path::new(OsStr::from_bytes(&packet[..got as usize]));
+        // SAFETY: one thread, so the child may go on as it likes.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // SAFETY: the socket is the parent's business.
+            unsafe { libc::close(socket) };
+            exit_now(keeper::run(control));
+        }
+        let answer = pid.max(0).to_string();
+        // SAFETY: the buffer is as long as said.
+        unsafe { libc::send(socket, answer.as_ptr().cast(), answer.len(), 0) };
+    }
+}
+
+/// Sets the name that `ps` and `top` show for this process.
+pub(crate) fn name_process(role: &str) {
+    let name = format!("slotwise-{role}\0");
+    // SAFETY: a zero-ended text.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Ends the process without running anything that the interpreter has set up.
+pub(crate) fn exit_now(status: i32) -> ! {
+    // SAFETY: does not return.
+    unsafe { libc::_exit(status) }
+}

@@ -1,0 +1,44 @@
+//! Binding of crate `keeper`: the zygote's loop, and ending what a dead keeper left.
+
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+/// Forks a keeper for each control directory named on the `SOCK_SEQPACKET` socket `fd`. Never returns; the process
+/// must have one thread.
+#[pyfunction]
+fn keeper_zygote(fd: RawFd) {
+    keeper::zygote::serve(fd)
+}
+
+/// What became of the run of a control directory: `("alive", [pid])`, `("ended", [])`, `("cleaned", [])` or
+/// `("leftovers", [names])`. Ends the family of a dead keeper; takes up to `patience_s` seconds.
+#[pyfunction]
+fn keeper_sweep(
+    py: Python<'_>,
+    control: PathBuf,
+    patience_s: f64,
+) -> PyResult<(&'static str, Vec<String>)> {
+    let swept = py.detach(|| keeper::sweep(&control, patience_s))?;
+    Ok(match swept {
+        keeper::Swept::Alive(pid) => ("alive", vec![pid.to_string()]),
+        keeper::Swept::Ended => ("ended", Vec::new()),
+        keeper::Swept::Cleaned => ("cleaned", Vec::new()),
+        keeper::Swept::Leftovers(names) => ("leftovers", names),
+    })
+}
+
+/// Process id of the keeper that holds the lock of a control directory; None when none does.
+#[pyfunction]
+fn keeper_holder(control: PathBuf) -> PyResult<Option<i32>> {
+    Ok(keeper::holder(&control)?)
+}
+
+/// Adds the functions to the extension module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(keeper_zygote, module)?)?;
+    module.add_function(wrap_pyfunction!(keeper_sweep, module)?)?;
+    module.add_function(wrap_pyfunction!(keeper_holder, module)?)?;
+    Ok(())
+}
