@@ -27,16 +27,30 @@ class SubmitPart(_message.Message):
     def __init__(self, open_cluster: _Optional[_Union[ClusterSubmission, _Mapping]] = ..., more_procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., commit: _Optional[bool] = ...) -> None: ...
 
 class ClusterSubmission(_message.Message):
-    __slots__ = ("cluster_ad", "procs", "submit_digest", "item_data")
+    __slots__ = ("cluster_ad", "procs", "submit_digest", "item_data", "cluster_id")
     CLUSTER_AD_FIELD_NUMBER: _ClassVar[int]
     PROCS_FIELD_NUMBER: _ClassVar[int]
     SUBMIT_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ITEM_DATA_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     cluster_ad: bytes
     procs: ProcBatch
     submit_digest: bytes
     item_data: bytes
-    def __init__(self, cluster_ad: _Optional[bytes] = ..., procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., submit_digest: _Optional[bytes] = ..., item_data: _Optional[bytes] = ...) -> None: ...
+    cluster_id: int
+    def __init__(self, cluster_ad: _Optional[bytes] = ..., procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., submit_digest: _Optional[bytes] = ..., item_data: _Optional[bytes] = ..., cluster_id: _Optional[int] = ...) -> None: ...
+
+class ReserveClustersRequest(_message.Message):
+    __slots__ = ("count",)
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    def __init__(self, count: _Optional[int] = ...) -> None: ...
+
+class ReserveClustersReply(_message.Message):
+    __slots__ = ("first",)
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    def __init__(self, first: _Optional[int] = ...) -> None: ...
 
 class ProcBatch(_message.Message):
     __slots__ = ("count", "deltas")

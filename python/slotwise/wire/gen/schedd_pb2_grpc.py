@@ -45,6 +45,11 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.SubmitBundle.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_schedd__pb2.SubmitReply.FromString,
                 _registered_method=True)
+        self.ReserveClusters = channel.unary_unary(
+                '/slotwise.v1.Schedd/ReserveClusters',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.ReserveClustersRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.ReserveClustersReply.FromString,
+                _registered_method=True)
         self.Act = channel.unary_unary(
                 '/slotwise.v1.Schedd/Act',
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.ActRequest.SerializeToString,
@@ -94,6 +99,13 @@ class ScheddServicer:
 
     def SubmitOne(self, request, context):
         """the same for submissions that fit one message
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReserveClusters(self, request, context):
+        """Cluster ids ahead of a submission whose description mentions $(Cluster); unused ones leave gaps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,6 +168,11 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.SubmitOne,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.SubmitBundle.FromString,
                     response_serializer=slotwise_dot_v1_dot_schedd__pb2.SubmitReply.SerializeToString,
+            ),
+            'ReserveClusters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReserveClusters,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.ReserveClustersRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.ReserveClustersReply.SerializeToString,
             ),
             'Act': grpc.unary_unary_rpc_method_handler(
                     servicer.Act,
@@ -247,6 +264,33 @@ class Schedd:
             '/slotwise.v1.Schedd/SubmitOne',
             slotwise_dot_v1_dot_schedd__pb2.SubmitBundle.SerializeToString,
             slotwise_dot_v1_dot_schedd__pb2.SubmitReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReserveClusters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/ReserveClusters',
+            slotwise_dot_v1_dot_schedd__pb2.ReserveClustersRequest.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.ReserveClustersReply.FromString,
             options,
             channel_credentials,
             insecure,
