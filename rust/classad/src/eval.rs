@@ -1,8 +1,13 @@
 //! The plain evaluator: the law that every faster one is proved against.
 
 use crate::ad::Ad;
-use crate::expr::Expr;
-use crate::value::{Scope, Value};
+use crate::builtins::{Body, Env};
+use crate::expr::{Call, Expr};
+use crate::name::Name;
+use crate::ops;
+use crate::scope::{Found, MY, ROOT, Scopes, TARGET};
+use crate::value::{AdValue, ListValue, Scope, Value};
+use std::sync::Arc;
 
 /// What an evaluation may know besides the expression.
 #[derive(Clone, Copy, Default)]
@@ -40,25 +45,62 @@ pub struct Broken;
 /// A value, or an evaluation broken off.
 pub type Outcome = Result<Value, Broken>;
 
-/// Which ad bare names, and which ad written lists and ads, belong to while evaluating.
+/// Where list and ad literals met during evaluation are nested; bare names are looked up in
+/// [`Evaluator::names`], which functions may move.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// Where names are looked up.
-    pub names: Scope,
     /// What a list or ad literal evaluated now is nested in.
     pub nest: Scope,
+}
+
+/// How deep evaluation may recurse, as in the reference.
+const MAX_DEPTH: i32 = 400;
+/// How many nodes one evaluation may visit, as in the reference.
+const MAX_STEPS: i64 = 10_000_000;
+/// How many bytes of new text one evaluation may make.
+const MAX_BYTES: usize = 256 << 20;
+
+/// Whether a reference names something.
+enum Lookup<'a> {
+    Found(Found<'a>),
+    Undefined,
+    Error,
 }
 
 /// One evaluation in progress.
 pub struct Evaluator<'a> {
     context: Context<'a>,
+    pub(crate) scopes: Scopes<'a>,
+    /// Where bare names are looked up now.
+    pub(crate) names: Scope,
+    /// Where `.name` is looked up.
+    pub(crate) root: Scope,
+    pub(crate) depth: i32,
+    steps: i64,
+    bytes: usize,
+    random: u64,
+    /// The definitions being evaluated, by address: meeting one again is a cycle.
+    pub(crate) active: smallvec::SmallVec<[usize; 16]>,
 }
 
 impl<'a> Evaluator<'a> {
     /// An evaluator for expressions of `context.my`.
     #[must_use]
     pub fn new(context: Context<'a>) -> Self {
-        Self { context }
+        let scopes = Scopes::new(context.my, context.target, context.strict);
+        let names = scopes.first();
+        let root = if scopes.matching { ROOT } else { names };
+        Self {
+            context,
+            scopes,
+            names,
+            root,
+            depth: MAX_DEPTH,
+            steps: MAX_STEPS,
+            bytes: MAX_BYTES,
+            random: context.seed,
+            active: smallvec::SmallVec::new(),
+        }
     }
 
     /// The context it evaluates in.
@@ -67,12 +109,530 @@ impl<'a> Evaluator<'a> {
         &self.context
     }
 
-    /// Evaluates an expression as one of MY's.
+    pub(crate) fn env(&self) -> Env {
+        Env {
+            now: self.context.now,
+            utc_offset_s: self.context.utc_offset_s,
+        }
+    }
+
+    /// The next number of the random sequence that began with the seed.
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Counts work beyond visiting nodes.
+    pub(crate) fn charge(&mut self, steps: usize, bytes: usize) -> Result<(), Broken> {
+        self.steps -= steps as i64;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(Broken)?;
+        if self.steps < 0 { Err(Broken) } else { Ok(()) }
+    }
+
+    /// Evaluates an expression as one of MY's. Lists and ads come back without the scope they had.
     ///
     /// # Errors
     /// [`Broken`] when the evaluation was cut short.
-    pub fn eval(&mut self, _expr: &Expr) -> Outcome {
-        Err(Broken)
+    pub fn eval(&mut self, expr: &Expr) -> Outcome {
+        let nest = self.scopes.first();
+        self.eval_in(expr, Frame { nest }).map(detach)
+    }
+
+    /// Evaluates an expression as one of TARGET's, with MY as its TARGET.
+    ///
+    /// # Errors
+    /// [`Broken`] when the evaluation was cut short.
+    pub fn eval_as_target(&mut self, expr: &Expr) -> Outcome {
+        if !self.scopes.matching {
+            return Ok(Value::Undefined);
+        }
+        self.names = TARGET;
+        let result = self.eval_in(expr, Frame { nest: TARGET }).map(detach);
+        self.names = MY;
+        result
+    }
+
+    /// Evaluates a list with all its items, and theirs, for those who want no expressions left.
+    ///
+    /// # Errors
+    /// [`Broken`] when the evaluation was cut short.
+    pub fn eval_deep(&mut self, expr: &Expr) -> Outcome {
+        let nest = self.scopes.first();
+        let value = self.eval_in(expr, Frame { nest })?;
+        Ok(detach(self.deepen(value)?))
+    }
+
+    fn deepen(&mut self, value: Value) -> Outcome {
+        match value {
+            Value::List(list) => {
+                self.depth -= 1;
+                if self.depth < 0 {
+                    self.depth += 1;
+                    return Err(Broken);
+                }
+                let mut items = Vec::with_capacity(list.items.len());
+                for i in 0..list.items.len() {
+                    let item = self.item(&list, i).unwrap_or(Value::Error);
+                    items.push(self.deepen(item)?.into_expr());
+                }
+                self.depth += 1;
+                Ok(Value::list(items))
+            }
+            Value::Ad(ad) => {
+                let scope = self.scope_of(&ad);
+                let mut out = Ad::with_capacity(ad.ad.len());
+                for (name, expr) in ad.ad.iter() {
+                    let save = self.names;
+                    self.names = scope;
+                    let value = self
+                        .eval_in(expr, Frame { nest: scope })
+                        .unwrap_or(Value::Error);
+                    self.names = save;
+                    self.depth -= 1;
+                    let value = if self.depth < 0 {
+                        Err(Broken)
+                    } else {
+                        self.deepen(value)
+                    };
+                    self.depth += 1;
+                    out.insert(name.clone(), value?.into_expr());
+                }
+                Ok(Value::ad(out))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Evaluates an expression where names and nesting stand now.
+    ///
+    /// # Errors
+    /// [`Broken`] when the evaluation was cut short.
+    pub fn eval_in(&mut self, expr: &Expr, frame: Frame) -> Outcome {
+        self.steps -= 1;
+        if self.steps < 0 {
+            return Err(Broken);
+        }
+        match expr {
+            // A written relative time is a real once evaluated.
+            Expr::Lit(Value::RelTime(r)) => Ok(Value::Real(*r)),
+            Expr::Lit(value) => Ok(value.clone()),
+            Expr::Attr(_) | Expr::AbsAttr(_) | Expr::Select(_) => self.reference(expr, frame),
+            Expr::List(items) => Ok(Value::List(ListValue {
+                items: items.clone(),
+                scope: frame.nest,
+                made: false,
+            })),
+            Expr::Ad(ad) => Ok(Value::Ad(AdValue {
+                ad: ad.clone(),
+                scope: frame.nest,
+                made: false,
+            })),
+            Expr::Call(call) => self.call(call, frame),
+            _ => {
+                self.depth -= 1;
+                let result = if self.depth < 0 {
+                    Err(Broken)
+                } else {
+                    self.operation(expr, frame)
+                };
+                self.depth += 1;
+                result
+            }
+        }
+    }
+
+    fn operation(&mut self, expr: &Expr, frame: Frame) -> Outcome {
+        match expr {
+            Expr::Paren(inner) => self.eval_in(inner, frame),
+            Expr::Unary(u) => {
+                let value = self.eval_in(&u.arg, frame)?;
+                Ok(ops::unary(u.op, &value))
+            }
+            Expr::Binary(b) => {
+                if let (Some(left), Some(right)) = (self.glance(&b.left), self.glance(&b.right)) {
+                    // Neither side needs evaluating, so neither can break off.
+                    if let Some(decided) = ops::decided_by_left(b.op, left) {
+                        return Ok(decided);
+                    }
+                    return Ok(ops::binary(b.op, left, right));
+                }
+                let left = self.eval_in(&b.left, frame)?;
+                if let Some(decided) = ops::decided_by_left(b.op, &left) {
+                    return Ok(decided);
+                }
+                if let Some(right) = self.glance(&b.right) {
+                    return Ok(ops::binary(b.op, &left, right));
+                }
+                let right = self.eval_in(&b.right, frame)?;
+                Ok(ops::binary(b.op, &left, &right))
+            }
+            Expr::Ternary(t) => match self.eval_in(&t.cond, frame)? {
+                Value::Undefined => Ok(Value::Undefined),
+                cond => match cond.truth() {
+                    Some(true) => self.eval_in(&t.then, frame),
+                    Some(false) => self.eval_in(&t.other, frame),
+                    None if matches!(cond, Value::Error) => Ok(Value::Error),
+                    None => {
+                        // Neither branch is chosen, but either can break the evaluation off.
+                        self.eval_in(&t.then, frame)?;
+                        self.eval_in(&t.other, frame)?;
+                        Ok(Value::Error)
+                    }
+                },
+            },
+            Expr::Elvis(e) => match self.eval_in(&e.0, frame)? {
+                Value::Undefined => self.eval_in(&e.1, frame),
+                value => Ok(value),
+            },
+            Expr::Subscript(s) => {
+                let base = self.eval_in(&s.0, frame)?;
+                let index = self.eval_in(&s.1, frame)?;
+                self.subscript(&base, &index)
+            }
+            _ => Ok(Value::Error),
+        }
+    }
+
+    /// The value of a literal, or of a reference whose definition is a literal, without copying it.
+    #[inline]
+    fn glance<'x>(&self, expr: &'x Expr) -> Option<&'x Value>
+    where
+        'a: 'x,
+    {
+        match expr {
+            Expr::Lit(Value::RelTime(_)) => None,
+            Expr::Lit(value) => Some(value),
+            Expr::Attr(name) if name.special().is_none() => {
+                self.glance_name(self.names, name, true)
+            }
+            Expr::Select(sel) if self.scopes.matching => {
+                let Expr::Attr(scope) = &sel.base else {
+                    return None;
+                };
+                use crate::name::Special;
+                if sel.attr.special().is_some() {
+                    return None;
+                }
+                let side = match (scope.special()?, self.names) {
+                    (Special::My, here @ (MY | TARGET)) => here,
+                    (Special::Target, MY) => TARGET,
+                    (Special::Target, TARGET) => MY,
+                    _ => return None,
+                };
+                // An attribute of that name would come first.
+                let shadowed = self.scopes.own(self.names, scope).is_some();
+                if shadowed {
+                    None
+                } else {
+                    self.glance_name(side, &sel.attr, false)
+                }
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn glance_name<'x>(&self, scope: Scope, name: &Name, bare: bool) -> Option<&'x Value>
+    where
+        'a: 'x,
+    {
+        if self.depth <= 2 {
+            return None;
+        }
+        let found = match self.scopes.own(scope, name) {
+            Some(found) => found,
+            None if bare && (scope == MY || scope == TARGET) => {
+                self.scopes.own(self.scopes.alternate(scope), name)?
+            }
+            None => return None,
+        };
+        match found {
+            Found::Borrowed(Expr::Lit(Value::RelTime(_))) => None,
+            Found::Borrowed(Expr::Lit(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn reference(&mut self, expr: &Expr, frame: Frame) -> Outcome {
+        let names = self.names;
+        let result = match self.find(expr, frame)? {
+            Lookup::Undefined => Ok(Value::Undefined),
+            Lookup::Error => Ok(Value::Error),
+            Lookup::Found(found) => self.definition(found),
+        };
+        self.names = names;
+        result
+    }
+
+    /// Evaluates what a reference was found to stand for; names are already those of its ad.
+    fn definition(&mut self, found: Found<'a>) -> Outcome {
+        if self.depth <= 0 {
+            return Err(Broken);
+        }
+        let frame = Frame { nest: self.names };
+        match found {
+            Found::Borrowed(Expr::Lit(value)) if !matches!(value, Value::RelTime(_)) => {
+                Ok(value.clone())
+            }
+            Found::Borrowed(expr) => self.guarded(expr, std::ptr::from_ref(expr) as usize, frame),
+            Found::Copied(expr, address) => self.guarded(&expr, address, frame),
+            Found::Scope(scope) => Ok(self.ad_value(scope)),
+            Found::Time => Ok(Value::Int(self.context.now)),
+        }
+    }
+
+    fn guarded(&mut self, expr: &Expr, address: usize, frame: Frame) -> Outcome {
+        if self.active.contains(&address) {
+            return Ok(Value::Undefined);
+        }
+        self.active.push(address);
+        self.depth -= 1;
+        let result = self.eval_in(expr, frame);
+        self.depth += 1;
+        self.active.pop();
+        result
+    }
+
+    /// An ad that is a scope, as a value.
+    fn ad_value(&mut self, scope: Scope) -> Value {
+        match self.scopes.ad(scope) {
+            Some(ad) => Value::Ad(AdValue {
+                ad,
+                scope: Scope(scope.0 | ITSELF),
+                made: false,
+            }),
+            None => Value::Undefined,
+        }
+    }
+
+    /// The scope an ad value is.
+    pub(crate) fn scope_of(&mut self, value: &AdValue) -> Scope {
+        if value.scope != Scope::NONE && value.scope.0 & ITSELF != 0 {
+            return Scope(value.scope.0 & !ITSELF);
+        }
+        self.scopes.nested(&value.ad, value.scope)
+    }
+
+    /// What is around an ad value.
+    pub(crate) fn scope_around(&mut self, value: &AdValue) -> Scope {
+        if value.scope != Scope::NONE && value.scope.0 & ITSELF != 0 {
+            return self.scopes.parent(Scope(value.scope.0 & !ITSELF));
+        }
+        value.scope
+    }
+
+    /// Finds what a reference stands for, and moves the names to its ad, found or not.
+    fn find(&mut self, expr: &Expr, frame: Frame) -> Result<Lookup<'a>, Broken> {
+        match expr {
+            Expr::Attr(name) => {
+                let start = self.names;
+                if start == Scope::NONE {
+                    return Ok(Lookup::Undefined);
+                }
+                if let Some(found) = self.find_from(start, name) {
+                    return Ok(found);
+                }
+                let alternate = self.scopes.alternate(start);
+                if alternate == Scope::NONE {
+                    return Ok(Lookup::Undefined);
+                }
+                Ok(self.find_from(alternate, name).unwrap_or(Lookup::Undefined))
+            }
+            Expr::AbsAttr(name) => {
+                let root = self.root;
+                if root == Scope::NONE {
+                    return Err(Broken);
+                }
+                Ok(self.find_from(root, name).unwrap_or(Lookup::Undefined))
+            }
+            Expr::Select(sel) => self.find_selected(&sel.base, &sel.attr, frame),
+            _ => Ok(Lookup::Error),
+        }
+    }
+
+    fn find_from(&mut self, start: Scope, name: &Name) -> Option<Lookup<'a>> {
+        let mut at = self.names;
+        let found = self.scopes.find(start, name, self.root, &mut at);
+        self.names = at;
+        found.map(Lookup::Found)
+    }
+
+    fn find_selected(
+        &mut self,
+        base: &Expr,
+        attr: &Name,
+        frame: Frame,
+    ) -> Result<Lookup<'a>, Broken> {
+        if self.depth <= 0 {
+            return Ok(Lookup::Error);
+        }
+        self.depth -= 1;
+        let scope = self.base_scope(base, frame);
+        self.depth += 1;
+        match scope? {
+            Ok(scope) => Ok(self.find_from(scope, attr).unwrap_or(Lookup::Undefined)),
+            Err(Value::Undefined) => Ok(Lookup::Undefined),
+            Err(Value::List(list)) => {
+                let items = self.project(&list, attr)?;
+                let made = Expr::List(items.into());
+                self.names = Scope::NONE;
+                Ok(Lookup::Found(Found::Copied(made, 0)))
+            }
+            Err(_) => Ok(Lookup::Error),
+        }
+    }
+
+    /// The scope that the left side of a selection is, or its value if that is no ad.
+    fn base_scope(&mut self, base: &Expr, frame: Frame) -> Result<Result<Scope, Value>, Broken> {
+        // MY and TARGET need not become values for this.
+        if let Expr::Attr(_) = base {
+            self.steps -= 1;
+            let names = self.names;
+            let lookup = self.find(base, frame)?;
+            if let Lookup::Found(Found::Scope(scope)) = lookup {
+                self.names = names;
+                return if self.depth <= 0 {
+                    Err(Broken)
+                } else {
+                    Ok(Ok(scope))
+                };
+            }
+            let value = match lookup {
+                Lookup::Found(found) => self.definition(found)?,
+                Lookup::Undefined => Value::Undefined,
+                Lookup::Error => Value::Error,
+            };
+            self.names = names;
+            return Ok(self.as_scope(value));
+        }
+        let value = self.eval_in(base, frame)?;
+        Ok(self.as_scope(value))
+    }
+
+    fn as_scope(&mut self, value: Value) -> Result<Scope, Value> {
+        match value {
+            Value::Ad(ad) => Ok(self.scope_of(&ad)),
+            other => Err(other),
+        }
+    }
+
+    /// Selects an attribute from every item of a list, each evaluated with the names used here.
+    fn project(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {
+        let mut items = Vec::with_capacity(list.items.len());
+        let (names, root) = (self.names, self.root);
+        for item in list.items.iter() {
+            self.root = self.scopes.root_of(names);
+            let selection = Expr::select(item.clone(), attr.clone());
+            let value = self.eval_in(&selection, Frame { nest: list.scope });
+            self.names = names;
+            self.root = root;
+            items.push(value?.into_expr());
+        }
+        Ok(items)
+    }
+
+    fn subscript(&mut self, base: &Value, index: &Value) -> Outcome {
+        match (base, index) {
+            (Value::Error, _) | (_, Value::Error) => Ok(Value::Error),
+            (Value::Undefined, _) | (_, Value::Undefined) => Ok(Value::Undefined),
+            (Value::Ad(ad), Value::Str(name)) => {
+                let scope = self.scope_of(ad);
+                let name = Name::new(name.as_bytes());
+                let Some(found) = self.scopes.own(scope, &name) else {
+                    return Ok(Value::Undefined);
+                };
+                let (names, root) = (self.names, self.root);
+                self.names = scope;
+                self.root = self.scopes.root_of(scope);
+                let active = std::mem::take(&mut self.active);
+                let result = self.definition(found);
+                self.active = active;
+                self.names = names;
+                self.root = root;
+                Ok(result.unwrap_or(Value::Error))
+            }
+            (Value::List(list), Value::Int(i)) => {
+                // The index is cut to 32 bits, as an int there.
+                let i = *i as i32;
+                if i < 0 || i as usize >= list.items.len() {
+                    return Ok(Value::Error);
+                }
+                Ok(self.item(list, i as usize).unwrap_or(Value::Error))
+            }
+            _ => Ok(Value::Error),
+        }
+    }
+
+    /// The value of an item in the scope of its list.
+    pub(crate) fn item(&mut self, list: &ListValue, i: usize) -> Outcome {
+        if self.depth <= 0 {
+            return Err(Broken);
+        }
+        self.depth -= 1;
+        let names = self.names;
+        self.names = list.scope;
+        let result = self.eval_in(&list.items[i], Frame { nest: list.scope });
+        self.names = names;
+        self.depth += 1;
+        result
+    }
+
+    fn call(&mut self, call: &Arc<Call>, frame: Frame) -> Outcome {
+        let Some(builtin) = call.builtin else {
+            return Ok(Value::Error);
+        };
+        match builtin.spec().body {
+            Body::Scoped(f) => f(self, &call.args, frame),
+            Body::Pure(f) => {
+                let mut values: smallvec::SmallVec<[Value; 3]> = smallvec::SmallVec::new();
+                for arg in &call.args {
+                    values.push(self.eval_in(arg, frame)?);
+                }
+                let result = f(&values, &self.env());
+                if let Value::Str(s) = &result {
+                    let n = s.as_bytes().len();
+                    self.charge(n >> 8, n)?;
+                }
+                Ok(result)
+            }
+        }
+    }
+
+    /// What a reference is defined as, for functions that look at definitions. Moves the names to where
+    /// it was found, or where the search ended: so does the reference's evaluator.
+    pub(crate) fn dereference(
+        &mut self,
+        expr: &Expr,
+        frame: Frame,
+    ) -> Result<Option<Expr>, Broken> {
+        Ok(match self.find(expr, frame)? {
+            Lookup::Found(Found::Borrowed(expr)) => Some(expr.clone()),
+            Lookup::Found(Found::Copied(expr, _)) => Some(expr),
+            Lookup::Found(Found::Scope(scope)) => self.scopes.ad(scope).map(Expr::Ad),
+            Lookup::Found(Found::Time) => Some(Expr::call("time", Vec::new())),
+            _ => None,
+        })
+    }
+}
+
+/// Marks the scope of an ad value as that of the ad itself rather than the one around it.
+const ITSELF: u32 = 1 << 31;
+
+/// A value without the scopes of the evaluation that made it.
+fn detach(value: Value) -> Value {
+    match value {
+        Value::List(list) => Value::List(ListValue {
+            scope: Scope::NONE,
+            ..list
+        }),
+        Value::Ad(ad) => Value::Ad(AdValue {
+            scope: Scope::NONE,
+            ..ad
+        }),
+        other => other,
     }
 }
 
@@ -80,4 +640,12 @@ impl<'a> Evaluator<'a> {
 #[must_use]
 pub fn evaluate(expr: &Expr, context: &Context<'_>) -> Value {
     Evaluator::new(*context).eval(expr).unwrap_or(Value::Error)
+}
+
+/// Evaluates `expr` in `context`, telling an evaluation cut short from an error value.
+///
+/// # Errors
+/// [`Broken`] when the evaluation was cut short.
+pub fn try_evaluate(expr: &Expr, context: &Context<'_>) -> Outcome {
+    Evaluator::new(*context).eval(expr)
 }

@@ -13,8 +13,54 @@ const SHARDS: usize = 16;
 
 struct Inner {
     hash: u32,
+    special: Option<Special>,
     text: Box<[u8]>,
 }
+
+/// Names that mean something of their own to scoping, so that all others can skip that question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Special {
+    My,
+    Target,
+    Other,
+    SelfAd,
+    Parent,
+    Root,
+    TopLevel,
+    CurrentTime,
+    Ad,
+    Left,
+    Right,
+    LeftContext,
+    RightContext,
+    SymmetricMatch,
+    LeftMatchesRight,
+    RightMatchesLeft,
+    LeftRank,
+    RightRank,
+}
+
+const SPECIAL: [(&str, Special); 18] = [
+    ("my", Special::My),
+    ("target", Special::Target),
+    ("other", Special::Other),
+    ("self", Special::SelfAd),
+    ("parent", Special::Parent),
+    ("root", Special::Root),
+    ("toplevel", Special::TopLevel),
+    ("currenttime", Special::CurrentTime),
+    ("ad", Special::Ad),
+    ("left", Special::Left),
+    ("right", Special::Right),
+    ("lctx", Special::LeftContext),
+    ("rctx", Special::RightContext),
+    ("symmetricmatch", Special::SymmetricMatch),
+    ("leftmatchesright", Special::LeftMatchesRight),
+    ("rightmatchesleft", Special::RightMatchesLeft),
+    ("leftrankvalue", Special::LeftRank),
+    ("rightrankvalue", Special::RightRank),
+];
 
 /// An attribute name as written. Equality and hash ignore ASCII case, as the language does.
 #[derive(Clone)]
@@ -61,8 +107,13 @@ impl Name {
     }
 
     fn fresh(text: &[u8], hash: u32) -> Self {
+        let special = SPECIAL
+            .iter()
+            .find(|(word, _)| word.as_bytes().eq_ignore_ascii_case(text))
+            .map(|(_, special)| *special);
         Self(Arc::new(Inner {
             hash,
+            special,
             text: text.into(),
         }))
     }
@@ -83,6 +134,13 @@ impl Name {
     #[must_use]
     pub fn hash32(&self) -> u32 {
         self.0.hash
+    }
+
+    /// What the name means to scoping, if anything.
+    #[must_use]
+    #[inline]
+    pub fn special(&self) -> Option<Special> {
+        self.0.special
     }
 
     /// Whether this is `text`, ignoring ASCII case.

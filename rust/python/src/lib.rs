@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+mod classad;
 mod config;
 #[cfg(target_os = "linux")]
 mod keeper;
@@ -13,6 +14,7 @@ mod keeper;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    self::classad::register(module)?;
     self::config::register(module)?;
     #[cfg(target_os = "linux")]
     self::keeper::register(module)?;

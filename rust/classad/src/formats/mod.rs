@@ -1,0 +1,3 @@
+//! Ads in their text formats: old (one attribute a line), new, JSON, XML.
+
+pub mod old;

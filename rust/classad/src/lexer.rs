@@ -1,0 +1,539 @@
+//! Text to tokens.
+
+use crate::error::{Code, ParseError, Span};
+use crate::name::Name;
+use crate::parser::Syntax;
+use crate::value::Str;
+
+/// A token. Operators that only the parser tells apart keep their own variant.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Token {
+    End,
+    Int(i64),
+    Real(f64),
+    Bool(bool),
+    Str(Str),
+    Undefined,
+    Error,
+    Ident(Name),
+    Dot,
+    Star,
+    Slash,
+    Percent,
+    Plus,
+    Minus,
+    BitAnd,
+    BitOr,
+    BitNot,
+    BitXor,
+    Shl,
+    Shr,
+    Ushr,
+    And,
+    Or,
+    Not,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+    Is,
+    Isnt,
+    Assign,
+    Question,
+    Elvis,
+    Colon,
+    Semicolon,
+    Comma,
+    OpenBox,
+    CloseBox,
+    OpenParen,
+    CloseParen,
+    OpenBrace,
+    CloseBrace,
+}
+
+impl Token {
+    /// The token in the words of an error message.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Token::End => "the end".into(),
+            Token::Int(i) => format!("the number {i}"),
+            Token::Real(r) => format!("the number {r}"),
+            Token::Bool(b) => format!("{b}"),
+            Token::Str(_) => "a string".into(),
+            Token::Ident(name) => format!("the name {name}"),
+            Token::Undefined => "undefined".into(),
+            Token::Error => "error".into(),
+            Token::Is => "=?=".into(),
+            Token::Isnt => "=!=".into(),
+            other => format!("'{}'", other.symbol()),
+        }
+    }
+
+    fn symbol(&self) -> &'static str {
+        match self {
+            Token::Dot => ".",
+            Token::Star => "*",
+            Token::Slash => "/",
+            Token::Percent => "%",
+            Token::Plus => "+",
+            Token::Minus => "-",
+            Token::BitAnd => "&",
+            Token::BitOr => "|",
+            Token::BitNot => "~",
+            Token::BitXor => "^",
+            Token::Shl => "<<",
+            Token::Shr => ">>",
+            Token::Ushr => ">>>",
+            Token::And => "&&",
+            Token::Or => "||",
+            Token::Not => "!",
+            Token::Lt => "<",
+            Token::Le => "<=",
+            Token::Gt => ">",
+            Token::Ge => ">=",
+            Token::Eq => "==",
+            Token::Ne => "!=",
+            Token::Assign => "=",
+            Token::Question => "?",
+            Token::Elvis => "?:",
+            Token::Colon => ":",
+            Token::Semicolon => ";",
+            Token::Comma => ",",
+            Token::OpenBox => "[",
+            Token::CloseBox => "]",
+            Token::OpenParen => "(",
+            Token::CloseParen => ")",
+            Token::OpenBrace => "{",
+            Token::CloseBrace => "}",
+            _ => "",
+        }
+    }
+
+    /// After these a minus is an operator, never part of a number.
+    fn ends_operand(&self) -> bool {
+        matches!(
+            self,
+            Token::Int(_)
+                | Token::Real(_)
+                | Token::Bool(_)
+                | Token::Str(_)
+                | Token::Undefined
+                | Token::Error
+                | Token::Ident(_)
+                | Token::Dot
+                | Token::CloseBox
+                | Token::CloseParen
+                | Token::CloseBrace
+        )
+    }
+}
+
+/// Reads tokens one after the other.
+pub struct Lexer<'t> {
+    text: &'t [u8],
+    at: usize,
+    syntax: Syntax,
+    after_operand: bool,
+}
+
+/// C's isspace.
+#[must_use]
+pub fn is_space(b: u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\n' | 0x0B | 0x0C | b'\r')
+}
+
+fn is_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_'
+}
+
+impl<'t> Lexer<'t> {
+    /// A lexer at the beginning of `text`.
+    #[must_use]
+    pub fn new(text: &'t [u8], syntax: Syntax) -> Self {
+        Self {
+            text,
+            at: 0,
+            syntax,
+            after_operand: false,
+        }
+    }
+
+    /// Where the next token search begins.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    fn peek(&self, ahead: usize) -> u8 {
+        self.text.get(self.at + ahead).copied().unwrap_or(0)
+    }
+
+    fn fail<T>(
+        &self,
+        code: Code,
+        start: usize,
+        message: &str,
+        hint: &'static str,
+    ) -> Result<T, ParseError> {
+        let span = Span {
+            start,
+            end: self.at.max(start + 1).min(self.text.len().max(start)),
+        };
+        Err(ParseError::new(code, span, message, hint))
+    }
+
+    fn skip_blank(&mut self) -> Result<(), ParseError> {
+        loop {
+            while self.at < self.text.len() && is_space(self.text[self.at]) {
+                self.at += 1;
+            }
+            if self.peek(0) != b'/' {
+                return Ok(());
+            }
+            match self.peek(1) {
+                b'/' => {
+                    let rest = &self.text[self.at..];
+                    self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                }
+                b'*' => {
+                    let start = self.at;
+                    match memchr::memmem::find(&self.text[start + 2..], b"*/") {
+                        Some(end) => self.at = start + 2 + end + 2,
+                        None => {
+                            self.at = self.text.len();
+                            return self.fail(
+                                Code::UnterminatedComment,
+                                start,
+                                "this comment has no end",
+                                "close it with */",
+                            );
+                        }
+                    }
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The next token and its place.
+    ///
+    /// # Errors
+    /// When the text there is no token.
+    pub fn next_token(&mut self) -> Result<(Token, Span), ParseError> {
+        self.skip_blank()?;
+        let start = self.at;
+        let token = self.token(start)?;
+        self.after_operand = token.ends_operand();
+        Ok((
+            token,
+            Span {
+                start,
+                end: self.at,
+            },
+        ))
+    }
+
+    fn token(&mut self, start: usize) -> Result<Token, ParseError> {
+        let Some(&first) = self.text.get(start) else {
+            return Ok(Token::End);
+        };
+        match first {
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => Ok(self.word(start)),
+            b'0'..=b'9' | b'.' => self.number(start),
+            b'-' if !self.after_operand => self.number(start),
+            b'"' | b'\'' if self.syntax.old_strings => self.old_string(start, first),
+            b'"' | b'\'' => self.string(start, first),
+            _ => self.punctuation(start, first),
+        }
+    }
+
+    fn word(&mut self, start: usize) -> Token {
+        while self.at < self.text.len() && is_word(self.text[self.at]) {
+            self.at += 1;
+        }
+        let word = &self.text[start..self.at];
+        match word.len() {
+            2 if word.eq_ignore_ascii_case(b"is") => Token::Is,
+            4 if word.eq_ignore_ascii_case(b"true") => Token::Bool(true),
+            4 if word.eq_ignore_ascii_case(b"isnt") => Token::Isnt,
+            4 if self.syntax.json && word.eq_ignore_ascii_case(b"null") => Token::Undefined,
+            5 if word.eq_ignore_ascii_case(b"false") => Token::Bool(false),
+            5 if word.eq_ignore_ascii_case(b"error") => Token::Error,
+            9 if !self.syntax.json && word.eq_ignore_ascii_case(b"undefined") => Token::Undefined,
+            _ => Token::Ident(Name::new(word)),
+        }
+    }
+
+    fn digits(&mut self) -> usize {
+        let from = self.at;
+        while self.peek(0).is_ascii_digit() {
+            self.at += 1;
+        }
+        self.at - from
+    }
+
+    fn number(&mut self, start: usize) -> Result<Token, ParseError> {
+        const FORM: &str = "write numbers like 12, -3, 0.5 or 1e6";
+        if self.peek(0) == b'-' {
+            self.at += 1;
+            let digit_after_dot = self.peek(0) == b'.' && self.peek(1).is_ascii_digit();
+            if !self.peek(0).is_ascii_digit() && !digit_after_dot {
+                return Ok(Token::Minus);
+            }
+        }
+        let mut real = false;
+        let whole = self.at;
+        if self.peek(0) == b'0' && self.peek(1).eq_ignore_ascii_case(&b'x') {
+            self.at += 2;
+            let from = self.at;
+            while self.peek(0).is_ascii_hexdigit() {
+                self.at += 1;
+            }
+            if self.at == from {
+                return self.fail(
+                    Code::BadNumber,
+                    start,
+                    "no hexadecimal digit follows 0x",
+                    FORM,
+                );
+            }
+        } else if self.digits() > 0 {
+            real = matches!(self.peek(0), b'.' | b'e' | b'E');
+            let octal = self.text[whole] == b'0';
+            let digits = &self.text[whole..self.at];
+            if octal && !real && digits.iter().any(|d| *d > b'7') {
+                return self.fail(Code::BadNumber, start, "8 and 9 are no octal digits", FORM);
+            }
+        }
+        if self.peek(0) == b'.' {
+            self.at += 1;
+            if self.digits() > 0 {
+                real = true;
+            } else if self.at - 1 > whole {
+                return self.fail(
+                    Code::BadNumber,
+                    start,
+                    "a digit must follow the point",
+                    FORM,
+                );
+            } else {
+                return Ok(Token::Dot);
+            }
+        }
+        if real && matches!(self.peek(0), b'e' | b'E') {
+            self.at += 1;
+            if matches!(self.peek(0), b'+' | b'-') {
+                self.at += 1;
+            }
+            if self.digits() == 0 {
+                return self.fail(Code::BadNumber, start, "the exponent has no digits", FORM);
+            }
+        }
+        let text = &self.text[start..self.at];
+        if real {
+            return Ok(Token::Real(crate::number::strtod(text).0));
+        }
+        if text[0] == b'0' && text.len() > 1 && (!self.syntax.strict || self.syntax.json) {
+            return self.fail(
+                Code::BadNumber,
+                start,
+                "octal and hexadecimal numbers are not read",
+                "write the number in decimal, without leading zeros",
+            );
+        }
+        Ok(Token::Int(crate::number::integer_prefix(text)))
+    }
+
+    /// A string or quoted name; adjacent ones are joined before escapes are read.
+    fn string(&mut self, start: usize, quote: u8) -> Result<Token, ParseError> {
+        let mut joined: Option<Vec<u8>> = None;
+        let mut from = start + 1;
+        let raw: &[u8] = loop {
+            let end = self.string_end(start, from, quote)?;
+            let part = &self.text[from..end];
+            let mut next = end + 1;
+            while next < self.text.len() && is_space(self.text[next]) {
+                next += 1;
+            }
+            let more = self.text.get(next) == Some(&quote);
+            self.at = end + 1;
+            match (&mut joined, more) {
+                (None, false) => break part,
+                (Some(all), false) => {
+                    all.extend_from_slice(part);
+                    break &[];
+                }
+                (all, true) => all.get_or_insert_default().extend_from_slice(part),
+            }
+            from = next + 1;
+        };
+        let raw = joined.as_deref().unwrap_or(raw);
+        let bytes = if memchr::memchr(b'\\', raw).is_none() {
+            std::borrow::Cow::Borrowed(raw)
+        } else if self.syntax.json {
+            match crate::escape::from_json(raw) {
+                Some(bytes) => bytes.into(),
+                None => {
+                    return self.fail(
+                        Code::BadJson,
+                        start,
+                        "a \\u escape in this string is malformed",
+                        "write \\u and four hexadecimal digits, not all zero",
+                    );
+                }
+            }
+        } else {
+            crate::escape::from_new(raw).into()
+        };
+        if memchr::memchr(0, &bytes).is_some() {
+            return self.fail(
+                Code::NulInString,
+                start,
+                "a string cannot hold a NUL",
+                "remove the \\0 from the string",
+            );
+        }
+        Ok(if quote == b'"' {
+            Token::Str((&*bytes).into())
+        } else {
+            Token::Ident(Name::new(&bytes))
+        })
+    }
+
+    fn string_end(&mut self, start: usize, from: usize, quote: u8) -> Result<usize, ParseError> {
+        let mut at = from;
+        while let Some(step) =
+            memchr::memchr3(quote, b'\\', 0, &self.text[at.min(self.text.len())..])
+        {
+            at += step;
+            match self.text[at] {
+                b'\\' => at += 2,
+                0 => break,
+                _ => return Ok(at),
+            }
+        }
+        self.at = self.text.len();
+        self.fail(
+            Code::UnterminatedString,
+            start,
+            if quote == b'"' {
+                "this string has no end"
+            } else {
+                "this quoted name has no end"
+            },
+            "add the closing quote; write a quote inside as \\\" or \\'",
+        )
+    }
+
+    /// A string of the old syntax: a backslash is itself, unless a quote and more text follow it.
+    fn old_string(&mut self, start: usize, quote: u8) -> Result<Token, ParseError> {
+        let mut bytes = Vec::new();
+        let mut from = start + 1;
+        loop {
+            let Some(step) = memchr::memchr2(quote, 0, &self.text[from..])
+                .filter(|step| self.text[from + step] == quote)
+            else {
+                self.at = self.text.len();
+                return self.fail(
+                    Code::UnterminatedString,
+                    start,
+                    "this string has no end",
+                    "add the closing quote",
+                );
+            };
+            let end = from + step;
+            bytes.extend_from_slice(&self.text[from..end]);
+            self.at = end + 1;
+            let next = self.peek(0);
+            if step > 0 && self.text[end - 1] == b'\\' && next != 0 && next != b'\n' {
+                if let Some(last) = bytes.last_mut() {
+                    *last = quote;
+                }
+                from = end + 1;
+                continue;
+            }
+            break;
+        }
+        Ok(if quote == b'"' {
+            Token::Str(bytes.into())
+        } else {
+            Token::Ident(Name::new(&bytes))
+        })
+    }
+
+    fn punctuation(&mut self, start: usize, first: u8) -> Result<Token, ParseError> {
+        let (second, third) = (self.peek(1), self.peek(2));
+        let (token, length) = match (first, second, third) {
+            (b'*', ..) => (Token::Star, 1),
+            (b'/', ..) => (Token::Slash, 1),
+            (b'%', ..) => (Token::Percent, 1),
+            (b'+', ..) => (Token::Plus, 1),
+            (b'-', ..) => (Token::Minus, 1),
+            (b'~', ..) => (Token::BitNot, 1),
+            (b'^', ..) => (Token::BitXor, 1),
+            (b':', ..) => (Token::Colon, 1),
+            (b';', ..) => (Token::Semicolon, 1),
+            (b',', ..) => (Token::Comma, 1),
+            (b'[', ..) => (Token::OpenBox, 1),
+            (b']', ..) => (Token::CloseBox, 1),
+            (b'(', ..) => (Token::OpenParen, 1),
+            (b')', ..) => (Token::CloseParen, 1),
+            (b'{', ..) => (Token::OpenBrace, 1),
+            (b'}', ..) => (Token::CloseBrace, 1),
+            (b'&', b'&', _) => (Token::And, 2),
+            (b'&', ..) => (Token::BitAnd, 1),
+            (b'|', b'|', _) => (Token::Or, 2),
+            (b'|', ..) => (Token::BitOr, 1),
+            (b'<', b'=', _) => (Token::Le, 2),
+            (b'<', b'<', _) => (Token::Shl, 2),
+            (b'<', ..) => (Token::Lt, 1),
+            (b'>', b'>', b'>') => (Token::Ushr, 3),
+            (b'>', b'>', _) => (Token::Shr, 2),
+            (b'>', b'=', _) => (Token::Ge, 2),
+            (b'>', ..) => (Token::Gt, 1),
+            (b'=', b'=', _) => (Token::Eq, 2),
+            (b'=', b'?', b'=') => (Token::Is, 3),
+            (b'=', b'!', b'=') => (Token::Isnt, 3),
+            (b'=', b'?', _) => {
+                self.at += 2;
+                return self.fail(
+                    Code::UnexpectedCharacter,
+                    start,
+                    "'=?' is no operator",
+                    "the meta comparison is written =?=",
+                );
+            }
+            (b'=', ..) => (Token::Assign, 1),
+            (b'!', b'=', _) => (Token::Ne, 2),
+            (b'!', ..) => (Token::Not, 1),
+            (b'?', ..) => {
+                self.at += 1;
+                let mut next = self.at;
+                while next < self.text.len() && is_space(self.text[next]) {
+                    next += 1;
+                }
+                if self.text.get(next) == Some(&b':') {
+                    self.at = next + 1;
+                    return Ok(Token::Elvis);
+                }
+                return Ok(Token::Question);
+            }
+            _ => {
+                self.at += 1;
+                return self.fail(
+                    Code::UnexpectedCharacter,
+                    start,
+                    &format!("'{}' has no meaning here", first.escape_ascii()),
+                    "quote unusual names with '...' and text with \"...\"",
+                );
+            }
+        };
+        self.at += length;
+        Ok(token)
+    }
+}

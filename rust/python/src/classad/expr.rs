@@ -1,0 +1,174 @@
+//! `ExprTree`.
+
+use super::convert::{self, to_python};
+use super::{PyAd, ad};
+use ::classad::{Context, Evaluator, Expr, Syntax, Value};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// An expression of the ClassAd language, immutable.
+///
+/// Parsed from text, or taken over from another ``ExprTree``; any other Python value becomes the literal it
+/// corresponds to. Raises ``AdSyntaxError`` with line, column and a hint.
+#[pyclass(frozen, name = "ExprTree", module = "slotwise.classad")]
+pub struct PyExpr {
+    pub expr: Expr,
+}
+
+impl PyExpr {
+    pub fn of(expr: Expr) -> Self {
+        Self { expr }
+    }
+}
+
+/// What an evaluation is given from Python.
+pub struct Call<'py> {
+    pub my: Option<PyRef<'py, PyAd>>,
+    pub target: Option<PyRef<'py, PyAd>>,
+    pub now: Option<i64>,
+    pub strict: bool,
+}
+
+impl Call<'_> {
+    pub fn context(&self) -> Context<'_> {
+        let now = self.now.unwrap_or_else(convert::now);
+        Context {
+            my: self.my.as_ref().map(|ad| &*ad.ad),
+            target: self.target.as_ref().map(|ad| &*ad.ad),
+            now,
+            utc_offset_s: 0,
+            seed: ad::next_seed(now),
+            strict: self.strict,
+            host: None,
+        }
+    }
+
+    /// The value of an expression; lists and ads with every item evaluated.
+    pub fn value(&self, expr: &Expr) -> PyResult<Value> {
+        let context = self.context();
+        let mut evaluator = Evaluator::new(context);
+        let value = match evaluator.eval(expr) {
+            Ok(Value::List(_) | Value::Ad(_)) => Evaluator::new(context).eval_deep(expr),
+            other => other,
+        };
+        value.map_err(|_| {
+            PyValueError::new_err(
+                "the expression cannot be evaluated: too deep, too long, or a function refused",
+            )
+        })
+    }
+}
+
+#[pymethods]
+impl PyExpr {
+    #[new]
+    #[pyo3(signature = (expr=None, *, strict=false))]
+    fn new(expr: Option<&Bound<'_, PyAny>>, strict: bool) -> PyResult<Self> {
+        let Some(value) = expr else {
+            return Ok(Self::of(Expr::Lit(Value::Undefined)));
+        };
+        if !value.is_instance_of::<pyo3::types::PyString>() {
+            return Ok(Self::of(convert::from_python(value)?));
+        }
+        let syntax = Syntax {
+            strict,
+            ..Syntax::NORMAL
+        };
+        convert::with_bytes(value, |text| {
+            ::classad::parse_expr(text, syntax)
+                .map(Self::of)
+                .map_err(|error| convert::syntax_error(value.py(), &error, text))
+        })?
+    }
+
+    /// The value of the expression, its names looked up in ``my`` and, where a name is missing there or says
+    /// ``TARGET.``, in ``target``.
+    ///
+    /// ``now`` is the time in seconds since the epoch for ``time()``; the clock's if None. ``strict`` is the
+    /// strict mode. An undefined or wrong expression gives ``UNDEFINED`` or ``ERROR``. Raises ``ValueError``
+    /// when the evaluation breaks off (too deep, too long, ``random(0)``).
+    #[pyo3(signature = (my=None, target=None, *, now=None, strict=false))]
+    fn eval<'py>(
+        &self,
+        py: Python<'py>,
+        my: Option<PyRef<'py, PyAd>>,
+        target: Option<PyRef<'py, PyAd>>,
+        now: Option<i64>,
+        strict: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let value = Call {
+            my,
+            target,
+            now,
+            strict,
+        }
+        .value(&self.expr)?;
+        to_python(py, &value)
+    }
+
+    /// The value of the expression as a literal ``ExprTree``.
+    #[pyo3(signature = (my=None, target=None, *, now=None, strict=false))]
+    fn simplify<'py>(
+        &self,
+        my: Option<PyRef<'py, PyAd>>,
+        target: Option<PyRef<'py, PyAd>>,
+        now: Option<i64>,
+        strict: bool,
+    ) -> PyResult<Self> {
+        Ok(Self::of(
+            Call {
+                my,
+                target,
+                now,
+                strict,
+            }
+            .value(&self.expr)?
+            .into_expr(),
+        ))
+    }
+
+    fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        convert::text(py, &::classad::unparse(&self.expr))
+    }
+
+    fn __repr__(&self) -> String {
+        ::classad::unparse_text(&self.expr)
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.expr == other.expr
+    }
+
+    fn __hash__(&self) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = std::hash::DefaultHasher::new();
+        ::classad::unparse(&self.expr)
+            .to_ascii_lowercase()
+            .hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((
+            slf.get_type().into_any(),
+            (::classad::unparse_text(&slf.get().expr),),
+        ))
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+}
+
+/// A string as a ClassAd literal, quotes and escapes included.
+#[pyfunction]
+pub fn quote<'py>(text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let quoted = convert::with_bytes(text, |bytes| {
+        ::classad::unparse(&Expr::Lit(Value::Str(bytes.into())))
+    })?;
+    convert::text(text.py(), &quoted)
+}

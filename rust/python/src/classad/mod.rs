@@ -1,0 +1,24 @@
+//! The Python face of crate `classad`.
+
+mod ad;
+mod convert;
+mod expr;
+mod parse;
+
+use pyo3::prelude::*;
+
+pub use ad::PyAd;
+pub use expr::PyExpr;
+
+/// Adds this area's types and functions.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyAd>()?;
+    module.add_class::<PyExpr>()?;
+    module.add_class::<convert::Special>()?;
+    module.add_class::<parse::AdIterator>()?;
+    module.add("UNDEFINED", convert::special(module.py(), false)?)?;
+    module.add("ERROR", convert::special(module.py(), true)?)?;
+    module.add_function(wrap_pyfunction!(parse::parse_old, module)?)?;
+    module.add_function(wrap_pyfunction!(expr::quote, module)?)?;
+    Ok(())
+}
