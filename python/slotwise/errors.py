@@ -50,6 +50,13 @@ class AdSyntaxError(SlotwiseError, ValueError):
         self.source = source
 
 
+class AdBatchError(SlotwiseError, ValueError):
+    """Bytes are not a batch of ads, or of a newer format, or hold more than a table takes."""
+
+    code = "ad_batch"
+    status = "INVALID_ARGUMENT"
+
+
 class ConfigError(SlotwiseError):
     """The configuration is refused. ``origin`` is ``file:line`` or empty."""
 

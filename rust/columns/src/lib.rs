@@ -1,1 +1,38 @@
-//! Ads in typed columns, and expressions lowered to bytecode that runs over them.
+//! Ads as columns: a table of ads in which an attribute is a column, and expressions run over whole
+//! columns at once.
+//!
+//! - [`AdTable`] keeps ads by key: typed cells, equal values stored once, versions, changes since a
+//!   version. [`pack`] is its wire form, [`ingest`] reads ad text straight into it.
+//! - [`Matcher`] answers for a job ad which rows match it both ways and how they rank, by evaluating each
+//!   clause once per distinct set of values it reads. Results are always those of [`classad::evaluate`].
+//!
+//! No clock, no threads, no Python.
+
+pub mod ads;
+pub mod apply;
+pub mod bitmap;
+pub mod cell;
+mod clause;
+pub mod column;
+pub mod error;
+pub mod groups;
+mod leaf;
+mod log;
+pub mod matcher;
+mod mentions;
+pub mod pack;
+pub mod query;
+pub mod table;
+pub mod text_pool;
+
+pub use ads::{AdDelta, diff};
+pub use apply::ApplyReport;
+pub use bitmap::Bitmap;
+pub use cell::{Cell, CellKind, ExprId, StrId};
+pub use column::{CHUNK_ROWS, Chunk, Column};
+pub use error::TableError;
+pub use groups::Groups;
+pub use matcher::{ClauseCount, EvalSettings, Explanation, Matcher, Numbers, Owner, Truth, Values};
+pub use pack::{PackHeader, PackWriter, PackedOp, unpack};
+pub use query::{Query, parse_constraint};
+pub use table::{AdTable, ColumnId, Row, RowInfo};

@@ -9,6 +9,7 @@ mod classad;
 mod config;
 #[cfg(target_os = "linux")]
 mod keeper;
+mod table;
 
 /// The extension module.
 #[pymodule]
@@ -16,6 +17,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     self::classad::register(module)?;
     self::config::register(module)?;
+    self::table::register(module)?;
     #[cfg(target_os = "linux")]
     self::keeper::register(module)?;
     Ok(())

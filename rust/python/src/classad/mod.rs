@@ -1,7 +1,7 @@
 //! The Python face of crate `classad`.
 
 mod ad;
-mod convert;
+pub mod convert;
 mod expr;
 mod parse;
 

@@ -1,0 +1,367 @@
+"""Tables of ads: keyed, columnar, and their wire form ("packs").
+
+An :class:`AdTable` keeps the newest ad of each key in typed columns (about 1 KB a machine ad). Batches of ads go in
+and come out as packs, which are bytes: nothing here makes a Python object per attribute, except where one asks for
+a :class:`~slotwise.classad.ClassAd`.
+
+>>> from slotwise.classad import ClassAd
+>>> table = AdTable()
+>>> table.upsert("slot1@a", ClassAd({"Cpus": 4, "Memory": 2048}))
+>>> table.count("Memory > 1024")
+1
+>>> unpack_ads(table.query("Cpus == 4", projection=["Memory"]))
+[ClassAd({'Memory': 2048})]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from slotwise import _native
+
+if TYPE_CHECKING:
+    from slotwise.classad import ClassAd, ExprTree
+
+#: In what form rows are wanted: a pack without or with keys, ``Name = value`` lines, JSON objects.
+Form = Literal["pack", "keyed", "long", "json"]
+
+
+class ApplyReport(Protocol):
+    """What a pack did to a table."""
+
+    #: Ads that are new.
+    inserted: int
+    #: Ads replaced or changed.
+    updated: int
+    #: Ads removed.
+    removed: int
+    #: Keys of deltas that found no ad: the sender must send the whole ad.
+    unknown: list[str]
+    #: (key, reason) of ads that were refused.
+    refused: list[tuple[str, str]]
+    #: Version of the sender's table after this pack (0 if the sender has no table).
+    to_version: int
+    #: Whether the pack replaced everything.
+    reset: bool
+
+
+def _asked(
+    constraint: ExprTree | str | None,
+    projection: Sequence[str] | None,
+    limit: int | None,
+    target: ClassAd | None,
+    now: int,
+) -> dict[str, Any]:
+    return {
+        "constraint": constraint,
+        "projection": None if projection is None else list(projection),
+        "limit": limit,
+        "target": target,
+        "now": now,
+    }
+
+
+class AdTable:
+    """Ads by key. Safe to use from several threads; long work runs without the interpreter lock.
+
+    A *constraint* is an expression or its text (None or empty: every ad), evaluated with the ad as MY and *target*
+    as TARGET; an ad counts when it gives true. A *projection* lists the attributes wanted (None: all). ``now`` is
+    the time for expressions that ask for it, seconds since the epoch.
+    """
+
+    __slots__ = ("native",)
+
+    def __init__(self) -> None:
+        #: The table itself, for other native code.
+        self.native = _native.AdTable()
+
+    def __len__(self) -> int:
+        return len(self.native)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key in self.native
+
+    def __repr__(self) -> str:
+        return f"<AdTable of {len(self)} ads, version {self.version}>"
+
+    @property
+    def version(self) -> int:
+        """Counts changes: greater after each change of any ad."""
+        return cast(int, self.native.version)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that the table holds."""
+        return cast(int, self.native.memory_bytes)
+
+    def keys(self) -> list[str]:
+        """The keys, in the order of the rows."""
+        return cast("list[str]", self.native.keys())
+
+    def attributes(self) -> list[str]:
+        """The attribute names in use, as first spelled."""
+        return cast("list[str]", self.native.attributes())
+
+    # ---- one ad
+
+    def upsert(self, key: str, ad: ClassAd | Mapping[str, Any], received_at: float = 0.0) -> None:
+        """Makes *ad* the ad of *key*. *received_at* (seconds) is what :meth:`expire` looks at."""
+        self.native.upsert(key, ad, received_at)
+
+    def update(
+        self,
+        key: str,
+        delta: ClassAd | Mapping[str, Any],
+        removed: Sequence[str] = (),
+        received_at: float = 0.0,
+    ) -> bool:
+        """Sets the attributes of *delta* and takes out *removed*. False if there is no such ad."""
+        return cast(bool, self.native.update(key, delta, list(removed), received_at))
+
+    def remove(self, key: str) -> bool:
+        """Removes an ad. False if there is none."""
+        return cast(bool, self.native.remove(key))
+
+    def clear(self) -> None:
+        """Removes every ad."""
+        self.native.clear()
+
+    def get(self, key: str) -> ClassAd | None:
+        """The ad of *key*, attributes in the order of the table's columns."""
+        return cast("ClassAd | None", self.native.get(key))
+
+    def value(self, key: str, name: str) -> Any:
+        """One attribute of one ad, evaluated. KeyError without the ad, UNDEFINED without the attribute."""
+        return self.native.value(key, name)
+
+    def received_at(self, key: str) -> float | None:
+        """When the ad was last received, as it was told then."""
+        return cast("float | None", self.native.received_at(key))
+
+    # ---- many ads
+
+    def apply(self, pack: bytes, received_at: float = 0.0, *, stamp: str | None = None) -> ApplyReport:
+        """Applies a pack. *stamp* names an integer attribute set to *received_at* in each ad touched.
+
+        :raises AdBatchError: bytes that are no pack; what came before the fault is applied.
+        """
+        return cast(ApplyReport, self.native.apply(pack, received_at, stamp))
+
+    def insert_from_template(
+        self,
+        template: ClassAd,
+        keys: Sequence[str],
+        deltas: bytes | Sequence[ClassAd] | None = None,
+        *,
+        columns: Mapping[str, Iterable[Any]] | None = None,
+        received_at: float = 0.0,
+    ) -> None:
+        """Makes an ad for each key: the template, then its delta (a pack in the order of the keys, or ads), then
+        one value of each of *columns*. Far cheaper than one ad after the other.
+
+        :raises AdBatchError: the pack has not as many deltas as there are keys; nothing is inserted then.
+        :raises ValueError: deltas or columns are not as many as keys.
+        """
+        self.native.insert_from_template(template, list(keys), deltas, dict(columns) if columns else None, received_at)
+
+    def expire(self, now: float, default_lifetime_s: float = 900.0, lifetime: str = "ClassAdLifetime") -> list[str]:
+        """Removes ads of which nothing was heard for their lifetime (the attribute, else the default); their keys."""
+        return cast("list[str]", self.native.expire(now, default_lifetime_s, lifetime))
+
+    def remove_where(
+        self, constraint: ExprTree | str | None, *, target: ClassAd | None = None, now: int = 0
+    ) -> list[str]:
+        """Removes the ads for which *constraint* is true; their keys."""
+        return cast("list[str]", self.native.remove_where(_asked(constraint, None, None, target, now)))
+
+    def changes_since(self, version: int) -> bytes:
+        """A pack that takes a mirror of this table from *version* to now (0: from nothing)."""
+        return cast(bytes, self.native.changes_since(version))
+
+    # ---- questions
+
+    def query(
+        self,
+        constraint: ExprTree | str | None = None,
+        projection: Sequence[str] | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+        form: Form = "pack",
+    ) -> bytes:
+        """The ads asked for, in one piece."""
+        return cast(bytes, self.native.select(_asked(constraint, projection, limit, target, now), form))
+
+    def query_chunks(
+        self,
+        constraint: ExprTree | str | None = None,
+        projection: Sequence[str] | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+        form: Form = "pack",
+        chunk_rows: int = 1000,
+    ) -> AdChunks:
+        """The ads asked for in pieces, each made when it is asked for; ``total`` says how many ads there are.
+
+        Pieces of form ``json`` are objects separated by commas: brackets, and commas between pieces, are the
+        caller's.
+        """
+        asked = _asked(constraint, projection, limit, target, now)
+        return cast(AdChunks, self.native.select_chunks(asked, form, chunk_rows))
+
+    def query_keys(
+        self,
+        constraint: ExprTree | str | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+    ) -> list[str]:
+        """The keys of the ads for which *constraint* is true."""
+        return cast("list[str]", self.native.select_keys(_asked(constraint, None, limit, target, now)))
+
+    def count(self, constraint: ExprTree | str | None = None, *, target: ClassAd | None = None, now: int = 0) -> int:
+        """How many ads *constraint* is true for."""
+        return cast(int, self.native.count(_asked(constraint, None, None, target, now)))
+
+    def count_by(
+        self,
+        names: Sequence[str],
+        constraint: ExprTree | str | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+    ) -> list[tuple[Any, ...]]:
+        """Tuples of the values of *names* (attributes or expressions), each with the number of ads that have them."""
+        asked = _asked(constraint, None, None, target, now)
+        return cast("list[tuple[Any, ...]]", self.native.count_by(list(names), asked))
+
+    def values(
+        self,
+        names: Sequence[str],
+        constraint: ExprTree | str | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+    ) -> list[list[Any]]:
+        """A list for each of *names* (attributes or expressions): its value for each ad, evaluated.
+
+        Equal values are one Python object.
+        """
+        asked = _asked(constraint, None, limit, target, now)
+        return cast("list[list[Any]]", self.native.values(list(names), asked))
+
+    def long_text(
+        self,
+        constraint: ExprTree | str | None = None,
+        projection: Sequence[str] | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+    ) -> bytes:
+        """The ads as ``Name = value`` lines in the order of names, a blank line after each."""
+        return self.query(constraint, projection, limit, target=target, now=now, form="long")
+
+    def json_text(
+        self,
+        constraint: ExprTree | str | None = None,
+        projection: Sequence[str] | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+    ) -> bytes:
+        """The ads as one JSON array of objects."""
+        return b"[" + self.query(constraint, projection, limit, target=target, now=now, form="json") + b"]\n"
+
+
+class AdChunks(Protocol):
+    """Pieces of an answer. ``total``: how many ads it has in all."""
+
+    total: int
+
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __next__(self) -> bytes: ...
+
+
+class PackBuilder:
+    """Builds a pack operation by operation.
+
+    :param reset: the receiver forgets what it has before it applies the pack.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, *, reset: bool = False) -> None:
+        self._native = _native.PackBuilder(reset)
+
+    def __len__(self) -> int:
+        """Number of operations so far."""
+        return len(self._native)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return cast(int, self._native.size)
+
+    def upsert(self, key: str, ad: ClassAd | Mapping[str, Any]) -> None:
+        """The ad of *key* is *ad*."""
+        self._native.upsert(key, ad)
+
+    def update(self, key: str, delta: ClassAd | Mapping[str, Any], removed: Sequence[str] = ()) -> None:
+        """These attributes of the ad of *key* changed, *removed* are gone."""
+        self._native.update(key, delta, list(removed))
+
+    def update_from(self, key: str, old: ClassAd, new: ClassAd) -> bool:
+        """Adds what makes *new* of *old*; False, and nothing added, if they are the same."""
+        return cast(bool, self._native.update_from(key, old, new))
+
+    def remove(self, key: str) -> None:
+        """The ad of *key* is gone."""
+        self._native.remove(key)
+
+    def finish(self) -> bytes:
+        """The pack. The builder starts anew."""
+        return cast(bytes, self._native.finish())
+
+
+def pack_ads(ads: Iterable[ClassAd | Mapping[str, Any]], keys: Sequence[str] | None = None) -> bytes:
+    """Ads as a pack; with *keys*, applying it makes them the ads of those keys."""
+    return cast(bytes, _native.pack_ads(ads, None if keys is None else list(keys)))
+
+
+def unpack_ads(pack: bytes) -> list[ClassAd]:
+    """The ads of a pack (of a delta, what it sets), removals left out.
+
+    :raises AdBatchError: bytes that are no pack.
+    """
+    return cast("list[ClassAd]", _native.unpack_ads(pack))
+
+
+def unpack_ops(pack: bytes) -> list[tuple[str, str | None, ClassAd | None, list[str]]]:
+    """The operations of a pack: (kind, key, ad, removed names), kind one of ``ad``, ``delta``, ``remove``."""
+    return cast("list[tuple[str, str | None, ClassAd | None, list[str]]]", _native.unpack_ops(pack))
+
+
+def diff_ads(old: ClassAd, new: ClassAd) -> tuple[ClassAd, list[str]]:
+    """What must be sent to somebody who has *old*: changed attributes, and names that are gone."""
+    return cast("tuple[ClassAd, list[str]]", _native.diff_ads(old, new))
+
+
+__all__ = [
+    "AdChunks",
+    "AdTable",
+    "ApplyReport",
+    "Form",
+    "PackBuilder",
+    "diff_ads",
+    "pack_ads",
+    "unpack_ads",
+    "unpack_ops",
+]

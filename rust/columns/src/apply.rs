@@ -1,0 +1,315 @@
+//! Batches into and out of a table: what senders send, what subscribers get.
+
+use classad::Name;
+
+use crate::cell::Cell;
+use crate::error::TableError;
+use crate::log::WHOLE_ROW;
+use crate::pack::{OP_DELTA, OP_FULL, OP_PLAIN, OP_REMOVE, PackHeader, PackWriter, Reader, tag};
+use crate::table::{AdTable, ColumnId, Row};
+
+/// What a batch did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ApplyReport {
+    /// Ads that are new.
+    pub inserted: usize,
+    /// Ads replaced or changed.
+    pub updated: usize,
+    /// Ads removed.
+    pub removed: usize,
+    /// Keys of deltas for which there is no ad here: the sender must send the whole ad.
+    pub unknown: Vec<Vec<u8>>,
+    /// Keys of ads that were refused, and why.
+    pub refused: Vec<(Vec<u8>, String)>,
+    /// The versions that the batch spoke of.
+    pub header: PackHeader,
+}
+
+/// What a batch defines as it goes on, in terms of the table.
+#[derive(Default)]
+struct Dictionaries {
+    names: Vec<ColumnId>,
+    /// Spellings that are not the column's.
+    respelled: Vec<(ColumnId, usize, Name)>,
+    strings: Vec<Cell>,
+    /// None: the expression does not parse.
+    exprs: Vec<Result<Cell, TableError>>,
+}
+
+impl AdTable {
+    /// Applies a batch. `heard_at` is the time of receipt; `stamp` names an integer attribute that
+    /// shall hold it in every ad touched (the collector's `LastHeardFrom`).
+    ///
+    /// Ads with an expression that does not parse are refused one by one; broken bytes end the batch,
+    /// with what came before applied.
+    ///
+    /// # Errors
+    /// [`TableError::BadPack`], [`TableError::PackVersion`], [`TableError::TooManyAttributes`].
+    pub fn apply(
+        &mut self,
+        bytes: &[u8],
+        heard_at: f64,
+        stamp: Option<&Name>,
+    ) -> Result<ApplyReport, TableError> {
+        let (mut reader, header) = Reader::new(bytes)?;
+        if header.reset {
+            self.clear();
+        }
+        let mut report = ApplyReport {
+            header,
+            ..ApplyReport::default()
+        };
+        let stamp = match stamp {
+            Some(name) => {
+                let id = self.ensure_column(name)?;
+                Some((id, self.int_cell(heard_at as i64)))
+            }
+            None => None,
+        };
+        let mut words = Dictionaries::default();
+        let mut cells = Vec::with_capacity(256);
+        while !reader.at_end() {
+            let operation = reader.byte()?;
+            let key = match operation {
+                OP_FULL | OP_DELTA | OP_REMOVE => reader.bytes()?,
+                OP_PLAIN => b"",
+                _ => return Err(reader.bad("unknown operation")),
+            };
+            if operation == OP_REMOVE {
+                report.removed += usize::from(self.remove(key));
+                continue;
+            }
+            cells.clear();
+            let spelled = self.read_cells(&mut reader, &mut words, &mut cells);
+            let spelled = match spelled {
+                Ok(spelled) => spelled,
+                Err(TableError::BadExpression { name, error }) => {
+                    report
+                        .refused
+                        .push((key.to_vec(), format!("attribute {name}: {error}")));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            cells.extend(stamp);
+            self.apply_one(operation, key, &cells, heard_at, &spelled, &mut report);
+        }
+        Ok(report)
+    }
+
+    fn apply_one(
+        &mut self,
+        operation: u8,
+        key: &[u8],
+        cells: &[(ColumnId, Cell)],
+        heard_at: f64,
+        spelled: &[(ColumnId, Name)],
+        report: &mut ApplyReport,
+    ) {
+        let row = match operation {
+            OP_FULL => {
+                let (row, new) = self.put_row(key, cells, heard_at);
+                if new {
+                    report.inserted += 1;
+                } else {
+                    report.updated += 1;
+                }
+                row
+            }
+            OP_DELTA => {
+                let Some(row) = self.row_of(key) else {
+                    report.unknown.push(key.to_vec());
+                    return;
+                };
+                self.patch_row(row, cells, heard_at);
+                report.updated += 1;
+                row
+            }
+            _ => {
+                report
+                    .refused
+                    .push((Vec::new(), "the ad has no key".into()));
+                return;
+            }
+        };
+        for (id, name) in spelled {
+            self.spell(row, *id, name);
+        }
+    }
+
+    /// Reads the attributes of one operation. Gives the names that are spelled otherwise than their
+    /// column. On a bad expression the rest of the operation is still read.
+    fn read_cells(
+        &mut self,
+        reader: &mut Reader<'_>,
+        words: &mut Dictionaries,
+        cells: &mut Vec<(ColumnId, Cell)>,
+    ) -> Result<Vec<(ColumnId, Name)>, TableError> {
+        let count = reader.count()?;
+        let mut spelled = Vec::new();
+        let mut refused = None;
+        for _ in 0..count {
+            let number = reader.varint()? as usize;
+            let place = if number == 0 {
+                let name = Name::new(reader.bytes()?);
+                let id = self.ensure_column(&name)?;
+                if !self.column_name(id).same_spelling(&name) {
+                    words.respelled.push((id, words.names.len(), name));
+                }
+                words.names.push(id);
+                words.names.len() - 1
+            } else {
+                number - 1
+            };
+            let Some(id) = words.names.get(place).copied() else {
+                return Err(reader.bad("no such name"));
+            };
+            if !words.respelled.is_empty()
+                && let Some((_, _, name)) = words.respelled.iter().find(|entry| entry.1 == place)
+            {
+                spelled.push((id, name.clone()));
+            } else if self.respelled_anywhere() {
+                spelled.push((id, self.column_name(id).clone()));
+            }
+            match self.read_cell(reader, words) {
+                Ok(cell) => cells.push((id, cell)),
+                Err(TableError::BadExpression { error, .. }) => {
+                    let name = self.column_name(id).to_text().into_owned();
+                    refused = Some(TableError::BadExpression { name, error });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        refused.map_or(Ok(spelled), Err)
+    }
+
+    #[inline]
+    fn read_cell(
+        &mut self,
+        reader: &mut Reader<'_>,
+        words: &mut Dictionaries,
+    ) -> Result<Cell, TableError> {
+        Ok(match reader.byte()? {
+            tag::UNSET => Cell::MISSING,
+            tag::UNDEFINED => Cell::UNDEFINED,
+            tag::ERROR => Cell::ERROR,
+            tag::FALSE => Cell::FALSE,
+            tag::TRUE => Cell::TRUE,
+            tag::INT => {
+                let value = reader.int()?;
+                self.int_cell(value)
+            }
+            tag::REAL => Cell::real(reader.real()?),
+            tag::STR_NEW => {
+                let cell = self.str_cell(reader.bytes()?);
+                words.strings.push(cell);
+                cell
+            }
+            tag::STR_REF => reader.pick(&words.strings)?,
+            tag::EXPR_NEW => {
+                let cell = self.text_cell(reader.bytes()?);
+                words.exprs.push(cell.clone());
+                cell?
+            }
+            tag::EXPR_REF => reader.pick(&words.exprs)??,
+            _ => return Err(reader.bad("unknown tag")),
+        })
+    }
+
+    fn respelled_anywhere(&self) -> bool {
+        !self.respelled.is_empty()
+    }
+
+    /// A batch that takes a mirror of this table from `version` to now: removals, then whole ads and
+    /// deltas. When the log does not reach back so far the batch starts the mirror anew.
+    pub fn changes_since(&self, version: u64) -> Vec<u8> {
+        let header = PackHeader {
+            from_version: version,
+            to_version: self.version(),
+            reset: false,
+        };
+        let Some(removed) = self.log.removed_since(version) else {
+            return self.whole(PackHeader {
+                reset: true,
+                ..header
+            });
+        };
+        let mut out = PackWriter::new(header);
+        for key in removed {
+            if self.row_of(key).is_none() {
+                out.remove(key);
+            }
+        }
+        let all: Vec<ColumnId> = (0..self.column_count() as ColumnId).collect();
+        let Some(cells) = self.log.cells_since(version) else {
+            for row in self
+                .rows()
+                .filter(|row| self.row_info(*row).version > version)
+            {
+                out.row(self, row, &all, true);
+            }
+            return out.finish();
+        };
+        let mut changed: Vec<(Row, ColumnId)> = cells.collect();
+        changed.sort_unstable();
+        changed.dedup();
+        for group in changed.chunk_by(|a, b| a.0 == b.0) {
+            let row = group[0].0;
+            if !self.live.get(row as usize) {
+                continue;
+            }
+            // WHOLE_ROW sorts last.
+            if group[group.len() - 1].1 == WHOLE_ROW {
+                out.row(self, row, &all, true);
+            } else {
+                let columns: Vec<ColumnId> = group.iter().map(|change| change.1).collect();
+                out.row_delta(self, row, &columns);
+            }
+        }
+        out.finish()
+    }
+
+    /// The whole table as a batch with its keys.
+    pub fn whole(&self, header: PackHeader) -> Vec<u8> {
+        let all: Vec<ColumnId> = (0..self.column_count() as ColumnId).collect();
+        let mut out = PackWriter::new(header);
+        for row in self.rows() {
+            out.row(self, row, &all, true);
+        }
+        out.finish()
+    }
+
+    /// Writes the deltas of a batch (one for each of `rows`, in order) over rows made from a template.
+    ///
+    /// # Errors
+    /// [`TableError::BadPack`] also when the batch has not as many deltas as there are rows;
+    /// [`TableError::BadExpression`] when a value does not parse.
+    pub(crate) fn apply_in_order(&mut self, rows: &[Row], bytes: &[u8]) -> Result<(), TableError> {
+        let (mut reader, _) = Reader::new(bytes)?;
+        let mut words = Dictionaries::default();
+        let mut cells = Vec::new();
+        for row in rows {
+            if reader.at_end() {
+                return Err(reader.bad("fewer deltas than ads"));
+            }
+            match reader.byte()? {
+                OP_FULL | OP_DELTA => {
+                    reader.bytes()?;
+                }
+                OP_PLAIN => {}
+                _ => return Err(reader.bad("not a delta")),
+            }
+            cells.clear();
+            let spelled = self.read_cells(&mut reader, &mut words, &mut cells)?;
+            self.write_cells(*row, &cells);
+            for (id, name) in &spelled {
+                self.spell(*row, *id, name);
+            }
+        }
+        if reader.at_end() {
+            Ok(())
+        } else {
+            Err(reader.bad("more deltas than ads"))
+        }
+    }
+}

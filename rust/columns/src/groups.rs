@@ -1,0 +1,226 @@
+//! Rows that some columns do not tell apart.
+//!
+//! A [`Groups`] numbers the distinct tuples of values that a set of columns takes. An expression that
+//! reads only those columns has one result a group. Numbers stay when rows change, so results that
+//! were computed for a group stay good too; only changed rows are looked at again.
+
+use rustc_hash::FxHashMap;
+
+use crate::cell::Cell;
+use crate::column::{CHUNK_ROWS, Chunk};
+use crate::table::{AdTable, ColumnId, Row};
+
+/// Group numbers of all rows. See the module text.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    columns: Box<[ColumnId]>,
+    /// Group of each row; rows without an ad have any.
+    group_of: Vec<u32>,
+    /// The values of each group, `columns.len()` cells each.
+    tuples: Vec<Cell>,
+    count: usize,
+    /// Made when first needed.
+    index: FxHashMap<Box<[Cell]>, u32>,
+    /// Number of the refresh that last moved a row to another group, and of the one before.
+    pub(crate) stamp: u64,
+    pub(crate) stamp_before: u64,
+    /// Number of the refresh in which group numbers began anew.
+    pub(crate) restarted: u64,
+    /// Rows that moved in refresh `stamp`.
+    pub(crate) moved: Vec<Row>,
+}
+
+impl Groups {
+    /// Groups rows by `columns`.
+    pub fn new(table: &AdTable, columns: &[ColumnId]) -> Self {
+        let mut group_of = vec![0u32; table.row_end()];
+        let mut count = 1usize;
+        let mut codes = Vec::new();
+        for id in columns {
+            let distinct = column_codes(table, *id, &mut codes);
+            if distinct > 1 {
+                count = refine(&mut group_of, count, &codes, distinct);
+            }
+        }
+        let width = columns.len();
+        let mut tuples = vec![Cell::MISSING; count * width];
+        let mut seen = vec![false; count];
+        for (row, group) in group_of.iter().enumerate() {
+            let group = *group as usize;
+            if !seen[group] {
+                seen[group] = true;
+                for (at, id) in columns.iter().enumerate() {
+                    tuples[group * width + at] = table.column(*id).get(row);
+                }
+            }
+        }
+        Groups {
+            columns: columns.into(),
+            group_of,
+            tuples,
+            count,
+            index: FxHashMap::default(),
+            stamp: 0,
+            stamp_before: 0,
+            restarted: 0,
+            moved: Vec::new(),
+        }
+    }
+
+    /// Every row a group of its own.
+    pub(crate) fn each_row(table: &AdTable) -> Self {
+        Groups {
+            columns: Box::default(),
+            group_of: (0..table.row_end() as u32).collect(),
+            tuples: Vec::new(),
+            count: table.row_end().max(1),
+            index: FxHashMap::default(),
+            stamp: 0,
+            stamp_before: 0,
+            restarted: 0,
+            moved: Vec::new(),
+        }
+    }
+
+    /// Marks the numbers as new in a refresh.
+    pub(crate) fn restart(&mut self, stamp: u64) {
+        self.stamp = stamp;
+        self.stamp_before = stamp;
+        self.restarted = stamp;
+    }
+
+    /// The columns that tell groups apart.
+    pub fn columns(&self) -> &[ColumnId] {
+        &self.columns
+    }
+
+    /// Number of groups; some may have no row any more.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Group of each row. Rows without an ad have any group.
+    pub fn group_of(&self) -> &[u32] {
+        &self.group_of
+    }
+
+    /// The values of a group, in the order of [`Groups::columns`].
+    pub fn tuple(&self, group: usize) -> &[Cell] {
+        let width = self.columns.len();
+        &self.tuples[group * width..(group + 1) * width]
+    }
+
+    /// Puts changed rows into their groups. False if starting anew is better.
+    pub(crate) fn refresh(&mut self, table: &AdTable, rows: &[Row], stamp: u64) -> bool {
+        if self.count > table.row_end() * 2 + 4096 {
+            return false;
+        }
+        if self.index.is_empty() {
+            for group in 0..self.count {
+                let tuple = self.tuple(group).into();
+                self.index.insert(tuple, group as u32);
+            }
+        }
+        let mut moved = Vec::new();
+        let mut tuple = Vec::with_capacity(self.columns.len());
+        self.group_of.resize(table.row_end(), 0);
+        for row in rows {
+            tuple.clear();
+            tuple.extend(self.columns.iter().map(|id| table.cell(*row, *id)));
+            let group = match self.index.get(&*tuple) {
+                Some(group) => *group,
+                None => {
+                    let group = self.count as u32;
+                    self.count += 1;
+                    self.tuples.extend_from_slice(&tuple);
+                    self.index.insert(tuple.as_slice().into(), group);
+                    group
+                }
+            };
+            self.group_of[*row as usize] = group;
+            moved.push(*row);
+        }
+        if !moved.is_empty() {
+            self.stamp_before = self.stamp;
+            self.stamp = stamp;
+            self.moved = moved;
+        }
+        true
+    }
+}
+
+/// Numbers the distinct values of a column, row by row; gives how many there are.
+pub(crate) fn column_codes(table: &AdTable, id: ColumnId, codes: &mut Vec<u32>) -> usize {
+    let column = table.column(id);
+    let rows = table.row_end();
+    codes.clear();
+    codes.reserve(rows);
+    let mut numbers: FxHashMap<Cell, u32> = FxHashMap::default();
+    let mut number = |cell: Cell| {
+        let next = numbers.len() as u32;
+        *numbers.entry(cell).or_insert(next)
+    };
+    let mut at = 0;
+    while at < rows {
+        let len = CHUNK_ROWS.min(rows - at);
+        match column.chunk(at / CHUNK_ROWS) {
+            Chunk::Const(cell) => codes.resize(at + len, number(*cell)),
+            Chunk::Coded { dict, codes: local } => {
+                let mut used = [false; 256];
+                local
+                    .iter()
+                    .for_each(|code| used[usize::from(*code)] = true);
+                let mut map = [0u32; 256];
+                for (code, cell) in dict.iter().enumerate() {
+                    if used[code] {
+                        map[code] = number(*cell);
+                    }
+                }
+                codes.extend(local.iter().take(len).map(|code| map[usize::from(*code)]));
+                if codes.len() < at + len {
+                    codes.resize(at + len, number(Cell::MISSING));
+                }
+            }
+            Chunk::Dense(cells) => {
+                let mut last = (Cell::MISSING, u32::MAX);
+                for cell in cells.iter().take(len) {
+                    if last.1 == u32::MAX || last.0 != *cell {
+                        last = (*cell, number(*cell));
+                    }
+                    codes.push(last.1);
+                }
+                if codes.len() < at + len {
+                    codes.resize(at + len, number(Cell::MISSING));
+                }
+            }
+        }
+        at += len;
+    }
+    numbers.len().max(1)
+}
+
+/// Splits groups by further codes; gives the new number of groups.
+fn refine(group_of: &mut [u32], count: usize, codes: &[u32], distinct: usize) -> usize {
+    let mut next = 0u32;
+    if count * distinct <= 1 << 18 {
+        let mut numbers = vec![u32::MAX; count * distinct];
+        for (group, code) in group_of.iter_mut().zip(codes) {
+            let slot = &mut numbers[*group as usize * distinct + *code as usize];
+            if *slot == u32::MAX {
+                *slot = next;
+                next += 1;
+            }
+            *group = *slot;
+        }
+    } else {
+        let mut numbers: FxHashMap<u64, u32> = FxHashMap::default();
+        for (group, code) in group_of.iter_mut().zip(codes) {
+            let pair = u64::from(*group) << 32 | u64::from(*code);
+            *group = *numbers.entry(pair).or_insert_with(|| {
+                next += 1;
+                next - 1
+            });
+        }
+    }
+    next.max(1) as usize
+}

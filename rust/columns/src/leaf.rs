@@ -1,0 +1,535 @@
+//! Results of clauses, by group of rows, remembered across jobs and cycles.
+
+use std::sync::{Arc, Mutex};
+
+use classad::{Ad, Name, Side, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ads::canonical_text;
+use crate::bitmap::Bitmap;
+use crate::cell::{Cell, CellKind, ExprId};
+use crate::clause::{Clause, ClauseCache};
+use crate::groups::Groups;
+use crate::log::WHOLE_ROW;
+use crate::matcher::{Closure, Matcher, Numbers, Owner, Truth, Values};
+use crate::table::{AdTable, ColumnId, Row};
+
+/// Bytes of bitmaps that are remembered; beyond that results are worked out anew.
+const REMEMBER_BYTES: usize = 512 << 20;
+
+/// What evaluating an expression can read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    /// Columns of the table.
+    pub columns: Vec<ColumnId>,
+    /// Attributes of the job, whether it has them or not.
+    pub job_names: Vec<Name>,
+    /// Some of those are expressions, so the rest holds for this job only.
+    pub job_exprs: bool,
+    /// It may read more than that.
+    pub dynamic: bool,
+    /// It depends on the time or on chance.
+    pub unsteady: bool,
+}
+
+#[derive(Debug)]
+struct TruthEntry {
+    columns: Box<[ColumnId]>,
+    /// Result by group, as far as groups were known.
+    by_group: Bitmap,
+    rows: Arc<Bitmap>,
+    stamp: u64,
+    used: u64,
+}
+
+#[derive(Debug)]
+struct NumberEntry {
+    columns: Box<[ColumnId]>,
+    numbers: Arc<Numbers>,
+    used: u64,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub(crate) struct LeafCache {
+    groups: Mutex<FxHashMap<Box<[ColumnId]>, Arc<Groups>>>,
+    exprs: Mutex<FxHashMap<ColumnId, Arc<[ExprId]>>>,
+    reads: Mutex<FxHashMap<(Owner, Box<[u8]>), Arc<Reads>>>,
+    truths: Mutex<FxHashMap<Box<[u8]>, TruthEntry>>,
+    numbers: Mutex<FxHashMap<Box<[u8]>, NumberEntry>>,
+    bytes: Mutex<usize>,
+    /// Counts refreshes.
+    stamp: u64,
+    columns_known: usize,
+}
+
+impl LeafCache {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        let stamp = self.stamp + 1;
+        *self = LeafCache {
+            stamp,
+            ..LeafCache::default()
+        };
+    }
+
+    /// Takes changed cells into account.
+    pub fn refresh(&mut self, table: &AdTable, changed: &[(Row, ColumnId)]) {
+        self.stamp += 1;
+        let stamp = self.stamp;
+        let known = std::mem::replace(&mut self.columns_known, table.column_count());
+        let definitions_changed = known != table.column_count()
+            || changed.iter().any(|(row, column)| {
+                *column == WHOLE_ROW || table.cell(*row, *column).expr_id().is_some()
+            });
+        if definitions_changed {
+            lock(&self.exprs).clear();
+            lock(&self.reads).clear();
+        }
+        let mut by_column: FxHashMap<ColumnId, Vec<Row>> = FxHashMap::default();
+        for (row, column) in changed {
+            if table.live().get(*row as usize) {
+                by_column.entry(*column).or_default().push(*row);
+            }
+        }
+        lock(&self.groups).retain(|columns, groups| {
+            let mut rows: Vec<Row> = Vec::new();
+            for column in columns.iter().chain([&WHOLE_ROW]) {
+                rows.extend(by_column.get(column).into_iter().flatten());
+            }
+            if rows.is_empty() {
+                return true;
+            }
+            rows.sort_unstable();
+            rows.dedup();
+            if !Arc::make_mut(groups).refresh(table, &rows, stamp) {
+                let mut fresh = Groups::new(table, columns);
+                fresh.restart(stamp);
+                *groups = Arc::new(fresh);
+            }
+            true
+        });
+        let mut bytes = 0;
+        let row_bytes = table.row_end() / 8;
+        lock(&self.truths).retain(|_, entry| {
+            let keep = entry.used + 2 >= stamp;
+            bytes += if keep { row_bytes } else { 0 };
+            keep
+        });
+        *lock(&self.bytes) = bytes;
+        lock(&self.numbers).retain(|_, entry| entry.used + 2 >= stamp);
+    }
+
+    /// Rows grouped by columns.
+    pub fn groups(&self, table: &AdTable, columns: &[ColumnId]) -> Arc<Groups> {
+        let mut sorted: Vec<ColumnId> = columns.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let key: Box<[ColumnId]> = sorted.into();
+        if let Some(groups) = lock(&self.groups).get(&key) {
+            return groups.clone();
+        }
+        let mut groups = Groups::new(table, &key);
+        groups.restart(self.stamp);
+        let groups = Arc::new(groups);
+        lock(&self.groups).entry(key).or_insert(groups).clone()
+    }
+
+    /// The distinct expressions in a column.
+    pub fn column_exprs(&self, table: &AdTable, column: ColumnId) -> Arc<[ExprId]> {
+        if let Some(known) = lock(&self.exprs).get(&column) {
+            return known.clone();
+        }
+        let mut seen = FxHashSet::default();
+        let mut last = Cell::MISSING;
+        for chunk in table.column(column).chunks() {
+            chunk.for_each_value(|cell| {
+                if cell != last {
+                    last = cell;
+                    seen.extend(cell.expr_id());
+                }
+            });
+        }
+        let mut found: Vec<ExprId> = seen.into_iter().collect();
+        found.sort_unstable();
+        let found: Arc<[ExprId]> = found.into();
+        lock(&self.exprs).insert(column, found.clone());
+        found
+    }
+
+    /// What evaluating a clause can read.
+    pub fn reads(
+        &self,
+        table: &AdTable,
+        clause: &Arc<Clause>,
+        owner: Owner,
+        job: Option<&Ad>,
+        clauses: &ClauseCache,
+    ) -> Arc<Reads> {
+        let key = (owner, clause.text.clone());
+        let known = lock(&self.reads).get(&key).cloned();
+        let plain = |reads: &Reads| {
+            let Some(job) = job else { return true };
+            let literal = |name| {
+                job.get(name)
+                    .is_none_or(|expr| matches!(expr, classad::Expr::Lit(_)))
+            };
+            reads.job_names.iter().all(literal)
+        };
+        if let Some(reads) = known
+            && plain(&reads)
+        {
+            return reads;
+        }
+        let mut closure = Closure::new(table, job);
+        closure.add(clause, owner, clauses, self);
+        let mut reads = closure.reads;
+        reads.columns.sort_unstable();
+        let cacheable = !reads.job_exprs;
+        let reads = Arc::new(reads);
+        if cacheable {
+            lock(&self.reads).insert(key, reads.clone());
+        }
+        reads
+    }
+
+    /// The rows for which a clause is true.
+    pub fn truth(
+        &self,
+        matcher: &Matcher,
+        table: &AdTable,
+        clause: &Clause,
+        owner: Owner,
+        job: Option<&Ad>,
+        reads: &Reads,
+    ) -> Truth {
+        let scalar = Scalar::new(matcher, table, clause, owner, job);
+        if reads.dynamic {
+            let rows = table.live();
+            let mut out = Bitmap::empty(rows.len());
+            for row in rows.iter() {
+                out.set(row, scalar.row(row as Row).is_true());
+            }
+            return Truth::Rows(Arc::new(out));
+        }
+        let groups = self.groups(table, &reads.columns);
+        if groups.count() == 1 {
+            let value = scalar.tuple(&mut Ad::new(), groups.columns(), groups.tuple(0));
+            return if value.is_true() {
+                Truth::Always
+            } else {
+                Truth::Never
+            };
+        }
+        let key = result_key(matcher, clause, owner, job, reads);
+        let mut entry = match lock(&self.truths).remove(&key) {
+            Some(entry) if *entry.columns == *groups.columns() => entry,
+            _ => TruthEntry {
+                columns: groups.columns().into(),
+                by_group: Bitmap::default(),
+                rows: Arc::default(),
+                stamp: u64::MAX,
+                used: 0,
+            },
+        };
+        self.bring_up_to_date(&mut entry, &scalar, &groups, table.row_end());
+        let out = entry.rows.clone();
+        let mut bytes = lock(&self.bytes);
+        if *bytes < REMEMBER_BYTES {
+            *bytes += out.heap_bytes();
+            drop(bytes);
+            lock(&self.truths).insert(key, entry);
+        }
+        Truth::Rows(out)
+    }
+
+    fn bring_up_to_date(
+        &self,
+        entry: &mut TruthEntry,
+        scalar: &Scalar<'_>,
+        groups: &Groups,
+        row_end: usize,
+    ) {
+        entry.used = self.stamp;
+        if entry.stamp == groups.stamp && entry.rows.len() == row_end {
+            return;
+        }
+        let fresh = entry.stamp == u64::MAX || groups.restarted > entry.stamp;
+        if fresh {
+            entry.by_group = Bitmap::default();
+        }
+        let known = entry.by_group.len();
+        entry.by_group.resize(groups.count());
+        scalar.tuples(groups, known, |group, value| {
+            if value.is_true() {
+                entry.by_group.set(group, true);
+            }
+        });
+        let by_group = &entry.by_group;
+        if !fresh && entry.stamp == groups.stamp_before {
+            let rows = Arc::make_mut(&mut entry.rows);
+            rows.resize(row_end);
+            for row in &groups.moved {
+                let group = groups.group_of()[*row as usize];
+                rows.set(*row as usize, by_group.get(group as usize));
+            }
+        } else {
+            entry.rows = Arc::new(spread(by_group, groups.group_of()));
+        }
+        entry.stamp = groups.stamp;
+    }
+
+    /// The numbers that an expression gives.
+    pub fn numbers(
+        &self,
+        matcher: &Matcher,
+        table: &AdTable,
+        clause: &Clause,
+        owner: Owner,
+        job: Option<&Ad>,
+        reads: &Reads,
+    ) -> Arc<Numbers> {
+        let key = result_key(matcher, clause, owner, job, reads);
+        let columns = if reads.dynamic {
+            Vec::new()
+        } else {
+            reads.columns.clone()
+        };
+        let groups = self.groups(table, &columns);
+        let known = if reads.dynamic {
+            None
+        } else {
+            lock(&self.numbers).remove(&key)
+        };
+        let mut by_group = match known {
+            Some(entry)
+                if entry.numbers.groups.stamp == groups.stamp && *entry.columns == *columns =>
+            {
+                let numbers = entry.numbers.clone();
+                let used = self.stamp;
+                lock(&self.numbers).insert(key, NumberEntry { used, ..entry });
+                return numbers;
+            }
+            Some(entry)
+                if *entry.columns == *columns && groups.restarted <= entry.numbers.groups.stamp =>
+            {
+                entry.numbers.by_group.clone()
+            }
+            _ => Vec::new(),
+        };
+        let scalar = Scalar::new(matcher, table, clause, owner, job);
+        if reads.dynamic {
+            let groups = Arc::new(Groups::each_row(table));
+            let by_row = (0..table.row_end())
+                .map(|row| number(&scalar.row(row as Row)))
+                .collect();
+            return Arc::new(Numbers {
+                groups,
+                by_group: by_row,
+            });
+        }
+        let known = by_group.len();
+        by_group.resize(groups.count(), f64::NAN);
+        scalar.tuples(&groups, known, |group, value| {
+            by_group[group] = number(value)
+        });
+        let numbers = Arc::new(Numbers { groups, by_group });
+        let entry = NumberEntry {
+            columns: columns.into(),
+            numbers: numbers.clone(),
+            used: self.stamp,
+        };
+        lock(&self.numbers).insert(key, entry);
+        numbers
+    }
+
+    /// The values that an expression gives.
+    pub fn values(
+        &self,
+        matcher: &Matcher,
+        table: &AdTable,
+        clause: &Clause,
+        owner: Owner,
+        job: Option<&Ad>,
+        reads: &Reads,
+    ) -> Values {
+        let scalar = Scalar::new(matcher, table, clause, owner, job);
+        if reads.dynamic {
+            return Values {
+                groups: Arc::new(Groups::each_row(table)),
+                by_group: (0..table.row_end())
+                    .map(|row| scalar.row(row as Row))
+                    .collect(),
+            };
+        }
+        let groups = self.groups(table, &reads.columns);
+        let mut by_group = vec![Value::Undefined; groups.count()];
+        scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone());
+        Values { groups, by_group }
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_number().unwrap_or(f64::NAN)
+}
+
+/// One bit a row from one bit a group.
+fn spread(by_group: &Bitmap, group_of: &[u32]) -> Bitmap {
+    let mut out = Bitmap::empty(group_of.len());
+    let words = by_group.words();
+    for (word, groups) in out.words_mut().iter_mut().zip(group_of.chunks(64)) {
+        let mut bits = 0u64;
+        for (at, group) in groups.iter().enumerate() {
+            let group = *group as usize;
+            bits |= (words[group / 64] >> (group % 64) & 1) << at;
+        }
+        *word = bits;
+    }
+    out
+}
+
+/// By what a result is remembered: the expression and all it reads of the job.
+fn result_key(
+    matcher: &Matcher,
+    clause: &Clause,
+    owner: Owner,
+    job: Option<&Ad>,
+    reads: &Reads,
+) -> Box<[u8]> {
+    let mut key = Vec::with_capacity(clause.text.len() + 64);
+    key.push(owner as u8);
+    key.extend_from_slice(&clause.text);
+    for name in &reads.job_names {
+        key.push(0);
+        let Some(expr) = job.and_then(|job| job.get(name)) else {
+            continue;
+        };
+        key.extend_from_slice(name.as_bytes());
+        key.push(b'=');
+        match expr {
+            // Texts show reals with 16 digits: not all that there are.
+            classad::Expr::Lit(Value::Real(value)) => {
+                key.push(1);
+                key.extend_from_slice(&value.to_bits().to_le_bytes());
+            }
+            classad::Expr::Lit(Value::Int(value)) => {
+                key.push(2);
+                key.extend_from_slice(&value.to_le_bytes());
+            }
+            other => key.extend_from_slice(&canonical_text(other)),
+        }
+    }
+    if reads.unsteady {
+        let settings = matcher.settings();
+        key.push(0);
+        key.extend_from_slice(&settings.now.to_le_bytes());
+        key.extend_from_slice(&settings.seed.to_le_bytes());
+    }
+    key.into()
+}
+
+/// A poisoned lock only means that another thread panicked between two whole updates.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The plain evaluator on rows and on tuples of values.
+pub(crate) struct Scalar<'a> {
+    matcher: &'a Matcher,
+    table: &'a AdTable,
+    clause: &'a Clause,
+    owner: Owner,
+    job: Option<&'a Ad>,
+}
+
+impl<'a> Scalar<'a> {
+    pub fn new(
+        matcher: &'a Matcher,
+        table: &'a AdTable,
+        clause: &'a Clause,
+        owner: Owner,
+        job: Option<&'a Ad>,
+    ) -> Self {
+        Scalar {
+            matcher,
+            table,
+            clause,
+            owner,
+            job,
+        }
+    }
+
+    fn with(&self, slot: &Ad) -> Value {
+        let context = match self.owner {
+            Owner::Job => self.matcher.settings().context(self.job, Some(slot)),
+            Owner::Slot => self.matcher.settings().context(Some(slot), self.job),
+        };
+        classad::evaluate(&self.clause.expr, &context)
+    }
+
+    /// With the whole ad of a row.
+    pub fn row(&self, row: Row) -> Value {
+        self.with(&self.table.ad(row))
+    }
+
+    /// With an ad of these values alone. `slot` is scratch.
+    pub fn tuple(&self, slot: &mut Ad, columns: &[ColumnId], tuple: &[Cell]) -> Value {
+        slot.clear();
+        for (column, cell) in columns.iter().zip(tuple) {
+            if cell.kind() != CellKind::Missing
+                && let Some(expr) = self.table.cell_expr(*cell)
+            {
+                slot.insert(self.table.column_name(*column).clone(), expr);
+            }
+        }
+        self.with(slot)
+    }
+
+    /// With each group from `first` on.
+    pub fn tuples(&self, groups: &Groups, first: usize, mut give: impl FnMut(usize, &Value)) {
+        if let Some((side, name)) = &self.clause.reference
+            && self.owner == Owner::Slot
+            && *side != Side::Target
+            && let Some(column) = self.table.column_id(name)
+            && *groups.columns() == [column]
+        {
+            self.plain_tuples(groups, first, *side, name, give);
+            return;
+        }
+        let mut slot = Ad::new();
+        for group in first..groups.count() {
+            let value = self.tuple(&mut slot, groups.columns(), groups.tuple(group));
+            give(group, &value);
+        }
+    }
+
+    /// As `tuples`, for an expression that is only the name of the one column: most values are
+    /// literals and need no evaluation.
+    fn plain_tuples(
+        &self,
+        groups: &Groups,
+        first: usize,
+        side: Side,
+        name: &Name,
+        mut give: impl FnMut(usize, &Value),
+    ) {
+        let elsewhere = side == Side::Bare && self.job.is_some_and(|job| job.contains(name));
+        let unsteady = self.clause.mentions.unsteady;
+        let mut slot = Ad::new();
+        for group in first..groups.count() {
+            let cell = groups.tuple(group)[0];
+            let literal =
+                cell.expr_id().is_none() && !(cell.is_missing() && elsewhere) && !unsteady;
+            if literal {
+                give(group, &self.table.cell_value(cell));
+            } else {
+                give(
+                    group,
+                    &self.tuple(&mut slot, groups.columns(), groups.tuple(group)),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,652 @@
+//! Which rows match a job, and how they rank.
+//!
+//! A [`Matcher`] lives beside a table and remembers what it worked out until the columns it read change.
+//! Call [`Matcher::refresh`] whenever the table may have changed (at the start of a cycle); between two
+//! refreshes the table must stay as it is, and every question takes `&self`, from any thread.
+//!
+//! How it works: a condition is split at `&&`; a clause that is the name of an attribute holding an
+//! expression is followed into that expression, once per distinct text. Each remaining clause is
+//! evaluated once per distinct tuple of the values it can read (see [`crate::groups`]); its rows are a
+//! bitmap, shared by all jobs that agree in the attributes the clause reads of them. The evaluator is
+//! [`classad::evaluate`] or a program proved equal to it.
+
+use std::sync::{Arc, Mutex};
+
+use classad::{Ad, Context, Expr, Name, Side, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ads::canonical_text;
+use crate::bitmap::Bitmap;
+use crate::cell::CellKind;
+use crate::clause::{Clause, ClauseCache};
+use crate::groups::Groups;
+use crate::leaf::{LeafCache, Reads};
+use crate::table::{AdTable, ColumnId, Row};
+
+/// Distinct expressions of one attribute that are followed one by one.
+const FOLLOW_MAX: usize = 64;
+
+/// Whose ad an expression belongs to: the other one is its TARGET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// MY is the job.
+    Job,
+    /// MY is the row of the table.
+    Slot,
+}
+
+/// What evaluation may know besides the ads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EvalSettings {
+    /// Seconds since the epoch.
+    pub now: i64,
+    /// Seconds local time is east of UTC.
+    pub utc_offset_s: i32,
+    /// Seed of `random()`.
+    pub seed: u64,
+    /// STRICT_CLASSAD_EVALUATION.
+    pub strict: bool,
+}
+
+impl EvalSettings {
+    pub(crate) fn context<'a>(&self, my: Option<&'a Ad>, target: Option<&'a Ad>) -> Context<'a> {
+        Context {
+            my,
+            target,
+            now: self.now,
+            utc_offset_s: self.utc_offset_s,
+            seed: self.seed,
+            strict: self.strict,
+            host: None,
+        }
+    }
+}
+
+/// The rows for which something is true.
+#[derive(Clone, Debug)]
+pub enum Truth {
+    /// No row.
+    Never,
+    /// Every row.
+    Always,
+    /// These rows.
+    Rows(Arc<Bitmap>),
+}
+
+impl Truth {
+    /// Keeps in `rows` those for which this is true.
+    pub fn narrow(&self, rows: &mut Bitmap) {
+        match self {
+            Truth::Never => *rows = Bitmap::empty(rows.len()),
+            Truth::Always => {}
+            Truth::Rows(these) => rows.and(these),
+        }
+    }
+
+    /// How many of `rows` this is true for.
+    pub fn count_in(&self, rows: &Bitmap) -> usize {
+        match self {
+            Truth::Never => 0,
+            Truth::Always => rows.count(),
+            Truth::Rows(these) => rows.count_and(these),
+        }
+    }
+}
+
+/// Numbers an expression gives, by row.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    pub(crate) groups: Arc<Groups>,
+    /// By group; NaN where the result is no number.
+    pub(crate) by_group: Vec<f64>,
+}
+
+impl Numbers {
+    /// The number for a row; none if the expression gives none (booleans count as 0 and 1).
+    #[inline]
+    pub fn get(&self, row: Row) -> Option<f64> {
+        let value = self.by_group[self.groups.group_of()[row as usize] as usize];
+        (!value.is_nan()).then_some(value)
+    }
+
+    /// The group of each row: rows of one group have one number.
+    pub fn groups(&self) -> &Arc<Groups> {
+        &self.groups
+    }
+
+    /// The number of each group, NaN for none.
+    pub fn by_group(&self) -> &[f64] {
+        &self.by_group
+    }
+}
+
+/// Values an expression gives, by row.
+#[derive(Clone, Debug)]
+pub struct Values {
+    pub(crate) groups: Arc<Groups>,
+    pub(crate) by_group: Vec<Value>,
+}
+
+impl Values {
+    /// The value for a row.
+    #[inline]
+    pub fn get(&self, row: Row) -> &Value {
+        &self.by_group[self.groups.group_of()[row as usize] as usize]
+    }
+
+    /// The group of each row: rows of one group have one value.
+    pub fn groups(&self) -> &Arc<Groups> {
+        &self.groups
+    }
+}
+
+/// One clause of a condition and what it does to the rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClauseCount {
+    /// The clause as text.
+    pub text: String,
+    /// Rows for which it is true.
+    pub passes: usize,
+    /// Rows for which every clause but this one is true.
+    pub without: usize,
+}
+
+/// Why rows do not match a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Explanation {
+    /// Rows that were asked about.
+    pub rows: usize,
+    /// Rows that the job accepts.
+    pub job_accepts: usize,
+    /// Rows that accept the job.
+    pub slot_accepts: usize,
+    /// Rows that match both ways.
+    pub matches: usize,
+    /// Clauses of the job's Requirements.
+    pub job_clauses: Vec<ClauseCount>,
+    /// Clauses of rows' Requirements (followed into START and the like) that some of the rows that the
+    /// job accepts refuse it by: text and number of such rows, most first.
+    pub refused_by: Vec<(String, usize)>,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub struct Matcher {
+    pub(crate) settings: EvalSettings,
+    pub(crate) clauses: ClauseCache,
+    pub(crate) leaves: LeafCache,
+    /// Rows per value of columns that are followed.
+    split_rows: Mutex<FxHashMap<ColumnId, Arc<SplitRows>>>,
+    version: u64,
+    epoch: u64,
+}
+
+/// The rows of each group of a one-column grouping.
+#[derive(Debug)]
+struct SplitRows {
+    groups: Arc<Groups>,
+    rows: Vec<Bitmap>,
+}
+
+impl Matcher {
+    /// A matcher that remembers nothing yet.
+    pub fn new(settings: EvalSettings) -> Self {
+        Matcher {
+            settings,
+            version: u64::MAX,
+            ..Matcher::default()
+        }
+    }
+
+    /// Takes note of changes of the table and of a new time. Only changed rows are looked at again.
+    pub fn refresh(&mut self, table: &AdTable, settings: EvalSettings) {
+        let old = self.settings;
+        self.settings = settings;
+        let same_rules = old.utc_offset_s == settings.utc_offset_s && old.strict == settings.strict;
+        let changed = if self.epoch == table.epoch() && same_rules && self.version != u64::MAX {
+            table
+                .log
+                .cells_since(self.version)
+                .map(|cells| cells.collect::<Vec<_>>())
+        } else {
+            None
+        };
+        match changed {
+            Some(changed) => self.leaves.refresh(table, &changed),
+            None => {
+                self.leaves.clear();
+                self.clauses.clear();
+            }
+        }
+        if let Ok(mut split) = self.split_rows.lock() {
+            split.clear();
+        }
+        self.version = table.version();
+        self.epoch = table.epoch();
+    }
+
+    /// The settings of the last refresh.
+    pub fn settings(&self) -> EvalSettings {
+        self.settings
+    }
+
+    // ---- questions ----
+
+    /// The rows that match a job both ways: its Requirements is true with the row as TARGET, and the
+    /// row's Requirements is true with the job as TARGET. Undefined and error are "no".
+    pub fn matches(&self, table: &AdTable, job: &Ad) -> Bitmap {
+        let mut rows = table.live().clone();
+        self.job_accepts(table, job).narrow(&mut rows);
+        if !rows.is_clear() {
+            self.slot_accepts(table, job).narrow(&mut rows);
+        }
+        rows
+    }
+
+    /// The rows that the job's Requirements accepts.
+    pub fn job_accepts(&self, table: &AdTable, job: &Ad) -> Truth {
+        match job.get_str("Requirements") {
+            Some(expr) => self.truth(table, expr, Owner::Job, Some(job)),
+            None => Truth::Never,
+        }
+    }
+
+    /// The rows whose Requirements accepts the job.
+    pub fn slot_accepts(&self, table: &AdTable, job: &Ad) -> Truth {
+        self.truth(table, &requirements(), Owner::Slot, Some(job))
+    }
+
+    /// The rows for which an expression is true (or a number other than 0).
+    pub fn truth(&self, table: &AdTable, expr: &Expr, owner: Owner, job: Option<&Ad>) -> Truth {
+        let clauses = self.clauses.split(expr);
+        self.conjunction(table, &clauses, owner, job, &mut Vec::new())
+    }
+
+    /// The live rows for which an expression is true, as a set.
+    pub fn rows_where(
+        &self,
+        table: &AdTable,
+        expr: &Expr,
+        owner: Owner,
+        job: Option<&Ad>,
+    ) -> Bitmap {
+        let mut rows = table.live().clone();
+        self.truth(table, expr, owner, job).narrow(&mut rows);
+        rows
+    }
+
+    /// The number an expression gives for each row.
+    pub fn numbers(
+        &self,
+        table: &AdTable,
+        expr: &Expr,
+        owner: Owner,
+        job: Option<&Ad>,
+    ) -> Arc<Numbers> {
+        let clause = self.clauses.whole(expr);
+        let reads = self.reads(table, &clause, owner, job);
+        self.leaves
+            .numbers(self, table, &clause, owner, job, &reads)
+    }
+
+    /// The value an expression gives for each row.
+    pub fn values(&self, table: &AdTable, expr: &Expr, owner: Owner, job: Option<&Ad>) -> Values {
+        let clause = self.clauses.whole(expr);
+        let reads = self.reads(table, &clause, owner, job);
+        self.leaves.values(self, table, &clause, owner, job, &reads)
+    }
+
+    /// The job's Rank for each row (none where it is absent or no number).
+    pub fn job_rank(&self, table: &AdTable, job: &Ad) -> Arc<Numbers> {
+        let zero = Expr::Lit(Value::Undefined);
+        self.numbers(
+            table,
+            job.get_str("Rank").unwrap_or(&zero),
+            Owner::Job,
+            Some(job),
+        )
+    }
+
+    /// Rows that no attribute among `names` tells apart.
+    pub fn groups(&self, table: &AdTable, names: &[Name]) -> Arc<Groups> {
+        let columns: Vec<ColumnId> = names
+            .iter()
+            .filter_map(|name| table.column_id(name))
+            .collect();
+        self.leaves.groups(table, &columns)
+    }
+
+    /// Rows that nothing in the matching of `job` tells apart: neither its Requirements nor theirs.
+    pub fn candidate_groups(&self, table: &AdTable, job: &Ad) -> Arc<Groups> {
+        let mut columns = Vec::new();
+        let job_requirements = job.get_str("Requirements").cloned();
+        let slot_requirements = requirements();
+        let sides = [
+            (job_requirements.as_ref(), Owner::Job),
+            (Some(&slot_requirements), Owner::Slot),
+        ];
+        for (expr, owner) in sides {
+            if let Some(expr) = expr {
+                let clause = self.clauses.whole(expr);
+                columns.extend(&self.reads(table, &clause, owner, Some(job)).columns);
+            }
+        }
+        self.leaves.groups(table, &columns)
+    }
+
+    /// Names of the columns that evaluating `expr` can read.
+    pub fn columns_read(
+        &self,
+        table: &AdTable,
+        expr: &Expr,
+        owner: Owner,
+        job: Option<&Ad>,
+    ) -> Vec<ColumnId> {
+        let clause = self.clauses.whole(expr);
+        self.reads(table, &clause, owner, job).columns.clone()
+    }
+
+    /// Why rows do not match a job: each clause with its counts.
+    pub fn explain(&self, table: &AdTable, job: &Ad) -> Explanation {
+        let live = table.live();
+        let mut accepted = live.clone();
+        self.job_accepts(table, job).narrow(&mut accepted);
+        let slot_accepts = self.slot_accepts(table, job);
+        let mut refused = FxHashMap::default();
+        let split = self.clauses.split(&requirements());
+        self.tally(table, &split, job, &accepted, &mut refused, &mut Vec::new());
+        let mut refused_by: Vec<(String, usize)> = refused.into_iter().collect();
+        refused_by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Explanation {
+            rows: live.count(),
+            job_accepts: accepted.count(),
+            slot_accepts: slot_accepts.count_in(live),
+            matches: slot_accepts.count_in(&accepted),
+            job_clauses: self.clause_counts(table, job),
+            refused_by,
+        }
+    }
+
+    fn clause_counts(&self, table: &AdTable, job: &Ad) -> Vec<ClauseCount> {
+        let Some(expr) = job.get_str("Requirements") else {
+            return Vec::new();
+        };
+        let clauses = self.clauses.split(expr);
+        let truths: Vec<Truth> = clauses
+            .iter()
+            .map(|clause| self.clause_truth(table, clause, Owner::Job, Some(job), &mut Vec::new()))
+            .collect();
+        let live = table.live();
+        let count = |(at, clause): (usize, &Arc<Clause>)| {
+            let mut rest = live.clone();
+            for (other, truth) in truths.iter().enumerate() {
+                if other != at {
+                    truth.narrow(&mut rest);
+                }
+            }
+            ClauseCount {
+                text: clause.shown(),
+                passes: truths[at].count_in(live),
+                without: rest.count(),
+            }
+        };
+        clauses.iter().enumerate().map(count).collect()
+    }
+
+    /// Counts, clause by clause, the rows of `rows` that refuse the job.
+    fn tally(
+        &self,
+        table: &AdTable,
+        clauses: &[Arc<Clause>],
+        job: &Ad,
+        rows: &Bitmap,
+        refused: &mut FxHashMap<String, usize>,
+        path: &mut Vec<u32>,
+    ) {
+        for clause in clauses {
+            if let Some(split) = self.followed(table, clause, Owner::Slot, Some(job), path) {
+                let column = split.groups.columns()[0];
+                for (group, group_rows) in split.rows.iter().enumerate() {
+                    let mut these = rows.clone();
+                    these.and(group_rows);
+                    let cell = split.groups.tuple(group)[0];
+                    let (CellKind::Expr(id), false) = (cell.kind(), these.is_clear()) else {
+                        if !table.cell_value(cell).is_true() && !these.is_clear() {
+                            *refused.entry(clause.shown()).or_default() += these.count();
+                        }
+                        continue;
+                    };
+                    path.push(column);
+                    let inner = self.clauses.split(table.exprs().get(id));
+                    self.tally(table, &inner, job, &these, refused, path);
+                    path.pop();
+                }
+                continue;
+            }
+            let truth = self.clause_truth(table, clause, Owner::Slot, Some(job), path);
+            let fails = rows.count() - truth.count_in(rows);
+            if fails > 0 {
+                *refused.entry(clause.shown()).or_default() += fails;
+            }
+        }
+    }
+
+    // ---- how ----
+
+    fn conjunction(
+        &self,
+        table: &AdTable,
+        clauses: &[Arc<Clause>],
+        owner: Owner,
+        job: Option<&Ad>,
+        path: &mut Vec<u32>,
+    ) -> Truth {
+        let mut out: Option<Bitmap> = None;
+        let mut single: Option<Arc<Bitmap>> = None;
+        for clause in clauses {
+            match self.clause_truth(table, clause, owner, job, path) {
+                Truth::Never => return Truth::Never,
+                Truth::Always => {}
+                Truth::Rows(rows) => match (&mut out, single.take()) {
+                    (Some(out), _) => out.and(&rows),
+                    (None, Some(first)) => {
+                        let mut both = (*first).clone();
+                        both.and(&rows);
+                        out = Some(both);
+                    }
+                    (None, None) => single = Some(rows),
+                },
+            }
+        }
+        match (out, single) {
+            (Some(rows), _) => Truth::Rows(Arc::new(rows)),
+            (None, Some(rows)) => Truth::Rows(rows),
+            (None, None) => Truth::Always,
+        }
+    }
+
+    fn clause_truth(
+        &self,
+        table: &AdTable,
+        clause: &Arc<Clause>,
+        owner: Owner,
+        job: Option<&Ad>,
+        path: &mut Vec<u32>,
+    ) -> Truth {
+        if let Some(split) = self.followed(table, clause, owner, job, path) {
+            return self.follow(table, &split, job, path);
+        }
+        let reads = self.reads(table, clause, owner, job);
+        self.leaves.truth(self, table, clause, owner, job, &reads)
+    }
+
+    /// The rows by the definition of the attribute that a clause names, if it is worth following.
+    fn followed(
+        &self,
+        table: &AdTable,
+        clause: &Clause,
+        owner: Owner,
+        job: Option<&Ad>,
+        path: &[u32],
+    ) -> Option<Arc<SplitRows>> {
+        let (side, name) = clause.reference.as_ref()?;
+        if owner != Owner::Slot || *side == Side::Target {
+            return None;
+        }
+        let column = table.column_id(name)?;
+        let definitions = self.leaves.column_exprs(table, column);
+        if definitions.is_empty() || definitions.len() > FOLLOW_MAX || path.contains(&column) {
+            return None;
+        }
+        // A bare name that some row lacks is looked up in the job: leave that to the evaluator.
+        if *side == Side::Bare && job.is_some_and(|job| job.contains(name)) {
+            return None;
+        }
+        if let Some(split) = self.split_rows.lock().ok()?.get(&column) {
+            return Some(split.clone());
+        }
+        let groups = self.leaves.groups(table, &[column]);
+        if groups.count() > FOLLOW_MAX * 2 {
+            return None;
+        }
+        let mut rows = vec![Bitmap::empty(table.row_end()); groups.count()];
+        for (row, group) in groups.group_of().iter().enumerate() {
+            rows[*group as usize].set(row, true);
+        }
+        let split = Arc::new(SplitRows { groups, rows });
+        self.split_rows.lock().ok()?.insert(column, split.clone());
+        Some(split)
+    }
+
+    fn follow(
+        &self,
+        table: &AdTable,
+        split: &SplitRows,
+        job: Option<&Ad>,
+        path: &mut Vec<u32>,
+    ) -> Truth {
+        let column = split.groups.columns()[0];
+        path.push(column);
+        let mut truths = Vec::with_capacity(split.rows.len());
+        for group in 0..split.rows.len() {
+            let cell = split.groups.tuple(group)[0];
+            truths.push(match cell.kind() {
+                CellKind::Expr(id) => {
+                    let clauses = self.clauses.split_pooled(table, id);
+                    self.conjunction(table, &clauses, Owner::Slot, job, path)
+                }
+                _ if table.cell_value(cell).is_true() => Truth::Always,
+                _ => Truth::Never,
+            });
+        }
+        path.pop();
+        if truths.len() == 1 {
+            return truths.swap_remove(0);
+        }
+        if truths.iter().all(|truth| matches!(truth, Truth::Never)) {
+            return Truth::Never;
+        }
+        let mut out = Bitmap::empty(table.row_end());
+        for (truth, rows) in truths.iter().zip(&split.rows) {
+            match truth {
+                Truth::Never => {}
+                Truth::Always => out.or(rows),
+                Truth::Rows(these) => out.or_and(rows, these),
+            }
+        }
+        Truth::Rows(Arc::new(out))
+    }
+
+    /// What evaluating a clause can read, definitions of attributes followed.
+    pub(crate) fn reads(
+        &self,
+        table: &AdTable,
+        clause: &Arc<Clause>,
+        owner: Owner,
+        job: Option<&Ad>,
+    ) -> Arc<Reads> {
+        self.leaves.reads(table, clause, owner, job, &self.clauses)
+    }
+}
+
+/// `MY.Requirements`, as the slot's side of a match is asked.
+fn requirements() -> Expr {
+    Expr::select(Expr::attr("MY"), Name::from("Requirements"))
+}
+
+/// What `reads` collects while it follows definitions.
+pub(crate) struct Closure<'a> {
+    table: &'a AdTable,
+    job: Option<&'a Ad>,
+    seen: FxHashSet<(Owner, Box<[u8]>)>,
+    /// The result.
+    pub reads: Reads,
+}
+
+impl<'a> Closure<'a> {
+    /// Nothing read yet.
+    pub fn new(table: &'a AdTable, job: Option<&'a Ad>) -> Self {
+        Closure {
+            table,
+            job,
+            seen: FxHashSet::default(),
+            reads: Reads::default(),
+        }
+    }
+
+    /// Adds what an expression can read.
+    pub fn add(&mut self, clause: &Clause, owner: Owner, cache: &ClauseCache, leaves: &LeafCache) {
+        if !self.seen.insert((owner, clause.text.clone())) {
+            return;
+        }
+        let found = &clause.mentions;
+        self.reads.dynamic |= found.dynamic;
+        self.reads.unsteady |= found.unsteady;
+        let (mine, other) = match owner {
+            Owner::Job => (Owner::Job, Owner::Slot),
+            Owner::Slot => (Owner::Slot, Owner::Job),
+        };
+        let sided = found.mine.iter().map(|name| (name, Some(mine)));
+        let sided = sided.chain(found.other.iter().map(|name| (name, Some(other))));
+        let all: Vec<(&Name, Option<Owner>)> = sided
+            .chain(found.both.iter().map(|name| (name, None)))
+            .collect();
+        for (name, side) in all {
+            if side != Some(Owner::Job) {
+                self.slot_attribute(name, cache, leaves);
+            }
+            if side != Some(Owner::Slot) {
+                self.job_attribute(name, cache, leaves);
+            }
+        }
+    }
+
+    fn slot_attribute(&mut self, name: &Name, cache: &ClauseCache, leaves: &LeafCache) {
+        let Some(column) = self.table.column_id(name) else {
+            return;
+        };
+        if self.reads.columns.contains(&column) {
+            return;
+        }
+        self.reads.columns.push(column);
+        for id in leaves.column_exprs(self.table, column).iter() {
+            let clause = cache.pooled(self.table, *id);
+            self.add(&clause, Owner::Slot, cache, leaves);
+        }
+    }
+
+    fn job_attribute(&mut self, name: &Name, cache: &ClauseCache, leaves: &LeafCache) {
+        if self.reads.job_names.contains(name) {
+            return;
+        }
+        self.reads.job_names.push(name.clone());
+        let Some(expr) = self.job.and_then(|job| job.get(name)) else {
+            return;
+        };
+        if !matches!(expr, Expr::Lit(_)) {
+            self.reads.job_exprs = true;
+            let clause = Clause::new(expr.clone(), canonical_text(expr));
+            self.add(&clause, Owner::Job, cache, leaves);
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! The wire form of ads: a batch of whole ads, deltas and removals.
+//!
+//! ```text
+//! "SWP" version:u8 flags:u8 from:varint to:varint operation*
+//! operation: 1 key n attribute*   the ad of key is this
+//!            2 key n attribute*   these attributes of the ad changed (tag 0: taken out)
+//!            3 key                the ad is gone
+//!            4 n attribute*       an ad without key
+//! key:       length:varint bytes
+//! attribute: name tag:u8 value
+//! name:      0 length bytes (becomes name number 1, 2, ...) | number:varint
+//! value:     by tag, see `Tag`; a string or expression seen before is a number
+//! ```
+//! Dictionaries grow as the batch goes on, so writing and reading are one pass. Every count is checked
+//! against the bytes that are left: a hostile batch yields an error, and memory in proportion to its size.
+
+use classad::{Ad, Expr, Name, Value};
+use rustc_hash::FxHashMap;
+
+use crate::ads::canonical_text;
+use crate::cell::{Cell, CellKind};
+use crate::error::TableError;
+use crate::table::{AdTable, ColumnId, Row};
+
+const MAGIC: &[u8; 3] = b"SWP";
+/// The format this program writes and reads.
+pub const PACK_VERSION: u8 = 1;
+const FLAG_RESET: u8 = 1;
+
+pub(crate) const OP_FULL: u8 = 1;
+pub(crate) const OP_DELTA: u8 = 2;
+pub(crate) const OP_REMOVE: u8 = 3;
+pub(crate) const OP_PLAIN: u8 = 4;
+
+/// Tags of values.
+pub(crate) mod tag {
+    pub const UNSET: u8 = 0;
+    pub const UNDEFINED: u8 = 1;
+    pub const ERROR: u8 = 2;
+    pub const FALSE: u8 = 3;
+    pub const TRUE: u8 = 4;
+    /// Zigzag varint.
+    pub const INT: u8 = 5;
+    /// Eight bytes, little end first.
+    pub const REAL: u8 = 6;
+    pub const STR_NEW: u8 = 7;
+    pub const STR_REF: u8 = 8;
+    pub const EXPR_NEW: u8 = 9;
+    pub const EXPR_REF: u8 = 10;
+}
+
+/// Versions that a batch speaks of: it takes a mirror from one version of a table to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackHeader {
+    /// Version of the mirror that this batch applies to; 0 if that does not matter.
+    pub from_version: u64,
+    /// Version of the mirror afterwards.
+    pub to_version: u64,
+    /// The receiver forgets what it has first.
+    pub reset: bool,
+}
+
+/// Writes a batch.
+#[derive(Debug)]
+pub struct PackWriter {
+    out: Vec<u8>,
+    names: FxHashMap<Name, Vec<(Name, u32)>>,
+    name_count: u32,
+    strings: FxHashMap<Box<[u8]>, u32>,
+    string_count: u32,
+    exprs: FxHashMap<Box<[u8]>, u32>,
+    expr_count: u32,
+    /// Numbers of a table's strings, expressions and columns in this batch, 0 for not yet.
+    table_strings: Vec<u32>,
+    table_exprs: Vec<u32>,
+    table_names: Vec<u32>,
+    operations: usize,
+}
+
+impl PackWriter {
+    /// A batch with a header.
+    pub fn new(header: PackHeader) -> Self {
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(MAGIC);
+        out.push(PACK_VERSION);
+        out.push(if header.reset { FLAG_RESET } else { 0 });
+        put_varint(&mut out, header.from_version);
+        put_varint(&mut out, header.to_version);
+        PackWriter {
+            out,
+            names: FxHashMap::default(),
+            name_count: 0,
+            strings: FxHashMap::default(),
+            string_count: 0,
+            exprs: FxHashMap::default(),
+            expr_count: 0,
+            table_strings: Vec::new(),
+            table_exprs: Vec::new(),
+            table_names: Vec::new(),
+            operations: 0,
+        }
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether the batch has no operation.
+    pub fn is_empty(&self) -> bool {
+        self.operations == 0
+    }
+
+    /// Number of operations.
+    pub fn operations(&self) -> usize {
+        self.operations
+    }
+
+    /// The finished batch.
+    pub fn finish(self) -> Vec<u8> {
+        self.out
+    }
+
+    fn key(&mut self, operation: u8, key: &[u8]) {
+        self.operations += 1;
+        self.out.push(operation);
+        put_bytes(&mut self.out, key);
+    }
+
+    /// The ad of `key` is `ad`.
+    pub fn upsert(&mut self, key: &[u8], ad: &Ad) {
+        self.key(OP_FULL, key);
+        self.attributes(ad, &[]);
+    }
+
+    /// An ad without key.
+    pub fn ad(&mut self, ad: &Ad) {
+        self.operations += 1;
+        self.out.push(OP_PLAIN);
+        self.attributes(ad, &[]);
+    }
+
+    /// Attributes of the ad of `key` changed, others are gone.
+    pub fn update(&mut self, key: &[u8], changed: &Ad, removed: &[Name]) {
+        self.key(OP_DELTA, key);
+        self.attributes(changed, removed);
+    }
+
+    /// The ad of `key` is gone.
+    pub fn remove(&mut self, key: &[u8]) {
+        self.key(OP_REMOVE, key);
+    }
+
+    fn attributes(&mut self, ad: &Ad, removed: &[Name]) {
+        put_varint(&mut self.out, (ad.len() + removed.len()) as u64);
+        for (name, expr) in ad.iter() {
+            self.name(name);
+            self.value(expr);
+        }
+        for name in removed {
+            self.name(name);
+            self.out.push(tag::UNSET);
+        }
+    }
+
+    fn name(&mut self, name: &Name) {
+        let known = self.names.entry(name.clone()).or_default();
+        if let Some((_, number)) = known.iter().find(|entry| entry.0.same_spelling(name)) {
+            put_varint(&mut self.out, u64::from(*number));
+            return;
+        }
+        self.name_count += 1;
+        known.push((name.clone(), self.name_count));
+        self.out.push(0);
+        put_bytes(&mut self.out, name.as_bytes());
+    }
+
+    fn value(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Lit(Value::Undefined) => self.out.push(tag::UNDEFINED),
+            Expr::Lit(Value::Error) => self.out.push(tag::ERROR),
+            Expr::Lit(Value::Bool(value)) => {
+                self.out.push(if *value { tag::TRUE } else { tag::FALSE })
+            }
+            Expr::Lit(Value::Int(value)) => self.int(*value),
+            Expr::Lit(Value::Real(value)) => self.real(*value),
+            Expr::Lit(Value::Str(text)) => {
+                let text = text.as_bytes();
+                if let Some(number) = self.strings.get(text) {
+                    self.out.push(tag::STR_REF);
+                    put_varint(&mut self.out, u64::from(*number));
+                } else {
+                    self.new_string(text);
+                    self.strings.insert(text.into(), self.string_count);
+                }
+            }
+            other => {
+                let text = canonical_text(other);
+                if let Some(number) = self.exprs.get(&*text) {
+                    self.out.push(tag::EXPR_REF);
+                    put_varint(&mut self.out, u64::from(*number));
+                } else {
+                    self.new_expr(&text);
+                    self.exprs.insert(text.into(), self.expr_count);
+                }
+            }
+        }
+    }
+
+    fn int(&mut self, value: i64) {
+        self.out.push(tag::INT);
+        put_varint(&mut self.out, ((value << 1) ^ (value >> 63)) as u64);
+    }
+
+    fn real(&mut self, value: f64) {
+        self.out.push(tag::REAL);
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn new_string(&mut self, text: &[u8]) {
+        self.string_count += 1;
+        self.out.push(tag::STR_NEW);
+        put_bytes(&mut self.out, text);
+    }
+
+    fn new_expr(&mut self, text: &[u8]) {
+        self.expr_count += 1;
+        self.out.push(tag::EXPR_NEW);
+        put_bytes(&mut self.out, text);
+    }
+
+    // ---- straight from a table ----
+
+    /// A row of a table, whole or projected; `key` says whether its key goes along. Writes from
+    /// tables and of ads must not be mixed in one batch.
+    pub fn row(&mut self, table: &AdTable, row: Row, columns: &[ColumnId], key: bool) {
+        if key {
+            self.key(OP_FULL, table.key(row));
+        } else {
+            self.operations += 1;
+            self.out.push(OP_PLAIN);
+        }
+        self.cells(table, row, columns, false);
+    }
+
+    /// Some attributes of a row as a delta; missing ones are taken out at the receiver.
+    pub fn row_delta(&mut self, table: &AdTable, row: Row, columns: &[ColumnId]) {
+        self.key(OP_DELTA, table.key(row));
+        self.cells(table, row, columns, true);
+    }
+
+    fn cells(&mut self, table: &AdTable, row: Row, columns: &[ColumnId], unset: bool) {
+        let mut found: Vec<(ColumnId, Cell)> = Vec::with_capacity(columns.len());
+        for id in columns {
+            let cell = table.cell(row, *id);
+            if unset || !cell.is_missing() {
+                found.push((*id, cell));
+            }
+        }
+        put_varint(&mut self.out, found.len() as u64);
+        let respelled = table.respelled.contains_key(&row);
+        for (id, cell) in found {
+            if respelled {
+                self.name(&table.spelling(row, id).clone());
+            } else {
+                self.table_name(table, id);
+            }
+            self.cell(table, cell);
+        }
+    }
+
+    fn table_name(&mut self, table: &AdTable, id: ColumnId) {
+        let at = id as usize;
+        if self.table_names.len() <= at {
+            self.table_names.resize(table.column_count(), 0);
+        }
+        if self.table_names[at] == 0 {
+            self.name(table.column_name(id));
+            // `name` may have found another spelling's entry; ask for the number it now has.
+            let name = table.column_name(id);
+            let known = &self.names[name];
+            self.table_names[at] = known
+                .iter()
+                .find(|entry| entry.0.same_spelling(name))
+                .map_or(0, |entry| entry.1);
+            return;
+        }
+        put_varint(&mut self.out, u64::from(self.table_names[at]));
+    }
+
+    #[inline]
+    fn cell(&mut self, table: &AdTable, cell: Cell) {
+        match cell.kind() {
+            CellKind::Missing => self.out.push(tag::UNSET),
+            CellKind::Undefined => self.out.push(tag::UNDEFINED),
+            CellKind::Error => self.out.push(tag::ERROR),
+            CellKind::Bool(value) => self.out.push(if value { tag::TRUE } else { tag::FALSE }),
+            CellKind::Int(value) => self.int(value),
+            CellKind::BigInt(id) => self.int(table.big(id)),
+            CellKind::Real(value) => self.real(value),
+            CellKind::Str(id) => {
+                let at = id as usize;
+                if self.table_strings.len() <= at {
+                    self.table_strings
+                        .resize(table.strings().id_end() as usize, 0);
+                }
+                if self.table_strings[at] == 0 {
+                    self.new_string(table.strings().get(id));
+                    self.table_strings[at] = self.string_count;
+                } else {
+                    self.out.push(tag::STR_REF);
+                    put_varint(&mut self.out, u64::from(self.table_strings[at]));
+                }
+            }
+            CellKind::Expr(id) => {
+                let at = id as usize;
+                if self.table_exprs.len() <= at {
+                    self.table_exprs.resize(table.exprs().id_end() as usize, 0);
+                }
+                if self.table_exprs[at] == 0 {
+                    self.new_expr(table.exprs().text(id));
+                    self.table_exprs[at] = self.expr_count;
+                } else {
+                    self.out.push(tag::EXPR_REF);
+                    put_varint(&mut self.out, u64::from(self.table_exprs[at]));
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Reads the primitives of a batch.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the header.
+    pub fn new(bytes: &'a [u8]) -> Result<(Self, PackHeader), TableError> {
+        let mut reader = Reader { bytes, at: 0 };
+        if bytes.len() < 5 || &bytes[..3] != MAGIC {
+            return Err(reader.bad("no batch header"));
+        }
+        if bytes[3] != PACK_VERSION {
+            return Err(TableError::PackVersion(bytes[3]));
+        }
+        reader.at = 5;
+        let header = PackHeader {
+            reset: bytes[4] & FLAG_RESET != 0,
+            from_version: reader.varint()?,
+            to_version: reader.varint()?,
+        };
+        Ok((reader, header))
+    }
+
+    pub fn bad(&self, what: &'static str) -> TableError {
+        TableError::BadPack { what, at: self.at }
+    }
+
+    #[inline]
+    pub fn at_end(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    #[inline]
+    pub fn byte(&mut self) -> Result<u8, TableError> {
+        let Some(byte) = self.bytes.get(self.at) else {
+            return Err(self.bad("cut short"));
+        };
+        self.at += 1;
+        Ok(*byte)
+    }
+
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, TableError> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        let mut value = u64::from(first & 0x7F);
+        let mut shift = 7;
+        loop {
+            let byte = self.byte()?;
+            if shift >= 63 && byte > 1 {
+                return Err(self.bad("number too large"));
+            }
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+            shift += 7;
+        }
+    }
+
+    #[inline]
+    pub fn int(&mut self) -> Result<i64, TableError> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8], TableError> {
+        let len = self.varint()?;
+        let rest = &self.bytes[self.at..];
+        if len > rest.len() as u64 {
+            return Err(self.bad("length beyond the end"));
+        }
+        self.at += len as usize;
+        Ok(&rest[..len as usize])
+    }
+
+    #[inline]
+    pub fn real(&mut self) -> Result<f64, TableError> {
+        let Some(bytes) = self.bytes.get(self.at..self.at + 8) else {
+            return Err(self.bad("cut short"));
+        };
+        self.at += 8;
+        Ok(f64::from_le_bytes(bytes.try_into().unwrap_or([0; 8])))
+    }
+
+    /// A count of things that take at least two bytes each.
+    pub fn count(&mut self) -> Result<usize, TableError> {
+        let count = self.varint()?;
+        if count > (self.bytes.len() - self.at) as u64 / 2 {
+            return Err(self.bad("count beyond the end"));
+        }
+        Ok(count as usize)
+    }
+
+    /// Entry of a dictionary by its number from 1.
+    #[inline]
+    pub fn pick<T: Clone>(&mut self, dictionary: &[T]) -> Result<T, TableError> {
+        let number = self.varint()?;
+        match dictionary.get((number as usize).wrapping_sub(1)) {
+            Some(entry) => Ok(entry.clone()),
+            None => Err(self.bad("no such dictionary entry")),
+        }
+    }
+}
+
+/// One operation of a batch as ads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PackedOp {
+    /// The ad of a key (or without one) is this.
+    Full(Option<Vec<u8>>, Ad),
+    /// Changed and removed attributes.
+    Delta(Vec<u8>, Ad, Vec<Name>),
+    /// The ad is gone.
+    Remove(Vec<u8>),
+}
+
+/// Reads a batch into ads.
+///
+/// # Errors
+/// [`TableError::BadPack`], [`TableError::PackVersion`], [`TableError::BadExpression`].
+pub fn unpack(bytes: &[u8]) -> Result<(PackHeader, Vec<PackedOp>), TableError> {
+    let (mut reader, header) = Reader::new(bytes)?;
+    let mut names: Vec<Name> = Vec::new();
+    let mut strings: Vec<Expr> = Vec::new();
+    let mut exprs: Vec<Expr> = Vec::new();
+    let mut out = Vec::new();
+    while !reader.at_end() {
+        let operation = reader.byte()?;
+        let key = match operation {
+            OP_FULL | OP_DELTA | OP_REMOVE => reader.bytes()?.to_vec(),
+            OP_PLAIN => Vec::new(),
+            _ => return Err(reader.bad("unknown operation")),
+        };
+        if operation == OP_REMOVE {
+            out.push(PackedOp::Remove(key));
+            continue;
+        }
+        let count = reader.count()?;
+        let mut ad = Ad::with_capacity(count);
+        let mut removed = Vec::new();
+        for _ in 0..count {
+            let number = reader.varint()?;
+            let name = if number == 0 {
+                names.push(Name::new(reader.bytes()?));
+                names[names.len() - 1].clone()
+            } else {
+                match names.get(number as usize - 1) {
+                    Some(name) => name.clone(),
+                    None => return Err(reader.bad("no such name")),
+                }
+            };
+            let expr = match reader.byte()? {
+                tag::UNSET => {
+                    removed.push(name);
+                    continue;
+                }
+                tag::UNDEFINED => Expr::Lit(Value::Undefined),
+                tag::ERROR => Expr::Lit(Value::Error),
+                tag::FALSE => Expr::Lit(Value::Bool(false)),
+                tag::TRUE => Expr::Lit(Value::Bool(true)),
+                tag::INT => Expr::Lit(Value::Int(reader.int()?)),
+                tag::REAL => Expr::Lit(Value::Real(reader.real()?)),
+                tag::STR_NEW => {
+                    strings.push(Expr::Lit(Value::Str(reader.bytes()?.into())));
+                    strings[strings.len() - 1].clone()
+                }
+                tag::STR_REF => reader.pick(&strings)?,
+                tag::EXPR_NEW => {
+                    exprs.push(crate::ads::parse_canonical(reader.bytes()?)?);
+                    exprs[exprs.len() - 1].clone()
+                }
+                tag::EXPR_REF => reader.pick(&exprs)?,
+                _ => return Err(reader.bad("unknown tag")),
+            };
+            ad.insert(name, expr);
+        }
+        out.push(match operation {
+            OP_DELTA => PackedOp::Delta(key, ad, removed),
+            OP_FULL => PackedOp::Full(Some(key), ad),
+            _ => PackedOp::Full(None, ad),
+        });
+    }
+    Ok((header, out))
+}

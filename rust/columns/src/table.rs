@@ -1,0 +1,596 @@
+//! The table: ads by key, one column an attribute.
+
+use classad::Name;
+use rustc_hash::FxHashMap;
+
+use crate::bitmap::Bitmap;
+use crate::cell::{Cell, CellKind};
+use crate::column::{CHUNK_ROWS, Column};
+use crate::error::TableError;
+use crate::log::{ChangeLog, WHOLE_ROW};
+use crate::text_pool::TextPool;
+
+/// Index of a column; stays valid for the life of the table.
+pub type ColumnId = u32;
+/// Index of a row; stays valid until the ad is removed.
+pub type Row = u32;
+
+/// Attribute names a table may have; a hostile sender cannot make more.
+const COLUMNS_MAX: usize = 100_000;
+/// Strings that a table holds before it first looks for unused ones.
+const COLLECT_MIN: usize = 1 << 16;
+
+/// What is known of a row besides its attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct RowInfo {
+    /// Table version of its last change.
+    pub version: u64,
+    /// When the last update of it was received, seconds since the epoch as given by the caller.
+    pub heard_at: f64,
+    pub(crate) key: u32,
+}
+
+/// Distinct expressions, by canonical text.
+#[derive(Clone, Debug, Default)]
+pub struct ExprPool {
+    pub(crate) texts: TextPool,
+    pub(crate) exprs: Vec<Option<classad::Expr>>,
+}
+
+impl ExprPool {
+    /// The expression with this id.
+    #[inline]
+    pub fn get(&self, id: u32) -> &classad::Expr {
+        static HOLE: classad::Expr = classad::Expr::Lit(classad::Value::Undefined);
+        self.exprs[id as usize].as_ref().unwrap_or(&HOLE)
+    }
+
+    /// Its canonical text.
+    #[inline]
+    pub fn text(&self, id: u32) -> &[u8] {
+        self.texts.get(id)
+    }
+
+    /// One past the largest id.
+    pub fn id_end(&self) -> u32 {
+        self.texts.id_end()
+    }
+
+    pub(crate) fn put(&mut self, text: &[u8], expr: classad::Expr) -> u32 {
+        let id = self.texts.intern(text);
+        if self.exprs.len() <= id as usize {
+            self.exprs.resize(id as usize + 1, None);
+        }
+        self.exprs[id as usize].get_or_insert(expr);
+        id
+    }
+}
+
+/// Ads by key in typed columns. See the crate text.
+#[derive(Clone, Debug, Default)]
+pub struct AdTable {
+    pub(crate) names: Vec<Name>,
+    pub(crate) by_name: FxHashMap<Name, ColumnId>,
+    pub(crate) columns: Vec<Column>,
+    /// Cells whose attribute name is spelled otherwise than the column's.
+    pub(crate) respelled: FxHashMap<Row, Vec<(ColumnId, Name)>>,
+    pub(crate) rows: Vec<RowInfo>,
+    pub(crate) by_key: FxHashMap<u32, Row>,
+    pub(crate) live: Bitmap,
+    free: Vec<Row>,
+    live_in_chunk: Vec<u16>,
+    pub(crate) strings: TextPool,
+    pub(crate) exprs: ExprPool,
+    pub(crate) bigs: TextPool,
+    version: u64,
+    /// Counts collections of unused strings: ids may mean something else afterwards.
+    epoch: u64,
+    collect_at: usize,
+    pub(crate) log: ChangeLog,
+    /// Scratch: per column the row operation that wrote it last.
+    touched: Vec<u64>,
+    operation: u64,
+}
+
+impl AdTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        AdTable {
+            collect_at: COLLECT_MIN,
+            ..AdTable::default()
+        }
+    }
+
+    /// Number of ads.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there is no ad.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// One past the largest row in use; every bitmap over the table has this length.
+    pub fn row_end(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The rows that hold an ad.
+    pub fn live(&self) -> &Bitmap {
+        &self.live
+    }
+
+    /// Counts changes: greater after every change of any ad.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Changes when ids of strings and expressions may have changed their meaning: caches that hold
+    /// cells or ids must be dropped then.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The row of a key.
+    pub fn row_of(&self, key: &[u8]) -> Option<Row> {
+        self.by_key.get(&self.strings.find(key)?).copied()
+    }
+
+    /// The key of a row that holds an ad.
+    pub fn key(&self, row: Row) -> &[u8] {
+        self.strings.get(self.rows[row as usize].key)
+    }
+
+    /// What is known of a row.
+    pub fn row_info(&self, row: Row) -> &RowInfo {
+        &self.rows[row as usize]
+    }
+
+    /// Rows in the order of their index.
+    pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        self.live.iter().map(|row| row as Row)
+    }
+
+    /// The column of an attribute, whatever the case of its letters.
+    pub fn column_id(&self, name: &Name) -> Option<ColumnId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The column of an attribute by text.
+    pub fn column_named(&self, name: &str) -> Option<ColumnId> {
+        self.column_id(&Name::from(name))
+    }
+
+    /// A column.
+    #[inline]
+    pub fn column(&self, id: ColumnId) -> &Column {
+        &self.columns[id as usize]
+    }
+
+    /// Number of columns.
+    pub fn column_count(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The name of a column as first spelled.
+    pub fn column_name(&self, id: ColumnId) -> &Name {
+        &self.names[id as usize]
+    }
+
+    /// The attribute's name as spelled in this row's ad.
+    pub fn spelling(&self, row: Row, id: ColumnId) -> &Name {
+        if self.respelled.is_empty() {
+            return &self.names[id as usize];
+        }
+        let other = self
+            .respelled
+            .get(&row)
+            .and_then(|all| all.iter().find(|entry| entry.0 == id));
+        other.map_or(&self.names[id as usize], |entry| &entry.1)
+    }
+
+    /// One value.
+    #[inline]
+    pub fn cell(&self, row: Row, id: ColumnId) -> Cell {
+        self.columns[id as usize].get(row as usize)
+    }
+
+    /// The string pool.
+    pub fn strings(&self) -> &TextPool {
+        &self.strings
+    }
+
+    /// The expression pool.
+    pub fn exprs(&self) -> &ExprPool {
+        &self.exprs
+    }
+
+    /// The integer in a cell, if it holds one.
+    #[inline]
+    pub fn cell_int(&self, cell: Cell) -> Option<i64> {
+        match cell.kind() {
+            CellKind::Int(value) => Some(value),
+            CellKind::BigInt(id) => Some(self.big(id)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn big(&self, id: u32) -> i64 {
+        i64::from_le_bytes(self.bigs.get(id).try_into().unwrap_or([0; 8]))
+    }
+
+    /// An integer as a cell of this table.
+    #[inline]
+    pub fn int_cell(&mut self, value: i64) -> Cell {
+        Cell::small_int(value).unwrap_or_else(|| Cell::big(self.bigs.intern(&value.to_le_bytes())))
+    }
+
+    /// A string as a cell of this table.
+    #[inline]
+    pub fn str_cell(&mut self, text: &[u8]) -> Cell {
+        Cell::str(self.strings.intern(text))
+    }
+
+    /// The column of an attribute, made if it is new.
+    ///
+    /// # Errors
+    /// [`TableError::TooManyAttributes`] when the table has its fill of names.
+    pub fn ensure_column(&mut self, name: &Name) -> Result<ColumnId, TableError> {
+        if let Some(id) = self.by_name.get(name) {
+            return Ok(*id);
+        }
+        if self.columns.len() >= COLUMNS_MAX {
+            return Err(TableError::TooManyAttributes(COLUMNS_MAX));
+        }
+        let id = self.columns.len() as ColumnId;
+        self.columns.push(Column::new());
+        self.touched.push(0);
+        self.names.push(name.clone());
+        self.by_name.insert(name.clone(), id);
+        Ok(id)
+    }
+
+    /// Replaces (or makes) the ad of `key` by these cells. Returns the row and whether it is new.
+    pub(crate) fn put_row(
+        &mut self,
+        key: &[u8],
+        cells: &[(ColumnId, Cell)],
+        heard_at: f64,
+    ) -> (Row, bool) {
+        let (row, new) = self.open_row(key, heard_at);
+        self.operation += 1;
+        let (operation, version) = (self.operation, self.version);
+        let others = self.others(row);
+        for (id, cell) in cells {
+            let at = *id as usize;
+            self.touched[at] = operation;
+            if self.columns[at].set(row as usize, *cell, others) {
+                self.columns[at].version = version;
+                if !new {
+                    self.log.cell(row, *id);
+                }
+            }
+        }
+        for at in 0..self.columns.len() {
+            if self.touched[at] != operation
+                && self.columns[at].set(row as usize, Cell::MISSING, others)
+            {
+                self.columns[at].version = version;
+                if !new {
+                    self.log.cell(row, at as u32);
+                }
+            }
+        }
+        if new {
+            self.log.cell(row, WHOLE_ROW);
+        }
+        if let Some(gone) = self.respelled.remove(&row) {
+            for (id, _) in gone {
+                self.log.cell(row, id);
+            }
+        }
+        self.close_row();
+        (row, new)
+    }
+
+    /// Writes some cells of an ad that is there. A missing cell takes the attribute out.
+    pub(crate) fn patch_row(&mut self, row: Row, cells: &[(ColumnId, Cell)], heard_at: f64) {
+        self.version += 1;
+        self.log.begin(self.version);
+        let version = self.version;
+        let info = &mut self.rows[row as usize];
+        info.version = version;
+        info.heard_at = heard_at;
+        let others = self.others(row);
+        for (id, cell) in cells {
+            let column = &mut self.columns[*id as usize];
+            if column.set(row as usize, *cell, others) {
+                column.version = version;
+                self.log.cell(row, *id);
+            }
+        }
+        if !self.respelled.is_empty() {
+            for (id, _) in cells.iter().filter(|change| change.1.is_missing()) {
+                self.unspell(row, *id);
+            }
+        }
+        self.close_row();
+    }
+
+    /// Writes cells of rows that the running operation has just made: neither version nor log move.
+    pub(crate) fn write_cells(&mut self, row: Row, cells: &[(ColumnId, Cell)]) {
+        let others = self.others(row);
+        let version = self.version;
+        for (id, cell) in cells {
+            let column = &mut self.columns[*id as usize];
+            if column.set(row as usize, *cell, others) {
+                column.version = version;
+            }
+        }
+    }
+
+    /// Notes that a row's ad spells a name otherwise than the column does (or as it does).
+    pub(crate) fn spell(&mut self, row: Row, id: ColumnId, name: &Name) {
+        if self.names[id as usize].same_spelling(name) {
+            self.unspell(row, id);
+        } else {
+            self.unspell(row, id);
+            self.log.cell(row, id);
+            self.respelled
+                .entry(row)
+                .or_default()
+                .push((id, name.clone()));
+        }
+    }
+
+    fn unspell(&mut self, row: Row, id: ColumnId) {
+        if let Some(all) = self.respelled.get_mut(&row) {
+            let before = all.len();
+            all.retain(|entry| entry.0 != id);
+            if all.len() != before {
+                self.log.cell(row, id);
+            }
+            if all.is_empty() {
+                self.respelled.remove(&row);
+            }
+        }
+    }
+
+    /// Whether another row of this row's chunk holds an ad.
+    fn others(&self, row: Row) -> bool {
+        self.live_in_chunk[row as usize / CHUNK_ROWS] > 1
+    }
+
+    fn open_row(&mut self, key: &[u8], heard_at: f64) -> (Row, bool) {
+        self.version += 1;
+        self.log.begin(self.version);
+        let key = self.strings.intern(key);
+        let info = RowInfo {
+            version: self.version,
+            heard_at,
+            key,
+        };
+        if let Some(row) = self.by_key.get(&key) {
+            self.rows[*row as usize] = info;
+            return (*row, false);
+        }
+        (self.new_row(info), true)
+    }
+
+    fn new_row(&mut self, info: RowInfo) -> Row {
+        let row = match self.free.pop() {
+            Some(row) => {
+                self.rows[row as usize] = info;
+                row
+            }
+            None => {
+                self.rows.push(info);
+                self.live.resize(self.rows.len());
+                if self.live_in_chunk.len() * CHUNK_ROWS < self.rows.len() {
+                    self.live_in_chunk.push(0);
+                }
+                (self.rows.len() - 1) as Row
+            }
+        };
+        self.live.set(row as usize, true);
+        self.live_in_chunk[row as usize / CHUNK_ROWS] += 1;
+        self.by_key.insert(info.key, row);
+        row
+    }
+
+    #[inline]
+    fn close_row(&mut self) {
+        if self.log.is_long() {
+            let rows = self.rows.len();
+            self.log
+                .trim((rows * 16).max(1 << 16), (rows * 2).max(1 << 14));
+        }
+        if self.strings.len() + self.exprs.texts.len() + self.bigs.len() > self.collect_at {
+            self.collect();
+        }
+    }
+
+    /// Removes the ad of a key; false if there is none.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let Some(row) = self.row_of(key) else {
+            return false;
+        };
+        self.remove_row(row);
+        true
+    }
+
+    /// Removes the ad of a row that holds one.
+    pub fn remove_row(&mut self, row: Row) {
+        self.version += 1;
+        let key = self.rows[row as usize].key;
+        self.log.removal(self.version, self.strings.get(key));
+        self.by_key.remove(&key);
+        self.live.set(row as usize, false);
+        self.live_in_chunk[row as usize / CHUNK_ROWS] -= 1;
+        self.free.push(row);
+        if !self.respelled.is_empty() {
+            self.respelled.remove(&row);
+        }
+        self.close_row();
+    }
+
+    /// Makes `keys.len()` ads that are `base` each, in rows of ascending index, and returns the rows.
+    /// Keys that are there already are replaced. Far cheaper than one ad after the other.
+    pub(crate) fn put_copies(
+        &mut self,
+        keys: &[&[u8]],
+        base: &[(ColumnId, Cell)],
+        heard_at: f64,
+    ) -> Vec<Row> {
+        let known: Vec<Option<Row>> = keys
+            .iter()
+            .map(|key| {
+                let known = self.row_of(key).is_some();
+                known.then(|| {
+                    let row = self.put_row(key, base, heard_at).0;
+                    self.log.cell(row, WHOLE_ROW);
+                    row
+                })
+            })
+            .collect();
+        let mut out = Vec::with_capacity(keys.len());
+        let first = self.rows.len();
+        self.strings.reserve(keys.len());
+        self.by_key.reserve(keys.len());
+        for (key, known) in keys.iter().zip(known) {
+            if let Some(row) = known {
+                out.push(row);
+                continue;
+            }
+            let key = self.strings.intern(key);
+            if let Some(row) = self.by_key.get(&key) {
+                out.push(*row);
+                continue;
+            }
+            self.version += 1;
+            self.log.begin(self.version);
+            let info = RowInfo {
+                version: self.version,
+                heard_at,
+                key,
+            };
+            let row = self.rows.len() as Row;
+            self.rows.push(info);
+            self.by_key.insert(key, row);
+            self.log.cell(row, WHOLE_ROW);
+            out.push(row);
+        }
+        let end = self.rows.len();
+        if end > first {
+            self.fill_rows(first, end, base);
+        }
+        self.close_row();
+        out
+    }
+
+    /// Writes `base` into fresh rows at the end of the table.
+    fn fill_rows(&mut self, first: usize, end: usize, base: &[(ColumnId, Cell)]) {
+        self.live.resize(end);
+        self.live_in_chunk.resize(end.div_ceil(CHUNK_ROWS), 0);
+        let before = self.live_in_chunk.clone();
+        for row in first..end {
+            self.live.set(row, true);
+            self.live_in_chunk[row / CHUNK_ROWS] += 1;
+        }
+        self.operation += 1;
+        for (id, cell) in base {
+            let at = *id as usize;
+            self.touched[at] = self.operation;
+            self.columns[at].fill(first, end, *cell, |chunk| before[chunk] == 0);
+            self.columns[at].version = self.version;
+        }
+        for at in 0..self.columns.len() {
+            if self.touched[at] != self.operation {
+                self.columns[at].fill(first, end, Cell::MISSING, |chunk| before[chunk] == 0);
+                self.columns[at].version = self.version;
+            }
+        }
+    }
+
+    /// The id of a row's key in the string pool: tells whether a row remembered from before still holds
+    /// the ad of the same key.
+    pub fn key_id(&self, row: Row) -> Option<u32> {
+        self.live
+            .get(row as usize)
+            .then(|| self.rows[row as usize].key)
+    }
+
+    /// Removes every ad. The version goes on; subscribers are told to start anew.
+    pub fn clear(&mut self) {
+        let version = self.version + 1;
+        let epoch = self.epoch + 1;
+        *self = AdTable::new();
+        self.version = version;
+        self.epoch = epoch;
+        self.log.reset(version);
+    }
+
+    /// Keys removed because nothing was heard of them for their lifetime: the integer attribute
+    /// `lifetime` of the ad, else `default_s` seconds.
+    pub fn expire(&mut self, now: f64, lifetime: &Name, default_s: f64) -> Vec<Vec<u8>> {
+        let column = self.column_id(lifetime);
+        let stale: Vec<Row> = self
+            .rows()
+            .filter(|row| {
+                let given = column.and_then(|id| self.cell_int(self.cell(*row, id)));
+                let life = given.map_or(default_s, |seconds| seconds as f64);
+                self.rows[*row as usize].heard_at + life < now
+            })
+            .collect();
+        let keys = stale.iter().map(|row| self.key(*row).to_vec()).collect();
+        for row in stale {
+            self.remove_row(row);
+        }
+        keys
+    }
+
+    /// Drops strings and expressions that no ad uses; ids of the others stay.
+    pub fn collect(&mut self) {
+        let mut strings = vec![false; self.strings.id_end() as usize];
+        let mut exprs = vec![false; self.exprs.id_end() as usize];
+        let mut bigs = vec![false; self.bigs.id_end() as usize];
+        for column in &self.columns {
+            for chunk in column.chunks() {
+                chunk.for_each_value(|cell| match cell.kind() {
+                    CellKind::Str(id) => strings[id as usize] = true,
+                    CellKind::Expr(id) => exprs[id as usize] = true,
+                    CellKind::BigInt(id) => bigs[id as usize] = true,
+                    _ => {}
+                });
+            }
+        }
+        for row in self.live.iter() {
+            strings[self.rows[row].key as usize] = true;
+        }
+        self.strings.retain(&strings);
+        self.exprs.texts.retain(&exprs);
+        for (id, expr) in self.exprs.exprs.iter_mut().enumerate() {
+            if !exprs[id] {
+                *expr = None;
+            }
+        }
+        self.bigs.retain(&bigs);
+        let kept = self.strings.len() + self.exprs.texts.len() + self.bigs.len();
+        self.collect_at = (kept * 2).max(COLLECT_MIN);
+        self.epoch += 1;
+    }
+
+    /// Bytes held by the table.
+    pub fn heap_bytes(&self) -> usize {
+        self.columns.iter().map(Column::heap_bytes).sum::<usize>()
+            + self.columns.capacity() * size_of::<Column>()
+            + self.rows.capacity() * size_of::<RowInfo>()
+            + self.by_key.capacity() * 9
+            + self.strings.heap_bytes()
+            + self.exprs.texts.heap_bytes()
+            + self.exprs.exprs.capacity() * size_of::<Option<classad::Expr>>()
+            + self.live.heap_bytes()
+            + self.log.heap_bytes()
+    }
+}

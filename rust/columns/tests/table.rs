@@ -1,0 +1,295 @@
+//! The table against a plain map of ads: whatever is put in comes out, also through batches and mirrors.
+
+use std::collections::BTreeMap;
+
+use classad::{Ad, Expr, Name, Syntax, Value, parse_expr};
+use columns::{AdTable, PackHeader, PackWriter, PackedOp, diff, unpack};
+use proptest::prelude::*;
+
+const NAMES: [&str; 9] = [
+    "Memory",
+    "memory",
+    "Cpus",
+    "Start",
+    "Requirements",
+    "Name",
+    "OpSys",
+    "Rank",
+    "a b",
+];
+const TEXTS: [&str; 6] = [
+    "MY.Cpus > 0 && TARGET.RequestCpus <= MY.Cpus",
+    "{ 1,2,{ \"x\" } }",
+    "[ a = 1; b = a + 1 ]",
+    "ifThenElse(KeyboardIdle > 60,10,-1)",
+    "Memory",
+    "undefined",
+];
+
+fn literal() -> impl Strategy<Value = Expr> {
+    prop_oneof![
+        Just(Value::Undefined),
+        Just(Value::Error),
+        any::<bool>().prop_map(Value::Bool),
+        (0i64..4).prop_map(Value::Int),
+        any::<i64>().prop_map(Value::Int),
+        prop_oneof![
+            Just(0.0),
+            Just(-0.0),
+            Just(1.5),
+            any::<f64>().prop_filter("not NaN", |x| !x.is_nan())
+        ]
+        .prop_map(Value::Real),
+        "[a-c]{0,2}".prop_map(|text| Value::from(text.as_str())),
+        proptest::collection::vec(any::<u8>(), 0..12).prop_map(Value::str),
+    ]
+    .prop_map(Expr::Lit)
+}
+
+fn expr() -> impl Strategy<Value = Expr> {
+    prop_oneof![
+        4 => literal(),
+        1 => proptest::sample::select(&TEXTS[..]).prop_map(|text| parse_expr(text.as_bytes(), Syntax::NORMAL).unwrap()),
+    ]
+}
+
+fn ad() -> impl Strategy<Value = Ad> {
+    proptest::collection::vec((proptest::sample::select(&NAMES[..]), expr()), 0..8).prop_map(
+        |entries| {
+            entries
+                .into_iter()
+                .map(|(name, expr)| (Name::from(name), expr))
+                .collect()
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Upsert(u8, Ad),
+    Update(u8, Ad, Vec<&'static str>),
+    Remove(u8),
+    Copies(u8, Ad),
+    Collect,
+    Mirror,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0u8..12;
+    let gone = proptest::collection::vec(proptest::sample::select(&NAMES[..]), 0..2);
+    prop_oneof![
+        4 => (key.clone(), ad()).prop_map(|(key, ad)| Step::Upsert(key, ad)),
+        4 => (key.clone(), ad(), gone).prop_map(|(key, ad, gone)| Step::Update(key, ad, gone)),
+        2 => key.clone().prop_map(Step::Remove),
+        1 => (key, ad()).prop_map(|(key, ad)| Step::Copies(key, ad)),
+        1 => Just(Step::Collect),
+        2 => Just(Step::Mirror),
+    ]
+}
+
+/// Equal ads whose names are spelled alike.
+fn same(a: &Ad, b: &Ad) -> bool {
+    a == b
+        && a.iter()
+            .all(|(name, _)| b.iter().any(|(other, _)| other.same_spelling(name)))
+}
+
+type Model = BTreeMap<String, Ad>;
+
+fn check(table: &AdTable, model: &Model) {
+    assert_eq!(table.len(), model.len());
+    for (key, ad) in model {
+        let found = table
+            .get(key.as_bytes())
+            .unwrap_or_else(|| panic!("{key} is lost"));
+        assert!(same(&found, ad), "{key}: {found:?} is not {ad:?}");
+    }
+}
+
+fn apply(table: &mut AdTable, model: &mut Model, step: &Step, batched: bool) {
+    let mut pack = PackWriter::new(PackHeader::default());
+    match step {
+        Step::Upsert(key, ad) => {
+            let key = format!("k{key}");
+            if batched {
+                pack.upsert(key.as_bytes(), ad);
+            } else {
+                table.upsert(key.as_bytes(), ad, 1.0).unwrap();
+            }
+            model.insert(key, ad.clone());
+        }
+        Step::Update(key, delta, gone) => {
+            let key = format!("k{key}");
+            let gone: Vec<Name> = gone
+                .iter()
+                .map(|name| Name::from(*name))
+                .filter(|name| !delta.contains(name))
+                .collect();
+            if batched {
+                pack.update(key.as_bytes(), delta, &gone);
+            } else {
+                table.update(key.as_bytes(), delta, &gone, 2.0).unwrap();
+            }
+            if let Some(ad) = model.get_mut(&key) {
+                for (name, expr) in delta.iter() {
+                    ad.remove(name);
+                    ad.insert(name.clone(), expr.clone());
+                }
+                for name in &gone {
+                    ad.remove(name);
+                }
+            }
+        }
+        Step::Remove(key) => {
+            let key = format!("k{key}");
+            if batched {
+                pack.remove(key.as_bytes());
+            } else {
+                assert_eq!(table.remove(key.as_bytes()), model.contains_key(&key));
+            }
+            model.remove(&key);
+        }
+        Step::Copies(first, ad) => {
+            let keys: Vec<String> = (*first..first + 3).map(|key| format!("k{key}")).collect();
+            let bytes: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+            let deltas: Vec<Ad> = (0..3)
+                .map(|at| {
+                    [(Name::from("ProcId"), Expr::Lit(Value::Int(at)))]
+                        .into_iter()
+                        .collect()
+                })
+                .collect();
+            table
+                .insert_from_template(ad, &bytes, &deltas, 3.0)
+                .unwrap();
+            for (key, delta) in keys.into_iter().zip(&deltas) {
+                let mut whole = ad.clone();
+                whole.update(delta);
+                model.insert(key, whole);
+            }
+        }
+        Step::Collect => table.collect(),
+        Step::Mirror => {}
+    }
+    if batched {
+        table.apply(&pack.finish(), 5.0, None).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_table_and_its_mirror_hold_what_was_put_in(steps in proptest::collection::vec((step(), any::<bool>()), 1..40)) {
+        let mut table = AdTable::new();
+        let mut model = Model::new();
+        let mut mirror = AdTable::new();
+        let mut seen = 0;
+        for (step, batched) in &steps {
+            apply(&mut table, &mut model, step, *batched);
+            check(&table, &model);
+            if matches!(step, Step::Mirror) {
+                let report = mirror.apply(&table.changes_since(seen), 1.0, None).unwrap();
+                prop_assert!(report.unknown.is_empty() && report.refused.is_empty());
+                seen = report.header.to_version;
+                check(&mirror, &model);
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_gives_back_its_ads(ads in proptest::collection::vec(ad(), 0..6)) {
+        let mut pack = PackWriter::new(PackHeader { from_version: 3, to_version: 9, reset: true });
+        for (at, ad) in ads.iter().enumerate() {
+            match at % 3 {
+                0 => pack.ad(ad),
+                1 => pack.upsert(b"key", ad),
+                _ => pack.update(b"key", ad, &[Name::from("Gone")]),
+            }
+        }
+        let (header, found) = unpack(&pack.finish()).unwrap();
+        prop_assert_eq!(header.to_version, 9);
+        prop_assert_eq!(found.len(), ads.len());
+        for (op, ad) in found.iter().zip(&ads) {
+            let (PackedOp::Full(_, got) | PackedOp::Delta(_, got, _)) = op else { panic!("no ad") };
+            prop_assert!(same(got, ad));
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_are_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), header in any::<bool>()) {
+        if header {
+            bytes.splice(0..0, *b"SWP\x01\x00\x00\x00");
+        }
+        let _ = unpack(&bytes);
+        let mut table = AdTable::new();
+        let _ = table.apply(&bytes, 0.0, None);
+        for row in table.rows() {
+            table.ad(row);
+        }
+    }
+
+    #[test]
+    fn a_damaged_batch_never_panics(ads in proptest::collection::vec(ad(), 1..4), at in any::<proptest::sample::Index>(), byte in any::<u8>()) {
+        let mut pack = PackWriter::new(PackHeader::default());
+        for ad in &ads {
+            pack.upsert(b"key", ad);
+        }
+        let mut bytes = pack.finish();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let _ = unpack(&bytes);
+        let _ = AdTable::new().apply(&bytes, 0.0, None);
+        let _ = unpack(&bytes[..at]);
+    }
+
+    #[test]
+    fn a_delta_takes_one_ad_to_the_other(old in ad(), new in ad()) {
+        let delta = diff(&old, &new);
+        let mut ad = old.clone();
+        ad.update(&delta.changed);
+        for name in &delta.removed {
+            ad.remove(name);
+        }
+        prop_assert_eq!(&ad, &new);
+        prop_assert!(diff(&new, &new).is_empty());
+    }
+}
+
+#[test]
+fn a_mirror_that_is_too_far_behind_starts_anew() {
+    let mut table = AdTable::new();
+    let mut model = Model::new();
+    let mut ad = Ad::new();
+    for round in 0..200_000i64 {
+        ad.set("Memory", Expr::Lit(Value::Int(round)));
+        let key = format!("k{}", round % 20_000);
+        if round % 3 == 2 {
+            table.remove(key.as_bytes());
+            model.remove(&key);
+        } else {
+            table.upsert(key.as_bytes(), &ad, 0.0).unwrap();
+            model.insert(key, ad.clone());
+        }
+    }
+    let mut mirror = AdTable::new();
+    mirror.upsert(b"stale", &ad, 0.0).unwrap();
+    let report = mirror.apply(&table.changes_since(5), 0.0, None).unwrap();
+    assert!(report.header.reset);
+    check(&mirror, &model);
+}
+
+#[test]
+fn stale_ads_expire_by_their_own_lifetime() {
+    let mut table = AdTable::new();
+    let short: Ad = [(Name::from("ClassAdLifetime"), Expr::Lit(Value::Int(10)))]
+        .into_iter()
+        .collect();
+    table.upsert(b"short", &short, 100.0).unwrap();
+    table.upsert(b"long", &Ad::new(), 100.0).unwrap();
+    let lifetime = Name::from("ClassAdLifetime");
+    assert!(table.expire(110.0, &lifetime, 900.0).is_empty());
+    assert_eq!(table.expire(110.5, &lifetime, 900.0), [b"short".to_vec()]);
+    assert_eq!(table.expire(1001.0, &lifetime, 900.0), [b"long".to_vec()]);
+    assert!(table.is_empty());
+}

@@ -1,0 +1,168 @@
+"""Tables of ads from Python: batches, questions, listings, templates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree
+from slotwise.errors import AdBatchError, AdSyntaxError
+from slotwise.table import AdTable, PackBuilder, diff_ads, pack_ads, unpack_ads, unpack_ops
+
+
+def slot(number: int) -> ClassAd:
+    ad = ClassAd({"Name": f"slot{number}@host", "Cpus": number % 3, "Memory": 1024 * number, "OpSys": "LINUX"})
+    ad["Start"] = ExprTree("TARGET.RequestMemory <= MY.Memory")
+    return ad
+
+
+@pytest.fixture
+def table() -> AdTable:
+    made = AdTable()
+    for number in range(10):
+        made.upsert(f"slot{number}", slot(number), 100.0)
+    return made
+
+
+def test_an_ad_comes_back_as_it_was(table: AdTable) -> None:
+    assert table.get("slot4") == slot(4)
+    assert table.get("none") is None
+    assert len(table) == 10 and "slot4" in table and "none" not in table
+    assert table.keys() == [f"slot{number}" for number in range(10)]
+
+
+def test_deltas_change_single_attributes(table: AdTable) -> None:
+    before = table.version
+    assert table.update("slot4", {"Memory": 1}, removed=["OpSys"])
+    assert not table.update("none", {"Memory": 1})
+    assert table.version > before
+    assert table.value("slot4", "Memory") == 1
+    assert table.value("slot4", "OpSys") is UNDEFINED
+    with pytest.raises(KeyError):
+        table.value("none", "Memory")
+
+
+def test_packs_carry_ads_and_keys(table: AdTable) -> None:
+    pack = pack_ads([slot(1), slot(2)], keys=["a", "b"])
+    assert unpack_ads(pack) == [slot(1), slot(2)]
+    report = table.apply(pack, 500.0, stamp="LastHeardFrom")
+    assert (report.inserted, report.updated, report.unknown) == (2, 0, [])
+    assert table.value("a", "LastHeardFrom") == 500
+    assert table.received_at("a") == 500.0
+
+
+def test_a_delta_without_base_is_reported(table: AdTable) -> None:
+    builder = PackBuilder()
+    builder.update("slot1", {"Memory": 7})
+    builder.update("nobody", {"Memory": 7})
+    builder.remove("slot2")
+    assert len(builder) == 3
+    report = table.apply(builder.finish())
+    assert (report.updated, report.removed, report.unknown) == (1, 1, ["nobody"])
+    assert table.value("slot1", "Memory") == 7
+
+
+def test_update_from_sends_only_what_differs() -> None:
+    old, new = slot(1), slot(1)
+    builder = PackBuilder()
+    assert not builder.update_from("k", old, new)
+    new["Memory"] = 9
+    del new["OpSys"]
+    assert builder.update_from("k", old, new)
+    ((kind, key, ad, removed),) = unpack_ops(builder.finish())
+    assert (kind, key, removed) == ("delta", "k", ["OpSys"])
+    assert ad == ClassAd({"Memory": 9})
+    assert diff_ads(old, new) == (ad, removed)
+
+
+def test_broken_bytes_are_refused(table: AdTable) -> None:
+    with pytest.raises(AdBatchError, match="no batch header"):
+        table.apply(b"nonsense")
+    with pytest.raises(AdBatchError):
+        unpack_ads(pack_ads([slot(1)])[:-3])
+    with pytest.raises(AdBatchError, match="newer"):
+        unpack_ads(b"SWP\x09\x00\x00\x00")
+
+
+def test_a_bad_expression_refuses_its_ad_only(table: AdTable) -> None:
+    pack = pack_ads([ClassAd({"A": ExprTree("xx + yy")}), slot(3)], keys=["bad", "good"])
+    report = table.apply(pack.replace(b"xx + yy", b"xx + +("))
+    assert [key for key, _ in report.refused] == ["bad"]
+    assert "good" in table and "bad" not in table
+
+
+def test_a_mirror_follows(table: AdTable) -> None:
+    mirror = AdTable()
+    seen = mirror.apply(table.changes_since(0)).to_version
+    table.update("slot3", {"Memory": 1})
+    table.remove("slot5")
+    table.upsert("new", slot(77))
+    pack = table.changes_since(seen)
+    assert {op[0] for op in unpack_ops(pack)} == {"ad", "delta", "remove"}
+    mirror.apply(pack)
+    assert sorted(mirror.keys()) == sorted(table.keys())
+    assert all(mirror.get(key) == table.get(key) for key in mirror.keys())  # noqa: SIM118
+
+
+def test_questions(table: AdTable) -> None:
+    assert table.count() == 10
+    assert table.count("Memory > 4096") == 5
+    assert table.count(ExprTree('Cpus == 0 && OpSys == "linux"')) == 4
+    assert table.count("MY.Start", target=ClassAd({"RequestMemory": 5000})) == 5
+    assert table.count("CurrentTime == 77", now=77) == 10
+    found = unpack_ads(table.query("Memory >= 8192", projection=["memory", "NoSuch"]))
+    assert found == [ClassAd({"Memory": 8192}), ClassAd({"Memory": 9216})]
+    assert len(unpack_ads(table.query(limit=3))) == 3
+    assert table.query_keys("Cpus == 2") == ["slot2", "slot5", "slot8"]
+    assert sorted(table.count_by(["OpSys", "Cpus > 0"])) == [("LINUX", False, 4), ("LINUX", True, 6)]
+    assert table.values(["Memory * 2", "Nothing"], "Cpus == 2") == [[4096, 10240, 16384], [UNDEFINED] * 3]
+    with pytest.raises(AdSyntaxError):
+        table.count("Memory >")
+
+
+def test_pieces_make_up_the_whole(table: AdTable) -> None:
+    chunks = table.query_chunks(chunk_rows=4)
+    assert chunks.total == 10
+    pieces = list(chunks)
+    assert len(pieces) == 3
+    assert [ad for piece in pieces for ad in unpack_ads(piece)] == unpack_ads(table.query())
+
+
+def test_listings(table: AdTable) -> None:
+    text = table.long_text("Memory == 1024").decode()
+    assert text == (
+        'Cpus = 1\nMemory = 1024\nName = "slot1@host"\nOpSys = "LINUX"\nStart = TARGET.RequestMemory <= MY.Memory\n\n'
+    )
+    (ad,) = json.loads(table.json_text("Memory == 1024"))
+    assert ad == {
+        "Cpus": 1,
+        "Memory": 1024,
+        "Name": "slot1@host",
+        "OpSys": "LINUX",
+        "Start": "/Expr(TARGET.RequestMemory <= MY.Memory)/",
+    }
+    assert json.loads(table.json_text("false")) == []
+
+
+def test_a_cluster_comes_from_its_template() -> None:
+    table = AdTable()
+    keys = [f"7.{proc}" for proc in range(2000)]
+    template = ClassAd({"ClusterId": 7, "Cmd": "/bin/true", "Owner": "ann"})
+    table.insert_from_template(template, keys, columns={"ProcId": range(2000)})
+    assert table.count('ClusterId == 7 && Owner == "ann"') == 2000
+    assert table.value("7.1999", "ProcId") == 1999
+    deltas = pack_ads([ClassAd({"Args": f"{proc}"}) for proc in range(3)])
+    table.insert_from_template(template, ["8.0", "8.1", "8.2"], deltas)
+    assert table.get("8.2") == ClassAd({"ClusterId": 7, "Cmd": "/bin/true", "Owner": "ann", "Args": "2"})
+    with pytest.raises(AdBatchError):
+        table.insert_from_template(template, ["9.0"], deltas)
+    assert "9.0" not in table
+    with pytest.raises(ValueError, match="as many"):
+        table.insert_from_template(template, ["9.0"], columns={"ProcId": range(2)})
+
+
+def test_ads_expire_and_are_removed_by_constraint(table: AdTable) -> None:
+    table.update("slot1", {"ClassAdLifetime": 10}, received_at=100.0)
+    assert table.expire(111.0) == ["slot1"]
+    assert table.remove_where("Cpus == 2") == ["slot2", "slot5", "slot8"]
+    assert len(table) == 6
