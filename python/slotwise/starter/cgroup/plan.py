@@ -1,0 +1,140 @@
+"""What one job gets: names of its groups, limits, weights. Pure. Manual, "cgroup based process tracking" and
+CGROUP_MEMORY_LIMIT_POLICY."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.keeper_spec import CgroupPlan, CgroupSetting
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class CgroupRules:
+    """Knobs, evaluated for one job on one slot.
+
+    ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY, none, soft, hard or custom. ``hard_mib``: CGROUP_HARD_MEMORY_LIMIT_EXPR
+    (custom). ``low_mib``: CGROUP_LOW_MEMORY_LIMIT. ``disable_swap``: DISABLE_SWAP_FOR_JOB. ``max_processes``: 0 none.
+    """
+
+    memory_policy: str = "hard"
+    hard_mib: int | None = None
+    low_mib: int | None = None
+    disable_swap: bool = True
+    max_processes: int = 0
+    use_peak: bool = False
+    ignore_cache: bool = True
+    machine_mib: int = 0
+
+
+def memory_limit_mib(rules: CgroupRules, slot_memory_mib: int) -> int | None:
+    """The hard limit in MiB that the job runs under; None for none."""
+    if rules.memory_policy == "hard":
+        return slot_memory_mib if slot_memory_mib > 0 else None
+    if rules.memory_policy == "custom" and rules.hard_mib is not None and rules.hard_mib > 0:
+        return rules.hard_mib
+    return None
+
+
+def group_name(execute: str, slot_name: str) -> str:
+    """A name that is this slot's alone on this host."""
+    return f"{execute}/{slot_name}".replace("/", "_").replace(" ", "_")
+
+
+def plan(
+    host: CgroupHost, rules: CgroupRules, *, name: str, cpus: float, memory_mib: int, user: bool
+) -> CgroupPlan:
+    """The groups of a job named ``name`` on a slot with ``cpus`` and ``memory_mib``; ``user``: it runs as another user."""
+    if host.version == 1:
+        return _plan_v1(host, rules, name, cpus, memory_mib)
+    if host.version == 2:
+        return _plan_v2(host, rules, name, cpus, memory_mib, user)
+    return CgroupPlan()
+
+
+def _weight(cpus: float) -> int:
+    return max(1, round(100 * cpus))
+
+
+def _plan_v1(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memory_mib: int) -> CgroupPlan:
+    groups = {controller: base / name for controller, base in host.bases.items()}
+    settings: list[CgroupSetting] = []
+
+    def put(controller: str, file: str, value: object, *, required: bool = False) -> None:
+        if controller in groups:
+            settings.append(CgroupSetting(str(groups[controller] / file), str(value), required))
+
+    limit_mib = memory_limit_mib(rules, memory_mib)
+    if limit_mib is not None:
+        put("memory", "memory.limit_in_bytes", limit_mib * _MIB, required=True)
+        if rules.disable_swap:
+            put("memory", "memory.memsw.limit_in_bytes", limit_mib * _MIB)
+    if rules.memory_policy == "soft" and memory_mib > 0:
+        put("memory", "memory.soft_limit_in_bytes", memory_mib * _MIB)
+    put("cpu", "cpu.shares", max(2, _weight(cpus)))
+    if rules.max_processes > 0:
+        put("pids", "pids.max", rules.max_processes)
+    directories = tuple(dict.fromkeys(str(path) for path in groups.values()))
+    tracker = groups.get("freezer") or next(iter(groups.values()))
+    return CgroupPlan(
+        version=1,
+        make=directories,
+        settings=tuple(settings),
+        join=directories,
+        freezer=str(tracker),
+        memory=str(groups["memory"]) if "memory" in groups else "",
+        cpu=str(groups["cpuacct"]) if "cpuacct" in groups else "",
+        use_peak=rules.use_peak,
+        ignore_cache=rules.ignore_cache,
+    )
+
+
+def _plan_v2(
+    host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memory_mib: int, user: bool
+) -> CgroupPlan:
+    outer = host.bases[""] / f"{name}.slice"
+    inner = outer / f"{name}.scope"
+    settings: list[CgroupSetting] = []
+
+    def put(controller: str, file: str, value: object, *, required: bool = False) -> None:
+        if host.has(controller):
+            settings.append(CgroupSetting(str(outer / file), str(value), required))
+
+    limit_mib = memory_limit_mib(rules, memory_mib)
+    if limit_mib is not None:
+        put("memory", "memory.max", limit_mib * _MIB, required=True)
+        if rules.disable_swap:
+            put("memory", "memory.swap.max", 0)
+    if rules.low_mib is not None:
+        put("memory", "memory.low", rules.low_mib * _MIB)
+    put("memory", "memory.oom.group", 1)
+    put("cpu", "cpu.weight", min(10_000, _weight(cpus)))
+    if rules.max_processes > 0:
+        put("pids", "pids.max", rules.max_processes)
+    for controller in ("memory", "pids", "cpu", "io"):
+        put(controller, "cgroup.subtree_control", f"+{controller}")
+    return CgroupPlan(
+        version=2,
+        make=(str(outer), str(inner)),
+        settings=tuple(settings),
+        join=(str(inner),),
+        freezer=str(outer),
+        memory=str(outer) if host.has("memory") else "",
+        cpu=str(outer),
+        own=(str(inner),) if user else (),
+        use_peak=rules.use_peak,
+        ignore_cache=rules.ignore_cache,
+    )
+
+
+def find_leftovers(host: CgroupHost, execute: Path) -> list[Path]:
+    """Groups of jobs of this EXECUTE directory that are there now (after a crash, before any job)."""
+    start = group_name(str(execute), "")
+    found: list[Path] = []
+    for base in dict.fromkeys(host.bases.values()):
+        if base.is_dir():
+            found += [path for path in base.iterdir() if path.is_dir() and path.name.startswith(start)]
+    return found

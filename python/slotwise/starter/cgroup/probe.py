@@ -1,0 +1,184 @@
+"""Finds out which control groups this host lets the starter use, by trying.
+
+Version 2 when its hierarchy offers memory and pids, else version 1 with whatever controllers can be used. As root below
+the root of the hierarchy (or below the starter's own group, when it was given one); without root only in a
+delegated subtree and with CREATE_CGROUP_WITHOUT_ROOT. Nothing is assumed from names of distributions or paths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: Controllers of version 1 that jobs join, when the host has them.
+V1_WANTED = ("memory", "cpu", "cpuacct", "freezer", "pids", "devices")
+V2_WANTED = ("memory", "pids", "cpu", "io")
+
+
+@dataclass(frozen=True)
+class CgroupHost:
+    """What the host lets us do. ``bases``: directory below which jobs' groups are made, per controller (version 2:
+    one entry, ``""``). ``problems``: what was wanted and cannot be had, in words."""
+
+    version: int = 0
+    bases: Mapping[str, Path] = field(default_factory=dict)
+    controllers: frozenset[str] = frozenset()
+    problems: tuple[str, ...] = ()
+
+    def has(self, controller: str) -> bool:
+        """True when jobs can be put under this controller."""
+        return controller in self.controllers
+
+
+def probe(
+    base: str,
+    *,
+    is_root: bool,
+    without_root: bool = False,
+    version: str = "auto",
+    mounts: Path = Path("/proc/self/mounts"),
+    own: Path = Path("/proc/self/cgroup"),
+) -> CgroupHost:
+    """What this host offers. ``base`` is BASE_CGROUP; ``version`` may ask for ``1``, ``2`` or ``none``."""
+    if not base or version == "none":
+        return CgroupHost(problems=("cgroups are switched off by configuration",))
+    if not is_root and not without_root:
+        return CgroupHost(problems=("the daemons are not root and CREATE_CGROUP_WITHOUT_ROOT is false",))
+    v1, v2 = _mounted(mounts)
+    mine = _own_groups(own)
+    if v2 is not None and version in ("auto", "2"):
+        found = _probe_v2(v2, base, mine.get("", "/"), is_root)
+        if version == "2" or {"memory", "pids"} <= found.controllers:
+            return found
+    if v1 and version in ("auto", "1"):
+        return _probe_v1(v1, base, mine, is_root)
+    return CgroupHost(problems=("no cgroup hierarchy with memory and pids is mounted",))
+
+
+def _mounted(mounts: Path) -> tuple[dict[str, Path], Path | None]:
+    """Mount points: by controller for version 1, and that of version 2."""
+    v1: dict[str, Path] = {}
+    v2: Path | None = None
+    for line in mounts.read_text().splitlines():
+        words = line.split()
+        if len(words) < 4:
+            continue
+        place = Path(words[1].encode().decode("unicode_escape"))
+        if words[2] == "cgroup2" and v2 is None:
+            v2 = place
+        elif words[2] == "cgroup":
+            for controller in words[3].split(","):
+                if controller in V1_WANTED:
+                    v1.setdefault(controller, place)
+    return v1, v2
+
+
+def _own_groups(own: Path) -> dict[str, str]:
+    """The starter's own groups: path by controller, ``""`` for version 2."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for controller in controllers.split(","):
+                found[controller] = path
+    return found
+
+
+def _probe_v1(v1: Mapping[str, Path], base: str, mine: Mapping[str, str], is_root: bool) -> CgroupHost:
+    bases: dict[str, Path] = {}
+    problems: list[str] = []
+    for controller in V1_WANTED:
+        mount = v1.get(controller)
+        if mount is None:
+            if controller != "devices":
+                problems.append(f"cgroup v1 controller {controller} is not mounted")
+            continue
+        top = mount if is_root else mount / mine.get(controller, "/").strip("/")
+        error = _usable(top / base)
+        if error:
+            problems.append(f"cgroup v1 controller {controller}: {error}")
+        else:
+            bases[controller] = top / base
+    version = 1 if bases else 0
+    return CgroupHost(version, bases, frozenset(bases), tuple(problems))
+
+
+def _usable(directory: Path) -> str:
+    """Empty when groups can be made (and left) below ``directory``; else why not."""
+    trial = directory / f".probe_{os.getpid()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        trial.mkdir(exist_ok=True)
+        trial.rmdir()
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return ""
+
+
+def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
+    top = mount if is_root and own in ("", "/") else mount / own.strip("/")
+    directory = top / base
+    problems: list[str] = []
+    for level in (top, *_levels(top, directory)):
+        try:
+            level.mkdir(exist_ok=True)
+        except OSError as error:
+            return CgroupHost(problems=(f"cgroup v2: {error.filename}: {error.strerror}",))
+        problems += _enable(level, leaf=top / f"{base.split('/')[0]}-daemons")
+    error = _usable(directory)
+    if error:
+        return CgroupHost(problems=(f"cgroup v2: {error}",))
+    controllers = frozenset(_words(directory / "cgroup.subtree_control")) & frozenset(V2_WANTED)
+    missing = [name for name in V2_WANTED if name not in controllers]
+    if missing:
+        problems.append(f"cgroup v2 controllers not available: {' '.join(missing)}")
+    return CgroupHost(2, {"": directory}, controllers, tuple(problems))
+
+
+def _levels(top: Path, directory: Path) -> list[Path]:
+    """The directories from below ``top`` down to ``directory``."""
+    parts = directory.relative_to(top).parts
+    return [top.joinpath(*parts[: index + 1]) for index in range(len(parts))]
+
+
+def _enable(level: Path, leaf: Path) -> list[str]:
+    """Hand the controllers down from ``level``. Processes in a group that shall hand down move to a leaf first."""
+    problems: list[str] = []
+    offered = set(_words(level / "cgroup.controllers"))
+    for controller in V2_WANTED:
+        if controller not in offered:
+            continue
+        try:
+            _write(level / "cgroup.subtree_control", f"+{controller}")
+        except OSError:
+            try:
+                _evacuate(level, leaf)
+                _write(level / "cgroup.subtree_control", f"+{controller}")
+            except OSError as error:
+                problems.append(f"cgroup v2: {level} does not hand down {controller}: {error.strerror}")
+    return problems
+
+
+def _evacuate(level: Path, leaf: Path) -> None:
+    """Move the processes of ``level`` into ``leaf``: only groups without processes hand controllers down."""
+    if not (level / "cgroup.type").exists():
+        return  # the root of the hierarchy is free of that rule, and is not ours to empty
+    leaf.mkdir(exist_ok=True)
+    for pid in _words(level / "cgroup.procs"):
+        with contextlib.suppress(ProcessLookupError):
+            _write(leaf / "cgroup.procs", pid)
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def _write(path: Path, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)

@@ -1,0 +1,159 @@
+"""Builds the environment of a job: a pure function of job, slot, places and settings.
+
+Order: the starter's own (only if configured), STARTER_JOB_ENVIRONMENT, the job's, then ours. Manual, "Environment
+and services for a running job".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slotwise.starter.facts import SCRATCH_TEXT, JobFacts, SlotFacts
+
+
+@dataclass(frozen=True)
+class EnvironmentSettings:
+    """Knobs that shape a job's environment.
+
+    ``inherited``: the part of the starter's own that jobs get. ``extra``: STARTER_JOB_ENVIRONMENT.
+    ``assigned``: ENVIRONMENT_FOR_Assigned<tag> by tag. ``unassigned``: ENVIRONMENT_VALUE_FOR_UnAssigned<tag>.
+    """
+
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
+    thread_variables: tuple[str, ...] = ()
+    sets_home: bool = True
+    sets_nvidia: bool = True
+    assigned: Mapping[str, str] = field(default_factory=dict)
+    unassigned: Mapping[str, str] = field(default_factory=dict)
+    bin_directory: str = ""
+    ports: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a run's files are."""
+
+    scratch: str
+    job_ad: str
+    machine_ad: str
+    iwd: str
+    temporary: str = ""
+    wrapper_error: str = ""
+    chirp_config: str = ""
+
+
+def inherited_part(rule: str | None, own: Mapping[str, str]) -> dict[str, str]:
+    """What JOB_INHERITS_STARTER_ENVIRONMENT lets through: false, true, or a list of names and ``PREFIX*`` patterns."""
+    word = (rule or "false").strip()
+    if word.lower() in ("false", "no", "0", ""):
+        return {}
+    if word.lower() in ("true", "yes", "1"):
+        return {name: value for name, value in own.items() if not _is_private(name)}
+    wanted = [re.escape(item).replace(r"\*", ".*") for item in word.replace(",", " ").split()]
+    pattern = re.compile("|".join(wanted), re.IGNORECASE)
+    return {name: value for name, value in own.items() if pattern.fullmatch(name)}
+
+
+def _is_private(name: str) -> bool:
+    """Of the daemons themselves: never a job's business."""
+    return name.startswith(("SLOTWISE_", "_CONDOR_", "_SLOTWISE_")) or name in ("CONDOR_CONFIG", "CONDOR_INHERIT")
+
+
+def build(
+    job: JobFacts, slot: SlotFacts, places: Places, settings: EnvironmentSettings, *, home: str, marker: str
+) -> dict[str, str]:
+    """The whole environment of a job. ``marker`` is the entry by which its processes are found again."""
+    env: dict[str, str] = {**settings.inherited, **settings.extra, **job.environment}
+    env |= _ours(slot, places, settings)
+    env["_CHIRP_DELAYED_UPDATE_PREFIX"] = job.remote_update_prefix
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        env.setdefault(name, places.temporary or places.scratch)
+    if slot.cpus >= 1:
+        for name in settings.thread_variables:
+            if not env.get(name):
+                env[name] = str(int(slot.cpus))
+    if settings.sets_home and home and "HOME" not in env:
+        env["HOME"] = home
+    env |= assigned_devices(slot, settings)
+    name, _, value = marker.partition("=")
+    env[name] = value
+    return {name: value.replace(SCRATCH_TEXT, places.scratch) for name, value in env.items()}
+
+
+def _ours(slot: SlotFacts, places: Places, settings: EnvironmentSettings) -> dict[str, str]:
+    env = {
+        "BATCH_SYSTEM": "HTCondor",
+        "_CONDOR_SCRATCH_DIR": places.scratch,
+        "_CONDOR_SLOT": slot.name,
+        "_CONDOR_JOB_AD": places.job_ad,
+        "_CONDOR_MACHINE_AD": places.machine_ad,
+        "_CONDOR_JOB_IWD": places.iwd,
+        "_CONDOR_JOB_PIDS": "",
+        "APPTAINER_CACHEDIR": places.scratch,
+        "SINGULARITY_CACHEDIR": places.scratch,
+    }
+    optional = {
+        "_CONDOR_BIN": settings.bin_directory,
+        "_CONDOR_WRAPPER_ERROR_FILE": places.wrapper_error,
+        "_CONDOR_CHIRP_CONFIG": places.chirp_config,
+    }
+    env |= {name: value for name, value in optional.items() if value}
+    if settings.ports:
+        env["_CONDOR_LOWPORT"], env["_CONDOR_HIGHPORT"] = map(str, settings.ports)
+    return env
+
+
+def assigned_devices(slot: SlotFacts, settings: EnvironmentSettings) -> dict[str, str]:
+    """Variables that name the slot's devices."""
+    env: dict[str, str] = {}
+    for tag in slot.machine_resources:
+        devices = slot.assigned.get(tag)
+        template = settings.assigned.get(tag, "")
+        if devices is None and not template:
+            continue
+        value = devices if devices is not None else settings.unassigned.get(tag, "")
+        env |= _from_template(template, value)
+        env[f"_CONDOR_Assigned{tag}"] = value
+        if tag.lower() == "gpus" and settings.sets_nvidia:
+            env["NVIDIA_VISIBLE_DEVICES"] = value or "none"
+    return env
+
+
+_RULE = re.compile(r"\s*(?P<name>\w+)\s*(?:=\s*(?P<mark>\S)(?P<rest>.*))?$", re.DOTALL)
+
+
+def _from_template(template: str, devices: str) -> dict[str, str]:
+    """ENVIRONMENT_FOR_Assigned<tag>: ``NAME`` alone, or ``NAME=/pattern/replacement/`` once or more."""
+    env: dict[str, str] = {}
+    rest = template
+    while rest.strip():
+        found = _RULE.match(rest)
+        if not found:
+            return env
+        name, mark = found["name"], found["mark"]
+        if mark is None:
+            env[name] = _digits(devices) if name in ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL") else devices
+            return env
+        parts = found["rest"].split(mark, 2)
+        if len(parts) < 3:
+            return env
+        pattern, replacement, rest = parts[0], parts[1], parts[2].lstrip(",")
+        if name == "CUDA_VISIBLE_DEVICES" and not pattern:
+            env[name] = _digits(devices)
+            continue
+        try:
+            rule = re.compile(pattern)
+        except re.error:
+            return env
+        text = re.sub(r"\$(\d)", r"\\g<\1>", replacement)
+        names = devices.replace(",", " ").split()
+        env[name] = ",".join(rule.sub(text, device, count=1) for device in names)
+    return env
+
+
+def _digits(devices: str) -> str:
+    """Device numbers without the letters before them."""
+    return "".join(char for char in devices if char.isdigit() or char == ",")

@@ -1,0 +1,209 @@
+"""What the starter needs to know of a job and of its slot, read once from their ads."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from slotwise.errors import UsageError
+from slotwise.starter.arguments import environment_new, environment_old, split_new, split_old
+
+#: Evaluates an attribute: a Python value, or None when it is undefined or an error.
+Lookup = Callable[[str], object]
+
+SCRATCH_TEXT = "#CoNdOrScRaTcHdIr#"
+#: Standard output and error in the scratch directory; the shadow puts them where the job wants them.
+STDOUT_NAME = "_condor_stdout"
+STDERR_NAME = "_condor_stderr"
+NULL_FILE = "/dev/null"
+
+
+@dataclass(frozen=True)
+class KillSignals:
+    """Signals that ask a job to leave (numbers), and the seconds it may take when nobody says otherwise."""
+
+    soft: int = signal.SIGTERM
+    remove: int | None = None
+    hold: int | None = None
+    vacate_s: int | None = None
+
+
+@dataclass(frozen=True)
+class TransferRules:
+    """How files move. ``output_files`` None: all new and changed top-level files."""
+
+    mode: str = "IF_NEEDED"
+    when: str = "ON_EXIT"
+    executable: bool = True
+    output_files: tuple[str, ...] | None = None
+    relative_paths: bool = False
+    success_code: int = 0
+    max_output_mib: int = -1
+    file_system_domain: str = ""
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """A job as the starter sees it."""
+
+    job_id: str
+    cmd: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    iwd: str
+    stdin: str
+    stdout: str
+    stderr: str
+    owner: str
+    transfer: TransferRules = field(default_factory=TransferRules)
+    kill: KillSignals = field(default_factory=KillSignals)
+    core_bytes: int | None = None
+    deferral: tuple[float, float] | None = None
+    remote_update_prefix: str = "Chirp"
+    run_as_owner: bool | None = None
+    nice_user: bool = False
+    universe: int = 5
+
+
+@dataclass(frozen=True)
+class SlotFacts:
+    """A slot as the starter sees it; amounts are what the slot has, not what the job asked for."""
+
+    name: str
+    cpus: float = 1.0
+    memory_mib: int = 0
+    disk_kib: int = 0
+    machine_resources: tuple[str, ...] = ()
+    assigned: Mapping[str, str] = field(default_factory=dict)
+    uid_domain: str = ""
+    file_system_domain: str = ""
+
+
+def read_job(value: Lookup) -> JobFacts:
+    """Read a job ad.
+
+    :raises UsageError: when arguments, environment or a signal are not understood.
+    """
+    cluster, proc = _number(value("ClusterId")), _number(value("ProcId"))
+    window = _number(value("DeferralWindow"), 0.0)
+    deferral = value("DeferralTime")
+    core = value("CoreSize")
+    owner = _text(value("Owner")) or _text(value("User")).partition("@")[0]
+    return JobFacts(
+        job_id=f"{int(cluster)}.{int(proc)}",
+        cmd=_text(value("Cmd")),
+        arguments=_arguments(value),
+        environment=_environment(value),
+        iwd=_text(value("Iwd")) or "/",
+        stdin=_text(value("In")) or NULL_FILE,
+        stdout=_text(value("Out")) or NULL_FILE,
+        stderr=_text(value("Err")) or NULL_FILE,
+        owner=owner,
+        transfer=_transfer(value),
+        kill=_kill_signals(value),
+        core_bytes=int(core) if isinstance(core, int) and core >= 0 else None,
+        deferral=(float(deferral), window) if isinstance(deferral, int | float) else None,
+        remote_update_prefix=_text(value("ChirpDelayedUpdatePrefix")) or "Chirp",
+        run_as_owner=_flag(value("RunAsOwner")),
+        nice_user=_flag(value("NiceUser")) is True,
+        universe=int(_number(value("JobUniverse"), 5)),
+    )
+
+
+def read_slot(value: Lookup, name: str = "") -> SlotFacts:
+    """Read a slot's machine ad."""
+    tags = tuple(_text(value("MachineResources")).replace(",", " ").split())
+    assigned = {tag: _text(value(f"Assigned{tag}")) for tag in tags if value(f"Assigned{tag}") is not None}
+    return SlotFacts(
+        name=name or _text(value("Name")),
+        cpus=_number(value("Cpus"), 1.0),
+        memory_mib=int(_number(value("Memory"), 0)),
+        disk_kib=int(_number(value("Disk"), 0)),
+        machine_resources=tags,
+        assigned=assigned,
+        uid_domain=_text(value("UidDomain")),
+        file_system_domain=_text(value("FileSystemDomain")),
+    )
+
+
+def signal_number(text: str) -> int:
+    """The number of a signal given by name (``SIGTERM``, ``TERM``) or number.
+
+    :raises UsageError: when there is no such signal.
+    """
+    word = text.strip().upper()
+    if word.isdigit() and 0 < int(word) < 65:
+        return int(word)
+    name = word if word.startswith("SIG") else f"SIG{word}"
+    try:
+        return int(signal.Signals[name])
+    except KeyError:
+        raise UsageError(f"there is no signal {text!r}", hint="use a name like SIGTERM or a number") from None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object, default: float = 0.0) -> float:
+    return float(value) if isinstance(value, int | float) else default
+
+
+def _flag(value: object) -> bool | None:
+    return bool(value) if isinstance(value, bool | int) else None
+
+
+def _arguments(value: Lookup) -> tuple[str, ...]:
+    new = value("Arguments")
+    if isinstance(new, str):
+        return tuple(split_new(new))
+    return tuple(split_old(_text(value("Args"))))
+
+
+def _environment(value: Lookup) -> Mapping[str, str]:
+    new = value("Environment")
+    if isinstance(new, str):
+        return environment_new(new)
+    return environment_old(_text(value("Env")), _text(value("EnvDelim")) or ";")
+
+
+def _kill_signals(value: Lookup) -> KillSignals:
+    def number(name: str) -> int | None:
+        found = value(name)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+        return signal_number(found) if isinstance(found, str) and found else None
+
+    vacate = value("JobMaxVacateTime")
+    if not isinstance(vacate, int | float):
+        vacate = value("KillSigTimeout")
+    return KillSignals(
+        soft=number("KillSig") or int(signal.SIGTERM),
+        remove=number("RemoveKillSig"),
+        hold=number("HoldKillSig"),
+        vacate_s=int(vacate) if isinstance(vacate, int | float) else None,
+    )
+
+
+def _transfer(value: Lookup) -> TransferRules:
+    listed = value("TransferOutput")
+    limit = value("MaxTransferOutputMB")
+    success = value("JobSuccessExitCode")
+    if not isinstance(success, int):
+        success = value("SuccessExitCode")
+    return TransferRules(
+        mode=(_text(value("ShouldTransferFiles")) or "IF_NEEDED").upper(),
+        when=(_text(value("WhenToTransferOutput")) or "ON_EXIT").upper(),
+        executable=_flag(value("TransferExecutable")) is not False,
+        output_files=file_list(listed) if isinstance(listed, str) else None,
+        relative_paths=_flag(value("PreserveRelativePaths")) is True,
+        success_code=success if isinstance(success, int) else 0,
+        max_output_mib=int(limit) if isinstance(limit, int | float) else -1,
+        file_system_domain=_text(value("FileSystemDomain")),
+    )
+
+
+def file_list(text: str) -> tuple[str, ...]:
+    """The names of a comma-separated list."""
+    return tuple(name for name in (piece.strip() for piece in text.split(",")) if name)

@@ -1,0 +1,129 @@
+"""Whom a job runs as. Manual, "User Accounts in HTCondor on Unix Platforms". Never root.
+
+Order, when the daemons are root: the owner (STARTER_ALLOW_RUNAS_OWNER, same UID_DOMAIN, the account exists), else the
+slot's user (SLOT<N>_USER), else ``nobody``. Without root: whom the starter runs as.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from slotwise.errors import HostError
+from slotwise.starter.facts import JobFacts, SlotFacts
+from slotwise.starter.keeper_spec import Identity
+
+
+@dataclass(frozen=True)
+class Account:
+    """An entry of the host's user database."""
+
+    name: str
+    uid: int
+    gid: int
+    home: str
+    groups: tuple[int, ...] = ()
+
+
+FindAccount = Callable[[str], Account | None]
+
+
+@dataclass(frozen=True)
+class UserRules:
+    """Knobs about accounts. ``slot_users``: SLOT<N>_USER by slot name without host (``slot1``, ``slot1_2``)."""
+
+    allow_owner: bool = True
+    uid_domain: str = ""
+    slot_users: Mapping[str, str] | None = None
+    dedicated: str = ""
+
+
+def find_account(name: str) -> Account | None:
+    """The account ``name`` of this host."""
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        return None
+    groups = tuple(group for group in os.getgrouplist(name, entry.pw_gid) if group != entry.pw_gid)
+    return Account(name, entry.pw_uid, entry.pw_gid, entry.pw_dir, groups)
+
+
+def choose(
+    job: JobFacts,
+    slot: SlotFacts,
+    rules: UserRules,
+    *,
+    owner_domain: str,
+    is_root: bool,
+    find: FindAccount = find_account,
+) -> Identity:
+    """Whom ``job`` runs as on ``slot``.
+
+    :raises HostError: when no account that is not root can be had.
+    """
+    if not is_root:
+        return Identity(home=os.path.expanduser("~"))
+    if _may_run_as_owner(job, rules, owner_domain):
+        owner = find(job.owner)
+        if owner is not None and owner.uid != 0:
+            return _identity(owner)
+    name = _slot_user(slot.name, rules)
+    account = find(name)
+    if account is None:
+        raise HostError(f"there is no account {name!r} for jobs on {slot.name}", hint="set SLOT<N>_USER")
+    if account.uid == 0:
+        raise HostError(f"jobs on {slot.name} would run as root", hint="set SLOT<N>_USER to another account")
+    return _identity(account)
+
+
+def is_dedicated(identity: Identity, rules: UserRules) -> bool:
+    """True when the account serves this slot only, so that all its processes are the job's
+    (DEDICATED_EXECUTE_ACCOUNT_REGEXP)."""
+    if not rules.dedicated or not identity.name:
+        return False
+    try:
+        return re.fullmatch(rules.dedicated, identity.name, re.IGNORECASE) is not None
+    except re.error:
+        return False
+
+
+def _may_run_as_owner(job: JobFacts, rules: UserRules, owner_domain: str) -> bool:
+    if not rules.allow_owner or job.run_as_owner is False or not job.owner:
+        return False
+    return bool(rules.uid_domain) and owner_domain.lower() == rules.uid_domain.lower()
+
+
+def _slot_user(slot_name: str, rules: UserRules) -> str:
+    users = rules.slot_users or {}
+    name = slot_name.partition("@")[0].lower()
+    return users.get(name) or users.get(name.partition("_")[0]) or "nobody"
+
+
+def _identity(account: Account) -> Identity:
+    return Identity(
+        uid=account.uid, gid=account.gid, groups=account.groups, name=account.name, home=account.home
+    )
+
+
+class TrackingGroups:
+    """Supplementary groups lent to one family each (USE_GID_PROCESS_TRACKING, MIN_TRACKING_GID to MAX_TRACKING_GID)."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self._free = list(range(last, first - 1, -1)) if 0 < first <= last else []
+
+    def lend(self) -> int | None:
+        """A group nobody has; None when there is none (or tracking is off)."""
+        return self._free.pop() if self._free else None
+
+    def take(self, group: int) -> None:
+        """Mark a group as lent: a run from before a restart has it."""
+        if group in self._free:
+            self._free.remove(group)
+
+    def give_back(self, group: int | None) -> None:
+        """The family is gone."""
+        if group is not None and group not in self._free:
+            self._free.append(group)

@@ -1,0 +1,193 @@
+"""Decides how a run ended: from what the keeper saw, what was asked, and the rules of the manual.
+
+Codes: ``docs`` of the reference, HoldReasonCode and VacateReasonCode.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slotwise.starter.facts import JobFacts
+from slotwise.starter.keeper_spec import KeeperResult
+
+
+class How(StrEnum):
+    """How a run ended, in the words of the wire (``RunEnded.How``)."""
+
+    EXITED = "EXITED"
+    SIGNALED = "SIGNALED"
+    EVICTED = "EVICTED"
+    HELD = "HELD"
+    NOT_STARTED = "NOT_STARTED"
+
+
+# Hold codes.
+FAILED_TO_CREATE_PROCESS = 6
+UNABLE_TO_OPEN_OUTPUT = 7
+UNABLE_TO_OPEN_INPUT = 8
+TRANSFER_OUTPUT_ERROR = 12
+TRANSFER_INPUT_ERROR = 13
+IWD_ERROR = 14
+MISSED_DEFERRED_TIME = 20
+MAX_OUTPUT_EXCEEDED = 33
+OUT_OF_RESOURCES = 34
+OUT_OF_MEMORY_SUBCODE = 102
+OUT_OF_DISK_SUBCODE = 104
+# Vacate codes.
+JOB_NOT_STARTED = 1003
+STARTER_ERROR = 1007
+CLAIM_DEACTIVATED = 1009
+JOB_REMOVED = 1023
+SCRATCH_DIR_ERROR = 1024
+
+
+def ends_in_hold(code: int, subcode: int) -> bool:
+    """The split rule: these codes hold the job; all others send it back to idle."""
+    return 0 < code < 1000 and subcode > -1000
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A wish that the job end. ``hold`` puts it on hold with the code; else it goes back to idle."""
+
+    fast: bool
+    reason: str = ""
+    code: int = 0
+    subcode: int = 0
+    vacate_s: int | None = None
+    hold: bool = False
+    want_outputs: bool = False
+
+    def urgency(self) -> tuple[bool, bool]:
+        """Later wishes replace earlier ones that are less urgent."""
+        return (self.fast, self.hold)
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a run, as the shadow is told. ``code``: exit code or signal number."""
+
+    how: How
+    code: int = 0
+    reason: str = ""
+    reason_code: int = 0
+    reason_subcode: int = 0
+    core: bool = False
+    #: The job used up its memory: usage is reported as the limit.
+    at_memory_limit: bool = False
+
+    @property
+    def by_itself(self) -> bool:
+        """True when the job ran to its own end."""
+        return self.how in (How.EXITED, How.SIGNALED)
+
+
+@dataclass(frozen=True)
+class MemoryRule:
+    """What to make of an OOM: the limit (MiB; -1 none), and STARTER_ALWAYS_HOLD_ON_OOM."""
+
+    limit_mib: int = -1
+    always_hold: bool = True
+
+
+def held(reason: str, code: int, subcode: int = 0) -> End:
+    """An end that asks for a hold, or for a rerun if the codes say so."""
+    how = How.HELD if ends_in_hold(code, subcode) else How.EVICTED
+    return End(how, reason=reason, reason_code=code, reason_subcode=subcode)
+
+
+def killed(kill: Kill) -> End:
+    """The end of a job that was told to go."""
+    if kill.hold:
+        return held(kill.reason or "The machine's policy put the job on hold", kill.code, kill.subcode)
+    return End(
+        How.EVICTED,
+        reason=kill.reason or "The job was evicted",
+        reason_code=kill.code or CLAIM_DEACTIVATED,
+        reason_subcode=kill.subcode,
+    )
+
+
+def judge(result: KeeperResult, kill: Kill | None, job: JobFacts, memory: MemoryRule) -> End:
+    """How the run ended."""
+    if result.how == "failed":
+        return _failed_start(result, job) if kill is None else killed(kill)
+    if result.how == "lost":
+        return End(
+            How.EVICTED, reason="The process that looked after the job has died", reason_code=STARTER_ERROR
+        )
+    if kill is None or not kill.hold:
+        oom = _out_of_memory(result, memory)
+        if oom:
+            return oom
+    if result.ended_by == "lease":
+        return End(
+            How.EVICTED,
+            reason="The starter was away for longer than the job's lease",
+            reason_code=CLAIM_DEACTIVATED,
+        )
+    if result.ended_by != "itself" and kill is not None:
+        return killed(kill)
+    if result.how == "exited":
+        return End(How.EXITED, code=result.code)
+    return End(How.SIGNALED, code=result.code, core=result.core)
+
+
+def _out_of_memory(result: KeeperResult, memory: MemoryRule) -> End | None:
+    """Held or sent back when memory ran out, None when it did not."""
+    died_of_it = result.how == "signaled" and result.code == signal.SIGKILL
+    if not result.oom_kills or not (died_of_it or result.ended_by == "memory"):
+        return None
+    used_mib = result.usage.peak_kib // 1024
+    if used_mib == 0 or memory.always_hold:
+        used_mib = memory.limit_mib
+    if not memory.always_hold and used_mib < 0.9 * memory.limit_mib:
+        return End(How.EVICTED, reason="Worker node is out of memory")
+    if memory.limit_mib < 0:
+        text = "Job has encountered an out-of-memory event."
+    else:
+        text = (
+            f"Job has gone over cgroup memory limit of {memory.limit_mib} megabytes. "
+            f"Last measured usage: {used_mib} megabytes.  "
+            "Consider resubmitting with a higher request_memory."
+        )
+    return End(
+        How.HELD,
+        reason=text,
+        reason_code=OUT_OF_RESOURCES,
+        reason_subcode=OUT_OF_MEMORY_SUBCODE,
+        at_memory_limit=memory.always_hold,
+    )
+
+
+def _failed_start(result: KeeperResult, job: JobFacts) -> End:
+    why = f"(errno={result.errno}: '{os.strerror(result.errno)}')"
+    if result.stage == "exec":
+        arguments = f" with arguments {shlex.join(job.arguments)}" if job.arguments else ""
+        return held(f"Failed to execute '{job.cmd}'{arguments}: {why}", FAILED_TO_CREATE_PROCESS, result.errno)
+    if result.stage == "cwd":
+        return held(
+            f"Cannot access initial working directory {job.iwd}: {os.strerror(result.errno)}",
+            IWD_ERROR,
+            result.errno,
+        )
+    if result.stage in ("stdin", "stdout", "stderr"):
+        name = {"stdin": job.stdin, "stdout": job.stdout, "stderr": job.stderr}[result.stage]
+        word = {"stdin": "input", "stdout": "output", "stderr": "error"}[result.stage]
+        code = UNABLE_TO_OPEN_INPUT if result.stage == "stdin" else UNABLE_TO_OPEN_OUTPUT
+        return held(
+            f"Failed to open '{name}' as standard {word}: {os.strerror(result.errno)} (errno {result.errno})",
+            code,
+            result.errno,
+        )
+    detail = result.detail or why
+    return End(
+        How.NOT_STARTED,
+        reason=f"The job could not be started here ({result.stage}): {detail}",
+        reason_code=STARTER_ERROR,
+        reason_subcode=result.errno,
+    )
