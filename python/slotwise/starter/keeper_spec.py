@@ -210,9 +210,7 @@ def parse_result(text: str) -> KeeperResult:
         started_at=float(values.get("started_at", 0)),
         ended_at=float(values.get("ended_at", 0)),
         leftovers=values.get("leftovers") == "1",
-        unenforced=tuple(
-            line.split("=", 1)[1] for line in text.splitlines() if line.startswith("unenforced=")
-        ),
+        unenforced=tuple(line.split("=", 1)[1] for line in text.splitlines() if line.startswith("unenforced=")),
         usage=_usage(values),
     )
 

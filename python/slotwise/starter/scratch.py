@@ -102,7 +102,7 @@ def furnish(run: RunDirectory, identity: Identity, permissions: str = "user") ->
     :raises OSError: when the file system refuses.
     """
     run.scratch.mkdir(exist_ok=True)
-    os.chmod(run.scratch, _MODES.get(permissions, 0o700))
+    run.scratch.chmod(_MODES.get(permissions, 0o700))
     if identity.uid is not None and identity.gid is not None:
         os.chown(run.scratch, identity.uid, identity.gid)
     if run.nested:
@@ -147,16 +147,17 @@ def remove(run: RunDirectory) -> list[str]:
     """Remove the whole tree; returns what could not be removed. Blocks."""
     problems: list[str] = []
 
-    def failed(function: Any, path: str, error: BaseException) -> None:
-        # A job that took away its own right to enter a directory: take it back, once.
-        parent = os.path.dirname(path)
+    def failed(function: Any, name: str, error: BaseException) -> None:
+        # A job may have taken away the right to enter a directory: take it back, once.
+        path = Path(name)
         try:
-            os.chmod(parent, 0o700)
-            os.chmod(path, 0o700, follow_symlinks=False) if os.path.isdir(path) else None
-            function(path)
-        except (OSError, NotImplementedError):
-            if os.path.lexists(path):
-                problems.append(f"{path}: {error}")
+            path.parent.chmod(0o700)
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o700)
+            function(name)
+        except OSError:
+            if os.path.lexists(name):
+                problems.append(f"{name}: {error}")
 
     shutil.rmtree(run.path, onerror=lambda function, path, info: failed(function, path, info[1]))
     if run.path.exists() and not problems:

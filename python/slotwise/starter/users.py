@@ -11,6 +11,7 @@ import pwd
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from slotwise.errors import HostError
 from slotwise.starter.facts import JobFacts, SlotFacts
@@ -65,7 +66,7 @@ def choose(
     :raises HostError: when no account that is not root can be had.
     """
     if not is_root:
-        return Identity(home=os.path.expanduser("~"))
+        return Identity(home=str(Path.home()))
     if _may_run_as_owner(job, rules, owner_domain):
         owner = find(job.owner)
         if owner is not None and owner.uid != 0:
@@ -103,9 +104,7 @@ def _slot_user(slot_name: str, rules: UserRules) -> str:
 
 
 def _identity(account: Account) -> Identity:
-    return Identity(
-        uid=account.uid, gid=account.gid, groups=account.groups, name=account.name, home=account.home
-    )
+    return Identity(uid=account.uid, gid=account.gid, groups=account.groups, name=account.name, home=account.home)
 
 
 class TrackingGroups:

@@ -117,9 +117,7 @@ def judge(result: KeeperResult, kill: Kill | None, job: JobFacts, memory: Memory
     if result.how == "failed":
         return _failed_start(result, job) if kill is None else killed(kill)
     if result.how == "lost":
-        return End(
-            How.EVICTED, reason="The process that looked after the job has died", reason_code=STARTER_ERROR
-        )
+        return End(How.EVICTED, reason="The process that looked after the job has died", reason_code=STARTER_ERROR)
     if kill is None or not kill.hold:
         oom = _out_of_memory(result, memory)
         if oom:

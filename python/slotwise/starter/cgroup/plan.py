@@ -16,8 +16,8 @@ _MIB = 1024 * 1024
 class CgroupRules:
     """Knobs, evaluated for one job on one slot.
 
-    ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY, none, soft, hard or custom. ``hard_mib``: CGROUP_HARD_MEMORY_LIMIT_EXPR
-    (custom). ``low_mib``: CGROUP_LOW_MEMORY_LIMIT. ``disable_swap``: DISABLE_SWAP_FOR_JOB. ``max_processes``: 0 none.
+    ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY: none, soft, hard or custom. ``hard_mib`` (custom):
+    CGROUP_HARD_MEMORY_LIMIT_EXPR. ``low_mib``: CGROUP_LOW_MEMORY_LIMIT. ``disable_swap``: DISABLE_SWAP_FOR_JOB. ``max_processes``: 0 none.
     """
 
     memory_policy: str = "hard"
@@ -44,10 +44,8 @@ def group_name(execute: str, slot_name: str) -> str:
     return f"{execute}/{slot_name}".replace("/", "_").replace(" ", "_")
 
 
-def plan(
-    host: CgroupHost, rules: CgroupRules, *, name: str, cpus: float, memory_mib: int, user: bool
-) -> CgroupPlan:
-    """The groups of a job named ``name`` on a slot with ``cpus`` and ``memory_mib``; ``user``: it runs as another user."""
+def plan(host: CgroupHost, rules: CgroupRules, *, name: str, cpus: float, memory_mib: int, user: bool) -> CgroupPlan:
+    """The groups of a job on a slot with ``cpus`` and ``memory_mib``; ``user``: it runs as another user than we."""
     if host.version == 1:
         return _plan_v1(host, rules, name, cpus, memory_mib)
     if host.version == 2:
@@ -92,9 +90,7 @@ def _plan_v1(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memor
     )
 
 
-def _plan_v2(
-    host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memory_mib: int, user: bool
-) -> CgroupPlan:
+def _plan_v2(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memory_mib: int, user: bool) -> CgroupPlan:
     outer = host.bases[""] / f"{name}.slice"
     inner = outer / f"{name}.scope"
     settings: list[CgroupSetting] = []

@@ -8,20 +8,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobCommand(_message.Message):
-    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget")
+    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     KILL_FIELD_NUMBER: _ClassVar[int]
     SUSPEND_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     start: StartJob
     kill: KillJob
     suspend: SuspendJob
     list: ListJobs
     forget: ForgetJob
-    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ...) -> None: ...
+    facts: HostFactsQuery
+    more: _containers.RepeatedCompositeFieldContainer[JobCommand]
+    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
 
 class StartJob(_message.Message):
     __slots__ = ("job_ad", "slot_ad", "slot_name", "run_token", "shadow_address", "limits", "lease_s")
@@ -72,7 +76,7 @@ class ForgetJob(_message.Message):
     def __init__(self) -> None: ...
 
 class JobEvent(_message.Message):
-    __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused")
+    __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused", "host_facts", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +84,8 @@ class JobEvent(_message.Message):
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    HOST_FACTS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     running: JobRunning
     gone: JobGone
@@ -87,7 +93,13 @@ class JobEvent(_message.Message):
     suspended: JobSuspended
     jobs: JobList
     refused: JobRefused
-    def __init__(self, run_id: _Optional[str] = ..., running: _Optional[_Union[JobRunning, _Mapping]] = ..., gone: _Optional[_Union[JobGone, _Mapping]] = ..., usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., suspended: _Optional[_Union[JobSuspended, _Mapping]] = ..., jobs: _Optional[_Union[JobList, _Mapping]] = ..., refused: _Optional[_Union[JobRefused, _Mapping]] = ...) -> None: ...
+    host_facts: _common_pb2.AdBatch
+    more: _containers.RepeatedCompositeFieldContainer[JobEvent]
+    def __init__(self, run_id: _Optional[str] = ..., running: _Optional[_Union[JobRunning, _Mapping]] = ..., gone: _Optional[_Union[JobGone, _Mapping]] = ..., usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., suspended: _Optional[_Union[JobSuspended, _Mapping]] = ..., jobs: _Optional[_Union[JobList, _Mapping]] = ..., refused: _Optional[_Union[JobRefused, _Mapping]] = ..., host_facts: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobEvent, _Mapping]]] = ...) -> None: ...
+
+class HostFactsQuery(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class JobRunning(_message.Message):
     __slots__ = ("pid", "phase")
