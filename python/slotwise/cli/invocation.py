@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
-
-import grpc
+from typing import IO, TYPE_CHECKING, Any
 
 from slotwise.home import PoolHome
-from slotwise.wire import address, channel, security
+
+if TYPE_CHECKING:
+    import grpc
 
 
 @dataclass
@@ -71,6 +71,11 @@ class Invocation:
 
     def channel(self, daemon: str) -> grpc.Channel:
         """A channel to a daemon of the caller's pool."""
+        from slotwise.wire import (
+            address,
+            channel,
+        )  # gRPC is loaded by commands that call a daemon, not by all
+
         target = address.lookup(self.home, daemon).target
         found = self.channels.get(target)
         if found is None:
@@ -79,7 +84,9 @@ class Invocation:
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Call metadata with the caller's token."""
-        return channel.token_metadata(security.find_token(self.home, self.env))
+        from slotwise.wire import channel, token
+
+        return channel.token_metadata(token.find_token(self.home, self.env))
 
     def stub(self, stub_class: Any, daemon: str) -> Any:
         """A service stub on the channel to ``daemon``."""

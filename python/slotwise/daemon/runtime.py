@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import importlib
 import logging
 import os
@@ -16,15 +15,16 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import grpc
 
 from slotwise import __version__
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load
+from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
-from slotwise.errors import HostError, SlotwiseError, UsageError
+from slotwise.errors import SlotwiseError, UsageError
 from slotwise.home import PoolHome
 from slotwise.observe.log import start_log
 from slotwise.wire import address, security
@@ -34,6 +34,10 @@ from slotwise.wire.server import listen, make_server
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
+
+
+#: Modes of stopping, each harder than the one before.
+_MODES = ("peaceful", "graceful", "fast")
 
 
 class RunningDaemon(Protocol):
@@ -61,6 +65,7 @@ class DaemonContext:
     token: str
     address: DaemonAddress
     env: Mapping[str, str]
+    config_file: str | None = None
     #: Set by anyone to end the daemon; the value is the mode.
     stop_requested: asyncio.Future[str] = field(
         repr=False, default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -72,7 +77,7 @@ class DaemonContext:
         return (("authorization", f"Bearer {self.token}"),)
 
     def request_stop(self, mode: str = "graceful") -> None:
-        """Ask the daemon to end."""
+        """Ask the daemon to end. A harder mode than the one under way takes its place."""
         if not self.stop_requested.done():
             self.stop_requested.set_result(mode)
 
@@ -121,6 +126,10 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
     """Run daemon ``name`` in this process until it is told to stop; returns the exit status."""
     if name not in DAEMONS:
         raise UsageError(f"there is no daemon {name!r}", hint=f"one of {', '.join(DAEMONS)}")
+    # What must happen before gRPC starts in this process (the master forks its spawner).
+    prepare = getattr(importlib.import_module(DAEMONS[name]), "prepare", None)
+    if prepare is not None:
+        prepare(env, config_file)
     return asyncio.run(_run(name, env, config_file))
 
 
@@ -129,8 +138,8 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     home.create()
     config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
     start_log(home, name, config)
-    lock = _lock(home, name)
-    context = await _context(name, home, config, env)
+    lock = DaemonLock(home, name)
+    context = await _context(name, home, config, env, config_file)
 
     async def reload() -> list[str]:
         context.config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
@@ -143,33 +152,42 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     _log.info("%s %s answers at %s", name, __version__, context.address.tcp)
     _take_signals(context, reload)
     try:
-        mode = await context.stop_requested
-        _log.info("stopping (%s)", mode)
-        await daemon.stop(mode)
-        await context.server.stop(grace=0.5)
+        await _stop(context, daemon)
+        await context.server.stop(grace=0.1)
     finally:
         address.withdraw(home, name, os.getpid())
-        lock.close()
+        lock.release()
     _log.info("stopped")
     return 0
 
 
-def _lock(home: PoolHome, name: str) -> IO[str]:
-    """Hold the daemon's lock file for the life of this process, so that no second one serves the same state."""
-    path = home.run / f"{name}.lock"
-    stream = path.open("a+")
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise HostError(f"another {name} runs in the pool at {home.root}", path=str(path)) from None
-    os.set_inheritable(stream.fileno(), False)
-    stream.truncate(0)
-    stream.write(f"{os.getpid()}\n")
-    stream.flush()
-    return stream
+async def _stop(context: DaemonContext, daemon: RunningDaemon) -> None:
+    """Wait for a request to stop and follow it; a harder one that comes meanwhile interrupts the softer."""
+    mode = await context.stop_requested
+    while True:
+        _log.info("stopping (%s)", mode)
+        context.stop_requested = asyncio.get_running_loop().create_future()
+        stopping = asyncio.create_task(daemon.stop(mode))
+        while not stopping.done():
+            either: list[asyncio.Future[Any]] = [stopping, context.stop_requested]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not context.stop_requested.done():
+                continue
+            asked = context.stop_requested.result()
+            context.stop_requested = asyncio.get_running_loop().create_future()
+            if _MODES.index(asked) > _MODES.index(mode) and not stopping.done():
+                mode = asked
+                stopping.cancel()
+                await asyncio.wait([stopping])
+                break
+        else:
+            stopping.result()
+            return
 
 
-async def _context(name: str, home: PoolHome, config: Config, env: Mapping[str, str]) -> DaemonContext:
+async def _context(
+    name: str, home: PoolHome, config: Config, env: Mapping[str, str], config_file: str | None
+) -> DaemonContext:
     clock = SystemClock()
     key = security.pool_key(home, create=True)
     authenticator = security.Authenticator(key)
@@ -179,7 +197,7 @@ async def _context(name: str, home: PoolHome, config: Config, env: Mapping[str, 
     full_name = config.get("FULL_HOSTNAME") or socket.gethostname()
     me = DaemonAddress(name, os.getpid(), tcp, sock, name=full_name, started_at=int(clock.now()))
     token = security.mint(key, f"condor@{full_name}", ["ADMINISTRATOR"], issued_at=int(clock.now()))
-    return DaemonContext(name, home, config, clock, server, authenticator, token, me, env)
+    return DaemonContext(name, home, config, clock, server, authenticator, token, me, env, config_file)
 
 
 def _endpoint(name: str, config: Config) -> tuple[str, int]:

@@ -69,6 +69,11 @@ def lookup(home: PoolHome, daemon: str) -> DaemonAddress:
         raise PeerUnavailableError(f"{path} is not an address file: {error}", hint="remove it") from None
 
 
+def published(home: PoolHome) -> list[str]:
+    """Names of the daemons that have an address file, whether or not they live."""
+    return sorted(path.stem for path in home.run.glob("*.json"))
+
+
 def withdraw(home: PoolHome, daemon: str, pid: int) -> None:
     """Remove the address file if it is still that of process ``pid``."""
     try:

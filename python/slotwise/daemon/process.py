@@ -1,0 +1,77 @@
+"""Watching processes that need not be children, and naming one's own: the edge to the kernel's process table."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+
+
+def alive(pid: int) -> bool:
+    """Whether ``pid`` is a process that has not ended (a zombie has)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when ``pid`` ends, whoever its parent is; None when it is gone already."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def send(pid: int, number: signal.Signals) -> bool:
+    """Send a signal; False when the process is gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_gone(pid: int, timeout_s: float) -> bool:
+    """Wait until ``pid`` has ended; False when it still lives after ``timeout_s``."""
+    descriptor = open_pidfd(pid)
+    if descriptor is None:
+        return True
+    try:
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        return bool(poller.poll(max(0, int(timeout_s * 1000)))) or not alive(pid)
+    finally:
+        os.close(descriptor)
+
+
+def describe_exit(wait_status: int) -> str:
+    """How a process ended, for people: ``exit status 1``, ``signal SIGKILL``."""
+    code = os.waitstatus_to_exitcode(wait_status)
+    if code >= 0:
+        return f"exit status {code}"
+    with contextlib.suppress(ValueError):
+        return f"signal {signal.Signals(-code).name}"
+    return f"signal {-code}"
+
+
+def set_title(title: str) -> None:
+    """Show ``title`` as this process's command line, as far as the original one leaves room.
+
+    The kernel reads the command line from the process's own memory, so it is written there; it has no other interface
+    for this without privileges.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        Path("/proc/self/comm").write_text(title.rpartition(" ")[2][:15])
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[45]), int(fields[46])
+        room = end - start
+        text = title.replace(" ", "\0").encode()[: room - 1]
+        ctypes.memmove(start, text.ljust(room, b"\0"), room)

@@ -1,0 +1,124 @@
+"""Wires and starts the master."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+from collections.abc import Mapping
+
+from slotwise.config import Config
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import SlotwiseError
+from slotwise.master.children import SpawnerClient
+from slotwise.master.limits import Limits
+from slotwise.master.policy import Backoff, daemons_of
+from slotwise.master.service import MasterServicer, Pool
+from slotwise.master.spawner import READY_FD, SPAWNER_FD, fork_spawner
+from slotwise.master.supervisor import Keeper
+from slotwise.wire.gen import daemon_pb2_grpc
+
+_log = logging.getLogger(__name__)
+
+#: The socket to the spawner, made by :func:`prepare` before gRPC starts in this process; pid 0: not our child.
+_spawner: tuple[socket.socket, int] | None = None
+
+
+def prepare(env: Mapping[str, str], config_file: str | None) -> None:
+    """Before anything uses gRPC: fork the spawner, or take the one that forked this master."""
+    global _spawner
+    inherited = env.get(SPAWNER_FD)
+    _spawner = (socket.socket(fileno=int(inherited)), 0) if inherited else fork_spawner(env, config_file)
+
+
+class Master:
+    """The running master."""
+
+    def __init__(self, context: DaemonContext, pool: Pool, spawner: SpawnerClient, spawner_pid: int) -> None:
+        self._context = context
+        self._pool = pool
+        self._spawner = spawner
+        self._spawner_pid = spawner_pid
+        self._bringing_up = asyncio.create_task(self._bring_up())
+
+    async def _bring_up(self) -> None:
+        try:
+            await self._pool.start([])
+        except SlotwiseError as error:
+            _log.error("the pool did not come up: %s", error)
+            failed = [k.name for k in self._pool.keepers.values() if not k.answers.is_set() and k.last_exit]
+            first_time = not any(keeper.adopted for keeper in self._pool.keepers.values())
+            _tell_starter(self._context.env, {"failed": failed, "error": str(error)})
+            if first_time and READY_FD in self._context.env:
+                self._context.request_stop("fast")
+            return
+        _log.info("all daemons answer")
+        _tell_starter(self._context.env, {"ready": list(self._pool.keepers)})
+
+    async def reconfig(self, config: Config) -> list[str]:
+        """Take over time limits and back-off; a changed DAEMON_LIST needs a restart of the master."""
+        for keeper in self._pool.keepers.values():
+            keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
+        wanted, unknown = daemons_of(config.get_list("DAEMON_LIST"))
+        warnings = [f"DAEMON_LIST names {name}, which is no daemon" for name in unknown]
+        if set(wanted) != set(self._pool.keepers):
+            warnings.append("a changed DAEMON_LIST takes effect after `slotwise down` and `slotwise up`")
+        return warnings
+
+    async def stop(self, mode: str) -> None:
+        """Stop all daemons, then the spawner."""
+        self._bringing_up.cancel()
+        await self._pool.stop([], mode)
+        self._spawner.close()
+        if self._spawner_pid:
+            with contextlib.suppress(ChildProcessError):
+                await asyncio.to_thread(os.waitpid, self._spawner_pid, 0)
+
+
+def backoff_of(config: Config) -> Backoff:
+    """Back-off from the configuration; unset knobs have the reference's defaults."""
+    usual = Backoff()
+    return Backoff(
+        constant_s=config.get_float("MASTER_BACKOFF_CONSTANT", usual.constant_s),
+        factor=config.get_float("MASTER_BACKOFF_FACTOR", usual.factor),
+        ceiling_s=config.get_float("MASTER_BACKOFF_CEILING", usual.ceiling_s),
+        recover_s=config.get_float("MASTER_RECOVER_FACTOR", usual.recover_s),
+    )
+
+
+def _tell_starter(env: Mapping[str, str], message: dict[str, object]) -> None:
+    """Answer `slotwise up`, which waits at the other end of a pipe."""
+    descriptor = env.get(READY_FD)
+    if descriptor:
+        with contextlib.suppress(OSError):
+            os.write(int(descriptor), json.dumps(message).encode() + b"\n")
+        with contextlib.suppress(OSError):
+            os.close(int(descriptor))
+
+
+async def start(context: DaemonContext) -> Master:
+    """Begin to bring the daemons up."""
+    assert _spawner is not None, "prepare() runs first"
+    channel, spawner_pid = _spawner
+    names, unknown = daemons_of(context.config.get_list("DAEMON_LIST"))
+    for name in unknown:
+        _log.warning("DAEMON_LIST names %s, which is no daemon; ignored", name)
+    spawner = SpawnerClient(channel, context.env, context.config_file)
+    keepers = {
+        name: Keeper(
+            name,
+            context.home,
+            context.clock,
+            spawner,
+            context.metadata,
+            Limits.of_config(context.config),
+            backoff_of(context.config),
+        )
+        for name in names
+    }
+    pool = Pool(keepers)
+    daemon_pb2_grpc.add_MasterServicer_to_server(MasterServicer(pool, context.home), context.server)
+    return Master(context, pool, spawner, spawner_pid)

@@ -1,0 +1,131 @@
+"""Where the master's daemons come from: the socket to the spawner, and the end of any process by its pidfd."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from slotwise.daemon import process
+from slotwise.errors import HostError
+from slotwise.master.spawner import READY_FD, SPAWNER_FD
+
+_log = logging.getLogger(__name__)
+
+
+class SpawnerClient:
+    """Asks the spawner for daemons; makes a new spawner when it is gone."""
+
+    def __init__(self, channel: socket.socket, env: Mapping[str, str], config_file: str | None) -> None:
+        self._env = dict(env)
+        self._config_file = config_file
+        self._waiting: dict[str, asyncio.Future[int]] = {}
+        #: Wait statuses by pid, for daemons whose end nobody has asked about yet.
+        self._exits: dict[int, int] = {}
+        self._attach(channel)
+
+    def _attach(self, channel: socket.socket) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        asyncio.get_running_loop().add_reader(channel.fileno(), self._read)
+
+    def _read(self) -> None:
+        try:
+            data = self._channel.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._detach()
+            return
+        report = json.loads(data)
+        if "exited" in report:
+            self._exits[report["exited"]] = report["status"]
+        else:
+            waiting = self._waiting.pop(report["started"], None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(report["pid"])
+
+    def _detach(self) -> None:
+        if self._channel.fileno() < 0:
+            return
+        asyncio.get_running_loop().remove_reader(self._channel.fileno())
+        self._channel.close()
+        _log.warning("the spawner is gone")
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(HostError("the spawner died"))
+        self._waiting.clear()
+
+    async def start(self, name: str) -> int:
+        """Fork daemon ``name``; returns its pid.
+
+        :raises HostError: when that cannot be done.
+        """
+        if self._channel.fileno() < 0:
+            self._replace()
+        waiting = self._waiting[name] = asyncio.get_running_loop().create_future()
+        try:
+            self._channel.send(json.dumps({"start": name}).encode())
+        except OSError as error:
+            self._waiting.pop(name, None)
+            self._detach()
+            raise HostError(f"the spawner does not take requests: {error}") from None
+        return await asyncio.wait_for(waiting, 30)
+
+    def _replace(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        env = {k: v for k, v in self._env.items() if k != READY_FD} | {SPAWNER_FD: str(theirs.fileno())}
+        if self._config_file:
+            env["SLOTWISE_CONFIG_FILE"] = self._config_file
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "slotwise.master.spawner", "--room-for-the-title-of-a-daemon"],
+            env=env,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._attach(ours)
+
+    async def exit_of(self, pid: int) -> str:
+        """How ``pid`` ended; its pidfd may speak a moment before the spawner's report comes."""
+        for _ in range(30):
+            if pid in self._exits:
+                return process.describe_exit(self._exits.pop(pid))
+            await asyncio.sleep(0.01)
+        return "ended"
+
+    def close(self) -> None:
+        """Say goodbye; the spawner ends, daemons that still run live on."""
+        if self._channel.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                self._channel.send(json.dumps({"bye": True}).encode())
+            asyncio.get_running_loop().remove_reader(self._channel.fileno())
+            self._channel.close()
+
+
+async def ended(pid: int) -> None:
+    """Return when ``pid`` has ended, whoever its parent is."""
+    descriptor = process.open_pidfd(pid)
+    if descriptor is None:
+        return
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def readable() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    loop.add_reader(descriptor, readable)
+    try:
+        await done
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

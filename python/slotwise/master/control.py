@@ -1,0 +1,285 @@
+"""Bringing a pool up and taking it down from outside, with or without a living master."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotwise.config import Config, load
+from slotwise.daemon import lock, process
+from slotwise.errors import DeniedError, HostError, PeerUnavailableError, SlotwiseError
+from slotwise.home import PoolHome
+from slotwise.master.limits import HARDER, Limits
+from slotwise.master.policy import START_ORDER
+from slotwise.observe.log import log_file
+from slotwise.wire import address
+from slotwise.wire.token import mint, pool_key, verify, write_secret
+
+READY_FD = "SLOTWISE_READY_FD"
+#: Longest wait for the whole pool; each daemon has its own, shorter limit.
+_UP_TIMEOUT_S = 300.0
+_TAIL_LINES = 12
+
+
+@dataclass
+class UpResult:
+    """What became of `slotwise up`. ``daemons``: name, pid, address."""
+
+    daemons: list[tuple[str, int, str]] = field(default_factory=list)
+    was_running: bool = False
+    failed: list[str] = field(default_factory=list)
+    error: str = ""
+    log_tails: list[tuple[str, list[str]]] = field(default_factory=list)
+
+
+def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult:
+    """Start a master in the background and wait until its daemons answer; daemons that live are adopted.
+
+    :raises ConfigError: when the configuration is refused; nothing is started then.
+    :raises HostError: when no master can be started.
+    """
+    config = load(config_file, subsystem="MASTER", env=env, home=home)
+    home.create()
+    write_owner_token(home, config)
+    _await_revival(home)
+    lives = lock.holder(home, "master") is not None
+    result = _await_running(home) if lives else _start_master(home, env, config_file)
+    if result.failed:
+        result.log_tails = [(name, log_tail(home, name)) for name in result.failed]
+    else:
+        result.daemons = _found(home)
+    return result
+
+
+def owner_identity(config: Config) -> str:
+    """The identity of the user who owns the pool: login name and UID_DOMAIN (the host's name when unset)."""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    domain = config.get("UID_DOMAIN") or config.get("FULL_HOSTNAME") or socket.gethostname()
+    return f"{user}@{domain}"
+
+
+def write_owner_token(home: PoolHome, config: Config) -> None:
+    """Make the pool key and the owner's token (ADMINISTRATOR, mode 0600) unless good ones are there."""
+    key = pool_key(home, create=True)
+    path = home.secrets / "token"
+    identity = owner_identity(config)
+    try:
+        known, _ = verify(key, path.read_text().strip())
+        if known.name == identity and known.may("ADMINISTRATOR"):
+            path.chmod(0o600)
+            return
+    except (OSError, DeniedError):
+        pass
+    write_secret(path, mint(key, identity, ["ADMINISTRATOR"], issued_at=int(time.time())) + "\n")
+
+
+def _await_revival(home: PoolHome) -> None:
+    """A spawner without a master is about to fork a new one."""
+    deadline = time.monotonic() + 15
+    while (
+        lock.holder(home, "spawner") is not None and lock.holder(home, "master") is None and time.monotonic() < deadline
+    ):
+        time.sleep(0.02)
+
+
+def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult:
+    reading, writing = os.pipe()
+    words = [sys.executable, "-m", "slotwise", "daemon", "master"]
+    if config_file:
+        words += ["--config", config_file]
+    out = home.log / "master.out"
+    with out.open("wb") as stream:
+        # The command line is also the room in which the daemons write theirs (daemon.process.set_title).
+        started = subprocess.Popen(
+            words,
+            env=dict(env) | {READY_FD: str(writing), "SLOTWISE_HOME": str(home.root)} | _import_path(env),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+            pass_fds=[writing],
+        )
+    os.close(writing)
+    try:
+        message = _read_line(reading, _UP_TIMEOUT_S)
+    finally:
+        os.close(reading)
+    if message is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.wait(5)
+        return UpResult(failed=["master"], error="the master ended before the pool was up")
+    # Not waited for: the master outlives this command.
+    started.returncode = 0
+    report = json.loads(message)
+    if "ready" in report:
+        return UpResult()
+    process.wait_gone(started.pid, 60)
+    return UpResult(failed=report["failed"] or ["master"], error=report["error"])
+
+
+def _import_path(env: Mapping[str, str]) -> dict[str, str]:
+    """Keep relative entries of PYTHONPATH valid in a process that works in another directory."""
+    entries = env.get("PYTHONPATH")
+    if not entries:
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(str(Path(e).absolute()) for e in entries.split(os.pathsep) if e)}
+
+
+def _read_line(descriptor: int, timeout_s: float) -> bytes | None:
+    """One line from the pipe; None at its end or when time is up."""
+    deadline = time.monotonic() + timeout_s
+    data = b""
+    while not data.endswith(b"\n"):
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        piece = os.read(descriptor, 65536) if ready else b""
+        if not piece:
+            return None
+        data += piece
+    return data
+
+
+def _await_running(home: PoolHome) -> UpResult:
+    """Wait until every daemon of a master that lives already answers."""
+    import grpc
+
+    from slotwise.wire import channel
+    from slotwise.wire.gen import common_pb2, daemon_pb2_grpc
+    from slotwise.wire.token import find_token
+
+    deadline = time.monotonic() + _UP_TIMEOUT_S
+    waiting: list[str] = ["master"]
+    while time.monotonic() < deadline:
+        try:
+            with channel.open_blocking(address.lookup(home, "master").target) as opened:
+                status = daemon_pb2_grpc.MasterStub(opened).Status(
+                    common_pb2.Empty(), metadata=channel.token_metadata(find_token(home, {})), timeout=5
+                )
+        except (grpc.RpcError, PeerUnavailableError):
+            time.sleep(0.1)
+            continue
+        waiting = [d.name for d in status.daemons if d.state != "running"]
+        if not waiting:
+            return UpResult(was_running=True)
+        time.sleep(0.1)
+    return UpResult(was_running=True, failed=waiting, error=f"{', '.join(waiting)} did not come up")
+
+
+def _found(home: PoolHome) -> list[tuple[str, int, str]]:
+    found = []
+    for name in ("master", *START_ORDER):
+        with contextlib.suppress(PeerUnavailableError):
+            at = address.lookup(home, name)
+            found.append((name, at.pid, at.tcp))
+    return found
+
+
+def log_tail(home: PoolHome, daemon: str, lines: int = _TAIL_LINES) -> list[str]:
+    """The last lines of a daemon's log, then of what it wrote to standard error."""
+    tail: list[str] = []
+    for path in (log_file(home, daemon), home.log / f"{daemon}.out"):
+        with contextlib.suppress(OSError):
+            with path.open("rb") as stream:
+                stream.seek(0, os.SEEK_END)
+                stream.seek(max(0, stream.tell() - 16384))
+                text = stream.read().decode(errors="replace")
+            tail += text.splitlines()[-lines:]
+    return tail
+
+
+def take_down(home: PoolHome, mode: str, limits: Limits) -> bool:
+    """Stop the master and with it everything; then whatever lives without one. False when nothing ran.
+
+    :raises HostError: when a process cannot be stopped.
+    """
+    if not home.run.is_dir():
+        return False
+    _await_revival(home)
+    stopped = _end("master", home, mode, limits, total=len(START_ORDER) + 1)
+    # While this process holds the master's lock no new master can come up.
+    try:
+        guard = lock.DaemonLock(home, "master")
+    except HostError:
+        raise HostError(
+            "a new master came up meanwhile", hint="run `slotwise down` again", path=str(home.run)
+        ) from None
+    try:
+        stopped = _end_spawner(home) or stopped
+        for name in reversed(START_ORDER):
+            stopped = _end(name, home, mode, limits) or stopped
+    finally:
+        guard.release()
+    return stopped
+
+
+_STEPS = {
+    "peaceful": signal.SIGTERM,
+    "graceful": signal.SIGTERM,
+    "fast": signal.SIGQUIT,
+    "kill": signal.SIGKILL,
+}
+
+
+def _end(name: str, home: PoolHome, mode: str, limits: Limits, *, total: int = 1) -> bool:
+    """Stop the process that is ``name``; ``total``: how many daemons it stops in turn before it ends itself."""
+    pid = lock.holder(home, name)
+    if pid is None:
+        return False
+    step: str | None = mode
+    while step is not None:
+        if step == "peaceful":
+            _ask_peacefully(home, name)
+        elif not process.send(pid, _STEPS[step]):
+            break
+        limit_s = limits.of(step)
+        if process.wait_gone(pid, 10**7 if limit_s is None else limit_s * total):
+            break
+        step = HARDER.get(step)
+    else:
+        raise HostError(f"{name} (process {pid}) cannot be stopped", hint="see whether it hangs in the kernel")
+    address.withdraw(home, name, pid)
+    return True
+
+
+def _ask_peacefully(home: PoolHome, name: str) -> None:
+    import grpc
+
+    from slotwise.wire import channel
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.token import find_token
+
+    try:
+        with channel.open_blocking(address.lookup(home, name).target) as opened:
+            daemon_pb2_grpc.DaemonStub(opened).Shutdown(
+                daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.PEACEFUL),
+                metadata=channel.token_metadata(find_token(home, {})),
+                timeout=10,
+            )
+    except (grpc.RpcError, SlotwiseError):
+        pass  # one that does not answer is stopped harder when its time is up
+
+
+def _end_spawner(home: PoolHome) -> bool:
+    pid = lock.holder(home, "spawner")
+    if pid is None:
+        return False
+    if not process.wait_gone(pid, 1.0):  # one that heard goodbye ends by itself
+        process.send(pid, signal.SIGTERM)
+        if not process.wait_gone(pid, 5.0):
+            process.send(pid, signal.SIGKILL)
+            process.wait_gone(pid, 5.0)
+    return True

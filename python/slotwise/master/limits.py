@@ -1,0 +1,39 @@
+"""How long the master waits for starts and stops, and how a stop grows harder. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+#: How a stop grows harder: the next mode after one whose time is up.
+HARDER = {"peaceful": "graceful", "graceful": "fast", "fast": "kill"}
+
+
+class Knobs(Protocol):
+    """What is needed of a configuration."""
+
+    def get_float(self, name: str, default: float = 0.0) -> float:
+        """A number, or the default."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Time limits in seconds: SLOTWISE_START_TIMEOUT, SHUTDOWN_GRACEFUL_TIMEOUT, SHUTDOWN_FAST_TIMEOUT."""
+
+    start_s: float = 60.0
+    graceful_s: float = 1800.0
+    fast_s: float = 300.0
+
+    @classmethod
+    def of_config(cls, config: Knobs) -> Limits:
+        """The limits that a configuration sets."""
+        return cls(
+            start_s=config.get_float("SLOTWISE_START_TIMEOUT", cls.start_s),
+            graceful_s=config.get_float("SHUTDOWN_GRACEFUL_TIMEOUT", cls.graceful_s),
+            fast_s=config.get_float("SHUTDOWN_FAST_TIMEOUT", cls.fast_s),
+        )
+
+    def of(self, mode: str) -> float | None:
+        """How long a stop in ``mode`` may take; None for as long as it likes."""
+        return {"peaceful": None, "graceful": self.graceful_s, "fast": self.fast_s, "kill": 30.0}[mode]

@@ -1,0 +1,106 @@
+"""The master's gRPC service."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from slotwise.errors import NotFoundError
+from slotwise.master.policy import start_order
+from slotwise.master.supervisor import Keeper
+from slotwise.wire import address
+from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
+from slotwise.wire.status import answers_errors
+
+
+class Pool:
+    """All daemons of this host, started and stopped together or one by one."""
+
+    def __init__(self, keepers: dict[str, Keeper]) -> None:
+        self.keepers = keepers
+
+    def select(self, names: list[str]) -> list[Keeper]:
+        """The keepers of ``names`` in starting order; of all daemons when ``names`` is empty.
+
+        :raises NotFoundError: for a name that this master does not keep.
+        """
+        for name in names:
+            if name not in self.keepers:
+                known = ", ".join(self.keepers)
+                raise NotFoundError(f"this master keeps no {name!r}", hint=f"it keeps {known}")
+        return [self.keepers[name] for name in start_order(names or self.keepers)]
+
+    async def start(self, names: list[str]) -> None:
+        """Start the daemons in order; the collector answers before the others begin, so that they find it.
+
+        :raises SlotwiseError: when one does not come up; the others are still begun.
+        """
+        chosen = self.select(names)
+        if chosen and chosen[0].name == "collector":
+            chosen[0].begin()
+            await chosen[0].until_answers()
+        for keeper in chosen:
+            keeper.begin()
+        results = await asyncio.gather(*(k.until_answers() for k in chosen), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def stop(self, names: list[str], mode: str) -> None:
+        """Stop the daemons, last started first."""
+        for keeper in reversed(self.select(names)):
+            await keeper.stop(mode)
+
+    def status(self, home: Any) -> daemon_pb2.MasterStatus:
+        """What is known of every daemon."""
+        reply = daemon_pb2.MasterStatus()
+        for keeper in self.keepers.values():
+            at = ""
+            if keeper.state == "running":
+                at = address.lookup(home, keeper.name).target
+            reply.daemons.append(
+                daemon_pb2.DaemonStatus(
+                    name=keeper.name,
+                    pid=keeper.pid,
+                    state=keeper.state,
+                    started_at=int(keeper.started_at),
+                    restarts=keeper.restarts,
+                    address=at,
+                    last_exit=keeper.last_exit,
+                )
+            )
+        return reply
+
+
+class MasterServicer(daemon_pb2_grpc.MasterServicer):
+    """Adapts calls to the pool."""
+
+    def __init__(self, pool: Pool, home: Any) -> None:
+        self._pool = pool
+        self._home = home
+
+    @answers_errors
+    async def Status(self, request: common_pb2.Empty, context: Any) -> daemon_pb2.MasterStatus:
+        """State of every daemon."""
+        return self._pool.status(self._home)
+
+    @answers_errors
+    async def Restart(self, request: daemon_pb2.DaemonNames, context: Any) -> common_pb2.Empty:
+        """Stop and start daemons; answers when they answer again."""
+        names = list(request.names)
+        await self._pool.stop(names, "graceful")
+        await self._pool.start(names)
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def StopDaemons(self, request: daemon_pb2.StopRequest, context: Any) -> common_pb2.Empty:
+        """Stop daemons; the master stays."""
+        mode = daemon_pb2.ShutdownRequest.Mode.Name(request.mode).lower()
+        await self._pool.stop(list(request.names), mode)
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def StartDaemons(self, request: daemon_pb2.DaemonNames, context: Any) -> common_pb2.Empty:
+        """Start daemons that were stopped."""
+        await self._pool.start(list(request.names))
+        return common_pb2.Empty()

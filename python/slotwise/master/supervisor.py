@@ -1,0 +1,219 @@
+"""Keeps daemons running: one :class:`Keeper` per daemon, which starts or adopts it, waits for its end, starts it again.
+
+::
+
+              start                answers Ping              asked to stop
+    stopped ────────▶ starting ───────────────▶ running ───────────────▶ stopping ──▶ stopped
+                        ▲   │ ends                │ ends
+                        │   ▼                     ▼
+                        └── backoff ◀─────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import grpc
+
+from slotwise.clock import Clock
+from slotwise.daemon import lock, process
+from slotwise.errors import PeerUnavailableError, SlotwiseError
+from slotwise.home import PoolHome
+from slotwise.master.children import ended
+from slotwise.master.limits import HARDER, Limits
+from slotwise.master.policy import Backoff, failures_after, restart_delay_s
+from slotwise.wire import address, channel
+from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+
+_log = logging.getLogger(__name__)
+_SIGNALS = {
+    "peaceful": signal.SIGTERM,  # after the Shutdown call, if that cannot be made
+    "graceful": signal.SIGTERM,
+    "fast": signal.SIGQUIT,
+    "kill": signal.SIGKILL,
+}
+
+
+class Starts(Protocol):
+    """What starts a daemon's process."""
+
+    async def start(self, name: str) -> int:
+        """Start ``name``; returns its pid."""
+        ...
+
+    async def exit_of(self, pid: int) -> str:
+        """How ``pid``, which this started and which has ended, did so; for people."""
+        ...
+
+
+@dataclass
+class Keeper:
+    """One daemon under the master's eyes."""
+
+    name: str
+    home: PoolHome
+    clock: Clock
+    starts: Starts
+    metadata: tuple[tuple[str, str], ...]
+    limits: Limits = field(default_factory=Limits)
+    backoff: Backoff = field(default_factory=Backoff)
+    state: str = "stopped"
+    pid: int = 0
+    started_at: float = 0.0
+    restarts: int = 0
+    failures: int = 0
+    last_exit: str = ""
+    #: How often it has ended by itself or could not be started.
+    ends: int = 0
+    adopted: bool = False
+    #: Set while the daemon answers; cleared when it ends.
+    answers: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    _task: asyncio.Task[None] | None = field(default=None, repr=False)
+    _wanted: bool = False
+
+    def begin(self) -> None:
+        """Start (or adopt) the daemon and keep it running; returns at once."""
+        self._wanted = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
+
+    async def until_answers(self) -> None:
+        """Return when the daemon answers for the first time.
+
+        :raises SlotwiseError: when it ends before, or its time is up.
+        """
+        assert self._task is not None
+        waiting = asyncio.create_task(self.answers.wait())
+        first_end = asyncio.create_task(self._next_end())
+        try:
+            await asyncio.wait([waiting, first_end], timeout=self.limits.start_s, return_when=asyncio.FIRST_COMPLETED)
+            if self.answers.is_set():
+                return
+            if first_end.done():
+                raise PeerUnavailableError(f"{self.name} ended at its start: {self.last_exit or 'unknown how'}")
+            raise PeerUnavailableError(f"{self.name} did not answer within {self.limits.start_s:g} s")
+        finally:
+            waiting.cancel()
+            first_end.cancel()
+
+    async def _next_end(self) -> None:
+        before = self.ends
+        while self.ends == before:
+            await asyncio.sleep(0.02)
+
+    async def _keep(self) -> None:
+        while self._wanted:
+            try:
+                pid = await self._start_or_adopt()
+            except SlotwiseError as error:
+                _log.error("%s cannot be started: %s", self.name, error)
+                self.last_exit = str(error)
+                self.ends += 1
+                self.failures += 1
+                await self._back_off()
+                continue
+            self.pid, self.started_at, self.state = pid, self.clock.now(), "starting"
+            answering = asyncio.create_task(self._watch_start(pid))
+            await ended(pid)
+            answering.cancel()
+            await self._note_end(pid)
+            if self._wanted:
+                await self._back_off()
+        self.state = "stopped"
+
+    async def _start_or_adopt(self) -> int:
+        holder = lock.holder(self.home, self.name)
+        if holder is not None:
+            self.adopted = True
+            _log.info("%s lives already as %d", self.name, holder)
+            return holder
+        self.adopted = False
+        pid = await self.starts.start(self.name)
+        _log.info("%s started as %d", self.name, pid)
+        return pid
+
+    async def _watch_start(self, pid: int) -> None:
+        """Set ``answers`` once the process answers a Ping."""
+        while True:
+            try:
+                found = address.lookup(self.home, self.name)
+                if found.pid == pid and await ping(found.target):
+                    break
+            except SlotwiseError:
+                pass
+            await asyncio.sleep(0.01)
+        if self.state == "starting":
+            self.state = "running"
+        self.answers.set()
+
+    async def _note_end(self, pid: int) -> None:
+        ran_s = self.clock.now() - self.started_at
+        self.answers.clear()
+        self.pid = 0
+        self.last_exit = "ended" if self.adopted else await self.starts.exit_of(pid)
+        address.withdraw(self.home, self.name, pid)
+        if self._wanted:
+            _log.error("%s (%d) ended by itself after %.1f s: %s", self.name, pid, ran_s, self.last_exit)
+            self.ends += 1
+            self.failures = failures_after(self.failures, ran_s, self.backoff)
+        else:
+            _log.info("%s (%d) stopped: %s", self.name, pid, self.last_exit)
+
+    async def _back_off(self) -> None:
+        delay_s = restart_delay_s(self.failures - 1, self.backoff)
+        self.state = "backoff"
+        if delay_s:
+            _log.info("%s starts again in %.1f s", self.name, delay_s)
+            await asyncio.sleep(delay_s)
+        self.restarts += 1
+
+    async def stop(self, mode: str) -> None:
+        """Stop the daemon, harder and harder when it takes longer than its time; returns when its process is gone."""
+        self._wanted = False
+        task = self._task
+        if task is None or task.done():
+            self.state = "stopped"
+            return
+        if self.state == "backoff" or not self.pid:
+            task.cancel()
+            await asyncio.wait([task])
+            self.state = "stopped"
+            return
+        self.state = "stopping"
+        step: str | None = mode
+        while step is not None and not task.done():
+            await self._ask_to_stop(step)
+            done, _ = await asyncio.wait([task], timeout=self.limits.of(step))
+            if not done:
+                _log.warning("%s does not stop (%s)", self.name, step)
+            step = HARDER.get(step)
+
+    async def _ask_to_stop(self, mode: str) -> None:
+        if mode == "peaceful":
+            try:
+                target = address.lookup(self.home, self.name).target
+                async with channel.open_async(target) as opened:
+                    await daemon_pb2_grpc.DaemonStub(opened).Shutdown(
+                        daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.PEACEFUL),
+                        metadata=self.metadata,
+                        timeout=10,
+                    )
+                return
+            except (grpc.RpcError, SlotwiseError) as error:
+                _log.warning("%s cannot be asked to stop peacefully: %s", self.name, error)
+        if self.pid:
+            process.send(self.pid, _SIGNALS[mode])
+
+
+async def ping(target: str, timeout_s: float = 2.0) -> bool:
+    """Whether a daemon answers at ``target``."""
+    async with channel.open_async(target) as opened:
+        try:
+            await daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=timeout_s)
+        except grpc.RpcError:
+            return False
+    return True

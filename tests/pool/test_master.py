@@ -1,0 +1,145 @@
+"""The master with real processes: up, down, restart, adoption, back-off, death of master and spawner."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+
+import jwt
+import pytest
+
+from tests.support.pool import Pool
+
+#: The smallest pool: what is tested here is the master, not what it starts.
+SMALL = "DAEMON_LIST = MASTER, COLLECTOR\n"
+
+
+@pytest.fixture
+def pool(make_pool: Callable[[str], Pool]) -> Pool:
+    return make_pool(SMALL)
+
+
+def test_up_returns_when_all_answer_and_down_leaves_nothing(pool: Pool) -> None:
+    pool.up()
+    assert set(pool.pids()) == {"master", "spawner", "collector"}
+    assert pool.answers("collector") and pool.answers("master")
+    again = pool.run("up")
+    assert "runs already" in again.stdout
+    pool.down()
+    assert not list(pool.home.run.glob("*.json"))
+    assert "No pool runs" in pool.run("down").stdout
+
+
+def test_up_makes_a_key_and_a_token_that_only_the_owner_reads(pool: Pool) -> None:
+    pool.up()
+    for name in ("pool.key", "token"):
+        assert stat.S_IMODE((pool.home.secrets / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE(pool.home.secrets.stat().st_mode) == 0o700
+    claims = jwt.decode((pool.home.secrets / "token").read_text().strip(), options={"verify_signature": False})
+    assert claims["scope"] == "ADMINISTRATOR" and "@" in claims["sub"]
+
+
+def test_a_daemon_that_is_killed_comes_back(pool: Pool) -> None:
+    pool.up()
+    before = pool.kill("collector")
+    pool.until("a new collector answers", lambda: pool.pid("collector") and pool.answers("collector"))
+    assert pool.pid("collector") != before
+
+
+def test_a_killed_master_is_replaced_and_the_new_one_adopts(pool: Pool) -> None:
+    pool.up()
+    collector = pool.pid("collector")
+    master = pool.kill("master")
+    pool.run("up")
+    assert pool.pid("master") not in (None, master)
+    assert pool.pid("collector") == collector
+    # What was adopted is also kept running.
+    pool.kill("collector")
+    pool.until("a new collector", lambda: pool.pid("collector"))
+    pool.down()
+
+
+def test_up_adopts_when_master_and_spawner_are_gone(pool: Pool) -> None:
+    pool.up()
+    collector = pool.pid("collector")
+    pool.kill("spawner")
+    pool.kill("master")
+    assert pool.pids() == {"collector": collector}
+    pool.up()
+    assert pool.pid("collector") == collector
+    pool.down()
+
+
+def test_down_works_without_a_master(pool: Pool) -> None:
+    pool.up()
+    pool.kill("spawner")
+    pool.kill("master")
+    pool.down()
+
+
+def test_a_lost_spawner_is_replaced_when_needed(pool: Pool) -> None:
+    pool.up()
+    pool.kill("spawner")
+    pool.kill("collector")
+    pool.until("a new collector", lambda: pool.pid("collector"))
+    pool.down()
+
+
+def test_restart_gives_a_new_process(pool: Pool) -> None:
+    pool.up()
+    before = pool.pid("collector")
+    pool.run("restart", "collector")
+    assert pool.pid("collector") not in (None, before)
+    refused = pool.run("restart", "cellar", check=False)
+    assert refused.returncode == 1 and "cellar" in refused.stderr
+
+
+def test_a_port_that_is_taken_fails_the_start_and_shows_the_log(make_pool: Callable[[str], Pool]) -> None:
+    first = make_pool(SMALL)
+    first.up()
+    port = next(row["Address"] for row in first.json("up") if row["Daemon"] == "collector").rpartition(":")[2]
+    second = make_pool(SMALL + f"SLOTWISE_COLLECTOR_PORT = {port}\n")
+    done = second.run("up", check=False)
+    assert done.returncode == 1
+    assert "collector" in done.stderr and f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert second.pids() == {}
+
+
+def test_a_broken_configuration_starts_nothing(make_pool: Callable[[str], Pool]) -> None:
+    broken = make_pool("use ROLE : Nonsense\n")
+    done = broken.run("up", check=False)
+    assert done.returncode == 1 and "condor_config" in done.stderr
+    assert broken.pids() == {}
+
+
+def test_reconfig_reaches_the_daemons(pool: Pool) -> None:
+    pool.up()
+    pool.config_file.write_text(SMALL + "SLOTWISE_TEST_VALUE = 7\n")
+    done = pool.run("reconfig")
+    assert "collector has read its configuration" in done.stdout
+    pool.config_file.write_text("use ROLE : Nonsense\n")
+    refused = pool.run("reconfig", "collector", check=False)
+    assert refused.returncode == 1 and "ROLE" in refused.stderr
+    assert pool.answers("collector")
+
+
+def test_without_a_token_only_ping_is_answered(pool: Pool) -> None:
+    pool.up()
+    nobody = pool.root / "nobody"
+    nobody.write_text("")
+    done = pool.run("ping", "collector", SLOTWISE_TOKEN_FILE=str(nobody))
+    assert "unauthenticated" in done.stdout and "none" in done.stdout
+    for words in (["reconfig", "collector"], ["restart", "collector"]):
+        refused = pool.run(*words, check=False, SLOTWISE_TOKEN_FILE=str(nobody))
+        assert refused.returncode == 1 and "carries no token" in refused.stderr
+
+
+def test_a_token_with_too_little_scope_is_refused(pool: Pool) -> None:
+    pool.up()
+    pool.run("token", "create", "--identity", "bob@dom", "--scope", "WRITE", "--file", "bob.token")
+    bob = pool.root / "bob.token"
+    assert stat.S_IMODE(bob.stat().st_mode) == 0o600
+    done = pool.run("ping", "collector", SLOTWISE_TOKEN_FILE=str(bob))
+    assert "bob@dom" in done.stdout and "READ WRITE" in done.stdout
+    refused = pool.run("reconfig", "collector", check=False, SLOTWISE_TOKEN_FILE=str(bob))
+    assert refused.returncode == 1 and "bob@dom may not call" in refused.stderr

@@ -1,0 +1,112 @@
+"""A real pool for tests: real processes in a home of its own, ended whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import slotwise
+from slotwise.daemon import lock, process
+from slotwise.daemon.registry import DAEMONS
+from slotwise.home import PoolHome
+
+_PACKAGE_PATH = str(Path(slotwise.__file__).parent.parent)
+
+
+class Pool:
+    """A pool under ``root``; ``config`` is the text of its configuration file."""
+
+    def __init__(self, root: Path, config: str = "") -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self.home = PoolHome(root / "home")
+        self.config_file = root / "condor_config"
+        self.config_file.write_text(config)
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("SLOTWISE_", "_CONDOR_", "CONDOR_"))} | {
+            "SLOTWISE_HOME": str(self.home.root),
+            "CONDOR_CONFIG": str(self.config_file),
+            "PYTHONPATH": _PACKAGE_PATH,
+        }
+
+    def run(
+        self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``slotwise`` with ``words``; fails the test when it does and ``check`` is set."""
+        done = subprocess.run(
+            [sys.executable, "-m", "slotwise", *words],
+            env=self.env | env,
+            cwd=cwd or self.root,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if check and done.returncode:
+            raise AssertionError(f"slotwise {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def json(self, *words: str) -> Any:
+        """What a command prints with ``--json``."""
+        return json.loads(self.run(*words, "--json").stdout)
+
+    def up(self) -> None:
+        """Start the pool."""
+        self.run("up")
+
+    def down(self) -> None:
+        """Stop the pool, fast, and see that no daemon is left."""
+        self.run("down", "--fast")
+        left = self.pids()
+        assert not left, f"daemons left after `down`: {left}"
+
+    def pid(self, daemon: str) -> int | None:
+        """The process that is ``daemon`` now."""
+        return lock.holder(self.home, daemon)
+
+    def pids(self) -> dict[str, int]:
+        """All daemons that live, the spawner included."""
+        found = {name: self.pid(name) for name in (*DAEMONS, "spawner")}
+        return {name: pid for name, pid in found.items() if pid is not None}
+
+    def kill(self, daemon: str) -> int:
+        """``kill -9`` the daemon and wait until it is gone; returns the pid it had."""
+        pid = self.pid(daemon)
+        assert pid is not None, f"no {daemon} lives"
+        os.kill(pid, signal.SIGKILL)
+        assert process.wait_gone(pid, 10)
+        return pid
+
+    def until(self, what: str, true: Callable[[], Any], timeout_s: float = 30.0) -> Any:
+        """Poll until ``true()`` gives something; fails the test with the ends of all logs otherwise."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            found = true()
+            if found:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"not within {timeout_s:g} s: {what}\n{self.logs()}")
+
+    def answers(self, daemon: str) -> bool:
+        """Whether the daemon answers a ping."""
+        return self.run("ping", "--quiet", daemon, check=False).returncode == 0
+
+    def logs(self, lines: int = 15) -> str:
+        """The ends of all logs."""
+        parts = []
+        for path in sorted(self.home.log.glob("*")):
+            if path.is_file():
+                tail = path.read_text(errors="replace").splitlines()[-lines:]
+                parts += [f"--- {path.name}", *tail]
+        return "\n".join(parts)
+
+    def destroy(self) -> None:
+        """End everything by force, for the end of a test that failed."""
+        self.run("down", "--fast", check=False, timeout=60)
+        for pid in self.pids().values():
+            process.send(pid, signal.SIGKILL)
