@@ -18,7 +18,6 @@ from maturin import (  # noqa: F401  (hooks that need nothing more)
     get_requires_for_build_editable,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
-    prepare_metadata_for_build_wheel,
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +29,16 @@ def _launcher() -> None:
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     SCRIPTS.mkdir(parents=True, exist_ok=True)
     shutil.copy2(target / "release" / "slotwise", SCRIPTS / "slotwise")
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Any = None) -> str:
+    """The wheel's metadata alone."""
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
+    name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+    return name
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_directory: Any = None) -> str:
