@@ -71,6 +71,8 @@ class Invocation:
 
     def channel(self, daemon: str) -> grpc.Channel:
         """A channel to a daemon of the caller's pool."""
+        from slotwise.wire import address, channel
+
         from slotwise.wire import (
             address,
             channel,
@@ -84,6 +86,8 @@ class Invocation:
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Call metadata with the caller's token."""
+        from slotwise.wire import channel, security
+
         from slotwise.wire import channel, token
 
         return channel.token_metadata(token.find_token(self.home, self.env))
