@@ -33,11 +33,11 @@ pub fn from_new(raw: &[u8]) -> Vec<u8> {
                 if let Some(d) = octal(at) {
                     at += 1;
                     number = number * 8 + d;
-                    if number < 0o40 {
-                        if let Some(d) = octal(at) {
-                            at += 1;
-                            number = number * 8 + d;
-                        }
+                    if number < 0o40
+                        && let Some(d) = octal(at)
+                    {
+                        at += 1;
+                        number = number * 8 + d;
                     }
                 }
                 number
@@ -89,11 +89,11 @@ fn push_unicode(out: &mut Vec<u8>, number: u32, raw: &[u8], at: &mut usize) -> O
         let low = raw
             .get(*at + 2..*at + 6)
             .and_then(|d| std::str::from_utf8(d).ok());
-        if let Some(low) = low.and_then(|d| u32::from_str_radix(d, 16).ok()) {
-            if (0xDC00..0xE000).contains(&low) {
-                number = 0x10000 + ((number - 0xD800) << 10) + (low - 0xDC00);
-                *at += 6;
-            }
+        if let Some(low) = low.and_then(|d| u32::from_str_radix(d, 16).ok())
+            && (0xDC00..0xE000).contains(&low)
+        {
+            number = 0x10000 + ((number - 0xD800) << 10) + (low - 0xDC00);
+            *at += 6;
         }
     }
     let c = char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER);

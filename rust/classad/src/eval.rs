@@ -539,20 +539,8 @@ impl<'a> Evaluator<'a> {
             (Value::Error, _) | (_, Value::Error) => Ok(Value::Error),
             (Value::Undefined, _) | (_, Value::Undefined) => Ok(Value::Undefined),
             (Value::Ad(ad), Value::Str(name)) => {
-                let scope = self.scope_of(ad);
                 let name = Name::new(name.as_bytes());
-                let Some(found) = self.scopes.own(scope, &name) else {
-                    return Ok(Value::Undefined);
-                };
-                let (names, root) = (self.names, self.root);
-                self.names = scope;
-                self.root = self.scopes.root_of(scope);
-                let active = std::mem::take(&mut self.active);
-                let result = self.definition(found);
-                self.active = active;
-                self.names = names;
-                self.root = root;
-                Ok(result.unwrap_or(Value::Error))
+                Ok(self.attribute(ad, &name).unwrap_or(Value::Error))
             }
             (Value::List(list), Value::Int(i)) => {
                 // The index is cut to 32 bits, as an int there.
@@ -584,6 +572,9 @@ impl<'a> Evaluator<'a> {
         let Some(builtin) = call.builtin else {
             return Ok(Value::Error);
         };
+        if !builtin.takes(call.args.len()) {
+            return Ok(Value::Error);
+        }
         match builtin.spec().body {
             Body::Scoped(f) => f(self, &call.args, frame),
             Body::Pure(f) => {
@@ -598,6 +589,48 @@ impl<'a> Evaluator<'a> {
                 }
                 Ok(result)
             }
+        }
+    }
+
+    /// The value of an ad's own attribute, in that ad.
+    pub(crate) fn attribute(&mut self, ad: &AdValue, name: &Name) -> Outcome {
+        let scope = self.scope_of(ad);
+        match self.scopes.own(scope, name) {
+            Some(found) => self.elsewhere(scope, |e| e.definition(found)),
+            None => Ok(Value::Undefined),
+        }
+    }
+
+    /// Evaluates an expression with the names of another ad, as a fresh evaluation would.
+    pub(crate) fn eval_elsewhere(&mut self, expr: &Expr, scope: Scope) -> Outcome {
+        if self.depth <= 0 {
+            return Err(Broken);
+        }
+        self.depth -= 1;
+        let result = self.elsewhere(scope, |e| e.eval_in(expr, Frame { nest: scope }));
+        self.depth += 1;
+        result
+    }
+
+    fn elsewhere(&mut self, scope: Scope, step: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
+        let (names, root) = (self.names, self.root);
+        let active = std::mem::take(&mut self.active);
+        self.names = scope;
+        self.root = self.scopes.root_of(scope);
+        let result = step(self);
+        self.active = active;
+        self.names = names;
+        self.root = root;
+        result
+    }
+
+    /// The definition of a name in the ad at hand, not looking further.
+    pub(crate) fn own_definition(&mut self, name: &Name) -> Option<Expr> {
+        match self.scopes.own(self.names, name)? {
+            Found::Borrowed(expr) => Some(expr.clone()),
+            Found::Copied(expr, _) => Some(expr),
+            Found::Scope(scope) => self.scopes.ad(scope).map(Expr::Ad),
+            Found::Time => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod ad;
 pub mod builtins;
+pub mod coerce;
 pub mod error;
 pub mod escape;
 pub mod eval;
@@ -15,6 +16,8 @@ pub mod number;
 pub mod ops;
 pub mod parser;
 pub mod print;
+mod refs;
+mod regex;
 mod scope;
 pub mod time;
 pub mod value;

@@ -261,10 +261,10 @@ impl<'t> Parser<'t> {
     }
 
     fn name(&mut self, wanted: &str) -> Result<Name, ParseError> {
-        if matches!(self.token, Token::Ident(_)) {
-            if let Token::Ident(name) = self.advance() {
-                return Ok(name);
-            }
+        if matches!(self.token, Token::Ident(_))
+            && let Token::Ident(name) = self.advance()
+        {
+            return Ok(name);
         }
         if self.pending.is_some() || self.token == Token::End {
             return self.unexpected(wanted, "");

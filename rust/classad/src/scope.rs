@@ -106,11 +106,12 @@ impl<'a> Scopes<'a> {
     /// The scope of a nested ad; the same ad in the same place gets the same scope again, if recent.
     pub(crate) fn nested(&mut self, ad: &Arc<Ad>, parent: Scope) -> Scope {
         for (i, node) in self.nodes.iter().enumerate().rev().take(8) {
-            if let Held::Shared(other) = &node.held {
-                if Arc::ptr_eq(ad, other) && node.parent == parent && node.alternate == Scope::NONE
-                {
-                    return Scope(i as u32);
-                }
+            if let Held::Shared(other) = &node.held
+                && Arc::ptr_eq(ad, other)
+                && node.parent == parent
+                && node.alternate == Scope::NONE
+            {
+                return Scope(i as u32);
             }
         }
         self.push(Held::Shared(ad.clone()), parent, Scope::NONE)
@@ -180,16 +181,6 @@ impl<'a> Scopes<'a> {
             node.shared = Some(ad.clone());
         }
         Some(ad)
-    }
-
-    /// How many attributes the ad of a scope has.
-    pub(crate) fn size(&self, scope: Scope) -> Option<usize> {
-        Some(match &self.get(scope)?.held {
-            Held::Borrowed(ad) => ad.len(),
-            Held::Shared(ad) => ad.len(),
-            Held::LeftContext | Held::RightContext => 4,
-            Held::MatchRoot => 9,
-        })
     }
 
     /// A name in one ad alone.

@@ -100,11 +100,12 @@ fn split_zone(text: &[u8]) -> (Vec<u8>, Option<i32>) {
     let mut text = text.to_vec();
     let len = text.len();
     let last = text.iter().rposition(|b| !is_space(*b));
-    if let Some(i) = last {
-        if i > 0 && matches!(text[i], b'z' | b'Z') {
-            text.remove(i);
-            return (text, Some(0));
-        }
+    if let Some(i) = last
+        && i > 0
+        && matches!(text[i], b'z' | b'Z')
+    {
+        text.remove(i);
+        return (text, Some(0));
     }
     let sign = |b: u8| matches!(b, b'+' | b'-');
     if len > 5 && sign(text[len - 5]) {
@@ -517,7 +518,7 @@ fn push_words(out: &mut Vec<u8>, c: &Calendar, conversion: u8, style: Style) -> 
         b't' => push_text(out, "\t", style),
         b'%' => push_text(out, "%", style),
         b'z' => push_text(out, "+0000", style),
-        b'Z' => push_text(out, "", style),
+        b'Z' => push_text(out, "UTC", style),
         _ => return false,
     }
     true

@@ -1,8 +1,20 @@
 //! The functions of the language: one table, looked up once when a call is parsed.
 
+mod contexts;
+mod environment;
+mod kinds;
+mod lists;
+mod math;
+mod patterns;
+mod stringlists;
+pub mod strings;
+mod times;
+
 use crate::eval::{Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::value::Value;
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
 
 /// How a function gets its arguments.
 #[derive(Clone, Copy)]
@@ -26,36 +38,196 @@ pub struct Env {
 pub struct Spec {
     /// The canonical spelling.
     pub name: &'static str,
-    /// Its implementation.
-    pub body: Body,
+    /// The fewest arguments it takes; with another number a call gives error.
+    pub min_args: u8,
+    /// The most arguments it takes.
+    pub max_args: u8,
     /// Whether equal arguments always give equal results, so that it can be folded.
     pub steady: bool,
+    /// Its implementation.
+    pub body: Body,
 }
 
 /// A function of the language: an index into [`table`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Builtin(pub u16);
 
+const ANY: u8 = u8::MAX;
+
+const fn pure(name: &'static str, min: u8, max: u8, f: fn(&[Value], &Env) -> Value) -> Spec {
+    Spec {
+        name,
+        min_args: min,
+        max_args: max,
+        steady: true,
+        body: Body::Pure(f),
+    }
+}
+
+/// A function of the time, or of the zone.
+const fn timed(name: &'static str, min: u8, max: u8, f: fn(&[Value], &Env) -> Value) -> Spec {
+    Spec {
+        name,
+        min_args: min,
+        max_args: max,
+        steady: false,
+        body: Body::Pure(f),
+    }
+}
+
+type Scoped = fn(&mut Evaluator<'_>, &[Expr], Frame) -> Outcome;
+
+/// A function of evaluated arguments that evaluates them itself, one after the other.
+const fn scoped(name: &'static str, min: u8, max: u8, f: Scoped) -> Spec {
+    Spec {
+        name,
+        min_args: min,
+        max_args: max,
+        steady: true,
+        body: Body::Scoped(f),
+    }
+}
+
+/// A function whose result depends on where it is called, or on chance.
+const fn local(name: &'static str, min: u8, max: u8, f: Scoped) -> Spec {
+    Spec {
+        name,
+        min_args: min,
+        max_args: max,
+        steady: false,
+        body: Body::Scoped(f),
+    }
+}
+
+static TABLE: &[Spec] = &[
+    pure("isUndefined", 1, 1, kinds::is_undefined),
+    pure("isError", 1, 1, kinds::is_error),
+    pure("isString", 1, 1, kinds::is_string),
+    pure("isInteger", 1, 1, kinds::is_integer),
+    pure("isReal", 1, 1, kinds::is_real),
+    pure("isList", 1, 1, kinds::is_list),
+    pure("isClassAd", 1, 1, kinds::is_classad),
+    pure("isBoolean", 1, 1, kinds::is_boolean),
+    pure("isAbsTime", 1, 1, kinds::is_abstime),
+    pure("isRelTime", 1, 1, kinds::is_reltime),
+    pure("int", 1, 1, kinds::int),
+    pure("real", 1, 1, kinds::real),
+    pure("string", 1, 1, kinds::string),
+    pure("bool", 1, 1, kinds::bool),
+    scoped("member", 2, 2, lists::member),
+    scoped("identicalMember", 2, 2, lists::identical_member),
+    scoped("size", 1, 1, lists::size),
+    scoped("sum", 1, 1, lists::sum),
+    scoped("avg", 1, 1, lists::avg),
+    scoped("min", 1, 1, lists::min),
+    scoped("max", 1, 1, lists::max),
+    scoped("anyCompare", 3, 3, lists::any_compare),
+    scoped("allCompare", 3, 3, lists::all_compare),
+    pure("splitUserName", 1, 1, lists::split_user_name),
+    pure("splitSlotName", 1, 1, lists::split_slot_name),
+    pure("split", 1, 2, lists::split),
+    timed("time", 0, 0, times::time),
+    timed("currentTime", 0, 0, times::current_time),
+    timed("timeZoneOffset", 0, 0, times::time_zone_offset),
+    timed("dayTime", 0, 0, times::day_time),
+    timed("getYear", 1, 1, times::get_year),
+    timed("getMonth", 1, 1, times::get_month),
+    timed("getDayOfYear", 1, 1, times::get_day_of_year),
+    timed("getDayOfMonth", 1, 1, times::get_day_of_month),
+    timed("getDayOfWeek", 1, 1, times::get_day_of_week),
+    timed("getDays", 1, 1, times::get_days),
+    timed("getHours", 1, 1, times::get_hours),
+    timed("getMinutes", 1, 1, times::get_minutes),
+    timed("getSeconds", 1, 1, times::get_seconds),
+    timed("splitTime", 1, 1, times::split_time),
+    local("formatTime", 0, 2, times::format_time),
+    timed("absTime", 0, 2, times::abs_time),
+    timed("relTime", 1, 2, times::rel_time),
+    scoped("strcat", 0, ANY, strings::strcat),
+    scoped("join", 0, ANY, strings::join),
+    pure("toUpper", 1, 1, strings::to_upper),
+    pure("toLower", 1, 1, strings::to_lower),
+    pure("substr", 2, 3, strings::substr),
+    pure("strcmp", 2, 2, strings::strcmp),
+    pure("stricmp", 2, 2, strings::stricmp),
+    pure("versioncmp", 2, 2, strings::versioncmp),
+    pure("versionLE", 2, 2, strings::version_le),
+    pure("versionLT", 2, 2, strings::version_lt),
+    pure("versionGE", 2, 2, strings::version_ge),
+    pure("versionGT", 2, 2, strings::version_gt),
+    pure("versionEQ", 2, 2, strings::version_eq),
+    pure("version_in_range", 3, 3, strings::version_in_range),
+    pure("interval", 1, 1, strings::interval),
+    pure("regexp", 2, 3, patterns::regexp),
+    scoped("regexpMember", 2, 3, patterns::regexp_member),
+    pure("regexps", 3, 4, patterns::regexps),
+    pure("replace", 3, 4, patterns::replace),
+    pure("replaceAll", 3, 4, patterns::replace_all),
+    pure("floor", 1, 1, math::floor),
+    pure("ceil", 1, 1, math::ceiling),
+    pure("ceiling", 1, 1, math::ceiling),
+    pure("round", 1, 1, math::round),
+    pure("pow", 2, 2, math::pow),
+    scoped("quantize", 2, 2, math::quantize),
+    local("random", 0, 1, math::random),
+    scoped("ifThenElse", 3, 3, contexts::if_then_else),
+    local("eval", 1, 1, contexts::eval),
+    local("debug", 1, 1, contexts::debug),
+    local("unparse", 0, ANY, contexts::unparse_attribute),
+    local("unresolved", 1, 2, contexts::unresolved),
+    local("evalInEachContext", 2, 2, contexts::eval_in_each_context),
+    local("countMatches", 2, 2, contexts::count_matches),
+    scoped("stringListsIntersect", 2, 3, stringlists::intersect),
+    pure("stringListSize", 1, 2, stringlists::size),
+    pure("stringListSum", 1, 2, stringlists::sum),
+    pure("stringListAvg", 1, 2, stringlists::avg),
+    pure("stringListMin", 1, 2, stringlists::min),
+    pure("stringListMax", 1, 2, stringlists::max),
+    pure("stringListMember", 2, 3, stringlists::member),
+    pure("stringListIMember", 2, 3, stringlists::imember),
+    pure("stringListSubsetMatch", 2, 3, stringlists::subset_match),
+    pure("stringListISubsetMatch", 2, 3, stringlists::isubset_match),
+    pure("stringList_regexpMember", 2, 4, stringlists::regexp_member),
+    local("userMap", 2, 4, stringlists::user_map),
+    local("userHome", 1, 2, stringlists::user_home),
+    scoped("argsToList", 1, 2, environment::args_to_list),
+    scoped("listToArgs", 1, 2, environment::list_to_args),
+    pure("envV1ToV2", 1, 1, environment::env_v1_to_v2),
+    scoped("mergeEnvironment", 0, ANY, environment::merge_environment),
+];
+
+static BY_NAME: LazyLock<FxHashMap<String, Builtin>> = LazyLock::new(|| {
+    let all = TABLE.iter().enumerate();
+    all.map(|(i, spec)| (spec.name.to_ascii_lowercase(), Builtin(i as u16)))
+        .collect()
+});
+
 /// All functions.
 #[must_use]
 pub fn table() -> &'static [Spec] {
-    &[]
+    TABLE
 }
 
 impl Builtin {
     /// The function of that name, case ignored.
     #[must_use]
     pub fn find(name: &[u8]) -> Option<Builtin> {
-        table()
-            .iter()
-            .position(|s| s.name.as_bytes().eq_ignore_ascii_case(name))
-            .map(|i| Builtin(i as u16))
+        let name = std::str::from_utf8(name).ok().filter(|n| n.len() < 32)?;
+        BY_NAME.get(&name.to_ascii_lowercase()).copied()
     }
 
     /// Its row.
     #[must_use]
     pub fn spec(self) -> &'static Spec {
-        &table()[self.0 as usize]
+        &TABLE[self.0 as usize]
+    }
+
+    /// Whether it takes that many arguments.
+    #[must_use]
+    pub fn takes(self, args: usize) -> bool {
+        let spec = self.spec();
+        args >= usize::from(spec.min_args)
+            && (args <= usize::from(spec.max_args) || spec.max_args == ANY)
     }
 
     /// Its result for evaluated arguments, if it needs nothing but those; `None` for a function that
@@ -63,8 +235,14 @@ impl Builtin {
     #[must_use]
     pub fn call(self, args: &[Value], env: &Env) -> Option<Value> {
         match self.spec().body {
+            Body::Pure(_) if !self.takes(args.len()) => Some(Value::Error),
             Body::Pure(f) => Some(f(args, env)),
             Body::Scoped(_) => None,
         }
     }
+}
+
+/// The text of the only argument.
+fn only(args: &[Value]) -> Option<&[u8]> {
+    args.first().and_then(Value::as_str)
 }

@@ -141,14 +141,15 @@ impl<'t> OldReader<'t> {
     }
 
     fn attribute(&mut self, ad: &mut Ad, line: &'t [u8], place: usize) -> Result<(), ParseError> {
-        if let Some(seen) = self.seen.get_mut(place) {
-            if line.len() > seen.head && line[..seen.head] == seen.line[..seen.head] {
-                seen.expr = value(&line[seen.head..], self.rules.strict)
-                    .map_err(|error| moved(error, seen.head))?;
-                seen.line = line;
-                ad.insert(seen.name.clone(), seen.expr.clone());
-                return Ok(());
-            }
+        if let Some(seen) = self.seen.get_mut(place)
+            && line.len() > seen.head
+            && line[..seen.head] == seen.line[..seen.head]
+        {
+            seen.expr = value(&line[seen.head..], self.rules.strict)
+                .map_err(|error| moved(error, seen.head))?;
+            seen.line = line;
+            ad.insert(seen.name.clone(), seen.expr.clone());
+            return Ok(());
         }
         let (name, head) = split(line)?;
         let expr = value(&line[head..], self.rules.strict).map_err(|error| moved(error, head))?;

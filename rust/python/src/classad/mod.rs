@@ -1,6 +1,7 @@
 //! The Python face of crate `classad`.
 
 mod ad;
+mod cases;
 pub mod convert;
 mod expr;
 mod parse;
@@ -19,6 +20,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UNDEFINED", convert::special(module.py(), false)?)?;
     module.add("ERROR", convert::special(module.py(), true)?)?;
     module.add_function(wrap_pyfunction!(parse::parse_old, module)?)?;
+    module.add_function(wrap_pyfunction!(cases::evaluate_text, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;
     Ok(())
 }

@@ -1,0 +1,31 @@
+"""The conformance forms of ``slotwise classad``: one JSON object a line in, one out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotwise._native import ExprTree, evaluate_text
+from slotwise.errors import AdSyntaxError
+
+
+def eval_case(case: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Answer ``{"id","my","target","expr"}`` with ``{"id","type","value"}``.
+
+    A text that does not parse gives ``{"id","parse_error":true}``; an evaluation that broke off is an error with
+    ``"raised":true``.
+    """
+    result = evaluate_text(case["expr"], case.get("my"), case.get("target"), strict=strict)
+    if result is None:
+        return {"id": case["id"], "parse_error": True}
+    kind, value = result
+    if kind == "raised":
+        return {"id": case["id"], "type": "error", "value": "error", "raised": True}
+    return {"id": case["id"], "type": kind, "value": value if isinstance(value, str) else repr(value)}
+
+
+def fmt_case(case: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``{"id","expr"}`` with ``{"id","value": canonical text}``."""
+    try:
+        return {"id": case["id"], "value": str(ExprTree(case["expr"]))}
+    except AdSyntaxError:
+        return {"id": case["id"], "parse_error": True}

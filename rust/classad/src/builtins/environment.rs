@@ -1,0 +1,231 @@
+//! Functions of argument lists and environments, in both of the reference's notations.
+
+use super::Env;
+use super::lists::strings;
+use crate::eval::{Evaluator, Frame, Outcome};
+use crate::expr::Expr;
+use crate::value::Value;
+use std::collections::BTreeMap;
+
+fn is_blank(b: u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Splits at blanks; single quotes protect them, a doubled one is itself. `None`: a quote has no end.
+fn split_quoted(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut at = 0;
+    while at < text.len() {
+        match text[at] {
+            b'\'' => {
+                let word = word.get_or_insert_default();
+                at += 1;
+                loop {
+                    match (text.get(at)?, text.get(at + 1)) {
+                        (b'\'', Some(b'\'')) => {
+                            word.push(b'\'');
+                            at += 2;
+                        }
+                        (b'\'', _) => break,
+                        (b, _) => {
+                            word.push(*b);
+                            at += 1;
+                        }
+                    }
+                }
+            }
+            b if is_blank(b) => all.extend(word.take()),
+            b => word.get_or_insert_default().push(b),
+        }
+        at += 1;
+    }
+    all.extend(word);
+    Some(all)
+}
+
+fn split_blank(text: &[u8]) -> Vec<Vec<u8>> {
+    text.split(|b| is_blank(*b))
+        .filter(|w| !w.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+/// Adds a word to a quoted list, quoting only the bytes that need it.
+fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
+    if !out.is_empty() {
+        out.push(b' ');
+    }
+    if word.is_empty() {
+        out.extend_from_slice(b"''");
+    }
+    for &b in word {
+        if is_blank(b) || b == b'\'' {
+            if out.last() == Some(&b'\'') {
+                out.pop();
+            } else {
+                out.push(b'\'');
+            }
+            if b == b'\'' {
+                out.push(b'\'');
+            }
+            out.push(b);
+            out.push(b'\'');
+        } else {
+            out.push(b);
+        }
+    }
+}
+
+fn join_quoted<'w>(words: impl IntoIterator<Item = &'w [u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for word in words {
+        push_quoted(&mut out, word);
+    }
+    out
+}
+
+/// Which notation the second argument asks for; `None` if it is neither 1 nor 2.
+fn notation(
+    e: &mut Evaluator<'_>,
+    args: &[Expr],
+    frame: Frame,
+) -> Result<Option<i32>, crate::eval::Broken> {
+    Ok(match args.get(1) {
+        None => Some(2),
+        Some(arg) => match e.eval_in(arg, frame)? {
+            Value::Int(i) => Some(i as i32).filter(|v| matches!(v, 1 | 2)),
+            _ => None,
+        },
+    })
+}
+
+pub(super) fn args_to_list(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    let Some(notation) = notation(e, args, frame)? else {
+        return Ok(Value::Error);
+    };
+    let text = e.eval_in(&args[0], frame)?;
+    let Some(text) = text.as_str() else {
+        return Ok(Value::Error);
+    };
+    let words = if notation == 1 {
+        Some(split_blank(text))
+    } else {
+        split_quoted(text)
+    };
+    Ok(words.map_or(Value::Error, |words| {
+        strings(words.iter().map(Vec::as_slice))
+    }))
+}
+
+pub(super) fn list_to_args(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    let Some(notation) = notation(e, args, frame)? else {
+        return Ok(Value::Error);
+    };
+    let Value::List(list) = e.eval_in(&args[0], frame)? else {
+        return Ok(Value::Error);
+    };
+    let mut words = Vec::with_capacity(list.items.len());
+    for item in list.items.iter() {
+        match e.eval_in(item, Frame { nest: list.scope })? {
+            Value::Str(s) => words.push(s),
+            _ => return Ok(Value::Error),
+        }
+    }
+    let words = words.iter().map(|w| w.as_bytes());
+    if notation == 2 {
+        return Ok(Value::Str(join_quoted(words).into()));
+    }
+    let mut out = Vec::new();
+    for word in words {
+        if word.iter().any(|b| is_blank(*b)) {
+            return Ok(Value::Error);
+        }
+        if !out.is_empty() {
+            out.push(b' ');
+        }
+        out.extend_from_slice(word);
+    }
+    Ok(Value::Str(out.into()))
+}
+
+/// An environment; `None` as a value is an entry kept as written, without `=`.
+#[derive(Default)]
+struct Environment(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+impl Environment {
+    /// Sets from `NAME=value`; false if it is neither that nor a macro.
+    fn set(&mut self, entry: &[u8]) -> bool {
+        match memchr::memchr(b'=', entry) {
+            None if entry.windows(2).any(|w| w == b"$$") => {
+                self.0.insert(entry.to_vec(), None);
+                true
+            }
+            None | Some(0) => false,
+            Some(at) => {
+                self.0
+                    .insert(entry[..at].to_vec(), Some(entry[at + 1..].to_vec()));
+                true
+            }
+        }
+    }
+
+    fn text(&self) -> Vec<u8> {
+        let words: Vec<Vec<u8>> = self
+            .0
+            .iter()
+            .map(|(name, value)| match value {
+                Some(value) => [name.as_slice(), b"=", value].concat(),
+                None => name.clone(),
+            })
+            .collect();
+        join_quoted(words.iter().map(Vec::as_slice))
+    }
+}
+
+pub(super) fn env_v1_to_v2(args: &[Value], _: &Env) -> Value {
+    let mut text = match &args[0] {
+        Value::Undefined => return Value::Undefined,
+        Value::Str(s) => s.as_bytes(),
+        _ => return Value::Error,
+    };
+    let mut separator = b';';
+    if let Some(first) = text.first() {
+        // A permitted separator in front says which one is used.
+        if b"!#$%&*+,-/:;<>?@^`|~\x1F".contains(first) {
+            separator = *first;
+            text = &text[1..];
+        }
+    }
+    let mut environment = Environment::default();
+    for entry in text.split(|b| *b == separator || *b == b'\n') {
+        let start = entry
+            .iter()
+            .position(|b| !is_blank(*b))
+            .unwrap_or(entry.len());
+        let entry = &entry[start..];
+        if !entry.is_empty() && !environment.set(entry) {
+            return Value::Error;
+        }
+    }
+    Value::Str(environment.text().into())
+}
+
+pub(super) fn merge_environment(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    let mut environment = Environment::default();
+    for arg in args {
+        let value = e.eval_in(arg, frame)?;
+        let text = match &value {
+            Value::Undefined => continue,
+            Value::Str(s) => s.as_bytes(),
+            _ => return Ok(Value::Error),
+        };
+        let Some(entries) = split_quoted(text) else {
+            return Ok(Value::Error);
+        };
+        if !entries.iter().all(|entry| environment.set(entry)) {
+            return Ok(Value::Error);
+        }
+    }
+    Ok(Value::Str(environment.text().into()))
+}

@@ -1,0 +1,262 @@
+//! Functions of string lists, `"a, b, c"`.
+
+use super::Env;
+use crate::eval::{Evaluator, Frame, Outcome};
+use crate::expr::Expr;
+use crate::lexer::is_space;
+use crate::number::strtod;
+use crate::regex::{Match, Options, Pattern};
+use crate::value::Value;
+
+/// The items of a list, blanks around them left off, empty ones skipped.
+pub(super) fn items<'t>(text: &'t [u8], separators: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let start = rest
+            .iter()
+            .position(|b| !separators.contains(b) && !is_space(*b))?;
+        let text = &rest[start..];
+        let end = text
+            .iter()
+            .position(|b| separators.contains(b))
+            .unwrap_or(text.len());
+        rest = &text[end..];
+        let item = &text[..end];
+        let kept = item
+            .iter()
+            .rposition(|b| !is_space(*b))
+            .map_or(0, |p| p + 1);
+        Some(&item[..kept])
+    })
+}
+
+/// The list and its separators, or `None` if either is no string.
+fn list_and_separators(args: &[Value]) -> Option<(&[u8], &[u8])> {
+    let list = args[0].as_str()?;
+    match args.get(1) {
+        None => Some((list, b", ")),
+        Some(separators) => Some((list, separators.as_str()?)),
+    }
+}
+
+pub(super) fn size(args: &[Value], _: &Env) -> Value {
+    match list_and_separators(args) {
+        Some((list, separators)) => Value::Int(items(list, separators).count() as i64),
+        None => Value::Error,
+    }
+}
+
+fn summary(
+    args: &[Value],
+    start: f64,
+    step: fn(f64, f64) -> f64,
+    average: bool,
+    empty: Value,
+) -> Value {
+    let Some((list, separators)) = list_and_separators(args) else {
+        return Value::Error;
+    };
+    let mut result = start;
+    let mut count = 0;
+    let mut real = false;
+    for item in items(list, separators) {
+        let (number, used) = strtod(item);
+        if used == 0 {
+            return Value::Error;
+        }
+        count += 1;
+        real |= !item
+            .iter()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-'));
+        result = step(number, result);
+    }
+    if count == 0 {
+        return empty;
+    }
+    if average {
+        result /= f64::from(count);
+    }
+    if real {
+        Value::Real(result)
+    } else {
+        Value::Int(crate::ops::real_to_i64(result))
+    }
+}
+
+pub(super) fn sum(args: &[Value], _: &Env) -> Value {
+    summary(args, 0.0, |x, sum| x + sum, false, Value::Real(0.0))
+}
+pub(super) fn avg(args: &[Value], _: &Env) -> Value {
+    summary(args, 0.0, |x, sum| x + sum, true, Value::Real(0.0))
+}
+pub(super) fn min(args: &[Value], _: &Env) -> Value {
+    let start = f64::from(f32::MAX);
+    summary(
+        args,
+        start,
+        |x, best| if x < best { x } else { best },
+        false,
+        Value::Undefined,
+    )
+}
+/// The largest item, but never less than the smallest positive float: so the reference.
+pub(super) fn max(args: &[Value], _: &Env) -> Value {
+    let start = f64::from(f32::MIN_POSITIVE);
+    summary(
+        args,
+        start,
+        |x, best| if x > best { x } else { best },
+        false,
+        Value::Undefined,
+    )
+}
+
+/// The item, the list and the separators of the Member functions; one undefined is an empty text.
+fn membership(args: &[Value], test: impl FnOnce(&[u8], &[u8], &[u8]) -> bool) -> Value {
+    let text = |at: usize, default: &'static [u8]| match args.get(at) {
+        None | Some(Value::Undefined) => Some(default.to_vec()),
+        Some(Value::Str(s)) => Some(s.as_bytes().to_vec()),
+        Some(_) => None,
+    };
+    let (Some(item), Some(list), Some(separators)) =
+        (text(0, b""), text(1, b""), text(2, b", \t\r\n"))
+    else {
+        return Value::Error;
+    };
+    if matches!((&args[0], &args[1]), (Value::Undefined, Value::Undefined)) {
+        return Value::Undefined;
+    }
+    Value::Bool(test(&item, &list, &separators))
+}
+
+type Same = fn(&[u8], &[u8]) -> bool;
+const EXACT: Same = |a, b| a == b;
+const NO_CASE: Same = |a, b| a.eq_ignore_ascii_case(b);
+
+fn contains(args: &[Value], same: Same) -> Value {
+    membership(args, |item, list, separators| {
+        items(list, separators).any(|x| same(x, item))
+    })
+}
+
+fn subset(args: &[Value], same: Same) -> Value {
+    membership(args, |wanted, list, separators| {
+        if wanted.is_empty() {
+            return true;
+        }
+        let mut any = false;
+        for item in items(wanted, separators) {
+            any = true;
+            if !items(list, separators).any(|x| same(x, item)) {
+                return false;
+            }
+        }
+        any
+    })
+}
+
+pub(super) fn member(args: &[Value], _: &Env) -> Value {
+    contains(args, EXACT)
+}
+pub(super) fn imember(args: &[Value], _: &Env) -> Value {
+    contains(args, NO_CASE)
+}
+pub(super) fn subset_match(args: &[Value], _: &Env) -> Value {
+    subset(args, EXACT)
+}
+pub(super) fn isubset_match(args: &[Value], _: &Env) -> Value {
+    subset(args, NO_CASE)
+}
+
+pub(super) fn regexp_member(args: &[Value], _: &Env) -> Value {
+    let texts: Option<Vec<&[u8]>> = args.iter().map(Value::as_str).collect();
+    let Some(texts) = texts else {
+        return Value::Error;
+    };
+    let separators = texts.get(2).copied().unwrap_or(b", ");
+    let options = Options::from_letters(texts.get(3).copied().unwrap_or(b""), true);
+    let Some(pattern) = Pattern::new(texts[0], options) else {
+        return Value::Error;
+    };
+    let mut found = None;
+    for item in items(texts[1], separators) {
+        let here = matches!(pattern.find(item, 0, false), Match::Found(_));
+        found = Some(found.unwrap_or(false) || here);
+    }
+    found.map_or(Value::Undefined, Value::Bool)
+}
+
+/// Whether two lists share an item. Broken arguments count as errors here.
+pub(super) fn intersect(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    let mut values = Vec::with_capacity(args.len());
+    for arg in args {
+        match e.eval_in(arg, frame) {
+            Ok(value) => values.push(value),
+            Err(_) => return Ok(Value::Error),
+        }
+    }
+    if values.iter().any(|v| matches!(v, Value::Error)) {
+        return Ok(Value::Error);
+    }
+    if values.iter().any(|v| matches!(v, Value::Undefined)) {
+        return Ok(Value::Undefined);
+    }
+    let texts: Option<Vec<&[u8]>> = values.iter().map(Value::as_str).collect();
+    let Some(texts) = texts else {
+        return Ok(Value::Error);
+    };
+    let separators = texts
+        .get(2)
+        .copied()
+        .filter(|s| !s.is_empty())
+        .unwrap_or(b" ,");
+    let pieces = |text| <[u8]>::split(text, |b| separators.contains(b)).filter(|p| !p.is_empty());
+    let second: rustc_hash::FxHashSet<&[u8]> = pieces(texts[1]).collect();
+    let shared = pieces(texts[0]).any(|p| second.contains(p));
+    Ok(Value::Bool(shared))
+}
+
+/// `userMap(map, user [, preferred [, default]])`
+pub(super) fn user_map(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    let mut values = Vec::with_capacity(args.len());
+    for arg in args {
+        values.push(e.eval_in(arg, frame)?);
+    }
+    let default = values.get(3).cloned().unwrap_or(Value::Undefined);
+    let (Some(map), Some(user)) = (values[0].as_str(), values[1].as_str()) else {
+        let error = values[..2].iter().any(|v| matches!(v, Value::Error));
+        return Ok(if error { Value::Error } else { default });
+    };
+    let Some(mapped) = e.context().host.and_then(|h| h.user_map(map, user)) else {
+        return Ok(default);
+    };
+    if values.len() == 2 {
+        return Ok(Value::Str(mapped.into()));
+    }
+    let preferred = values[2].as_str();
+    let chosen = items(&mapped, b",")
+        .find(|item| preferred.is_some_and(|p| item.eq_ignore_ascii_case(p)))
+        .or_else(|| items(&mapped, b",").next());
+    Ok(chosen.map_or(default, |item| Value::Str(item.into())))
+}
+
+/// `userHome(name [, default])`
+pub(super) fn user_home(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    let default = match args.get(1).map(|arg| e.eval_in(arg, frame)) {
+        Some(Ok(Value::Str(s))) if !s.as_bytes().is_empty() => Some(Value::Str(s)),
+        _ => None,
+    };
+    let name = e.eval_in(&args[0], frame).unwrap_or(Value::Undefined);
+    Ok(match (&name, default) {
+        (Value::Undefined, None) => Value::Undefined,
+        (Value::Str(user), default) => e
+            .context()
+            .host
+            .and_then(|h| h.user_home(user.as_bytes()))
+            .map(|home| Value::Str(home.into()))
+            .or(default)
+            .unwrap_or(Value::Undefined),
+        (_, Some(default)) => default,
+        _ => Value::Error,
+    })
+}

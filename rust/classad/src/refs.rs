@@ -1,0 +1,118 @@
+//! Which attributes an expression reads.
+
+use crate::eval::{Broken, Evaluator, Frame};
+use crate::expr::Expr;
+use crate::name::Name;
+use crate::print::unparse;
+use crate::scope::Found;
+use crate::value::{Scope, Value};
+
+/// A set of names in alphabetical order, case ignored.
+#[derive(Default)]
+pub(crate) struct NameSet(Vec<Vec<u8>>);
+
+impl NameSet {
+    fn insert(&mut self, name: Vec<u8>) {
+        let at = self
+            .0
+            .binary_search_by(|n| crate::ops::compare_nocase(n, &name));
+        if let Err(at) = at {
+            self.0.insert(at, name);
+        }
+    }
+}
+
+impl Evaluator<'_> {
+    /// The names an expression needs from elsewhere, as the reference finds them: through definitions,
+    /// qualified by the text of what they are selected from where that is undefined. `None` where a
+    /// selection is from something that is no ad; what was found before is lost then.
+    pub(crate) fn external_references(
+        &mut self,
+        expr: &Expr,
+    ) -> Result<Option<Vec<Vec<u8>>>, Broken> {
+        let mut names = NameSet::default();
+        // What was collected before a failure is not used.
+        let complete = self.collect_external(expr, &mut names)?;
+        Ok(complete.then_some(names.0))
+    }
+
+    fn collect_external(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, Broken> {
+        self.charge(1, 0)?;
+        if self.depth <= 0 {
+            return Ok(false);
+        }
+        self.depth -= 1;
+        let result = self.collect_step(expr, names);
+        self.depth += 1;
+        result
+    }
+
+    fn collect_step(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, Broken> {
+        let mut parts: Vec<Expr> = Vec::new();
+        match expr {
+            Expr::Lit(_) => {}
+            Expr::Attr(name) => return self.collect_name(self.names, name, names),
+            Expr::AbsAttr(name) => return self.collect_name(self.root, name, names),
+            Expr::Select(sel) => {
+                let here = self.names;
+                let value = self.eval_in(&sel.base, Frame { nest: here });
+                self.names = here;
+                return match value {
+                    Ok(Value::Undefined) => {
+                        let mut full = unparse(&sel.base);
+                        full.push(b'.');
+                        full.extend_from_slice(sel.attr.as_bytes());
+                        names.insert(full);
+                        Ok(true)
+                    }
+                    Ok(Value::Ad(ad)) => {
+                        let scope = self.scope_of(&ad);
+                        self.collect_name(scope, &sel.attr, names)
+                    }
+                    _ => Ok(false),
+                };
+            }
+            Expr::Unary(u) => parts.push(u.arg.clone()),
+            Expr::Paren(inner) => parts.push((**inner).clone()),
+            Expr::Binary(b) => parts.extend([b.left.clone(), b.right.clone()]),
+            Expr::Ternary(t) => parts.extend([t.cond.clone(), t.then.clone(), t.other.clone()]),
+            Expr::Elvis(e) | Expr::Subscript(e) => parts.extend([e.0.clone(), e.1.clone()]),
+            Expr::Call(call) => parts.extend(call.args.iter().cloned()),
+            Expr::List(items) => parts.extend(items.iter().cloned()),
+            Expr::Ad(ad) => parts.extend(ad.sorted().into_iter().map(|(_, e)| e.clone())),
+        }
+        for part in parts {
+            if !self.collect_external(&part, names)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn collect_name(
+        &mut self,
+        start: Scope,
+        name: &Name,
+        names: &mut NameSet,
+    ) -> Result<bool, Broken> {
+        let here = self.names;
+        let mut at = here;
+        let found = self.scopes.find(start, name, self.root, &mut at);
+        self.names = at;
+        let result = match found {
+            None => {
+                names.insert(name.as_bytes().to_vec());
+                Ok(true)
+            }
+            Some(Found::Borrowed(expr)) => self.collect_external(expr, names),
+            Some(Found::Copied(expr, _)) => self.collect_external(&expr, names),
+            Some(Found::Scope(scope)) => match self.scopes.ad(scope) {
+                Some(ad) => self.collect_external(&Expr::Ad(ad), names),
+                None => Ok(true),
+            },
+            Some(Found::Time) => Ok(true),
+        };
+        self.names = here;
+        result
+    }
+}
