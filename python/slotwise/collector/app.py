@@ -1,22 +1,94 @@
-"""Starts the collector."""
+"""Wires and starts the collector."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+
+from slotwise.collector.service import CollectorServicer
+from slotwise.collector.store import HEARD, AdStore
 from slotwise.config import Config
+from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.wire.gen import collector_pb2_grpc
+
+_log = logging.getLogger(__name__)
+_KIND = "Collector"
 
 
 class Collector:
-    """The running collector."""
+    """The running collector: the service, and a loop that expires what is stale."""
+
+    def __init__(self, context: DaemonContext) -> None:
+        self._context = context
+        self.store = AdStore()
+        self.servicer = CollectorServicer(self.store, context.clock, self.refresh_own_ad)
+        self._take_config(context.config)
+        self._own_ad_at = 0.0
+        self._keeping_house = asyncio.create_task(self._keep_house(), name="expire")
+
+    def _take_config(self, config: Config) -> None:
+        self.lifetime_s = config.get_float("CLASSAD_LIFETIME", 900.0)
+        self._name = config.get("COLLECTOR_NAME") or self._context.address.name
 
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over a new configuration."""
+        """Take over lifetimes and the name."""
+        self._take_config(config)
+        self._own_ad_at = 0.0
         return []
 
     async def stop(self, mode: str) -> None:
-        """Nothing to end."""
+        """End the loop."""
+        self._keeping_house.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._keeping_house
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(max(0.5, min(15.0, self.lifetime_s / 4)))
+            self.expire()
+
+    def expire(self) -> None:
+        """Forget ads of which nothing was heard for too long."""
+        for kind, count in self.store.expire(self._context.clock.now(), self.lifetime_s).items():
+            _log.info("%d ads of kind %s expired", count, kind)
+            for private in (False, True):
+                self.servicer.ring(kind, private)
+
+    def refresh_own_ad(self) -> None:
+        """Bring the collector's own ad up to date; at most once a second, because queries ask for it."""
+        now = self._context.clock.now()
+        if now - self._own_ad_at < 1.0:
+            return
+        self._own_ad_at = now
+        table = self.store.table(_KIND)
+        ad = daemon_ad(self._context, _KIND, name=self._name) | self._totals()
+        ad[HEARD] = int(now)
+        table.upsert(self._name, ad, now)
+
+    def _totals(self) -> dict[str, int]:
+        slots = self.store.table("Machine")
+        submitters = self.store.table("Submitter")
+        states = {str(state): int(count) for state, count in slots.count_by(["State"])}
+        totals = {
+            "HostsTotal": len(slots),
+            "HostsClaimed": states.get("Claimed", 0),
+            "HostsUnclaimed": states.get("Unclaimed", 0),
+            "HostsOwner": states.get("Owner", 0),
+            "UpdatesTotal": self.store.updates_total,
+            "UpdatesInitial": self.store.updates_initial,
+            "SubmitterAds": len(submitters),
+            "QueriesTotal": self.servicer.queries,
+        }
+        for name in ("RunningJobs", "IdleJobs"):
+            (values,) = submitters.values([name])
+            totals[name] = sum(value for value in values if isinstance(value, int))
+        return totals
 
 
 async def start(context: DaemonContext) -> Collector:
     """Start serving."""
-    return Collector()
+    collector = Collector(context)
+    collector_pb2_grpc.add_CollectorServicer_to_server(collector.servicer, context.server)
+    return collector

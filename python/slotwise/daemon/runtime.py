@@ -138,6 +138,17 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     home.create()
     config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
     start_log(home, name, config)
+    try:
+        return await _serve(name, env, config_file, home, config)
+    except SlotwiseError as error:
+        _log.error("%s cannot run: %s", name, error)
+        raise
+    except Exception:
+        _log.exception("%s failed", name)
+        raise
+
+
+async def _serve(name: str, env: Mapping[str, str], config_file: str | None, home: PoolHome, config: Config) -> int:
     lock = DaemonLock(home, name)
     context = await _context(name, home, config, env, config_file)
 

@@ -38,6 +38,7 @@ from slotwise.master.policy import START_ORDER
 READY_FD = "SLOTWISE_READY_FD"
 SPAWNER_FD = "SLOTWISE_SPAWNER_FD"
 _PR_SET_CHILD_SUBREAPER = 36
+_LARGEST_OUT = 1_000_000
 _MASTER_RESTART_S = (0.0, 0.5, 2.0, 10.0)
 
 
@@ -227,7 +228,11 @@ def _become(
 def detach_streams(home: PoolHome, name: str) -> None:
     """Standard input from nowhere, output and errors into ``log/<name>.out``: tracebacks of daemons that fail early."""
     null = os.open(os.devnull, os.O_RDONLY)
-    out = os.open(home.log / f"{name}.out", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    path = home.log / f"{name}.out"
+    with contextlib.suppress(OSError):
+        if path.stat().st_size > _LARGEST_OUT:
+            path.unlink()
+    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(null, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)

@@ -1,0 +1,152 @@
+"""The collector's ads: one table per kind, and one more for capabilities that only daemons may see. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from slotwise.classad import ExprTree
+from slotwise.errors import UsageError
+from slotwise.table import AdTable, ApplyReport, Form
+
+#: Kinds under other names that users and the reference know.
+_ALIASES = {
+    "slot": "Machine",
+    "startd": "StartDaemon",
+    "schedd": "Scheduler",
+    "submitters": "Submitter",
+    "master": "DaemonMaster",
+}
+#: The attribute that says when the collector heard of an ad last, in epoch seconds.
+HEARD = "LastHeardFrom"
+_RESET_FLAG_AT = 4
+_RESET_FLAG = 1
+
+
+class AdStore:
+    """The newest ad of every daemon and slot."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[str, bool], AdTable] = {}
+        self._names: dict[str, str] = {}
+        #: Counts for the collector's own ad.
+        self.updates_total = 0
+        self.updates_initial = 0
+
+    def kinds(self) -> list[str]:
+        """Kinds of which there are (or were) public ads, by name."""
+        return sorted(kind for kind, private in self._tables if not private)
+
+    def canonical(self, kind: str) -> str:
+        """The kind as first spelled: kinds do not differ by case."""
+        kind = _ALIASES.get(kind.lower(), kind)
+        return self._names.get(kind.lower(), kind)
+
+    def table(self, kind: str, *, private: bool = False) -> AdTable:
+        """The ads of ``kind``, made when there is none yet."""
+        kind = self.canonical(kind)
+        found = self._tables.get((kind, private))
+        if found is None:
+            if not kind or kind.lower() == "any":
+                raise UsageError(f"{kind!r} is no kind of ad")
+            self._names[kind.lower()] = kind
+            found = self._tables[(kind, private)] = AdTable()
+        return found
+
+    def find(self, kind: str) -> AdTable | None:
+        """The public ads of ``kind``, or None when there never was one."""
+        return self._tables.get((self.canonical(kind), False))
+
+    def apply(self, kind: str, pack: bytes, now: float, *, private: bool = False) -> ApplyReport:
+        """Take over a pack of whole ads, deltas and removals, heard at ``now``.
+
+        A pack that would empty the table first (one side of a mirror makes such) only adds here: a sender speaks for
+        its own ads, not for those of others.
+
+        :raises SlotwiseError: when it is not a pack.
+        """
+        if len(pack) > _RESET_FLAG_AT and pack[_RESET_FLAG_AT] & _RESET_FLAG:
+            pack = b"".join((pack[:4], bytes([pack[4] & ~_RESET_FLAG]), pack[5:]))
+        report = self.table(kind, private=private).apply(pack, now, stamp=HEARD)
+        self.updates_total += report.inserted + report.updated
+        self.updates_initial += report.inserted
+        return report
+
+    def invalidate(self, kind: str, keys: Sequence[str], constraint: str, now: float) -> int:
+        """Forget ads by key or by constraint, public and private ones; returns how many public ones."""
+        removed = 0
+        for private in (False, True):
+            table = self._tables.get((self.canonical(kind), private))
+            if table is None:
+                continue
+            gone = [key for key in keys if table.remove(key)]
+            if constraint:
+                gone += table.remove_where(constraint, now=int(now))
+            if not private:
+                removed = len(gone)
+        return removed
+
+    def expire(self, now: float, lifetime_s: float) -> dict[str, int]:
+        """Forget ads of which nothing was heard for their ClassAdLifetime (else ``lifetime_s``); counts per kind."""
+        gone: dict[str, int] = {}
+        for (kind, private), table in self._tables.items():
+            count = len(table.expire(now, lifetime_s))
+            if count and not private:
+                gone[kind] = count
+        return gone
+
+    def selected(self, kind: str) -> list[AdTable]:
+        """The tables that a query for ``kind`` looks into: all for ``Any``, none for a kind nobody has sent."""
+        if not kind or kind.lower() == "any":
+            return [self._tables[(name, False)] for name in self.kinds()]
+        found = self.find(kind)
+        return [] if found is None else [found]
+
+
+def answer(
+    tables: Sequence[AdTable],
+    constraint: ExprTree | str | None,
+    projection: Sequence[str],
+    limit: int,
+    form: Form,
+    now: int,
+    *,
+    chunk_rows: int = 5000,
+) -> Iterator[tuple[bytes, int]]:
+    """Pieces of the answer to a query over several tables, each with the number of ads found in tables so far.
+
+    Text forms are complete: JSON pieces together are one array.
+
+    :raises SlotwiseError: when the constraint is no expression.
+    """
+    total = 0
+    first = True
+    if form == "json":
+        yield b"[", 0
+    for table in tables:
+        left = None if not limit else max(0, limit - total)
+        if left == 0:
+            break
+        chunks = table.query_chunks(
+            constraint or None, list(projection) or None, left, now=now, form=form, chunk_rows=chunk_rows
+        )
+        for piece in chunks:
+            if form == "json":
+                piece = piece if first else b",\n" + piece
+            first = first and not piece
+            yield piece, total
+        total += chunks.total
+    yield (b"]\n" if form == "json" else b""), total
+
+
+def counts(
+    tables: Sequence[AdTable], constraint: ExprTree | str | None, names: Sequence[str], now: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """How many ads match, and with ``names`` how many per distinct values of these attributes, as ads with Count."""
+    if not names:
+        return sum(table.count(constraint or None, now=now) for table in tables), []
+    rows: list[dict[str, Any]] = []
+    for table in tables:
+        for *values, count in table.count_by(list(names), constraint or None, now=now):
+            rows.append(dict(zip(names, values, strict=True)) | {"Count": count})
+    return sum(int(row["Count"]) for row in rows), rows

@@ -1,0 +1,47 @@
+"""What every daemon says of itself in its ad: who, where, which version, since when, and how much it uses."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from slotwise import __version__
+from slotwise.daemon.runtime import DaemonContext
+
+_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) -> dict[str, Any]:
+    """The attributes that all daemon ads share, with names as the reference publishes them."""
+    me = context.address
+    now = int(context.clock.now())
+    return {
+        "MyType": my_type,
+        "Name": name or me.name,
+        "Machine": me.name,
+        "MyAddress": me.target,
+        "CondorVersion": f"$CondorVersion: {__version__} Slotwise $",
+        "CondorPlatform": "$CondorPlatform: X86_64-Linux $",
+        "SlotwiseVersion": __version__,
+        "DaemonStartTime": me.started_at,
+        "MyCurrentTime": now,
+        **vitals(now, me.started_at),
+    }
+
+
+def vitals(now: int, started_at: int) -> dict[str, Any]:
+    """MonitorSelf*: age in seconds, CPU seconds used per second of age in percent, sizes in KiB."""
+    try:
+        with open("/proc/self/statm") as stream:
+            size, resident = (int(word) * _PAGE_KIB for word in stream.read().split()[:2])
+    except OSError:
+        return {}
+    used = os.times()
+    age = max(1, now - started_at)
+    return {
+        "MonitorSelfTime": now,
+        "MonitorSelfAge": age,
+        "MonitorSelfCPUUsage": round(100.0 * (used.user + used.system) / age, 3),
+        "MonitorSelfImageSize": size,
+        "MonitorSelfResidentSetSize": resident,
+    }
