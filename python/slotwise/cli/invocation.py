@@ -73,11 +73,6 @@ class Invocation:
         """A channel to a daemon of the caller's pool."""
         from slotwise.wire import address, channel
 
-        from slotwise.wire import (
-            address,
-            channel,
-        )  # gRPC is loaded by commands that call a daemon, not by all
-
         target = address.lookup(self.home, daemon).target
         found = self.channels.get(target)
         if found is None:
@@ -86,8 +81,6 @@ class Invocation:
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Call metadata with the caller's token."""
-        from slotwise.wire import channel, security
-
         from slotwise.wire import channel, token
 
         return channel.token_metadata(token.find_token(self.home, self.env))
