@@ -144,3 +144,10 @@ class InvariantError(SlotwiseError):
 
     code = "invariant"
     status = "INTERNAL"
+
+
+class CycleInputError(SlotwiseError):
+    """A negotiation cycle was given a job, request or submitter that lacks what it needs; names it."""
+
+    code = "cycle_input"
+    status = "INVALID_ARGUMENT"

@@ -1,1 +1,34 @@
-//! One negotiation cycle as a pure function of snapshot, configuration and time.
+//! One negotiation cycle: a pure function of snapshot, configuration, accounts and time.
+//!
+//! Slots that no expression of the cycle can tell apart form a class
+//! ([`index`]); a request is evaluated once per class ([`evaluate`]), its
+//! candidates are taken best first ([`candidates`]), and submitters take turns
+//! by fair share ([`spin`], [`rounds`]).
+
+pub mod candidates;
+pub mod config;
+pub mod cycle;
+pub mod error;
+pub mod evaluate;
+mod evict;
+pub mod index;
+pub mod ledger;
+pub mod mentions;
+mod negotiate;
+pub mod outcome;
+pub mod plan;
+pub mod pool;
+mod report;
+pub mod request;
+pub mod reserve;
+mod rounds;
+pub mod slot;
+mod spin;
+
+pub use config::{CycleConfig, Knobs};
+pub use cycle::{Memory, Snapshot, Stopped, Stopwatch, run_cycle};
+pub use error::CycleError;
+pub use ledger::Accounts;
+pub use outcome::{Match, Outcome, Reason};
+pub use plan::Plan;
+pub use request::{Demand, JobId, Request, Submitter};

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 mod classad;
 mod config;
+mod cycle;
 #[cfg(target_os = "linux")]
 mod keeper;
 mod table;
@@ -18,6 +19,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     self::classad::register(module)?;
     self::config::register(module)?;
     self::table::register(module)?;
+    self::cycle::register(module)?;
     #[cfg(target_os = "linux")]
     self::keeper::register(module)?;
     Ok(())

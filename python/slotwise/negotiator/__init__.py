@@ -1,0 +1,1 @@
+"""The negotiator: cycles, accounting, and the daemon around them."""

@@ -1,0 +1,95 @@
+"""Accounting state in files: JSON, or what ``condor_userprio -long`` prints.
+
+JSON: ``{"submitters": [{"name", "priority", "factor", "ceiling", "floor", ...}]}``, where priority is the real user
+priority. A record saved from a live cycle has more fields; they are taken as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slotwise.errors import UsageError
+from slotwise.negotiator.driver import Accounting
+
+_LINE = re.compile(r"^\s*([A-Za-z_]+?)(\d*)\s*=\s*(.*?)\s*$")
+_USERPRIO = {
+    "ceiling": "ceiling",
+    "floor": "floor",
+    "accumulatedusage": "accumulated_usage",
+    "weightedaccumulatedusage": "weighted_accumulated_usage",
+    "resourcesused": "resources_used",
+    "weightedresourcesused": "weighted_resources_used",
+    "beginusagetime": "begin_usage_time",
+    "lastusagetime": "last_usage_time",
+}
+
+
+def parse_accounting(text: str, source: str = "accounting") -> Accounting:
+    """The accounting state that a text holds.
+
+    :raises UsageError: names the file and what is wrong with it.
+    """
+    if text.lstrip().startswith("{"):
+        return _from_json(text, source)
+    return _from_userprio(text)
+
+
+def _from_json(text: str, source: str) -> Accounting:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{source} is no JSON: {error}") from None
+    records: dict[str, dict[str, Any]] = {}
+    for entry in data.get("submitters", []):
+        if "name" not in entry:
+            raise UsageError(f"{source}: a submitter has no name", hint='each needs "name": "user@domain"')
+        record = {key: value for key, value in entry.items() if key != "name" and value is not None}
+        if "usage" in record:
+            record.setdefault("weighted_accumulated_usage", record.pop("usage"))
+        records[str(entry["name"])] = record
+    times = data.get("remainder_times", {})
+    return Accounting(records, {str(name): float(time) for name, time in times.items()})
+
+
+def _from_userprio(text: str) -> Accounting:
+    entries: dict[str, dict[str, str]] = {}
+    block = 0
+    for line in text.splitlines():
+        if not line.strip():
+            block += 1
+            continue
+        found = _LINE.match(line)
+        if found:
+            name, number, value = found.groups()
+            entries.setdefault(number or f"ad{block}", {})[name.lower()] = value.strip('"')
+    records: dict[str, dict[str, Any]] = {}
+    for entry in entries.values():
+        if "name" in entry:
+            records[entry["name"]] = _userprio_record(entry)
+    return Accounting(records)
+
+
+def _userprio_record(entry: Mapping[str, str]) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for attribute, field in _USERPRIO.items():
+        if attribute in entry:
+            record[field] = float(entry[attribute])
+    factor = float(entry.get("priorityfactor", 0.0) or 0.0)
+    if factor >= 1.0:
+        record["factor"] = factor
+    if "priority" in entry:
+        # What is printed is the effective priority.
+        record["priority"] = float(entry["priority"]) / (factor if factor >= 1.0 else 1.0)
+    return record
+
+
+def dump_accounting(state: Accounting) -> str:
+    """The JSON form of an accounting state, whole."""
+    submitters = [{"name": name, **record} for name, record in sorted(state.records.items())]
+    data: dict[str, Any] = {"submitters": submitters}
+    if state.remainder_times:
+        data["remainder_times"] = dict(sorted(state.remainder_times.items()))
+    return json.dumps(data, indent=1) + "\n"

@@ -1,0 +1,221 @@
+"""One negotiation cycle: the only place of the negotiator that calls the Rust core.
+
+:func:`run_cycle` is pure: tables, knobs, accounting state and time in, a :class:`CycleOutcome` out. Work that one cycle
+can spare the next is kept in an :class:`Engine`, which changes no outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise import _native
+from slotwise.config import Config
+from slotwise.table import AdTable
+
+#: A dictionary as the core returns it.
+Row = dict[str, Any]
+
+
+class Knobs:
+    """The knobs of a cycle, read and checked once.
+
+    :param values: expanded values by knob name; what is not set has its default.
+    :raises ConfigError: for a value no cycle can use.
+    """
+
+    __slots__ = ("core", "values")
+
+    def __init__(self, values: Mapping[str, str] | None = None) -> None:
+        self.values = dict(values or {})
+        self.core = _native.CycleKnobs(self.values)
+
+    @classmethod
+    def of_config(cls, config: Config) -> Knobs:
+        """The knobs of a loaded configuration."""
+        return cls(knob_values(config))
+
+    @property
+    def interval_s(self) -> int:
+        """Seconds between cycles."""
+        interval: int = self.core.interval_s
+        return interval
+
+
+def knob_values(config: Config) -> dict[str, str]:
+    """Expanded values of everything that a configuration sets, by name as the negotiator reads it."""
+    names = {_own_name(name) for name, _raw, _origin in config.settings()}
+    values = {name: config.get(name) for name in sorted(names)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _own_name(name: str) -> str:
+    head, dot, rest = name.partition(".")
+    return rest if dot and head.upper() == "NEGOTIATOR" else name
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Accounting state between cycles, a value.
+
+    ``records`` by submitter or group name hold ``priority``, ``factor``, ``ceiling``, ``floor``, usages in
+    (weighted) slot-seconds and times in epoch seconds; what is missing has its default. ``remainder_times`` say
+    when each group last got a remainder slot.
+    """
+
+    records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    remainder_times: Mapping[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form the core takes."""
+        return {
+            "records": {name: dict(record) for name, record in self.records.items()},
+            "remainder_times": dict(self.remainder_times),
+        }
+
+
+class CycleOutcome:
+    """What a cycle decided. Lists are made when asked for; ``match_columns`` is the compact form."""
+
+    __slots__ = ("core",)
+
+    def __init__(self, core: Any) -> None:
+        self.core = core
+
+    def __len__(self) -> int:
+        return len(self.core)
+
+    def matches(self) -> list[Row]:
+        """Matches in the order they were made.
+
+        ``job`` (cluster.proc of the representative's position where known), ``request`` (key of the request ad),
+        ``slot`` (key of the slot ad), ``submitter``, ``schedd``, ``rank``, ``cost`` (weight charged), ``carve``
+        (amounts by resource for a partitionable slot), ``preempts`` (user or None), ``preemption`` (``rank`` or
+        ``priority``), ``evicts`` (names of dynamic slots), ``offline``, ``claimable``, ``limits`` (string for
+        MatchedConcurrencyLimits) and ``group`` (negotiated under).
+        """
+        return list(self.core.matches())
+
+    def match_columns(self) -> dict[str, Any]:
+        """Matches as columns: native-endian int32 and float64 buffers, and lists of names."""
+        return dict(self.core.match_columns())
+
+    def rejections(self) -> list[Row]:
+        """Autoclusters that were considered and got nothing (more): reason, count of jobs, slots by cause."""
+        return list(self.core.rejections())
+
+    def submitters(self) -> list[Row]:
+        """Submitters: priority, factor, share and limit of the first spin, matches, jobs held back and why."""
+        return list(self.core.submitters())
+
+    def groups(self) -> list[Row]:
+        """Groups: quotas, demand, allocation, usage, matches."""
+        return list(self.core.groups())
+
+    def reservations(self) -> list[Row]:
+        """Machines kept for large requests."""
+        return list(self.core.reservations())
+
+    def accounting(self) -> Accounting:
+        """The accounting state after the cycle, to be stored."""
+        state = self.core.accounting()
+        return Accounting(state["records"], state["remainder_times"])
+
+    def statistics(self) -> Row:
+        """Counts for the negotiator ad."""
+        return dict(self.core.statistics())
+
+    def timings(self) -> dict[str, float]:
+        """Seconds by phase."""
+        return dict(self.core.timings())
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was ignored, and why."""
+        return list(self.core.warnings)
+
+    @property
+    def significant_attributes(self) -> list[str]:
+        """Job attributes the cycle looked at: access points group jobs by them."""
+        return list(self.core.significant_attributes)
+
+    @property
+    def match_expressions(self) -> list[str]:
+        """Names of the attributes that NEGOTIATOR_MATCH_EXPRS inserts into slots."""
+        return list(self.core.match_expressions)
+
+
+class Engine:
+    """Runs cycles one after the other and keeps what saves work: classes of slots, answers of requests."""
+
+    __slots__ = ("core",)
+
+    def __init__(self) -> None:
+        self.core = _native.CycleEngine()
+
+    def run(
+        self,
+        slots: AdTable,
+        requests: AdTable,
+        submitters: AdTable | None,
+        knobs: Knobs,
+        accounting: Accounting,
+        now: int,
+    ) -> CycleOutcome:
+        """One cycle; see :func:`run_cycle`."""
+        return CycleOutcome(
+            self.core.run(slots, requests, submitters, knobs.core, accounting.as_dict(), now)
+        )
+
+
+def run_cycle(
+    table: AdTable,
+    requests: AdTable,
+    submitters: AdTable | None,
+    config: Knobs,
+    accounting: Accounting,
+    now: int,
+    engine: Engine | None = None,
+) -> CycleOutcome:
+    """Run one negotiation cycle. The interpreter is free meanwhile.
+
+    :param table: slot ads.
+    :param requests: request ads of access points (a representative job with ``ResourceRequestCount``,
+        ``AutoClusterId``, ``Submitter``, ``ScheddName``; served in the order of ``RequestOrder``, else of rows), or, when
+        ``submitters`` is None, job ads as ``condor_q -long`` lists them.
+    :param submitters: submitter ads (``Name``, ``ScheddName``, ``ScheddIpAddr``, ``IdleJobs``, ``RunningJobs`` and their
+        weighted twins).
+    :param now: epoch seconds.
+    :param engine: keeps work from one cycle to the next; a new one when None.
+    :raises CycleInputError: for a job without ClusterId or owner.
+    """
+    return (engine or Engine()).run(table, requests, submitters, config, accounting, now)
+
+
+def read_long(text: bytes, heard_at: float = 0.0) -> AdTable:
+    """A table of ads from ``condor_status -long`` or ``condor_q -long`` text.
+
+    Keys are the Name, or ``cluster.proc`` for jobs.
+
+    :raises AdSyntaxError: names the line.
+    """
+    table = AdTable()
+    add_long(table, text, heard_at)
+    return table
+
+
+def add_long(table: AdTable, text: bytes, heard_at: float = 0.0) -> int:
+    """Add or replace ads of a text; returns how many there were.
+
+    :raises AdSyntaxError: names the line.
+    """
+    from slotwise.errors import AdSyntaxError
+
+    try:
+        count: int = _native.read_long(table, text, heard_at)
+    except ValueError as error:
+        raise AdSyntaxError(str(error)) from None
+    return count
+
+

@@ -1,0 +1,209 @@
+//! Slots for one request, best first.
+
+use crate::evaluate::Evaluation;
+use crate::ledger::Ledger;
+use crate::outcome::{PreemptionKind, Reason, SlotCounts};
+use crate::pool::{Place, Pool};
+use fairshare::{Limits, permits};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// What a match with a slot would do to its present user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SlotState {
+    /// Preempt for priority.
+    Priority,
+    /// Preempt because the slot prefers the job.
+    Rank,
+    /// Nothing: it is free.
+    Free,
+}
+
+impl SlotState {
+    /// The kind of preemption, if any.
+    #[must_use]
+    pub fn preemption(self) -> Option<PreemptionKind> {
+        match self {
+            Self::Free => None,
+            Self::Rank => Some(PreemptionKind::Rank),
+            Self::Priority => Some(PreemptionKind::Priority),
+        }
+    }
+}
+
+/// Dynamic slots whose eviction makes room in a partitionable slot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Eviction {
+    /// Names, in the order they are evicted.
+    pub names: Vec<String>,
+    /// Their users, without repetition.
+    pub users: Vec<String>,
+}
+
+/// A class that suits the request, with its keys; the greater comes first.
+#[derive(Debug, Clone)]
+pub struct Candidate<'a> {
+    /// NEGOTIATOR_PRE_JOB_RANK.
+    pub pre_rank: f64,
+    /// The job's Rank of the slot.
+    pub job_rank: f64,
+    /// NEGOTIATOR_POST_JOB_RANK when it depends on the job, else 0.
+    pub post_rank: f64,
+    /// PREEMPTION_RANK when it depends on the job or changes, else 0.
+    pub preemption_rank: f64,
+    /// What the match does to the slot's user.
+    pub state: SlotState,
+    /// Best slot of the class.
+    pub place: Place<'a>,
+    /// The class.
+    pub class: u32,
+    /// What a match costs.
+    pub cost: f64,
+    /// What a match evicts from a partitionable slot.
+    pub eviction: Option<Box<Eviction>>,
+}
+
+impl PartialEq for Candidate<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Candidate<'_> {}
+impl Ord for Candidate<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let number = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
+        number(self.pre_rank, other.pre_rank)
+            .then_with(|| number(self.job_rank, other.job_rank))
+            .then_with(|| number(self.post_rank, other.post_rank))
+            .then_with(|| number(self.place.post_rank, other.place.post_rank))
+            .then_with(|| self.state.cmp(&other.state))
+            .then_with(|| number(self.preemption_rank, other.preemption_rank))
+            .then_with(|| number(self.place.preemption_rank, other.place.preemption_rank))
+            .then_with(|| self.place.cmp(&other.place))
+    }
+}
+impl PartialOrd for Candidate<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What a submitter has taken in one negotiation.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Taken {
+    /// Cost of all matches.
+    pub total: f64,
+    /// Cost of matches with free slots.
+    pub unclaimed: f64,
+}
+
+/// The candidates of one request, and why others are none.
+pub struct Candidates<'a> {
+    heap: BinaryHeap<Candidate<'a>>,
+    /// Only slots that prefer the job to what they run.
+    pub rank_only: bool,
+    /// Slots that could not be taken, by cause.
+    pub refused: SlotCounts,
+    /// The concurrency limit that was met, if one was.
+    pub limit_met: Option<String>,
+    /// Live usage the preemption expressions were evaluated with.
+    pub generation: u64,
+}
+
+impl<'a> Candidates<'a> {
+    /// Evaluates every class that has slots left.
+    pub fn gather(evaluation: &mut Evaluation<'a>, pool: &mut Pool<'a>, ledger: &Ledger, rank_only: bool) -> Self {
+        let mut out = Self {
+            heap: BinaryHeap::new(),
+            rank_only,
+            refused: SlotCounts::default(),
+            limit_met: None,
+            generation: ledger.generation,
+        };
+        let mut found = Vec::new();
+        for class in 0..pool.classes().len() {
+            if pool.left(class) > 0
+                && let Some(candidate) = evaluation.candidate(pool, ledger, class, rank_only, &mut out.refused)
+            {
+                found.push(candidate);
+            }
+        }
+        out.heap = found.into();
+        out
+    }
+
+    /// The best candidate that the limits and concurrency limits permit, left in the pool.
+    pub fn best(
+        &mut self,
+        evaluation: &mut Evaluation<'a>,
+        pool: &Pool<'a>,
+        ledger: &Ledger,
+        taken: Taken,
+        limits: Limits,
+    ) -> Option<Candidate<'a>> {
+        loop {
+            let mut top = self.heap.pop()?;
+            let class = top.class as usize;
+            let Some(head) = pool.head(class) else { continue };
+            if head != top.place {
+                top.place = head;
+                self.heap.push(top);
+                continue;
+            }
+            let permitted = match top.state {
+                SlotState::Rank => true,
+                SlotState::Priority => permits(taken.total, top.cost, limits.total),
+                SlotState::Free => permits(taken.unclaimed, top.cost, limits.unclaimed),
+            };
+            if !permitted {
+                self.refused.too_heavy += u64::from(pool.left(class));
+                continue;
+            }
+            if let Some(limit) = evaluation.limit_met_by(ledger, &pool.classes()[class]) {
+                self.refused.limited += u64::from(pool.left(class));
+                self.limit_met.get_or_insert(limit);
+                continue;
+            }
+            return Some(top);
+        }
+    }
+
+    /// Puts a class back after one of its slots was taken.
+    pub fn again(&mut self, candidate: Candidate<'a>, pool: &Pool<'a>) {
+        if let Some(place) = pool.head(candidate.class as usize)
+            && candidate.eviction.is_none()
+        {
+            self.heap.push(Candidate { place, ..candidate });
+        }
+    }
+
+    /// Adds a class that a carved slot came to.
+    ///
+    /// A class may be in the heap twice: an entry whose slot is no longer the
+    /// best of its class is looked at again when it comes up.
+    pub fn add(
+        &mut self,
+        evaluation: &mut Evaluation<'a>,
+        pool: &mut Pool<'a>,
+        ledger: &Ledger,
+        class: usize,
+    ) {
+        let candidate = evaluation.candidate(pool, ledger, class, self.rank_only, &mut self.refused);
+        self.heap.extend(candidate);
+    }
+
+    /// Why there is no candidate: the first cause in the order of the tests.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        if let Some(name) = &self.limit_met {
+            Reason::ConcurrencyLimit(name.clone())
+        } else if self.refused.protected > 0 {
+            Reason::PreemptionRequirements
+        } else if self.refused.too_heavy > 0 {
+            Reason::SubmitterLimit
+        } else {
+            Reason::NoMatch
+        }
+    }
+}
+

@@ -1,0 +1,270 @@
+//! One negotiation cycle, from snapshot to outcome.
+
+use crate::config::CycleConfig;
+use crate::evaluate::{MatchRow, REMOTE_NAMES, Shared, insert_remote};
+use crate::index::SlotIndex;
+use crate::ledger::{Accounts, Ledger};
+use crate::outcome::{Match, Outcome, Reason, Rejection, SlotCounts, Statistics};
+use crate::plan::Plan;
+use crate::pool::Pool;
+use crate::request::Demand;
+use crate::slot::SlotClass;
+use columns::AdTable;
+use fairshare::GroupTree;
+use rustc_hash::FxHashMap;
+
+/// Seconds since some moment before the cycle; the caller's clock.
+pub trait Stopwatch: Sync {
+    /// Seconds, never less than before.
+    fn seconds(&self) -> f64;
+}
+
+/// A stopwatch that stands still: a cycle without time limits.
+pub struct Stopped;
+impl Stopwatch for Stopped {
+    fn seconds(&self) -> f64 {
+        0.0
+    }
+}
+
+/// What is kept from one cycle to the next to save work; dropping it changes no outcome.
+#[derive(Default)]
+pub struct Memory {
+    /// Slots by class.
+    pub index: SlotIndex,
+    /// Answers by request signature.
+    pub answers: FxHashMap<u128, MatchRow>,
+    answers_stamp: u64,
+}
+
+/// What a cycle is given.
+pub struct Snapshot<'a> {
+    /// Slot ads by name.
+    pub slots: &'a AdTable,
+    /// Submitters and their requests.
+    pub demand: &'a Demand,
+    /// Accounting state.
+    pub accounts: &'a Accounts,
+    /// What the cycle looks at.
+    pub plan: &'a Plan,
+}
+
+/// A cycle in progress.
+pub(crate) struct Cycle<'a> {
+    pub shared: Shared<'a>,
+    pub demand: &'a Demand,
+    pub groups: GroupTree,
+    pub ledger: Ledger,
+    pub pool: Pool<'a>,
+    pub clock: &'a dyn Stopwatch,
+    pub started: f64,
+    /// Jobs left of each request.
+    pub left: Vec<u32>,
+    /// Matches with sleeping slots in this spin, given back at its end.
+    pub given_back: Vec<u32>,
+    pub account_of: Vec<usize>,
+    /// Seconds used by each submitter entry and each access point.
+    pub entry_time: Vec<f64>,
+    pub schedd_time: FxHashMap<String, f64>,
+    pub answers: FxHashMap<u128, MatchRow>,
+    pub matches: Vec<Match>,
+    pub rejections: Vec<Rejection>,
+    pub rejection_at: FxHashMap<(u32, Reason), usize>,
+    pub held_back: FxHashMap<usize, (crate::outcome::HeldBack, u32)>,
+    pub statistics: Statistics,
+    pub min_slot_weight: f64,
+    pub pool_weight: f64,
+    pub pool_slots: f64,
+    pub rank_preemption_possible: bool,
+    pub names_submitter: bool,
+    pub turns: FxHashMap<u32, u32>,
+    pub sort_s: f64,
+    pub group_sort_keys: Vec<f64>,
+    pub requested_first: Vec<f64>,
+    pub reservations: crate::reserve::Reservations,
+}
+
+/// Runs one cycle. Deterministic: the same input gives the same outcome, whatever the thread count.
+#[must_use]
+pub fn run_cycle(
+    snapshot: &Snapshot<'_>,
+    config: &CycleConfig,
+    memory: &mut Memory,
+    now: i64,
+    clock: &dyn Stopwatch,
+) -> Outcome {
+    let started = clock.seconds();
+    let renewed = memory.index.refresh(snapshot.slots, snapshot.plan, config, now);
+    let volatile = snapshot.plan.unsteady || snapshot.plan.mentions(&REMOTE_NAMES);
+    if renewed || volatile || memory.answers_stamp != memory.index.stamp() {
+        memory.answers.clear();
+        memory.answers_stamp = memory.index.stamp();
+    }
+    let shared = Shared {
+        table: snapshot.slots,
+        index: &memory.index,
+        plan: snapshot.plan,
+        config,
+        now,
+    };
+    let answers = std::mem::take(&mut memory.answers);
+    let mut cycle = Cycle::prepare(shared, snapshot, answers, clock, started);
+    let prepared = clock.seconds();
+    cycle.negotiate_all();
+    let ended = clock.seconds();
+    let base = cycle.pool.base_classes();
+    let mut answers = std::mem::take(&mut cycle.answers);
+    let mut outcome = cycle.finish();
+    outcome.timings.prepare_s = prepared - started;
+    outcome.timings.match_s = ended - prepared - outcome.timings.sort_s;
+    outcome.timings.total_s = clock.seconds() - started;
+    answers.values_mut().for_each(|row| row.keep_base(base));
+    memory.answers = answers;
+    outcome
+}
+
+impl<'a> Cycle<'a> {
+    fn prepare(
+        shared: Shared<'a>,
+        snapshot: &Snapshot<'a>,
+        answers: FxHashMap<u128, MatchRow>,
+        clock: &'a dyn Stopwatch,
+        started: f64,
+    ) -> Self {
+        let config = shared.config;
+        let (mut groups, ignored) = GroupTree::build(config.share.groups.clone());
+        for index in 0..groups.len() {
+            let name = &groups[index].setting.name;
+            let time = snapshot.accounts.remainder_times.get(name).copied();
+            groups[index].round_robin_time = time.unwrap_or(0.0);
+        }
+        let mut ledger = Ledger::open(snapshot.accounts, &groups, &config.share, shared.now);
+        ledger.count_slots(shared.index, &groups, config);
+        let demand = snapshot.demand;
+        let account = |s: &crate::request::Submitter| ledger.account(&s.name, &groups, &config.share);
+        let account_of = demand.submitters.iter().map(account).collect();
+        let pool = Pool::new(shared.table, shared.index, shared.plan, config, shared.now);
+        let mut cycle = Self {
+            demand,
+            left: demand.requests.iter().map(|r| r.count).collect(),
+            given_back: vec![0; demand.requests.len()],
+            entry_time: demand.submitters.iter().map(|s| s.time_used_s).collect(),
+            schedd_time: FxHashMap::default(),
+            names_submitter: shared.plan.mentions(&crate::evaluate::SUBMITTER_NAMES),
+            rejection_at: FxHashMap::default(),
+            held_back: FxHashMap::default(),
+            group_sort_keys: vec![0.0; groups.len()],
+            requested_first: vec![0.0; groups.len()],
+            reservations: crate::reserve::Reservations::default(),
+            matches: Vec::new(),
+            rejections: Vec::new(),
+            statistics: Statistics::default(),
+            min_slot_weight: f64::INFINITY,
+            pool_weight: 0.0,
+            pool_slots: 0.0,
+            rank_preemption_possible: false,
+            turns: FxHashMap::default(),
+            sort_s: 0.0,
+            account_of,
+            shared,
+            groups,
+            ledger,
+            pool,
+            clock,
+            started,
+            answers,
+        };
+        for group in ignored {
+            cycle.statistics.warnings.push(format!("group {} is ignored: {}", group.name, group.reason));
+        }
+        cycle.measure_pool();
+        cycle.insert_remote_users();
+        cycle
+    }
+
+    /// Sizes of the pool: all slots, claimed ones included.
+    fn measure_pool(&mut self) {
+        let config = self.shared.config;
+        for (at, class) in self.shared.index.classes().iter().enumerate() {
+            let slots = self.shared.index.members(at).len() as f64;
+            if slots == 0.0 || class.excluded {
+                continue;
+            }
+            self.pool_weight += class.pool_weight * slots;
+            self.pool_slots += class.pool_slots * slots;
+            let divided = class.division == crate::slot::Division::Carved;
+            // A slot that the cycle carves can be taken in small pieces.
+            let least = if divided { class.weight.min(1.0) } else { class.weight };
+            self.min_slot_weight = self.min_slot_weight.min(least);
+            self.statistics.total_slots += slots as u64;
+            if class.is_candidate() {
+                self.statistics.candidate_slots += slots as u64;
+                self.statistics.slot_classes += 1;
+            } else {
+                self.statistics.trimmed_slots += slots as u64;
+            }
+            let busy = config.preemption.consider && class.user.is_some() && class.is_candidate();
+            let fixed = self.shared.plan.slot_rank_static;
+            let prefers = !fixed || crate::evaluate::exceeds(class.static_rank, class.current_rank);
+            let evicts = config.preemption.consider && config.preemption.partitionable && class.partitionable;
+            self.rank_preemption_possible |= busy && prefers || evicts;
+        }
+        if !config.share.weighted {
+            self.pool_weight = self.pool_slots.max(self.pool_weight);
+            self.min_slot_weight = 1.0;
+        }
+        self.statistics.pool_weight = self.pool_weight;
+    }
+
+    /// Inserts what is known of slot users into busy slots, when something asks for it.
+    pub fn insert_remote_users(&mut self) {
+        let plan = self.shared.plan;
+        if !self.shared.config.preemption.consider || !plan.mentions(&REMOTE_NAMES) {
+            return;
+        }
+        for class in 0..self.pool.base_classes() {
+            let facts = &self.pool.classes()[class];
+            let Some(user) = facts.user.clone() else { continue };
+            if self.pool.left(class) == 0 {
+                continue;
+            }
+            let mut facts = SlotClass::clone(facts);
+            let factor = self.shared.config.share.factors.factor_of(&user, None, 0.0);
+            let account = self.ledger.find(&user);
+            insert_remote(&mut facts.ad, &user, account, &self.ledger, &self.groups, factor * 0.5);
+            self.pool.replace_class(class, facts);
+        }
+    }
+
+    /// Notes that jobs of a request were considered and got nothing.
+    pub fn reject(&mut self, request: usize, reason: Reason, slots: SlotCounts) {
+        self.statistics.rejections += 1;
+        let count = self.left[request];
+        // Requests of one autocluster of a submitter are one in the report.
+        let like = self.demand.requests[request].first_job;
+        let entry = self.demand.requests[request].submitter;
+        let first = self.demand.submitters[entry]
+            .requests
+            .iter()
+            .copied()
+            .find(|r| self.demand.requests[*r].first_job == like)
+            .unwrap_or(request) as u32;
+        let fresh = Rejection { request: first, reason: reason.clone(), count, slots };
+        match self.rejection_at.get(&(first, reason.clone())) {
+            Some(at) => self.rejections[*at] = fresh,
+            None => {
+                self.rejection_at.insert((first, reason), self.rejections.len());
+                self.rejections.push(fresh);
+            }
+        }
+    }
+
+    /// Seconds since the cycle began.
+    pub fn elapsed(&self) -> f64 {
+        self.clock.seconds() - self.started
+    }
+
+    fn finish(self) -> Outcome {
+        crate::report::outcome_of(self)
+    }
+}

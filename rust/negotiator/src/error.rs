@@ -1,0 +1,39 @@
+//! What is wrong with the input of a cycle.
+
+use thiserror::Error;
+
+/// Input that no cycle can be run on.
+#[derive(Debug, Error, Clone, PartialEq)]
+pub enum CycleError {
+    /// A knob whose value cannot be used.
+    #[error("{knob} = {value}: {problem}")]
+    BadKnob {
+        /// Knob name.
+        knob: String,
+        /// Its value as given.
+        value: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A request or submitter that lacks what it needs.
+    #[error("{what} {name}: {problem}")]
+    BadInput {
+        /// `job`, `request`, `submitter`.
+        what: &'static str,
+        /// Which one.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl CycleError {
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadKnob { .. } => "NG101",
+            Self::BadInput { .. } => "NG102",
+        }
+    }
+}

@@ -1,0 +1,539 @@
+//! What one request and one class of slots think of each other.
+
+use crate::candidates::{Candidate, SlotState};
+use crate::config::CycleConfig;
+use crate::evict;
+use crate::index::{SlotIndex, hash_bytes};
+use crate::ledger::Ledger;
+use crate::outcome::SlotCounts;
+use crate::plan::Plan;
+use crate::pool::{Pool, amounts, with_consumption};
+use crate::request::{LimitSpec, Request, Submitter};
+use crate::slot::{Division, SlotClass};
+use classad::{Ad, Context, Expr, Name, Value, evaluate};
+use columns::{AdTable, Row};
+use fairshare::{GroupTree, LimitRequest, parse_limits};
+use std::sync::Arc;
+
+/// What stays the same for a whole cycle.
+#[derive(Clone, Copy)]
+pub struct Shared<'a> {
+    /// Slot ads.
+    pub table: &'a AdTable,
+    /// Slots by class.
+    pub index: &'a SlotIndex,
+    /// What is looked at.
+    pub plan: &'a Plan,
+    /// Knobs.
+    pub config: &'a CycleConfig,
+    /// Epoch seconds.
+    pub now: i64,
+}
+
+impl<'a> Shared<'a> {
+    /// Evaluates `expr` of `my` against `target`.
+    #[must_use]
+    pub fn eval(&self, expr: &Expr, my: &Ad, target: &Ad) -> Value {
+        let context = Context {
+            my: Some(my),
+            target: Some(target),
+            now: self.now,
+            ..Context::default()
+        };
+        evaluate(expr, &context)
+    }
+}
+
+/// Whether they match, by class: what is known so far.
+#[derive(Debug, Clone, Default)]
+pub struct MatchRow {
+    known: Vec<u8>,
+    ranks: Vec<f64>,
+}
+
+const UNKNOWN: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
+
+impl MatchRow {
+    fn grow(&mut self, classes: usize) {
+        if self.known.len() < classes {
+            self.known.resize(classes, UNKNOWN);
+            self.ranks.resize(classes, f64::NAN);
+        }
+    }
+
+    /// Forgets classes that live only as long as a cycle.
+    pub fn keep_base(&mut self, classes: usize) {
+        self.known.truncate(classes);
+        self.ranks.truncate(classes);
+    }
+
+    /// Notes an answer that was worked out elsewhere.
+    pub fn note(&mut self, class: usize, matches: bool) {
+        self.grow(class + 1);
+        self.known[class] = if matches { YES } else { NO };
+    }
+
+    /// Whether the answer for a class is known.
+    #[must_use]
+    pub fn knows(&self, class: usize) -> bool {
+        self.known.get(class).is_some_and(|k| *k != UNKNOWN)
+    }
+}
+
+/// One request being negotiated for.
+pub struct Evaluation<'a> {
+    shared: Shared<'a>,
+    /// The job with the attributes the cycle inserts.
+    pub job: Ad,
+    submitter: String,
+    schedd: String,
+    families: u8,
+    limits: LimitSpec,
+    constant_rank: Option<f64>,
+    /// Answers so far.
+    pub row: MatchRow,
+    /// What the answers are kept under.
+    pub signature: u128,
+    /// Busy classes that nothing but a look at their match would tell apart.
+    pub deferred: Vec<u32>,
+}
+
+/// Names of the attributes of a submitter that the cycle inserts into its jobs.
+pub const SUBMITTER_NAMES: [&str; 8] = [
+    "SubmittorPrio",
+    "SubmitterUserPrio",
+    "SubmitterUserResourcesInUse",
+    "SubmitterGroup",
+    "SubmitterGroupResourcesInUse",
+    "SubmitterGroupQuota",
+    "SubmitterNegotiatingGroup",
+    "SubmitterAutoregroup",
+];
+
+/// Inserts the attributes of the submitter into a job.
+pub fn insert_submitter(
+    job: &mut Ad,
+    account: usize,
+    negotiating_group: usize,
+    ledger: &Ledger,
+    groups: &GroupTree,
+) {
+    let real = |x: f64| Expr::Lit(Value::Real(x));
+    let text = |s: &str| Expr::Lit(Value::str(s));
+    let priority = ledger.effective_priority(account);
+    job.set("SubmittorPrio", real(priority));
+    job.set("SubmitterUserPrio", real(priority));
+    job.set("SubmitterUserResourcesInUse", real(ledger.usage(account)));
+    let under = &groups[negotiating_group].setting.name;
+    job.set("SubmitterNegotiatingGroup", text(under));
+    let regrouped = groups.autoregroup() && negotiating_group == 0;
+    job.set("SubmitterAutoregroup", Expr::Lit(Value::Bool(regrouped)));
+    if groups.is_active() {
+        let group = ledger.get(account).group;
+        job.set("SubmitterGroup", text(&groups[group].setting.name));
+        job.set("SubmitterGroupResourcesInUse", real(ledger.group_usage(group)));
+        job.set("SubmitterGroupQuota", real(groups[group].quota));
+    }
+}
+
+/// Names of the attributes of a slot's user that the cycle inserts into the slot.
+pub const REMOTE_NAMES: [&str; 6] = [
+    "RemoteUserPrio",
+    "RemoteUserFloor",
+    "RemoteUserResourcesInUse",
+    "RemoteGroup",
+    "RemoteGroupResourcesInUse",
+    "RemoteGroupQuota",
+];
+
+/// Inserts the attributes of a slot's user into its ad.
+pub fn insert_remote(slot: &mut Ad, user: &str, account: Option<usize>, ledger: &Ledger, groups: &GroupTree, default_priority: f64) {
+    let real = |x: f64| Expr::Lit(Value::Real(x));
+    let priority = account.map_or(default_priority, |a| ledger.effective_priority(a));
+    slot.set("RemoteUserPrio", real(priority));
+    let floor = account.map_or(0, |a| ledger.get(a).record.floor);
+    slot.set("RemoteUserFloor", Expr::Lit(Value::Int(floor)));
+    slot.set("RemoteUserResourcesInUse", real(account.map_or(0.0, |a| ledger.usage(a))));
+    if groups.is_active() {
+        let group = groups.group_of(user);
+        slot.set("RemoteGroup", Expr::Lit(Value::str(groups[group].setting.name.as_str())));
+        slot.set("RemoteGroupResourcesInUse", real(ledger.group_usage(group)));
+        slot.set("RemoteGroupQuota", real(groups[group].quota));
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    /// Prepares a request; `row` holds what is known of it already.
+    #[must_use]
+    pub fn new(shared: Shared<'a>, request: &Request, submitter: &Submitter, job: Ad, row: MatchRow) -> Self {
+        let constant_rank = if shared.config.selection.ignore_job_ranks {
+            Some(0.0)
+        } else {
+            match job.get_str("Rank") {
+                None => Some(0.0),
+                Some(Expr::Lit(value)) => Some(value.as_number().unwrap_or(0.0)),
+                Some(_) => None,
+            }
+        };
+        Self {
+            shared,
+            job,
+            submitter: submitter.name.clone(),
+            schedd: submitter.schedd.clone(),
+            families: crate::slot::address_families(&submitter.address),
+            limits: request.limits.clone(),
+            constant_rank,
+            row,
+            signature: request.signature,
+            deferred: Vec::new(),
+        }
+    }
+
+    /// Everything that stays the same for the cycle.
+    #[must_use]
+    pub fn shared(&self) -> Shared<'a> {
+        self.shared
+    }
+
+    /// Name of the submitter.
+    #[must_use]
+    pub fn submitter(&self) -> &str {
+        &self.submitter
+    }
+
+    /// Whether the request may be looked at on this class at all.
+    fn may_meet(&self, facts: &SlotClass) -> bool {
+        if self.shared.config.preemption.partitionable && facts.rolled_up {
+            return false;
+        }
+        if facts.held_by_schedd.as_ref().is_some_and(|holder| *holder != self.schedd) {
+            return false;
+        }
+        self.families == 0 || facts.families == 0 || self.families & facts.families != 0
+    }
+
+    /// Both Requirements hold, and the resources suffice.
+    pub fn matches(&mut self, facts: &SlotClass, class: usize) -> bool {
+        self.row.grow(class + 1);
+        match self.row.known[class] {
+            YES => return true,
+            NO => return false,
+            _ => {}
+        }
+        let yes = matches(&self.shared, &self.job, facts);
+        self.row.known[class] = if yes { YES } else { NO };
+        yes
+    }
+
+    /// What a match would take of a divided slot.
+    #[must_use]
+    pub fn amounts(&self, facts: &SlotClass) -> Option<Vec<f64>> {
+        amounts(&self.job, facts, self.shared.config, self.shared.now)
+    }
+
+    fn job_rank(&mut self, facts: &SlotClass, class: usize) -> f64 {
+        if let Some(rank) = self.constant_rank {
+            return rank;
+        }
+        self.row.grow(class + 1);
+        if self.row.ranks[class].is_nan() {
+            let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
+                self.shared.eval(expr, &self.job, &facts.ad).as_number().unwrap_or(0.0)
+            });
+            self.row.ranks[class] = if rank.is_nan() { 0.0 } else { rank };
+        }
+        self.row.ranks[class]
+    }
+
+    /// Rank the slot gives the job.
+    #[must_use]
+    pub fn slot_rank(&self, facts: &SlotClass) -> Option<f64> {
+        if self.shared.plan.slot_rank_static {
+            return facts.static_rank;
+        }
+        let expr = facts.ad.get_str("Rank")?;
+        self.shared.eval(expr, &facts.ad, &self.job).as_number()
+    }
+
+    fn negotiator_rank(&self, expr: &Expr, facts: &SlotClass) -> f64 {
+        let value = self.shared.eval(expr, &facts.ad, &self.job);
+        value.as_number().filter(|n| !n.is_nan()).unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// The class as a candidate, or nothing; `refused` counts slots by cause.
+    pub fn candidate(
+        &mut self,
+        pool: &mut Pool<'a>,
+        ledger: &Ledger,
+        class: usize,
+        rank_only: bool,
+        refused: &mut SlotCounts,
+    ) -> Option<Candidate<'a>> {
+        let facts = Arc::clone(&pool.classes()[class]);
+        let policy = &self.shared.config.preemption;
+        let busy = policy.consider && facts.user.is_some();
+        let evicts = policy.consider && policy.partitionable && facts.partitionable;
+        if rank_only && !busy && !evicts || !self.may_meet(&facts) {
+            return None;
+        }
+        if busy && self.can_only_be_protected(&facts) {
+            if !rank_only && facts.user.as_deref() != Some(&self.submitter) {
+                self.deferred.push(class as u32);
+            }
+            return None;
+        }
+        if !self.matches(&facts, class) {
+            return if evicts { evict::candidate(self, pool, ledger, class, rank_only) } else { None };
+        }
+        let state = if busy {
+            self.state_of_busy(&facts, rank_only, u64::from(pool.left(class)), refused)?
+        } else if rank_only {
+            return None;
+        } else {
+            SlotState::Free
+        };
+        self.with_keys(pool, ledger, &facts, class, state)
+    }
+
+    /// Nobody's claim on it can be preempted, whatever the job: a static test.
+    fn can_only_be_protected(&self, facts: &SlotClass) -> bool {
+        let plan = self.shared.plan;
+        let requirements = &self.shared.config.preemption.requirements;
+        let never = matches!(requirements, Expr::Lit(v) if !v.is_true());
+        never && plan.slot_rank_static && !exceeds(facts.static_rank, facts.current_rank)
+    }
+
+    fn state_of_busy(
+        &self,
+        facts: &SlotClass,
+        rank_only: bool,
+        slots: u64,
+        refused: &mut SlotCounts,
+    ) -> Option<SlotState> {
+        let rank = self.slot_rank(facts);
+        if exceeds(rank, facts.current_rank) {
+            return Some(SlotState::Rank);
+        }
+        if rank_only || facts.user.as_deref() == Some(&self.submitter) {
+            return None;
+        }
+        let requirements = &self.shared.config.preemption.requirements;
+        if !self.shared.eval(requirements, &facts.ad, &self.job).is_true() {
+            refused.protected += slots;
+            return None;
+        }
+        match (rank, facts.current_rank) {
+            (Some(rank), Some(current)) if rank >= current => Some(SlotState::Priority),
+            _ => {
+                refused.prefer_running += slots;
+                None
+            }
+        }
+    }
+
+    fn with_keys(
+        &mut self,
+        pool: &mut Pool<'a>,
+        ledger: &Ledger,
+        facts: &Arc<SlotClass>,
+        class: usize,
+        state: SlotState,
+    ) -> Option<Candidate<'a>> {
+        let (plan, config) = (self.shared.plan, self.shared.config);
+        let mut preemption_rank = 0.0;
+        if state != SlotState::Free {
+            if plan.preemption_rank_static {
+                self.order_members(pool, ledger, facts, class);
+            } else {
+                preemption_rank = self.negotiator_rank(&config.preemption.rank, facts);
+            }
+        }
+        let cost = match facts.division {
+            Division::Whole => facts.weight,
+            _ => {
+                let amounts = self.amounts(facts)?;
+                pool.cut(class, amounts).cost
+            }
+        };
+        let pre_rank = match pool.pre_rank(class) {
+            Some(known) => known,
+            None => {
+                let rank = self.negotiator_rank(&config.selection.pre_job_rank, facts);
+                if plan.pre_rank_static {
+                    pool.note_pre_rank(class, rank);
+                }
+                rank
+            }
+        };
+        let post_rank = if plan.post_rank_static {
+            0.0
+        } else {
+            self.negotiator_rank(&config.selection.post_job_rank, facts)
+        };
+        Some(Candidate {
+            pre_rank,
+            job_rank: self.job_rank(facts, class),
+            post_rank,
+            preemption_rank,
+            state,
+            place: pool.head(class)?,
+            class: class as u32,
+            cost,
+            eviction: None,
+        })
+    }
+
+    /// A partitionable slot that fits after eviction, with the keys of its enlarged ad.
+    pub(crate) fn evicting_candidate(
+        &mut self,
+        pool: &Pool<'a>,
+        facts: &SlotClass,
+        class: usize,
+        state: SlotState,
+        eviction: crate::candidates::Eviction,
+    ) -> Option<Candidate<'a>> {
+        let config = self.shared.config;
+        let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
+            self.shared.eval(expr, &self.job, &facts.ad).as_number().unwrap_or(0.0)
+        });
+        Some(Candidate {
+            pre_rank: self.negotiator_rank(&config.selection.pre_job_rank, facts),
+            job_rank: self.constant_rank.unwrap_or(rank),
+            post_rank: 0.0,
+            preemption_rank: self.negotiator_rank(&config.preemption.rank, facts),
+            state,
+            place: pool.head(class)?,
+            class: class as u32,
+            cost: facts.weight,
+            eviction: Some(Box::new(eviction)),
+        })
+    }
+
+    fn order_members(&self, pool: &mut Pool<'a>, ledger: &Ledger, facts: &SlotClass, class: usize) {
+        let shared = self.shared;
+        let user = facts.user.as_deref().unwrap_or("");
+        let priority = ledger.find(user).map(|account| ledger.effective_priority(account));
+        let priority = priority.unwrap_or_else(|| shared.config.share.factors.factor_of(user, None, 0.0) * 0.5);
+        let names: Vec<(Name, u32)> = shared
+            .plan
+            .row_names
+            .iter()
+            .filter_map(|name| Some((name.clone(), shared.table.column_id(name)?)))
+            .collect();
+        let mut rank_of = |row: Row| {
+            let mut ad = facts.ad.clone();
+            for (name, column) in &names {
+                if let Some(expr) = shared.table.expr_at(row, *column) {
+                    ad.insert(name.clone(), expr);
+                }
+            }
+            ad.set("RemoteUserPrio", Expr::Lit(Value::Real(priority)));
+            let value = shared.eval(&shared.config.preemption.rank, &ad, &self.job);
+            value.as_number().filter(|n| !n.is_nan()).unwrap_or(f64::NEG_INFINITY)
+        };
+        pool.order_by_preemption_rank(class, &mut rank_of);
+    }
+
+    /// Limits of the request on a slot, with the string they came from.
+    #[must_use]
+    pub fn limits_on(&self, facts: &SlotClass) -> (Vec<LimitRequest>, Option<String>) {
+        match &self.limits {
+            LimitSpec::None => (Vec::new(), None),
+            LimitSpec::Fixed(limits, text) => (limits.clone(), Some(text.clone())),
+            LimitSpec::BySlot(expr) => {
+                let value = self.shared.eval(expr, &self.job, &facts.ad);
+                match value.as_str() {
+                    None => (Vec::new(), None),
+                    Some(text) => {
+                        let text = String::from_utf8_lossy(text).to_ascii_lowercase();
+                        (parse_limits(&text), Some(text))
+                    }
+                }
+            }
+        }
+    }
+
+    /// The concurrency limit that keeps the request from every slot.
+    #[must_use]
+    pub fn fixed_limit_met(&self, ledger: &Ledger) -> Option<String> {
+        let LimitSpec::Fixed(limits, _) = &self.limits else {
+            return None;
+        };
+        let over = ledger.counts.first_over(&self.shared.config.limits, limits)?;
+        Some(over.name.clone())
+    }
+
+    /// The concurrency limit that keeps the request from this slot.
+    #[must_use]
+    pub fn limit_met_by(&self, ledger: &Ledger, facts: &SlotClass) -> Option<String> {
+        if !matches!(self.limits, LimitSpec::BySlot(_)) {
+            return None;
+        }
+        let (limits, _) = self.limits_on(facts);
+        let over = ledger.counts.first_over(&self.shared.config.limits, &limits)?;
+        Some(over.name.clone())
+    }
+
+    /// Looks at the classes that were put off: how many slots would match but are protected.
+    pub fn count_protected(&mut self, pool: &Pool<'a>) -> u64 {
+        let deferred = std::mem::take(&mut self.deferred);
+        deferred
+            .into_iter()
+            .map(|class| class as usize)
+            .filter(|class| pool.left(*class) > 0)
+            .filter(|class| {
+                let facts = Arc::clone(&pool.classes()[*class]);
+                self.matches(&facts, *class)
+            })
+            .map(|class| u64::from(pool.left(class)))
+            .sum()
+    }
+}
+
+/// Whether both are numbers and the first is greater.
+#[must_use]
+pub fn exceeds(rank: Option<f64>, current: Option<f64>) -> bool {
+    matches!((rank, current), (Some(rank), Some(current)) if rank > current)
+}
+
+/// Whether a job and a class match: resources suffice and both Requirements are true.
+#[must_use]
+pub fn matches(shared: &Shared<'_>, job: &Ad, facts: &SlotClass) -> bool {
+    let taken = match facts.division {
+        Division::Whole => None,
+        _ => match amounts(job, facts, shared.config, shared.now) {
+            None => return false,
+            Some(amounts) => Some(amounts),
+        },
+    };
+    let replaced;
+    let job = match (&facts.division, taken) {
+        (Division::ConsumptionPolicy { .. }, Some(amounts)) => {
+            replaced = with_consumption(job, facts, &amounts);
+            &replaced
+        }
+        _ => job,
+    };
+    requirements_hold(shared, job, &facts.ad)
+}
+
+/// Whether both Requirements are true.
+#[must_use]
+pub fn requirements_hold(shared: &Shared<'_>, job: &Ad, slot: &Ad) -> bool {
+    let holds = |my: &Ad, target: &Ad| {
+        my.get_str("Requirements").is_some_and(|expr| shared.eval(expr, my, target).is_true())
+    };
+    holds(job, slot) && holds(slot, job)
+}
+
+/// Signature of a request with the attributes inserted for its submitter.
+#[must_use]
+pub fn live_signature(request: &Request, job: &Ad, names: &[&str]) -> u128 {
+    let mut text = format!("{:x}", request.signature);
+    for name in names {
+        text.push_str(&format!("{:?}", job.get_str(name)));
+    }
+    hash_bytes(text.as_bytes())
+}

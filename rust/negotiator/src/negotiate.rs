@@ -1,0 +1,238 @@
+//! One negotiation: the requests of one submitter, within its limits.
+
+use crate::candidates::{Candidate, Candidates, SlotState, Taken};
+use crate::cycle::Cycle;
+use crate::evaluate::{Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
+use crate::outcome::{Match, Preempted};
+use crate::slot::Division;
+use crate::spin::Verdict;
+use fairshare::{Limits, exhausted, tolerance};
+use rustc_hash::FxHashSet;
+
+/// Requests whose answers are worked out together.
+const LOOK_AHEAD: usize = 256;
+
+/// What bounds a negotiation.
+pub(crate) struct Turn {
+    pub entry: usize,
+    pub negotiating: usize,
+    pub limits: Limits,
+    pub ceiling: f64,
+    /// Past the limit, go on with slots that prefer the job to what they run.
+    pub ignore_limit: bool,
+    pub deadline: f64,
+}
+
+/// How a request ended.
+enum Ended {
+    /// All its jobs were matched, or none of the rest can be.
+    Request { too_heavy: bool },
+    /// The submitter's turn is over.
+    Turn,
+}
+
+impl<'a> Cycle<'a> {
+    /// Serves the requests of one entry.
+    pub(crate) fn negotiate(&mut self, turn: &Turn, pie_left: &mut f64) -> Verdict {
+        let demand = self.demand;
+        let submitter = &demand.submitters[turn.entry];
+        let mut taken = Taken::default();
+        let mut rejected: FxHashSet<i64> = FxHashSet::default();
+        let mut limited = false;
+        for &request in &submitter.requests {
+            let autocluster = demand.requests[request].autocluster;
+            if self.left[request] == 0 || rejected.contains(&autocluster) {
+                continue;
+            }
+            let matched_all = |cycle: &Self| cycle.left[request] == 0;
+            match self.serve(turn, request, &mut taken, pie_left) {
+                Ended::Turn => return Verdict::Resume,
+                Ended::Request { too_heavy } => {
+                    limited |= too_heavy;
+                    if !matched_all(self) {
+                        rejected.insert(autocluster);
+                    }
+                }
+            }
+            let share = &self.shared.config.share;
+            if limited && !self.shared.config.preemption.consider && !share.weighted {
+                return Verdict::Resume;
+            }
+        }
+        if exhausted(taken.total, turn.limits.total) || limited {
+            Verdict::Resume
+        } else {
+            Verdict::Done
+        }
+    }
+
+    /// Matches the jobs of one request one after the other.
+    fn serve(&mut self, turn: &Turn, request: usize, taken: &mut Taken, pie_left: &mut f64) -> Ended {
+        let demand = self.demand;
+        let asked = &demand.requests[request];
+        self.statistics.jobs_considered += 1;
+        let mut evaluation: Option<Evaluation<'a>> = None;
+        let mut candidates: Option<Candidates<'a>> = None;
+        let mut ended = Ended::Request { too_heavy: false };
+        while self.left[request] > 0 {
+            if self.clock.seconds() >= turn.deadline {
+                ended = Ended::Turn;
+                break;
+            }
+            let rank_only = exhausted(taken.total, turn.limits.total);
+            let over_ceiling = tolerance::reached(taken.total, turn.ceiling);
+            if rank_only && !(turn.ignore_limit && self.rank_preemption_possible) || over_ceiling {
+                ended = Ended::Turn;
+                break;
+            }
+            let evaluation = evaluation.get_or_insert_with(|| self.evaluation(turn, request));
+            if let Some(limit) = evaluation.fixed_limit_met(&self.ledger) {
+                if !rank_only {
+                    self.reject(request, crate::outcome::Reason::ConcurrencyLimit(limit), Default::default());
+                }
+                break;
+            }
+            self.gather_if_needed(evaluation, &mut candidates, rank_only);
+            let Some(list) = &mut candidates else { break };
+            let Some(best) = list.best(evaluation, &self.pool, &self.ledger, *taken, turn.limits) else {
+                if !rank_only {
+                    list.refused.protected += evaluation.count_protected(&self.pool);
+                    ended = Ended::Request { too_heavy: list.refused.too_heavy > 0 };
+                    let (reason, slots) = (list.reason(), list.refused);
+                    self.reject(request, reason, slots);
+                }
+                break;
+            };
+            let cost = best.cost;
+            let free = best.state == SlotState::Free;
+            let nth = asked.count - self.left[request];
+            self.accept(turn, request, nth, best, evaluation, list);
+            taken.total += cost;
+            if free {
+                taken.unclaimed += cost;
+            }
+            *pie_left -= cost;
+        }
+        if let Some(evaluation) = evaluation {
+            self.keep_answers(request, evaluation);
+        }
+        ended
+    }
+
+    /// The request with the attributes of its submitter and what is known of it.
+    fn evaluation(&mut self, turn: &Turn, request: usize) -> Evaluation<'a> {
+        let asked = &self.demand.requests[request];
+        let mut job = asked.ad.clone();
+        let mut signature = asked.signature;
+        if self.names_submitter {
+            let account = self.account_of[turn.entry];
+            insert_submitter(&mut job, account, turn.negotiating, &self.ledger, &self.groups);
+            signature = live_signature(asked, &job, &SUBMITTER_NAMES);
+        }
+        let row = self.answers.remove(&signature).unwrap_or_default();
+        let submitter = &self.demand.submitters[turn.entry];
+        let mut evaluation = Evaluation::new(self.shared, asked, submitter, job, row);
+        evaluation.signature = signature;
+        evaluation
+    }
+
+    fn keep_answers(&mut self, _request: usize, evaluation: Evaluation<'a>) {
+        self.answers.insert(evaluation.signature, evaluation.row);
+    }
+
+    fn gather_if_needed(
+        &mut self,
+        evaluation: &mut Evaluation<'a>,
+        candidates: &mut Option<Candidates<'a>>,
+        rank_only: bool,
+    ) {
+        let policy = &self.shared.config.preemption;
+        let stable = policy.requirements_stable && policy.rank_stable;
+        if let Some(list) = candidates
+            && list.rank_only == rank_only
+            && (stable || list.generation == self.ledger.generation)
+        {
+            return;
+        }
+        if !stable || self.shared.plan.mentions(&["RemoteUserResourcesInUse", "RemoteGroupResourcesInUse"]) {
+            self.insert_remote_users();
+        }
+        evaluation.deferred.clear();
+        *candidates = Some(Candidates::gather(evaluation, &mut self.pool, &self.ledger, rank_only));
+    }
+
+    /// Makes the match: takes the slot, books the cost and what else it holds.
+    fn accept(
+        &mut self,
+        turn: &Turn,
+        request: usize,
+        nth: u32,
+        best: Candidate<'a>,
+        evaluation: &mut Evaluation<'a>,
+        list: &mut Candidates<'a>,
+    ) {
+        let class = best.class as usize;
+        let facts = std::sync::Arc::clone(&self.pool.classes()[class]);
+        let mut carve = Vec::new();
+        let mut landed = None;
+        let row = if facts.division == Division::Whole || best.eviction.is_some() {
+            self.pool.take(class)
+        } else {
+            let amounts = evaluation.amounts(&facts).unwrap_or_default();
+            let cut = self.pool.cut(class, amounts);
+            let names = facts.resources.iter().map(|(name, _)| name.to_text().into_owned());
+            carve = names.zip(cut.amounts.iter().copied()).collect();
+            self.pool.take_cut(class, &cut).map(|(row, rest)| {
+                landed = rest;
+                row
+            })
+        };
+        let Some(row) = row else { return };
+        let (limits, text) = evaluation.limits_on(&facts);
+        self.ledger.book(self.account_of[turn.entry], best.cost, &limits);
+        let preempted = best.state.preemption().map(|kind| match &best.eviction {
+            Some(eviction) => Preempted {
+                user: eviction.users.join(","),
+                kind,
+                dynamic_slots: eviction.names.clone(),
+            },
+            None => Preempted {
+                user: facts.user.clone().unwrap_or_default(),
+                kind,
+                dynamic_slots: Vec::new(),
+            },
+        });
+        if facts.offline || !facts.want_claiming {
+            self.given_back[request] += 1;
+        }
+        if facts.reevaluate && facts.division == Division::Whole {
+            let turns = self.turns.entry(row).or_default();
+            *turns += 1;
+            self.pool.put_last(class, row, *turns);
+        }
+        self.left[request] -= 1;
+        self.matches.push(Match {
+            request: request as u32,
+            nth,
+            job: self.demand.requests[request].job(nth as usize),
+            row,
+            rank: best.job_rank,
+            cost: best.cost,
+            carve,
+            preempted,
+            offline: facts.offline,
+            unclaimable: facts.offline || !facts.want_claiming,
+            limits: text,
+            group: turn.negotiating as u32,
+        });
+        list.again(best, &self.pool);
+        if let Some(rest) = landed {
+            list.add(evaluation, &mut self.pool, &self.ledger, rest as usize);
+        }
+    }
+
+    /// Works out answers for the requests that come next, on all cores.
+    pub(crate) fn look_ahead(&mut self, entries: &[usize]) {
+        let _ = (entries, LOOK_AHEAD);
+    }
+}

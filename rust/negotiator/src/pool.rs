@@ -1,0 +1,413 @@
+//! The slots of a cycle: which are left, and what became of carved ones.
+
+use crate::config::{CycleConfig, SharePolicy};
+use crate::index::{SlotIndex, hash_words};
+use crate::plan::{Grain, Plan};
+use crate::slot::{Division, SlotClass, weight};
+use classad::{Ad, Context, Expr, Value, evaluate};
+use columns::{AdTable, Row};
+use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// Order among slots of one class: the greater is taken first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place<'a> {
+    /// Post-job rank.
+    pub post_rank: f64,
+    /// Preemption rank; -inf for free slots.
+    pub preemption_rank: f64,
+    /// Times it was put back behind the others.
+    pub turns: u32,
+    /// Name of the slot: settles what is left.
+    pub name: &'a [u8],
+    /// Its row.
+    pub row: Row,
+}
+
+impl Eq for Place<'_> {}
+impl Ord for Place<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other
+            .turns
+            .cmp(&self.turns)
+            .then_with(|| self.post_rank.total_cmp(&other.post_rank))
+            .then_with(|| self.preemption_rank.total_cmp(&other.preemption_rank))
+            .then_with(|| other.name.cmp(self.name))
+            .then_with(|| other.row.cmp(&self.row))
+    }
+}
+impl PartialOrd for Place<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A carved slot's own state.
+#[derive(Debug, Clone)]
+struct Carved {
+    /// What is really free, in the order of the class's resources.
+    free: Vec<f64>,
+    /// Claims that are left, for consumption policies.
+    claims: u32,
+}
+
+/// What a match takes of a divided slot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cut {
+    /// Weight charged.
+    pub cost: f64,
+    /// Amounts by resource, in the order of the class's resources.
+    pub amounts: Vec<f64>,
+}
+
+/// Slots that are left in this cycle, by class.
+pub struct Pool<'a> {
+    table: &'a AdTable,
+    index: &'a SlotIndex,
+    share: &'a SharePolicy,
+    now: i64,
+    classes: Vec<Arc<SlotClass>>,
+    /// Base classes: members before the cursor are gone.
+    cursor: Vec<u32>,
+    /// Busy base classes whose members were put in order of preemption rank.
+    ordered: FxHashMap<u32, Vec<Place<'a>>>,
+    /// Slots put into a class during the cycle.
+    extra: Vec<BinaryHeap<Place<'a>>>,
+    left: Vec<u32>,
+    carved: FxHashMap<Row, Carved>,
+    by_cut: FxHashMap<(u32, u128), u32>,
+    by_state: FxHashMap<(u32, u128), u32>,
+    base_of: Vec<u32>,
+    /// Numbers that Disk is compared with, when slots are told apart by these only.
+    disk_intervals: Option<Vec<f64>>,
+    pre_ranks: Vec<f64>,
+    /// Slots that are left and could be matched.
+    pub remaining: u64,
+}
+
+impl<'a> Pool<'a> {
+    /// All candidates of an index.
+    #[must_use]
+    pub fn new(
+        table: &'a AdTable,
+        index: &'a SlotIndex,
+        plan: &Plan,
+        config: &'a CycleConfig,
+        now: i64,
+    ) -> Self {
+        let classes = index.classes().to_vec();
+        let count = |i: usize| if classes[i].is_candidate() { index.members(i).len() as u32 } else { 0 };
+        let left: Vec<u32> = (0..classes.len()).map(count).collect();
+        Self {
+            table,
+            index,
+            share: &config.share,
+            now,
+            cursor: vec![0; classes.len()],
+            ordered: FxHashMap::default(),
+            extra: Vec::new(),
+            remaining: left.iter().map(|n| u64::from(*n)).sum(),
+            left,
+            carved: FxHashMap::default(),
+            by_cut: FxHashMap::default(),
+            by_state: FxHashMap::default(),
+            base_of: (0..classes.len() as u32).collect(),
+            disk_intervals: disk_intervals(table, plan),
+            pre_ranks: Vec::new(),
+            classes,
+        }
+    }
+
+    /// Classes, those of the index first, then those made by carving.
+    #[must_use]
+    pub fn classes(&self) -> &[Arc<SlotClass>] {
+        &self.classes
+    }
+
+    /// Replaces the facts of a class (attributes inserted for the cycle).
+    pub fn replace_class(&mut self, class: usize, facts: SlotClass) {
+        self.classes[class] = Arc::new(facts);
+    }
+
+    /// How many classes came from the index.
+    #[must_use]
+    pub fn base_classes(&self) -> usize {
+        self.cursor.len()
+    }
+
+    /// Slots left in a class.
+    #[must_use]
+    pub fn left(&self, class: usize) -> u32 {
+        self.left[class]
+    }
+
+    /// Static pre-job rank of a class, once known.
+    #[must_use]
+    pub fn pre_rank(&self, class: usize) -> Option<f64> {
+        self.pre_ranks.get(class).copied().filter(|rank| !rank.is_nan())
+    }
+
+    /// Notes the static pre-job rank of a class.
+    pub fn note_pre_rank(&mut self, class: usize, rank: f64) {
+        if self.pre_ranks.len() <= class {
+            self.pre_ranks.resize(self.classes.len(), f64::NAN);
+        }
+        self.pre_ranks[class] = rank;
+    }
+
+    fn place(&self, row: Row) -> Place<'a> {
+        Place {
+            post_rank: self.index.post_rank(row),
+            preemption_rank: f64::NEG_INFINITY,
+            turns: 0,
+            name: self.table.key(row),
+            row,
+        }
+    }
+
+    /// Puts the members of a busy class in order of their preemption rank.
+    pub fn order_by_preemption_rank(&mut self, class: usize, rank_of: &mut dyn FnMut(Row) -> f64) {
+        if class >= self.cursor.len() || self.ordered.contains_key(&(class as u32)) {
+            return;
+        }
+        let members = self.index.members(class);
+        let mut places: Vec<Place<'a>> = members
+            .iter()
+            .map(|row| Place { preemption_rank: rank_of(*row), ..self.place(*row) })
+            .collect();
+        places.sort_unstable_by(|a, b| b.cmp(a));
+        self.ordered.insert(class as u32, places);
+    }
+
+    /// The best slot left in a class.
+    #[must_use]
+    pub fn head(&self, class: usize) -> Option<Place<'a>> {
+        let extra = self.extra.get(class).and_then(|heap| heap.peek().copied());
+        let Some(cursor) = self.cursor.get(class) else {
+            return extra;
+        };
+        let at = *cursor as usize;
+        let own = match self.ordered.get(&(class as u32)) {
+            Some(places) => places.get(at).copied(),
+            None => self.index.members(class).get(at).map(|row| self.place(*row)),
+        };
+        match (own, extra) {
+            (Some(own), Some(extra)) => Some(own.max(extra)),
+            (own, extra) => own.or(extra),
+        }
+    }
+
+    /// Takes the best slot of a class out.
+    pub fn take(&mut self, class: usize) -> Option<Row> {
+        let head = self.head(class)?;
+        let from_extra = self.extra.get(class).and_then(|heap| heap.peek()) == Some(&head);
+        if from_extra {
+            self.extra[class].pop();
+        } else {
+            self.cursor[class] += 1;
+        }
+        self.left[class] -= 1;
+        self.remaining -= 1;
+        Some(head.row)
+    }
+
+    /// Puts a slot into a class.
+    fn put(&mut self, class: u32, place: Place<'a>) {
+        let at = class as usize;
+        if self.extra.len() <= at {
+            self.extra.resize_with(at + 1, BinaryHeap::new);
+        }
+        self.extra[at].push(place);
+        self.left[at] += 1;
+        self.remaining += 1;
+    }
+
+    /// Puts a slot that was taken back behind the others of its class.
+    pub fn put_last(&mut self, class: usize, row: Row, turns: u32) {
+        let place = Place { turns, ..self.place(row) };
+        self.put(class as u32, place);
+    }
+
+    /// What a match with `amounts` would cost and leave of the class's first slot.
+    pub fn cut(&mut self, class: usize, amounts: Vec<f64>) -> Cut {
+        let words = amounts.iter().map(|a| a.to_bits());
+        let key = (class as u32, hash_words(words));
+        let rest = match self.by_cut.get(&key) {
+            Some(rest) => *rest,
+            None => {
+                let resources = &self.classes[class].resources;
+                let free = resources.iter().zip(&amounts).map(|((_, f), a)| f - a).collect();
+                let rest = self.state(class, free);
+                self.by_cut.insert(key, rest);
+                rest
+            }
+        };
+        let cost = if self.share.weighted {
+            self.classes[class].weight - self.classes[rest as usize].weight
+        } else {
+            let resources = &self.classes[class].resources;
+            let cpus = resources.iter().position(|(name, _)| name.is("Cpus"));
+            cpus.map_or(1.0, |at| amounts[at])
+        };
+        Cut { cost, amounts }
+    }
+
+    /// The class of slots that began like `class` and have `free` left.
+    fn state(&mut self, class: usize, free: Vec<f64>) -> u32 {
+        let before = &self.classes[class];
+        let base = self.base_of[class];
+        let words = before.resources.iter().zip(&free).map(|((name, _), free)| {
+            match &self.disk_intervals {
+                Some(numbers) if name.is("Disk") => {
+                    let below = numbers.partition_point(|n| n < free);
+                    let equal = numbers.get(below) == Some(free);
+                    2 * below as u64 + u64::from(equal)
+                }
+                _ => free.to_bits(),
+            }
+        });
+        let key = (base, hash_words(words));
+        if let Some(known) = self.by_state.get(&key) {
+            return *known;
+        }
+        let mut facts = SlotClass::clone(before);
+        for ((name, amount), free) in facts.resources.iter_mut().zip(&free) {
+            *amount = *free;
+            facts.ad.insert(name.clone(), amount_expr(*free));
+        }
+        facts.weight = weight(&facts.ad, self.share.weighted, self.now);
+        let number = self.classes.len() as u32;
+        self.classes.push(Arc::new(facts));
+        self.base_of.push(base);
+        self.left.push(0);
+        self.by_state.insert(key, number);
+        number
+    }
+
+    /// Takes the best slot of a class, cuts it and puts back what is left.
+    ///
+    /// Returns the row and the class it is in now, if it can be matched again.
+    pub fn take_cut(&mut self, class: usize, cut: &Cut) -> Option<(Row, Option<u32>)> {
+        let row = self.take(class)?;
+        let mut own = match self.carved.remove(&row) {
+            Some(own) => own,
+            None => self.uncarved(class, row),
+        };
+        own.claims = own.claims.saturating_sub(1);
+        own.free.iter_mut().zip(&cut.amounts).for_each(|(f, a)| *f = (*f - a).max(0.0));
+        let again = (own.claims > 0).then(|| {
+            let rest = self.state(class, own.free.clone());
+            let place = self.place(row);
+            self.put(rest, place);
+            rest
+        });
+        self.carved.insert(row, own);
+        Some((row, again))
+    }
+
+    fn uncarved(&self, class: usize, row: Row) -> Carved {
+        let facts = &self.classes[class];
+        let mut free: Vec<f64> = facts.resources.iter().map(|(_, f)| *f).collect();
+        if self.disk_intervals.is_some()
+            && let Some(at) = facts.resources.iter().position(|(name, _)| name.is("Disk"))
+            && let Some(column) = self.table.column_id(&facts.resources[at].0)
+            && let Some(disk) = self.table.cell_value(self.table.cell(row, column)).as_number()
+        {
+            free[at] = disk;
+        }
+        let claims = match facts.division {
+            Division::ConsumptionPolicy { claims } => claims,
+            _ => u32::MAX,
+        };
+        Carved { free, claims }
+    }
+}
+
+fn disk_intervals(table: &AdTable, plan: &Plan) -> Option<Vec<f64>> {
+    let column = table.column_named("Disk")?;
+    let (_, grain) = plan.key.iter().find(|(known, _)| *known == column)?;
+    match grain {
+        Grain::Intervals(numbers) => Some(numbers.clone()),
+        _ => None,
+    }
+}
+
+/// A whole amount as an integer, as the reference keeps it.
+#[must_use]
+pub fn amount_expr(amount: f64) -> Expr {
+    if amount.fract() == 0.0 && amount.abs() < 9e15 {
+        Expr::Lit(Value::Int(amount as i64))
+    } else {
+        Expr::Lit(Value::Real(amount))
+    }
+}
+
+/// What a request would take of a class that is divided; `None` when it does not fit.
+#[must_use]
+pub fn amounts(job: &Ad, class: &SlotClass, config: &CycleConfig, now: i64) -> Option<Vec<f64>> {
+    match class.division {
+        Division::Whole => None,
+        Division::ConsumptionPolicy { .. } => consumption(job, class, now),
+        Division::Carved => carving(job, class, config, now),
+    }
+}
+
+/// Amounts of a consumption policy: every one at hand and not negative, one at least positive.
+fn consumption(job: &Ad, class: &SlotClass, now: i64) -> Option<Vec<f64>> {
+    let mut complete = job.clone();
+    for (name, _) in &class.resources {
+        let wanted = format!("Request{}", name.to_text());
+        if complete.get_str(&wanted).is_none() {
+            complete.set(&wanted, Expr::Lit(Value::Int(0)));
+        }
+        // A schedd may say what it has set aside for the startd that owns this slot.
+        if let Some(set_aside) = job.get_str(&format!("_condor_{wanted}")) {
+            complete.set(&wanted, set_aside.clone());
+        }
+    }
+    let context = Context { my: Some(&class.ad), target: Some(&complete), now, ..Context::default() };
+    let mut out = Vec::with_capacity(class.resources.len());
+    for (name, free) in &class.resources {
+        let expr = class.ad.get_str(&format!("Consumption{}", name.to_text()))?;
+        let amount = evaluate(expr, &context).as_number().filter(|a| *a >= 0.0)?;
+        if amount > *free {
+            return None;
+        }
+        out.push(amount);
+    }
+    out.iter().any(|a| *a > 0.0).then_some(out)
+}
+
+/// Amounts the cycle carves: what the request asks for, rounded up as an execution point does.
+fn carving(job: &Ad, class: &SlotClass, config: &CycleConfig, now: i64) -> Option<Vec<f64>> {
+    let context = Context { my: Some(job), target: Some(&class.ad), now, ..Context::default() };
+    let mut out = Vec::with_capacity(class.resources.len());
+    for (name, free) in &class.resources {
+        let resource = name.to_text();
+        let wanted = job.get_str(&format!("Request{resource}"));
+        let asked = wanted.and_then(|e| evaluate(e, &context).as_number());
+        let asked = asked.unwrap_or(if name.is("Cpus") { 1.0 } else { 0.0 });
+        if asked < 0.0 || asked > *free {
+            return None;
+        }
+        let rounded = config.partition.carve.get(&resource.to_ascii_lowercase());
+        let rounded = rounded.and_then(|e| evaluate(e, &context).as_number());
+        out.push(rounded.unwrap_or(asked).max(asked).min(*free));
+    }
+    out.iter().any(|a| *a > 0.0).then_some(out)
+}
+
+/// The job as a consumption policy sees it: what it asks for replaced by what it would take.
+#[must_use]
+pub fn with_consumption(job: &Ad, class: &SlotClass, amounts: &[f64]) -> Ad {
+    let mut out = job.clone();
+    for ((name, _), amount) in class.resources.iter().zip(amounts) {
+        let wanted = format!("Request{}", name.to_text());
+        if out.get_str(&wanted).is_some() {
+            out.set(&wanted, amount_expr(*amount));
+        }
+    }
+    out
+}

@@ -1,0 +1,115 @@
+//! The outcome of a finished cycle.
+
+use crate::cycle::Cycle;
+use crate::outcome::{GroupReport, Outcome, SubmitterReport, Timings};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Turns what a cycle noted into its outcome.
+pub(crate) fn outcome_of(mut cycle: Cycle<'_>) -> Outcome {
+    let submitters = submitters(&cycle);
+    let groups = groups(&cycle);
+    let names = (0..cycle.groups.len()).map(|i| &cycle.groups[i]);
+    let remainder_times = names.map(|g| (g.setting.name.clone(), g.round_robin_time)).collect();
+    let active: FxHashSet<&str> = cycle.demand.submitters.iter().map(|s| s.name.as_str()).collect();
+    let schedds: FxHashSet<&str> = cycle.demand.submitters.iter().map(|s| s.schedd.as_str()).collect();
+    cycle.statistics.active_submitters = active.len() as u64;
+    cycle.statistics.active_schedds = schedds.len() as u64;
+    cycle.statistics.idle_jobs = cycle.demand.submitters.iter().map(|s| s.idle as u64).sum();
+    cycle.statistics.submitters_share_limit = limited(&cycle);
+    let mut rejections = std::mem::take(&mut cycle.rejections);
+    for rejection in &mut rejections {
+        rejection.count = jobs_left(&cycle, rejection.request as usize);
+    }
+    Outcome {
+        submitters,
+        groups,
+        reservations: cycle.reservations.kept(),
+        records: cycle.ledger.close(),
+        remainder_times,
+        warnings: cycle.statistics.warnings.clone(),
+        timings: Timings { sort_s: cycle.sort_s, ..Timings::default() },
+        matches: cycle.matches,
+        statistics: cycle.statistics,
+        rejections,
+    }
+}
+
+/// Jobs left of the autocluster of a request.
+fn jobs_left(cycle: &Cycle<'_>, request: usize) -> u32 {
+    let asked = &cycle.demand.requests[request];
+    cycle.demand.submitters[asked.submitter]
+        .requests
+        .iter()
+        .filter(|r| cycle.demand.requests[**r].first_job == asked.first_job)
+        .map(|r| cycle.left[*r])
+        .sum()
+}
+
+fn limited(cycle: &Cycle<'_>) -> Vec<String> {
+    let mut names: Vec<String> = cycle
+        .held_back
+        .iter()
+        .filter(|(_, (why, _))| *why == crate::outcome::HeldBack::ShareUsed)
+        .map(|(entry, _)| cycle.demand.submitters[*entry].name.clone())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn submitters(cycle: &Cycle<'_>) -> Vec<SubmitterReport> {
+    let mut seen: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut out: Vec<SubmitterReport> = Vec::new();
+    for (entry, account_number) in cycle.account_of.iter().enumerate() {
+        let rejected: u32 = 0;
+        let left: u32 = cycle.demand.submitters[entry].requests.iter().map(|r| cycle.left[*r]).sum();
+        let held = cycle.held_back.get(&entry).filter(|_| left > rejected).map(|(why, _)| (*why, left));
+        if let Some(at) = seen.get(account_number) {
+            if let (Some((_, more)), Some((_, count))) = (held, &mut out[*at].held_back) {
+                *count += more;
+            }
+            continue;
+        }
+        let account = cycle.ledger.get(*account_number);
+        seen.insert(*account_number, out.len());
+        out.push(SubmitterReport {
+            name: account.name.clone(),
+            group: cycle.groups[account.group].setting.name.clone(),
+            priority: account.record.priority,
+            factor: account.factor,
+            share: account.share,
+            limit: account.limit,
+            matched: account.matched,
+            usage: account.record.weighted_resources_used,
+            held_back: held,
+        });
+    }
+    out
+}
+
+fn groups(cycle: &Cycle<'_>) -> Vec<GroupReport> {
+    let mut matched = vec![0; cycle.groups.len()];
+    for made in &cycle.matches {
+        let entry = cycle.demand.requests[made.request as usize].submitter;
+        matched[cycle.ledger.get(cycle.account_of[entry]).group] += 1;
+    }
+    (0..cycle.groups.len())
+        .map(|index| {
+            let group = &cycle.groups[index];
+            GroupReport {
+                name: group.setting.name.clone(),
+                quota: group.quota,
+                config_quota: group.setting.quota.configured(),
+                is_static: group.setting.quota.is_static(),
+                subtree_quota: group.subtree_quota,
+                requested: cycle.requested_first[index],
+                allocated: group.allocated,
+                usage: cycle.ledger.group_usage(index),
+                matched: matched[index],
+                accept_surplus: group.setting.accept_surplus,
+                autoregroup: group.setting.autoregroup,
+                sort_key: cycle.group_sort_keys[index],
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,487 @@
+//! Binding of the crate `negotiator`: one call a cycle, results in bulk.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use ::classad::formats::old::{OldReader, Rules};
+use ::columns::{AdTable, Row};
+use ::fairshare::AccountRecord;
+use ::negotiator::outcome::{Outcome, SlotCounts};
+use ::negotiator::{
+    Accounts, CycleConfig, CycleError, Demand, Knobs, Memory, Plan, Snapshot, Stopwatch, run_cycle,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use rustc_hash::FxHashMap;
+
+use crate::table::PyAdTable;
+
+/// Seconds since the call began.
+struct Clock(Instant);
+
+impl Stopwatch for Clock {
+    fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
+fn refused(py: Python<'_>, error: &CycleError) -> PyErr {
+    let class = match error {
+        CycleError::BadKnob { .. } => "ConfigError",
+        CycleError::BadInput { .. } => "CycleInputError",
+    };
+    let made = py
+        .import("slotwise.errors")
+        .and_then(|errors| errors.getattr(class))
+        .and_then(|class| class.call1((error.to_string(),)));
+    match made {
+        Ok(instance) => PyErr::from_value(instance),
+        Err(_) => PyValueError::new_err(error.to_string()),
+    }
+}
+
+fn field<'py, T>(given: &Bound<'py, PyDict>, name: &str) -> PyResult<Option<T>>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+    for<'a> PyErr: From<<T as FromPyObject<'a, 'py>>::Error>,
+{
+    match given.get_item(name)? {
+        Some(value) if !value.is_none() => Ok(Some(value.extract::<T>().map_err(PyErr::from)?)),
+        _ => Ok(None),
+    }
+}
+
+fn record_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<AccountRecord> {
+    let mut record = AccountRecord::new(now);
+    let number = |name: &str| field::<f64>(given, name);
+    if let Some(priority) = number("priority")? {
+        record.priority = priority.max(::fairshare::MIN_PRIORITY);
+    }
+    record.factor = number("factor")?;
+    record.ceiling = number("ceiling")?.filter(|c| *c >= 0.0).map(|c| c as i64);
+    record.floor = number("floor")?.unwrap_or(0.0).max(0.0) as i64;
+    record.resources_used = number("resources_used")?.unwrap_or(0.0);
+    record.weighted_resources_used = number("weighted_resources_used")?.unwrap_or(0.0);
+    record.accumulated_usage = number("accumulated_usage")?.unwrap_or(0.0);
+    record.weighted_accumulated_usage = number("weighted_accumulated_usage")?.unwrap_or(0.0);
+    record.uncharged_time = number("uncharged_time")?.unwrap_or(0.0);
+    record.weighted_uncharged_time = number("weighted_uncharged_time")?.unwrap_or(0.0);
+    record.begin_usage_time = number("begin_usage_time")?.unwrap_or(0.0) as i64;
+    record.last_usage_time = number("last_usage_time")?.unwrap_or(0.0) as i64;
+    record.last_update = number("last_update")?.map_or(now, |t| t as i64);
+    Ok(record)
+}
+
+fn record_to<'py>(py: Python<'py>, record: &AccountRecord) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    out.set_item("priority", record.priority)?;
+    out.set_item("factor", record.factor)?;
+    out.set_item("ceiling", record.ceiling.unwrap_or(-1))?;
+    out.set_item("floor", record.floor)?;
+    out.set_item("resources_used", record.resources_used)?;
+    out.set_item("weighted_resources_used", record.weighted_resources_used)?;
+    out.set_item("accumulated_usage", record.accumulated_usage)?;
+    out.set_item("weighted_accumulated_usage", record.weighted_accumulated_usage)?;
+    out.set_item("uncharged_time", record.uncharged_time)?;
+    out.set_item("weighted_uncharged_time", record.weighted_uncharged_time)?;
+    out.set_item("begin_usage_time", record.begin_usage_time)?;
+    out.set_item("last_usage_time", record.last_usage_time)?;
+    out.set_item("last_update", record.last_update)?;
+    Ok(out)
+}
+
+/// Knobs of a cycle, checked.
+#[pyclass(frozen, module = "slotwise._native")]
+pub(crate) struct CycleKnobs {
+    inner: CycleConfig,
+}
+
+#[pymethods]
+impl CycleKnobs {
+    /// Reads knobs from name and expanded value; names in any case.
+    #[new]
+    fn new(py: Python<'_>, values: FxHashMapFromPy) -> PyResult<Self> {
+        let values: FxHashMap<String, String> =
+            values.0.into_iter().map(|(k, v)| (k.to_ascii_uppercase(), v)).collect();
+        let inner = CycleConfig::from_knobs(&Knobs::new(&values)).map_err(|e| refused(py, &e))?;
+        Ok(Self { inner })
+    }
+
+    /// Seconds between cycles.
+    #[getter]
+    fn interval_s(&self) -> i64 {
+        self.inner.interval_s
+    }
+}
+
+/// A dict of strings.
+struct FxHashMapFromPy(std::collections::HashMap<String, String>);
+impl<'py> FromPyObject<'_, 'py> for FxHashMapFromPy {
+    type Error = PyErr;
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(given.extract()?))
+    }
+}
+
+/// Runs cycles and remembers what saves work in the next one.
+#[pyclass(frozen, module = "slotwise._native")]
+pub(crate) struct CycleEngine {
+    memory: Mutex<Memory>,
+}
+
+#[pymethods]
+impl CycleEngine {
+    #[new]
+    fn new() -> Self {
+        Self { memory: Mutex::new(Memory::default()) }
+    }
+
+    /// One cycle. With `submitters` None, `requests` are job ads as `condor_q -long` lists them.
+    #[pyo3(signature = (slots, requests, submitters, knobs, accounting, now))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        slots: &Bound<'_, PyAdTable>,
+        requests: &Bound<'_, PyAdTable>,
+        submitters: Option<&Bound<'_, PyAdTable>>,
+        knobs: &CycleKnobs,
+        accounting: &Bound<'_, PyDict>,
+        now: i64,
+    ) -> PyResult<CycleOutcome> {
+        let accounts = accounts_from(accounting, now)?;
+        let (slots, requests) = (slots.get(), requests.get());
+        let submitters = submitters.map(Bound::get);
+        let config = &knobs.inner;
+        let made = py.detach(|| {
+            let clock = Clock(Instant::now());
+            let slots = slots.read();
+            let requests = requests.read();
+            let plan = Plan::make(&slots, &requests, config);
+            let demand = match submitters {
+                None => Demand::from_jobs(&requests, &plan, config, now)?,
+                Some(table) => {
+                    Demand::from_requests(&requests, &table.read(), &plan, config, now)?
+                }
+            };
+            let demand = if config.selection.global_job_prios {
+                demand.split_by_priority()
+            } else {
+                demand
+            };
+            let snapshot = Snapshot { slots: &slots, demand: &demand, accounts: &accounts, plan: &plan };
+            let ingest_s = clock.seconds();
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let outcome = run_cycle(&snapshot, config, &mut memory, now, &clock);
+            let keys = |row: Row, table: &AdTable| String::from_utf8_lossy(table.key(row)).into_owned();
+            let slot_keys = outcome.matches.iter().map(|m| keys(m.row, &slots)).collect();
+            let reserved_keys = outcome.reservations.iter().map(|r| keys(r.row, &slots)).collect();
+            let request_keys = demand.requests.iter().map(|r| keys(r.row, &requests)).collect();
+            let significant = ::negotiator::request::significant_attributes(&plan, config);
+            let match_exprs = &config.selection.match_exprs;
+            let match_exprs = match_exprs.iter().map(|(name, _)| name.clone()).collect();
+            Ok::<_, CycleError>(CycleOutcome {
+                outcome,
+                demand,
+                slot_keys,
+                reserved_keys,
+                request_keys,
+                significant,
+                match_exprs,
+                plan_s: ingest_s,
+            })
+        });
+        made.map_err(|error| refused(py, &error))
+    }
+}
+
+fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Accounts> {
+    let mut accounts = Accounts::default();
+    if let Some(records) = field::<Bound<'_, PyDict>>(given, "records")? {
+        for (name, record) in records {
+            let record = record_from(record.cast::<PyDict>()?, now)?;
+            accounts.records.insert(name.extract()?, record);
+        }
+    }
+    if let Some(times) = field::<Bound<'_, PyDict>>(given, "remainder_times")? {
+        for (name, time) in times {
+            accounts.remainder_times.insert(name.extract()?, time.extract()?);
+        }
+    }
+    Ok(accounts)
+}
+
+/// What a cycle decided.
+#[pyclass(frozen, module = "slotwise._native")]
+pub(crate) struct CycleOutcome {
+    outcome: Outcome,
+    demand: Demand,
+    slot_keys: Vec<String>,
+    reserved_keys: Vec<String>,
+    request_keys: Vec<String>,
+    significant: Vec<String>,
+    match_exprs: Vec<String>,
+    plan_s: f64,
+}
+
+fn slot_counts<'py>(py: Python<'py>, counts: &SlotCounts) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    out.set_item("protected", counts.protected)?;
+    out.set_item("prefer_running", counts.prefer_running)?;
+    out.set_item("too_heavy", counts.too_heavy)?;
+    out.set_item("limited", counts.limited)?;
+    Ok(out)
+}
+
+#[pymethods]
+impl CycleOutcome {
+    fn __len__(&self) -> usize {
+        self.outcome.matches.len()
+    }
+
+    /// Matches as dictionaries, in the order they were made.
+    fn matches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for (made, slot) in self.outcome.matches.iter().zip(&self.slot_keys) {
+            let row = PyDict::new(py);
+            let request = &self.demand.requests[made.request as usize];
+            let submitter = &self.demand.submitters[request.submitter];
+            row.set_item("job", made.job.map(|j| j.to_string()))?;
+            row.set_item("slot", slot)?;
+            row.set_item("request", &self.request_keys[made.request as usize])?;
+            row.set_item("autocluster", request.autocluster)?;
+            row.set_item("submitter", &submitter.name)?;
+            row.set_item("schedd", &submitter.schedd)?;
+            row.set_item("rank", made.rank)?;
+            row.set_item("cost", made.cost)?;
+            row.set_item("carve", made.carve.iter().cloned().collect::<std::collections::BTreeMap<_, _>>())?;
+            row.set_item("preempts", made.preempted.as_ref().map(|p| p.user.as_str()))?;
+            row.set_item("preemption", made.preempted.as_ref().map(|p| p.kind.name()))?;
+            let evicted = made.preempted.as_ref().map(|p| p.dynamic_slots.clone());
+            row.set_item("evicts", evicted.unwrap_or_default())?;
+            row.set_item("offline", made.offline)?;
+            row.set_item("claimable", !made.unclaimable)?;
+            row.set_item("limits", made.limits.as_deref())?;
+            row.set_item("group", &self.outcome.groups[made.group as usize].name)?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
+    /// Matches as columns: (job cluster, job proc, rank, cost) as native-endian bytes, and slots.
+    fn match_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let matches = &self.outcome.matches;
+        let out = PyDict::new(py);
+        let mut cluster = Vec::with_capacity(matches.len() * 4);
+        let mut proc = Vec::with_capacity(matches.len() * 4);
+        let mut rank = Vec::with_capacity(matches.len() * 8);
+        let mut cost = Vec::with_capacity(matches.len() * 8);
+        let mut request = Vec::with_capacity(matches.len() * 4);
+        for made in matches {
+            let (c, p) = made.job.map_or((-1, -1), |job| (job.cluster, job.proc));
+            cluster.extend_from_slice(&c.to_ne_bytes());
+            proc.extend_from_slice(&p.to_ne_bytes());
+            rank.extend_from_slice(&made.rank.to_ne_bytes());
+            cost.extend_from_slice(&made.cost.to_ne_bytes());
+            request.extend_from_slice(&made.request.to_ne_bytes());
+        }
+        out.set_item("cluster", PyBytes::new(py, &cluster))?;
+        out.set_item("proc", PyBytes::new(py, &proc))?;
+        out.set_item("rank", PyBytes::new(py, &rank))?;
+        out.set_item("cost", PyBytes::new(py, &cost))?;
+        out.set_item("request", PyBytes::new(py, &request))?;
+        out.set_item("slot", &self.slot_keys)?;
+        let preempts = matches.iter().map(|m| m.preempted.as_ref().map(|p| p.user.clone()));
+        out.set_item("preempts", preempts.collect::<Vec<_>>())?;
+        let names: Vec<&str> = self.demand.requests.iter().map(|r| self.demand.submitters[r.submitter].name.as_str()).collect();
+        out.set_item("request_submitter", names)?;
+        let labels: Vec<String> = self.demand.requests.iter().map(|r| r.first_job.to_string()).collect();
+        out.set_item("request_autocluster", labels)?;
+        Ok(out)
+    }
+
+    /// Rejections by autocluster and reason.
+    fn rejections<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for rejection in &self.outcome.rejections {
+            let request = &self.demand.requests[rejection.request as usize];
+            let submitter = &self.demand.submitters[request.submitter];
+            let row = PyDict::new(py);
+            row.set_item("autocluster", request.first_job.to_string())?;
+            row.set_item("autocluster_id", request.autocluster)?;
+            row.set_item("submitter", &submitter.name)?;
+            row.set_item("schedd", &submitter.schedd)?;
+            row.set_item("request", &self.request_keys[rejection.request as usize])?;
+            row.set_item("reason", rejection.reason.to_string())?;
+            row.set_item("count", rejection.count)?;
+            row.set_item("slots", slot_counts(py, &rejection.slots)?)?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
+    /// Submitters with share, limit and matches.
+    fn submitters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for report in &self.outcome.submitters {
+            let row = PyDict::new(py);
+            row.set_item("name", &report.name)?;
+            row.set_item("group", &report.group)?;
+            row.set_item("priority", report.priority)?;
+            row.set_item("factor", report.factor)?;
+            row.set_item("effective_priority", report.priority * report.factor)?;
+            row.set_item("share", report.share)?;
+            row.set_item("limit", report.limit)?;
+            row.set_item("matched", report.matched)?;
+            row.set_item("usage", report.usage)?;
+            row.set_item("held_back", report.held_back.map(|(why, count)| (why.text(), count)))?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
+    /// Groups with quota, allocation and usage.
+    fn groups<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for report in &self.outcome.groups {
+            let row = PyDict::new(py);
+            row.set_item("name", &report.name)?;
+            row.set_item("quota", report.quota)?;
+            row.set_item("config_quota", report.config_quota)?;
+            row.set_item("static", report.is_static)?;
+            row.set_item("subtree_quota", report.subtree_quota)?;
+            row.set_item("requested", report.requested)?;
+            row.set_item("allocated", report.allocated)?;
+            row.set_item("usage", report.usage)?;
+            row.set_item("matched", report.matched)?;
+            let policy = match (report.autoregroup, report.accept_surplus) {
+                (true, _) => "regroup",
+                (false, true) => "byquota",
+                (false, false) => "no",
+            };
+            row.set_item("surplus", policy)?;
+            row.set_item("sort_key", report.sort_key)?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
+    /// Machines kept for large requests.
+    fn reservations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for (kept, slot) in self.outcome.reservations.iter().zip(&self.reserved_keys) {
+            let row = PyDict::new(py);
+            row.set_item("job", self.demand.requests[kept.request as usize].first_job.to_string())?;
+            row.set_item("slot", slot)?;
+            row.set_item("starts_at", kept.starts_at)?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
+    /// Accounting state to be stored.
+    fn accounting<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let records = PyDict::new(py);
+        let mut names: Vec<&String> = self.outcome.records.keys().collect();
+        names.sort_unstable();
+        for name in names {
+            records.set_item(name, record_to(py, &self.outcome.records[name])?)?;
+        }
+        let out = PyDict::new(py);
+        out.set_item("records", records)?;
+        let times: std::collections::BTreeMap<_, _> = self.outcome.remainder_times.iter().collect();
+        out.set_item("remainder_times", times)?;
+        Ok(out)
+    }
+
+    /// Counts for the negotiator ad.
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let s = &self.outcome.statistics;
+        let out = PyDict::new(py);
+        out.set_item("total_slots", s.total_slots)?;
+        out.set_item("trimmed_slots", s.trimmed_slots)?;
+        out.set_item("candidate_slots", s.candidate_slots)?;
+        out.set_item("slot_classes", s.slot_classes)?;
+        out.set_item("rounds", s.rounds)?;
+        out.set_item("pies", s.pies)?;
+        out.set_item("spins", s.spins)?;
+        out.set_item("jobs_considered", s.jobs_considered)?;
+        out.set_item("idle_jobs", s.idle_jobs)?;
+        out.set_item("matches", self.outcome.matches.len())?;
+        out.set_item("rejections", s.rejections)?;
+        out.set_item("active_submitters", s.active_submitters)?;
+        out.set_item("active_schedds", s.active_schedds)?;
+        out.set_item("pool_weight", s.pool_weight)?;
+        out.set_item("submitters_out_of_time", &s.submitters_out_of_time)?;
+        out.set_item("schedds_out_of_time", &s.schedds_out_of_time)?;
+        out.set_item("submitters_share_limit", &s.submitters_share_limit)?;
+        Ok(out)
+    }
+
+    /// Seconds by phase.
+    fn timings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let t = &self.outcome.timings;
+        let out = PyDict::new(py);
+        out.set_item("prepare_s", t.prepare_s + self.plan_s)?;
+        out.set_item("sort_s", t.sort_s)?;
+        out.set_item("match_s", t.match_s)?;
+        out.set_item("total_s", t.total_s + self.plan_s)?;
+        Ok(out)
+    }
+
+    /// What was ignored, and why.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.outcome.warnings.clone()
+    }
+
+    /// Job attributes the cycle looked at: to be sent to access points.
+    #[getter]
+    fn significant_attributes(&self) -> Vec<String> {
+        self.significant.clone()
+    }
+
+    /// Attributes of NEGOTIATOR_MATCH_EXPRS.
+    #[getter]
+    fn match_expressions(&self) -> Vec<String> {
+        self.match_exprs.clone()
+    }
+}
+
+/// Reads ads as `condor_status -long` prints them into a table; keys are Name, or `cluster.proc` for jobs.
+#[pyfunction]
+fn read_long(py: Python<'_>, table: &Bound<'_, PyAdTable>, text: &[u8], heard_at: f64) -> PyResult<usize> {
+    let table = table.get();
+    let read = py.detach(|| {
+        let mut table = table.write();
+        let mut reader = OldReader::new(text, Rules::default());
+        let mut count = 0;
+        while let Some(ad) = reader.next_ad() {
+            let ad = ad.map_err(|e| e.render(text))?;
+            if ad.is_empty() {
+                continue;
+            }
+            let own = |name: &str| ::negotiator::slot::own_value(&ad, name, 0);
+            let key = match (own("ClusterId").as_number(), own("Name").as_str()) {
+                (Some(cluster), _) => {
+                    let proc = own("ProcId").as_number().unwrap_or(0.0);
+                    format!("{cluster}.{proc}").into_bytes()
+                }
+                (None, Some(name)) => name.to_vec(),
+                (None, None) => format!("ad {}", table.len() + 1).into_bytes(),
+            };
+            table.upsert(&key, &ad, heard_at).map_err(|e| e.to_string())?;
+            count += 1;
+        }
+        Ok::<usize, String>(count)
+    });
+    read.map_err(PyValueError::new_err)
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<CycleKnobs>()?;
+    module.add_class::<CycleEngine>()?;
+    module.add_class::<CycleOutcome>()?;
+    module.add_function(wrap_pyfunction!(read_long, module)?)?;
+    Ok(())
+}
