@@ -18,7 +18,7 @@ from slotwise.negotiator.simulate import occupy
 from slotwise.negotiator.snapshot import CycleInput, read_snapshot
 
 DESCRIPTION = """Runs the negotiator on slot ads (condor_status -long) and job ads (condor_q -long), and shows who
-gets what and why others get nothing. A directory saved with `slotwise negotiator snapshot` is replayed with --snapshot."""
+gets what and why others get nothing. --snapshot replays a directory saved with `slotwise negotiator snapshot`."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -81,9 +81,7 @@ def read_input(asked: argparse.Namespace, inv: Invocation) -> CycleInput:
         given = read_snapshot({file.name: file.read_bytes() for file in directory.iterdir() if file.is_file()})
         if asked.now is None:
             return given
-        return CycleInput(
-            given.slots, given.requests, given.submitters, given.knobs, given.accounting, int(asked.now)
-        )
+        return CycleInput(given.slots, given.requests, given.submitters, given.knobs, given.accounting, int(asked.now))
     if not asked.slots or not asked.jobs:
         raise UsageError("--slots FILE and --jobs FILE are needed", hint="or --snapshot DIR")
     now = int(time.time() if asked.now is None else asked.now)

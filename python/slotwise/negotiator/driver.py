@@ -164,9 +164,9 @@ class Engine:
         now: int,
     ) -> CycleOutcome:
         """One cycle; see :func:`run_cycle`."""
-        return CycleOutcome(
-            self.core.run(slots, requests, submitters, knobs.core, accounting.as_dict(), now)
-        )
+        entries = None if submitters is None else submitters.native
+        made = self.core.run(slots.native, requests.native, entries, knobs.core, accounting.as_dict(), now)
+        return CycleOutcome(made)
 
 
 def run_cycle(
@@ -182,10 +182,10 @@ def run_cycle(
 
     :param table: slot ads.
     :param requests: request ads of access points (a representative job with ``ResourceRequestCount``,
-        ``AutoClusterId``, ``Submitter``, ``ScheddName``; served in the order of ``RequestOrder``, else of rows), or, when
-        ``submitters`` is None, job ads as ``condor_q -long`` lists them.
-    :param submitters: submitter ads (``Name``, ``ScheddName``, ``ScheddIpAddr``, ``IdleJobs``, ``RunningJobs`` and their
-        weighted twins).
+        ``AutoClusterId``, ``Submitter``, ``ScheddName``; served in the order of ``RequestOrder``, else of rows), or,
+        when ``submitters`` is None, job ads as ``condor_q -long`` lists them.
+    :param submitters: submitter ads (``Name``, ``ScheddName``, ``ScheddIpAddr``, ``IdleJobs``, ``RunningJobs`` and
+        their weighted twins).
     :param now: epoch seconds.
     :param engine: keeps work from one cycle to the next; a new one when None.
     :raises CycleInputError: for a job without ClusterId or owner.
@@ -213,9 +213,7 @@ def add_long(table: AdTable, text: bytes, heard_at: float = 0.0) -> int:
     from slotwise.errors import AdSyntaxError
 
     try:
-        count: int = _native.read_long(table, text, heard_at)
+        count: int = _native.read_long(table.native, text, heard_at)
     except ValueError as error:
         raise AdSyntaxError(str(error)) from None
     return count
-
-

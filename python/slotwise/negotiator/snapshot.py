@@ -76,7 +76,7 @@ def read_snapshot(files: Mapping[str, bytes]) -> CycleInput:
 
 
 def _long(table: AdTable) -> bytes:
-    return table.query(form="long")
+    return table.long_text()
 
 
 def _config_text(values: Mapping[str, str]) -> str:

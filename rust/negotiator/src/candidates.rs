@@ -112,7 +112,12 @@ pub struct Candidates<'a> {
 
 impl<'a> Candidates<'a> {
     /// Evaluates every class that has slots left.
-    pub fn gather(evaluation: &mut Evaluation<'a>, pool: &mut Pool<'a>, ledger: &Ledger, rank_only: bool) -> Self {
+    pub fn gather(
+        evaluation: &mut Evaluation<'a>,
+        pool: &mut Pool<'a>,
+        ledger: &Ledger,
+        rank_only: bool,
+    ) -> Self {
         let mut out = Self {
             heap: BinaryHeap::new(),
             rank_only,
@@ -123,7 +128,8 @@ impl<'a> Candidates<'a> {
         let mut found = Vec::new();
         for class in 0..pool.classes().len() {
             if pool.left(class) > 0
-                && let Some(candidate) = evaluation.candidate(pool, ledger, class, rank_only, &mut out.refused)
+                && let Some(candidate) =
+                    evaluation.candidate(pool, ledger, class, rank_only, &mut out.refused)
             {
                 found.push(candidate);
             }
@@ -144,7 +150,9 @@ impl<'a> Candidates<'a> {
         loop {
             let mut top = self.heap.pop()?;
             let class = top.class as usize;
-            let Some(head) = pool.head(class) else { continue };
+            let Some(head) = pool.head(class) else {
+                continue;
+            };
             if head != top.place {
                 top.place = head;
                 self.heap.push(top);
@@ -188,7 +196,8 @@ impl<'a> Candidates<'a> {
         ledger: &Ledger,
         class: usize,
     ) {
-        let candidate = evaluation.candidate(pool, ledger, class, self.rank_only, &mut self.refused);
+        let candidate =
+            evaluation.candidate(pool, ledger, class, self.rank_only, &mut self.refused);
         self.heap.extend(candidate);
     }
 
@@ -206,4 +215,3 @@ impl<'a> Candidates<'a> {
         }
     }
 }
-

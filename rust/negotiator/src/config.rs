@@ -273,12 +273,16 @@ fn selection(knobs: &Knobs<'_>) -> Result<SelectionPolicy, CycleError> {
         let prefix = "NegotiatorMatchExpr";
         let prefixed = name.len() >= prefix.len()
             && name.as_bytes()[..prefix.len()].eq_ignore_ascii_case(prefix.as_bytes());
-        let attribute = if prefixed { name.to_owned() } else { format!("{prefix}{name}") };
+        let attribute = if prefixed {
+            name.to_owned()
+        } else {
+            format!("{prefix}{name}")
+        };
         match_exprs.push((attribute, expr));
     }
-    let removed = knobs.text("REMOVE_SIGNIFICANT_ATTRIBUTES").unwrap_or(
-        "CpusUsage, DiskUsage, GPUsUsage, MemoryUsage, ResidentSetSize",
-    );
+    let removed = knobs
+        .text("REMOVE_SIGNIFICANT_ATTRIBUTES")
+        .unwrap_or("CpusUsage, DiskUsage, GPUsUsage, MemoryUsage, ResidentSetSize");
     Ok(SelectionPolicy {
         pre_job_rank: knobs.expr("NEGOTIATOR_PRE_JOB_RANK", PRE_JOB_RANK)?,
         post_job_rank: knobs.expr("NEGOTIATOR_POST_JOB_RANK", POST_JOB_RANK)?,
@@ -306,7 +310,10 @@ fn partition(knobs: &Knobs<'_>) -> Result<PartitionPolicy, CycleError> {
         ("memory", "quantize(RequestMemory, {128})"),
         ("disk", "quantize(RequestDisk, {1024})"),
     ] {
-        let knob = format!("MODIFY_REQUEST_EXPR_REQUEST{}", resource.to_ascii_uppercase());
+        let knob = format!(
+            "MODIFY_REQUEST_EXPR_REQUEST{}",
+            resource.to_ascii_uppercase()
+        );
         carve.insert(resource.to_owned(), knobs.expr(&knob, default)?);
     }
     for (name, value) in knobs.0 {
@@ -342,7 +349,10 @@ fn share(knobs: &Knobs<'_>) -> Result<SharePolicy, CycleError> {
                 .unwrap_or(&defaults.nice_user_group)
                 .to_owned(),
             nice_user: knobs.number("NICE_USER_PRIO_FACTOR", defaults.nice_user)?,
-            local_domain: knobs.text("ACCOUNTANT_LOCAL_DOMAIN").unwrap_or("").to_owned(),
+            local_domain: knobs
+                .text("ACCOUNTANT_LOCAL_DOMAIN")
+                .unwrap_or("")
+                .to_owned(),
             remote: knobs.number("REMOTE_PRIO_FACTOR", defaults.remote)?,
         },
         weighted: knobs.boolean("NEGOTIATOR_USE_SLOT_WEIGHTS", true)?,
@@ -395,7 +405,9 @@ fn limits(knobs: &Knobs<'_>) -> Result<LimitPolicy, CycleError> {
     for name in knobs.0.keys() {
         if let Some(group) = name.strip_prefix("CONCURRENCY_LIMIT_DEFAULT_") {
             let value = knobs.number(name, policy.default)?;
-            policy.group_defaults.insert(group.to_ascii_lowercase(), value);
+            policy
+                .group_defaults
+                .insert(group.to_ascii_lowercase(), value);
         } else if let Some(limit) = name.strip_suffix("_LIMIT") {
             // Other daemons have knobs that end alike; only numbers can be limits.
             if let Ok(Some(value)) = knobs.optional_number(name) {

@@ -94,7 +94,9 @@ pub fn run_cycle(
     clock: &dyn Stopwatch,
 ) -> Outcome {
     let started = clock.seconds();
-    let renewed = memory.index.refresh(snapshot.slots, snapshot.plan, config, now);
+    let renewed = memory
+        .index
+        .refresh(snapshot.slots, snapshot.plan, config, now);
     let volatile = snapshot.plan.unsteady || snapshot.plan.mentions(&REMOTE_NAMES);
     if renewed || volatile || memory.answers_stamp != memory.index.stamp() {
         memory.answers.clear();
@@ -141,7 +143,8 @@ impl<'a> Cycle<'a> {
         let mut ledger = Ledger::open(snapshot.accounts, &groups, &config.share, shared.now);
         ledger.count_slots(shared.index, &groups, config);
         let demand = snapshot.demand;
-        let account = |s: &crate::request::Submitter| ledger.account(&s.name, &groups, &config.share);
+        let account =
+            |s: &crate::request::Submitter| ledger.account(&s.name, &groups, &config.share);
         let account_of = demand.submitters.iter().map(account).collect();
         let pool = Pool::new(shared.table, shared.index, shared.plan, config, shared.now);
         let mut cycle = Self {
@@ -175,7 +178,10 @@ impl<'a> Cycle<'a> {
             answers,
         };
         for group in ignored {
-            cycle.statistics.warnings.push(format!("group {} is ignored: {}", group.name, group.reason));
+            cycle
+                .statistics
+                .warnings
+                .push(format!("group {} is ignored: {}", group.name, group.reason));
         }
         cycle.measure_pool();
         cycle.insert_remote_users();
@@ -194,7 +200,11 @@ impl<'a> Cycle<'a> {
             self.pool_slots += class.pool_slots * slots;
             let divided = class.division == crate::slot::Division::Carved;
             // A slot that the cycle carves can be taken in small pieces.
-            let least = if divided { class.weight.min(1.0) } else { class.weight };
+            let least = if divided {
+                class.weight.min(1.0)
+            } else {
+                class.weight
+            };
             self.min_slot_weight = self.min_slot_weight.min(least);
             self.statistics.total_slots += slots as u64;
             if class.is_candidate() {
@@ -206,7 +216,9 @@ impl<'a> Cycle<'a> {
             let busy = config.preemption.consider && class.user.is_some() && class.is_candidate();
             let fixed = self.shared.plan.slot_rank_static;
             let prefers = !fixed || crate::evaluate::exceeds(class.static_rank, class.current_rank);
-            let evicts = config.preemption.consider && config.preemption.partitionable && class.partitionable;
+            let evicts = config.preemption.consider
+                && config.preemption.partitionable
+                && class.partitionable;
             self.rank_preemption_possible |= busy && prefers || evicts;
         }
         if !config.share.weighted {
@@ -224,14 +236,23 @@ impl<'a> Cycle<'a> {
         }
         for class in 0..self.pool.base_classes() {
             let facts = &self.pool.classes()[class];
-            let Some(user) = facts.user.clone() else { continue };
+            let Some(user) = facts.user.clone() else {
+                continue;
+            };
             if self.pool.left(class) == 0 {
                 continue;
             }
             let mut facts = SlotClass::clone(facts);
             let factor = self.shared.config.share.factors.factor_of(&user, None, 0.0);
             let account = self.ledger.find(&user);
-            insert_remote(&mut facts.ad, &user, account, &self.ledger, &self.groups, factor * 0.5);
+            insert_remote(
+                &mut facts.ad,
+                &user,
+                account,
+                &self.ledger,
+                &self.groups,
+                factor * 0.5,
+            );
             self.pool.replace_class(class, facts);
         }
     }
@@ -249,11 +270,17 @@ impl<'a> Cycle<'a> {
             .copied()
             .find(|r| self.demand.requests[*r].first_job == like)
             .unwrap_or(request) as u32;
-        let fresh = Rejection { request: first, reason: reason.clone(), count, slots };
+        let fresh = Rejection {
+            request: first,
+            reason: reason.clone(),
+            count,
+            slots,
+        };
         match self.rejection_at.get(&(first, reason.clone())) {
             Some(at) => self.rejections[*at] = fresh,
             None => {
-                self.rejection_at.insert((first, reason), self.rejections.len());
+                self.rejection_at
+                    .insert((first, reason), self.rejections.len());
                 self.rejections.push(fresh);
             }
         }

@@ -133,7 +133,10 @@ pub fn insert_submitter(
     if groups.is_active() {
         let group = ledger.get(account).group;
         job.set("SubmitterGroup", text(&groups[group].setting.name));
-        job.set("SubmitterGroupResourcesInUse", real(ledger.group_usage(group)));
+        job.set(
+            "SubmitterGroupResourcesInUse",
+            real(ledger.group_usage(group)),
+        );
         job.set("SubmitterGroupQuota", real(groups[group].quota));
     }
 }
@@ -149,16 +152,29 @@ pub const REMOTE_NAMES: [&str; 6] = [
 ];
 
 /// Inserts the attributes of a slot's user into its ad.
-pub fn insert_remote(slot: &mut Ad, user: &str, account: Option<usize>, ledger: &Ledger, groups: &GroupTree, default_priority: f64) {
+pub fn insert_remote(
+    slot: &mut Ad,
+    user: &str,
+    account: Option<usize>,
+    ledger: &Ledger,
+    groups: &GroupTree,
+    default_priority: f64,
+) {
     let real = |x: f64| Expr::Lit(Value::Real(x));
     let priority = account.map_or(default_priority, |a| ledger.effective_priority(a));
     slot.set("RemoteUserPrio", real(priority));
     let floor = account.map_or(0, |a| ledger.get(a).record.floor);
     slot.set("RemoteUserFloor", Expr::Lit(Value::Int(floor)));
-    slot.set("RemoteUserResourcesInUse", real(account.map_or(0.0, |a| ledger.usage(a))));
+    slot.set(
+        "RemoteUserResourcesInUse",
+        real(account.map_or(0.0, |a| ledger.usage(a))),
+    );
     if groups.is_active() {
         let group = groups.group_of(user);
-        slot.set("RemoteGroup", Expr::Lit(Value::str(groups[group].setting.name.as_str())));
+        slot.set(
+            "RemoteGroup",
+            Expr::Lit(Value::str(groups[group].setting.name.as_str())),
+        );
         slot.set("RemoteGroupResourcesInUse", real(ledger.group_usage(group)));
         slot.set("RemoteGroupQuota", real(groups[group].quota));
     }
@@ -167,7 +183,13 @@ pub fn insert_remote(slot: &mut Ad, user: &str, account: Option<usize>, ledger: 
 impl<'a> Evaluation<'a> {
     /// Prepares a request; `row` holds what is known of it already.
     #[must_use]
-    pub fn new(shared: Shared<'a>, request: &Request, submitter: &Submitter, job: Ad, row: MatchRow) -> Self {
+    pub fn new(
+        shared: Shared<'a>,
+        request: &Request,
+        submitter: &Submitter,
+        job: Ad,
+        row: MatchRow,
+    ) -> Self {
         let constant_rank = if shared.config.selection.ignore_job_ranks {
             Some(0.0)
         } else {
@@ -208,7 +230,11 @@ impl<'a> Evaluation<'a> {
         if self.shared.config.preemption.partitionable && facts.rolled_up {
             return false;
         }
-        if facts.held_by_schedd.as_ref().is_some_and(|holder| *holder != self.schedd) {
+        if facts
+            .held_by_schedd
+            .as_ref()
+            .is_some_and(|holder| *holder != self.schedd)
+        {
             return false;
         }
         self.families == 0 || facts.families == 0 || self.families & facts.families != 0
@@ -240,7 +266,10 @@ impl<'a> Evaluation<'a> {
         self.row.grow(class + 1);
         if self.row.ranks[class].is_nan() {
             let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
-                self.shared.eval(expr, &self.job, &facts.ad).as_number().unwrap_or(0.0)
+                self.shared
+                    .eval(expr, &self.job, &facts.ad)
+                    .as_number()
+                    .unwrap_or(0.0)
             });
             self.row.ranks[class] = if rank.is_nan() { 0.0 } else { rank };
         }
@@ -259,7 +288,10 @@ impl<'a> Evaluation<'a> {
 
     fn negotiator_rank(&self, expr: &Expr, facts: &SlotClass) -> f64 {
         let value = self.shared.eval(expr, &facts.ad, &self.job);
-        value.as_number().filter(|n| !n.is_nan()).unwrap_or(f64::NEG_INFINITY)
+        value
+            .as_number()
+            .filter(|n| !n.is_nan())
+            .unwrap_or(f64::NEG_INFINITY)
     }
 
     /// The class as a candidate, or nothing; `refused` counts slots by cause.
@@ -285,7 +317,11 @@ impl<'a> Evaluation<'a> {
             return None;
         }
         if !self.matches(&facts, class) {
-            return if evicts { evict::candidate(self, pool, ledger, class, rank_only) } else { None };
+            return if evicts {
+                evict::candidate(self, pool, ledger, class, rank_only)
+            } else {
+                None
+            };
         }
         let state = if busy {
             self.state_of_busy(&facts, rank_only, u64::from(pool.left(class)), refused)?
@@ -320,7 +356,11 @@ impl<'a> Evaluation<'a> {
             return None;
         }
         let requirements = &self.shared.config.preemption.requirements;
-        if !self.shared.eval(requirements, &facts.ad, &self.job).is_true() {
+        if !self
+            .shared
+            .eval(requirements, &facts.ad, &self.job)
+            .is_true()
+        {
             refused.protected += slots;
             return None;
         }
@@ -396,7 +436,10 @@ impl<'a> Evaluation<'a> {
     ) -> Option<Candidate<'a>> {
         let config = self.shared.config;
         let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
-            self.shared.eval(expr, &self.job, &facts.ad).as_number().unwrap_or(0.0)
+            self.shared
+                .eval(expr, &self.job, &facts.ad)
+                .as_number()
+                .unwrap_or(0.0)
         });
         Some(Candidate {
             pre_rank: self.negotiator_rank(&config.selection.pre_job_rank, facts),
@@ -414,8 +457,11 @@ impl<'a> Evaluation<'a> {
     fn order_members(&self, pool: &mut Pool<'a>, ledger: &Ledger, facts: &SlotClass, class: usize) {
         let shared = self.shared;
         let user = facts.user.as_deref().unwrap_or("");
-        let priority = ledger.find(user).map(|account| ledger.effective_priority(account));
-        let priority = priority.unwrap_or_else(|| shared.config.share.factors.factor_of(user, None, 0.0) * 0.5);
+        let priority = ledger
+            .find(user)
+            .map(|account| ledger.effective_priority(account));
+        let priority = priority
+            .unwrap_or_else(|| shared.config.share.factors.factor_of(user, None, 0.0) * 0.5);
         let names: Vec<(Name, u32)> = shared
             .plan
             .row_names
@@ -431,7 +477,10 @@ impl<'a> Evaluation<'a> {
             }
             ad.set("RemoteUserPrio", Expr::Lit(Value::Real(priority)));
             let value = shared.eval(&shared.config.preemption.rank, &ad, &self.job);
-            value.as_number().filter(|n| !n.is_nan()).unwrap_or(f64::NEG_INFINITY)
+            value
+                .as_number()
+                .filter(|n| !n.is_nan())
+                .unwrap_or(f64::NEG_INFINITY)
         };
         pool.order_by_preemption_rank(class, &mut rank_of);
     }
@@ -461,7 +510,9 @@ impl<'a> Evaluation<'a> {
         let LimitSpec::Fixed(limits, _) = &self.limits else {
             return None;
         };
-        let over = ledger.counts.first_over(&self.shared.config.limits, limits)?;
+        let over = ledger
+            .counts
+            .first_over(&self.shared.config.limits, limits)?;
         Some(over.name.clone())
     }
 
@@ -472,7 +523,9 @@ impl<'a> Evaluation<'a> {
             return None;
         }
         let (limits, _) = self.limits_on(facts);
-        let over = ledger.counts.first_over(&self.shared.config.limits, &limits)?;
+        let over = ledger
+            .counts
+            .first_over(&self.shared.config.limits, &limits)?;
         Some(over.name.clone())
     }
 
@@ -523,7 +576,8 @@ pub fn matches(shared: &Shared<'_>, job: &Ad, facts: &SlotClass) -> bool {
 #[must_use]
 pub fn requirements_hold(shared: &Shared<'_>, job: &Ad, slot: &Ad) -> bool {
     let holds = |my: &Ad, target: &Ad| {
-        my.get_str("Requirements").is_some_and(|expr| shared.eval(expr, my, target).is_true())
+        my.get_str("Requirements")
+            .is_some_and(|expr| shared.eval(expr, my, target).is_true())
     };
     holds(job, slot) && holds(slot, job)
 }

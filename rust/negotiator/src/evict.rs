@@ -35,15 +35,24 @@ pub fn candidate<'a>(
     let new_rank = evaluation.slot_rank(&facts).unwrap_or(0.0);
     let children = children(evaluation, ledger, row, &facts);
     let mut grown = facts;
-    let mut eviction = Eviction { names: Vec::new(), users: Vec::new() };
+    let mut eviction = Eviction {
+        names: Vec::new(),
+        users: Vec::new(),
+    };
     let mut state = SlotState::Rank;
-    for child in children.into_iter().take_while(|child| child.rank <= new_rank) {
+    for child in children
+        .into_iter()
+        .take_while(|child| child.rank <= new_rank)
+    {
         if child.rank == new_rank {
             if rank_only || child.user == evaluation.submitter() {
                 continue;
             }
             let requirements = &shared.config.preemption.requirements;
-            if !shared.eval(requirements, &child.ad, &evaluation.job).is_true() {
+            if !shared
+                .eval(requirements, &child.ad, &evaluation.job)
+                .is_true()
+            {
                 continue;
             }
             state = SlotState::Priority;
@@ -54,7 +63,9 @@ pub fn candidate<'a>(
             eviction.users.push(child.user);
         }
         if requirements_hold(&shared, &evaluation.job, &grown.ad) {
-            grown.ad.set("RemoteUser", Expr::Lit(Value::str("various_dSlot_users")));
+            grown
+                .ad
+                .set("RemoteUser", Expr::Lit(Value::str("various_dSlot_users")));
             grown.weight = weight(&grown.ad, shared.config.share.weighted, shared.now);
             return evaluation.evicting_candidate(pool, &grown, class, state, eviction);
         }
@@ -72,26 +83,54 @@ fn give(grown: &mut SlotClass, child: &Ad, now: i64) {
 }
 
 /// Dynamic slots that may be given up, lowest rank first.
-fn children(evaluation: &Evaluation<'_>, ledger: &Ledger, row: u32, facts: &SlotClass) -> Vec<Child> {
+fn children(
+    evaluation: &Evaluation<'_>,
+    ledger: &Ledger,
+    row: u32,
+    facts: &SlotClass,
+) -> Vec<Child> {
     let shared = evaluation.shared();
     let names = child_names(&facts.ad, shared.now);
     let now = shared.now;
     let mut out: Vec<Child> = names
         .into_iter()
         .filter_map(|name| {
-            let child_row = shared.index.row_named(shared.table, &name).filter(|found| *found != row)?;
+            let child_row = shared
+                .index
+                .row_named(shared.table, &name)
+                .filter(|found| *found != row)?;
             let mut ad = shared.table.ad(child_row);
             let retiring = own_number(&ad, "RetirementTimeRemaining", now).is_some_and(|t| t > 0.0);
             if retiring || own_text(&ad, "State", now).as_deref() == Some("Preempting") {
                 return None;
             }
-            let users = ["PreemptingAccountingGroup", "PreemptingUser", "AccountingGroup", "RemoteUser"];
-            let user = users.iter().find_map(|attr| own_text(&ad, attr, now)).unwrap_or_default();
+            let users = [
+                "PreemptingAccountingGroup",
+                "PreemptingUser",
+                "AccountingGroup",
+                "RemoteUser",
+            ];
+            let user = users
+                .iter()
+                .find_map(|attr| own_text(&ad, attr, now))
+                .unwrap_or_default();
             let factor = shared.config.share.factors.factor_of(&user, None, 0.0);
             let groups = GroupTree::build(Vec::new()).0;
-            insert_remote(&mut ad, &user, ledger.find(&user), ledger, &groups, factor * 0.5);
+            insert_remote(
+                &mut ad,
+                &user,
+                ledger.find(&user),
+                ledger,
+                &groups,
+                factor * 0.5,
+            );
             let rank = own_number(&ad, "CurrentRank", now).unwrap_or(0.0);
-            Some(Child { name, user, rank, ad })
+            Some(Child {
+                name,
+                user,
+                rank,
+                ad,
+            })
         })
         .collect();
     out.sort_by(|a, b| a.rank.total_cmp(&b.rank).then_with(|| a.name.cmp(&b.name)));
@@ -103,14 +142,20 @@ fn child_names(ad: &Ad, now: i64) -> Vec<String> {
     let Some(expr) = ad.get_str("ChildName") else {
         return Vec::new();
     };
-    let context = classad::Context { my: Some(ad), now, ..classad::Context::default() };
+    let context = classad::Context {
+        my: Some(ad),
+        now,
+        ..classad::Context::default()
+    };
     match evaluate(expr, &context) {
         Value::List(list) => list
             .items
             .iter()
             .filter_map(|item| {
                 let value = evaluate(item, &context);
-                value.as_str().map(|s| String::from_utf8_lossy(s).into_owned())
+                value
+                    .as_str()
+                    .map(|s| String::from_utf8_lossy(s).into_owned())
             })
             .collect(),
         _ => Vec::new(),

@@ -64,7 +64,10 @@ fn grain_word(table: &AdTable, cell: Cell, grain: &Grain) -> u64 {
         Grain::Value => cell.word(),
         Grain::Presence => u64::from(!cell.is_missing()),
         Grain::Intervals(numbers) => {
-            let number = table.cell_int(cell).map(|i| i as f64).or_else(|| cell.as_real());
+            let number = table
+                .cell_int(cell)
+                .map(|i| i as f64)
+                .or_else(|| cell.as_real());
             match number {
                 Some(number) if !number.is_nan() => {
                     let below = numbers.partition_point(|n| *n < number);
@@ -100,7 +103,11 @@ impl SlotIndex {
     /// Class of a row, if it holds an ad.
     #[must_use]
     pub fn class_of(&self, row: Row) -> Option<usize> {
-        let class = self.row_class.get(row as usize).copied().unwrap_or(NO_CLASS);
+        let class = self
+            .row_class
+            .get(row as usize)
+            .copied()
+            .unwrap_or(NO_CLASS);
         (class != NO_CLASS).then_some(class as usize)
     }
 
@@ -118,7 +125,9 @@ impl SlotIndex {
         }
         let column = table.column_named("Name")?;
         let id = table.strings().find(name.as_bytes())?;
-        table.rows().find(|row| table.cell(*row, column).str_id() == Some(id))
+        table
+            .rows()
+            .find(|row| table.cell(*row, column).str_id() == Some(id))
     }
 
     /// What the classes were made for; changes when class ids lose their meaning.
@@ -128,15 +137,30 @@ impl SlotIndex {
     }
 
     /// Brings the index up to date. Returns whether it had to be made anew.
-    pub fn refresh(&mut self, table: &AdTable, plan: &Plan, config: &CycleConfig, now: i64) -> bool {
+    pub fn refresh(
+        &mut self,
+        table: &AdTable,
+        plan: &Plan,
+        config: &CycleConfig,
+        now: i64,
+    ) -> bool {
         let stamp = stamp_of(table, plan, config);
         let keep = stamp == self.stamp && table.epoch() == self.table_epoch && !plan.unsteady;
         if !keep {
-            *self = Self { stamp, table_epoch: table.epoch(), ..Self::default() };
+            *self = Self {
+                stamp,
+                table_epoch: table.epoch(),
+                ..Self::default()
+            };
         }
         let changed = self.changed_rows(table);
         if !changed.is_empty() {
-            let builder = Builder { table, plan, config, now };
+            let builder = Builder {
+                table,
+                plan,
+                config,
+                now,
+            };
             self.apply(&builder, &changed);
         }
         self.table_version = table.version();
@@ -186,11 +210,22 @@ impl SlotIndex {
             self.row_class[at] = class;
             arrivals.push((class, *row));
         }
-        builder.post_ranks(&arrivals, &self.classes, &mut self.post_rank, &mut self.post_rank_memo);
+        builder.post_ranks(
+            &arrivals,
+            &self.classes,
+            &mut self.post_rank,
+            &mut self.post_rank_memo,
+        );
         self.merge_members(table, arrivals, &touched, changed);
     }
 
-    fn merge_members(&mut self, table: &AdTable, mut arrivals: Vec<(u32, Row)>, touched: &[bool], changed: &[Row]) {
+    fn merge_members(
+        &mut self,
+        table: &AdTable,
+        mut arrivals: Vec<(u32, Row)>,
+        touched: &[bool],
+        changed: &[Row],
+    ) {
         if touched.iter().any(|t| *t) {
             let mut gone = columns::Bitmap::empty(table.row_end());
             changed.iter().for_each(|row| gone.set(*row as usize, true));
@@ -230,7 +265,11 @@ impl SlotIndex {
     pub fn heap_bytes(&self) -> usize {
         self.row_class.capacity() * 4
             + self.post_rank.capacity() * 8
-            + self.members.iter().map(|m| m.capacity() * 4 + 24).sum::<usize>()
+            + self
+                .members
+                .iter()
+                .map(|m| m.capacity() * 4 + 24)
+                .sum::<usize>()
             + self.classes.len() * 2048
     }
 }
@@ -238,7 +277,11 @@ impl SlotIndex {
 /// A number that is the same as long as classes mean the same.
 fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
     let mut text = format!("{:?}", plan.key);
-    let mut names: Vec<String> = plan.names.iter().map(|n| n.to_text().to_ascii_lowercase()).collect();
+    let mut names: Vec<String> = plan
+        .names
+        .iter()
+        .map(|n| n.to_text().to_ascii_lowercase())
+        .collect();
     names.sort_unstable();
     text.push_str(&names.join(","));
     text.push_str(&format!(
@@ -247,7 +290,11 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
         config.selection,
         config.partition,
         config.share.slot_weight,
-        (config.share.weighted, config.share.force_slot_weight, config.share.discount_suspended),
+        (
+            config.share.weighted,
+            config.share.force_slot_weight,
+            config.share.discount_suspended
+        ),
         plan.post_rank_static,
         table.column_count(),
     ));
@@ -274,7 +321,12 @@ impl Builder<'_> {
                 self.add_column(&mut keys, group, chunk, *column, grain, &family);
             }
             let live = self.table.live();
-            out.extend(group.iter().zip(keys).map(|(row, key)| live.get(*row as usize).then_some(key)));
+            out.extend(
+                group
+                    .iter()
+                    .zip(keys)
+                    .map(|(row, key)| live.get(*row as usize).then_some(key)),
+            );
         }
         out
     }
@@ -329,7 +381,10 @@ impl Builder<'_> {
             each_distinct(self.table, column, |cell| {
                 if let Some(id) = cell.str_id() {
                     let text = String::from_utf8_lossy(self.table.strings().get(id));
-                    out.insert(cell.word(), 0x100 | u64::from(crate::slot::address_families(&text)));
+                    out.insert(
+                        cell.word(),
+                        0x100 | u64::from(crate::slot::address_families(&text)),
+                    );
                 }
             });
         }
@@ -350,10 +405,16 @@ impl Builder<'_> {
 
     fn read(&self, row: Row) -> SlotClass {
         let ad = self.partial_ad(row, &self.plan.names);
-        let address = self.address_column().and_then(|c| self.table.cell(row, c).str_id());
-        let address = address.map(|id| String::from_utf8_lossy(self.table.strings().get(id)).into_owned());
+        let address = self
+            .address_column()
+            .and_then(|c| self.table.cell(row, c).str_id());
+        let address =
+            address.map(|id| String::from_utf8_lossy(self.table.strings().get(id)).into_owned());
         let mut class = SlotClass::read(ad, address.as_deref(), self.config, self.now);
-        let named = self.table.column_named("Name").is_some_and(|c| !self.table.cell(row, c).is_missing());
+        let named = self
+            .table
+            .column_named("Name")
+            .is_some_and(|c| !self.table.cell(row, c).is_missing());
         class.excluded |= !named;
         class
     }
@@ -381,11 +442,21 @@ impl Builder<'_> {
             if !classes[*class as usize].is_candidate() {
                 continue;
             }
-            let key = hash_words(columns.iter().map(|(_, column)| self.table.cell(*row, *column).word()));
+            let key = hash_words(
+                columns
+                    .iter()
+                    .map(|(_, column)| self.table.cell(*row, *column).word()),
+            );
             let value = memo.entry(key).or_insert_with(|| {
                 let ad = self.partial_ad(*row, columns.iter().map(|(name, _)| name));
-                let context = Context { my: Some(&ad), now: self.now, ..Context::default() };
-                evaluate(expr, &context).as_number().unwrap_or(f64::NEG_INFINITY)
+                let context = Context {
+                    my: Some(&ad),
+                    now: self.now,
+                    ..Context::default()
+                };
+                evaluate(expr, &context)
+                    .as_number()
+                    .unwrap_or(f64::NEG_INFINITY)
             });
             out[*row as usize] = *value;
         }

@@ -63,12 +63,25 @@ impl Ledger {
             let name = &groups[index].setting.name;
             let mut record = accounts.records.get(name).cloned();
             let usage_below = |i: usize| {
-                accounts.records.get(&groups[i].setting.name).map_or(0.0, |r| r.weighted_resources_used)
+                accounts
+                    .records
+                    .get(&groups[i].setting.name)
+                    .map_or(0.0, |r| r.weighted_resources_used)
             };
             if let Some(record) = &mut record {
-                record.age(now, share.half_life_s, groups.subtree_usage(index, &usage_below));
+                record.age(
+                    now,
+                    share.half_life_s,
+                    groups.subtree_usage(index, &usage_below),
+                );
             }
-            let at = ledger.add(name, record.unwrap_or_else(|| AccountRecord::new(now)), groups, share, true);
+            let at = ledger.add(
+                name,
+                record.unwrap_or_else(|| AccountRecord::new(now)),
+                groups,
+                share,
+                true,
+            );
             ledger.group_accounts.push(at);
         }
         let mut names: Vec<&String> = accounts.records.keys().collect();
@@ -87,9 +100,24 @@ impl Ledger {
         ledger
     }
 
-    fn add(&mut self, name: &str, record: AccountRecord, groups: &GroupTree, share: &SharePolicy, is_group: bool) -> usize {
-        let group = if is_group { groups.index_of(name).unwrap_or(0) } else { groups.group_of(name) };
-        let group_factor = if group == 0 || is_group { 0.0 } else { groups[group].setting.prio_factor };
+    fn add(
+        &mut self,
+        name: &str,
+        record: AccountRecord,
+        groups: &GroupTree,
+        share: &SharePolicy,
+        is_group: bool,
+    ) -> usize {
+        let group = if is_group {
+            groups.index_of(name).unwrap_or(0)
+        } else {
+            groups.group_of(name)
+        };
+        let group_factor = if group == 0 || is_group {
+            0.0
+        } else {
+            groups[group].setting.prio_factor
+        };
         let factor = share.factors.factor_of(name, record.factor, group_factor);
         self.accounts.push(Account {
             name: name.to_owned(),
@@ -101,7 +129,8 @@ impl Ledger {
             limit: None,
             matched: 0,
         });
-        self.by_name.insert(name.to_owned(), self.accounts.len() - 1);
+        self.by_name
+            .insert(name.to_owned(), self.accounts.len() - 1);
         self.accounts.len() - 1
     }
 

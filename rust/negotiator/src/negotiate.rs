@@ -67,7 +67,13 @@ impl<'a> Cycle<'a> {
     }
 
     /// Matches the jobs of one request one after the other.
-    fn serve(&mut self, turn: &Turn, request: usize, taken: &mut Taken, pie_left: &mut f64) -> Ended {
+    fn serve(
+        &mut self,
+        turn: &Turn,
+        request: usize,
+        taken: &mut Taken,
+        pie_left: &mut f64,
+    ) -> Ended {
         let demand = self.demand;
         let asked = &demand.requests[request];
         self.statistics.jobs_considered += 1;
@@ -88,16 +94,23 @@ impl<'a> Cycle<'a> {
             let evaluation = evaluation.get_or_insert_with(|| self.evaluation(turn, request));
             if let Some(limit) = evaluation.fixed_limit_met(&self.ledger) {
                 if !rank_only {
-                    self.reject(request, crate::outcome::Reason::ConcurrencyLimit(limit), Default::default());
+                    self.reject(
+                        request,
+                        crate::outcome::Reason::ConcurrencyLimit(limit),
+                        Default::default(),
+                    );
                 }
                 break;
             }
             self.gather_if_needed(evaluation, &mut candidates, rank_only);
             let Some(list) = &mut candidates else { break };
-            let Some(best) = list.best(evaluation, &self.pool, &self.ledger, *taken, turn.limits) else {
+            let Some(best) = list.best(evaluation, &self.pool, &self.ledger, *taken, turn.limits)
+            else {
                 if !rank_only {
                     list.refused.protected += evaluation.count_protected(&self.pool);
-                    ended = Ended::Request { too_heavy: list.refused.too_heavy > 0 };
+                    ended = Ended::Request {
+                        too_heavy: list.refused.too_heavy > 0,
+                    };
                     let (reason, slots) = (list.reason(), list.refused);
                     self.reject(request, reason, slots);
                 }
@@ -126,7 +139,13 @@ impl<'a> Cycle<'a> {
         let mut signature = asked.signature;
         if self.names_submitter {
             let account = self.account_of[turn.entry];
-            insert_submitter(&mut job, account, turn.negotiating, &self.ledger, &self.groups);
+            insert_submitter(
+                &mut job,
+                account,
+                turn.negotiating,
+                &self.ledger,
+                &self.groups,
+            );
             signature = live_signature(asked, &job, &SUBMITTER_NAMES);
         }
         let row = self.answers.remove(&signature).unwrap_or_default();
@@ -154,11 +173,21 @@ impl<'a> Cycle<'a> {
         {
             return;
         }
-        if !stable || self.shared.plan.mentions(&["RemoteUserResourcesInUse", "RemoteGroupResourcesInUse"]) {
+        if !stable
+            || self
+                .shared
+                .plan
+                .mentions(&["RemoteUserResourcesInUse", "RemoteGroupResourcesInUse"])
+        {
             self.insert_remote_users();
         }
         evaluation.deferred.clear();
-        *candidates = Some(Candidates::gather(evaluation, &mut self.pool, &self.ledger, rank_only));
+        *candidates = Some(Candidates::gather(
+            evaluation,
+            &mut self.pool,
+            &self.ledger,
+            rank_only,
+        ));
     }
 
     /// Makes the match: takes the slot, books the cost and what else it holds.
@@ -180,7 +209,10 @@ impl<'a> Cycle<'a> {
         } else {
             let amounts = evaluation.amounts(&facts).unwrap_or_default();
             let cut = self.pool.cut(class, amounts);
-            let names = facts.resources.iter().map(|(name, _)| name.to_text().into_owned());
+            let names = facts
+                .resources
+                .iter()
+                .map(|(name, _)| name.to_text().into_owned());
             carve = names.zip(cut.amounts.iter().copied()).collect();
             self.pool.take_cut(class, &cut).map(|(row, rest)| {
                 landed = rest;
@@ -189,7 +221,8 @@ impl<'a> Cycle<'a> {
         };
         let Some(row) = row else { return };
         let (limits, text) = evaluation.limits_on(&facts);
-        self.ledger.book(self.account_of[turn.entry], best.cost, &limits);
+        self.ledger
+            .book(self.account_of[turn.entry], best.cost, &limits);
         let preempted = best.state.preemption().map(|kind| match &best.eviction {
             Some(eviction) => Preempted {
                 user: eviction.users.join(","),

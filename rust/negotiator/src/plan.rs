@@ -13,13 +13,34 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Attributes that decide by themselves how a slot is treated.
 const FACTS: [&str; 28] = [
-    "Requirements", "NegotiatorRequirements", "Rank", "CurrentRank", "SlotWeight", "State",
-    "Activity", "RemoteUser", "RemoteOwner", "AccountingGroup", "PreemptingUser",
-    "PreemptingAccountingGroup", "PreemptingRank", "RetirementTimeRemaining",
-    "PartitionableSlot", "DynamicSlot", "PslotRollupInformation", "Offline", "WantClaiming",
-    "WantMatching", "WorkingCM", "RemoteScheddName", "ConcurrencyLimits",
-    "PreemptingConcurrencyLimits", "MatchedConcurrencyLimits", "WantAdRevaluate",
-    "GhostMultiplier", "MachineResources",
+    "Requirements",
+    "NegotiatorRequirements",
+    "Rank",
+    "CurrentRank",
+    "SlotWeight",
+    "State",
+    "Activity",
+    "RemoteUser",
+    "RemoteOwner",
+    "AccountingGroup",
+    "PreemptingUser",
+    "PreemptingAccountingGroup",
+    "PreemptingRank",
+    "RetirementTimeRemaining",
+    "PartitionableSlot",
+    "DynamicSlot",
+    "PslotRollupInformation",
+    "Offline",
+    "WantClaiming",
+    "WantMatching",
+    "WorkingCM",
+    "RemoteScheddName",
+    "ConcurrencyLimits",
+    "PreemptingConcurrencyLimits",
+    "MatchedConcurrencyLimits",
+    "WantAdRevaluate",
+    "GhostMultiplier",
+    "MachineResources",
 ];
 /// Facts needed of partitionable slots.
 const PARTITION_FACTS: [&str; 3] = ["Cpus", "Memory", "Disk"];
@@ -129,7 +150,11 @@ impl<'t> Sources<'t> {
         let mut all = start;
         let mut seen: FxHashSet<Name> = FxHashSet::default();
         loop {
-            let fresh: Vec<Name> = all.names().filter(|n| !seen.contains(*n)).cloned().collect();
+            let fresh: Vec<Name> = all
+                .names()
+                .filter(|n| !seen.contains(*n))
+                .cloned()
+                .collect();
             if fresh.is_empty() {
                 return all;
             }
@@ -211,7 +236,13 @@ impl Plan {
         let preemption_rank_static = !(sees(&mut sources, &config.preemption.rank)
             || preempt.names().any(is_live_attribute));
 
-        let start = starting_points(config, &resources, jobs, post_rank_static, preemption_rank_static);
+        let start = starting_points(
+            config,
+            &resources,
+            jobs,
+            post_rank_static,
+            preemption_rank_static,
+        );
         let reached = sources.reach(start);
         let names: FxHashSet<Name> = reached.names().cloned().collect();
         let mut row_names = FxHashSet::default();
@@ -237,7 +268,9 @@ impl Plan {
     /// Whether any of `names` is looked at.
     #[must_use]
     pub fn mentions(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.names.contains(&Name::from(*name)))
+        names
+            .iter()
+            .any(|name| self.names.contains(&Name::from(*name)))
     }
 }
 
@@ -271,8 +304,12 @@ fn starting_points(
     for resource in resources {
         start.bare.insert(resource.clone());
         let text = resource.to_text();
-        start.bare.insert(Name::from(format!("Consumption{text}").as_str()));
-        start.bare.insert(Name::from(format!("Request{text}").as_str()));
+        start
+            .bare
+            .insert(Name::from(format!("Consumption{text}").as_str()));
+        start
+            .bare
+            .insert(Name::from(format!("Request{text}").as_str()));
     }
     for column in 0..jobs.column_count() {
         let name = jobs.column_name(column as ColumnId);
@@ -284,7 +321,11 @@ fn starting_points(
     start.add(&selection.pre_job_rank);
     start.add(&config.preemption.requirements);
     start.add(&config.share.slot_weight);
-    let optional = [&selection.slot_constraint, &selection.pool_constraint, &selection.job_constraint];
+    let optional = [
+        &selection.slot_constraint,
+        &selection.pool_constraint,
+        &selection.job_constraint,
+    ];
     optional.into_iter().flatten().for_each(|e| start.add(e));
     selection.match_exprs.iter().for_each(|(_, e)| start.add(e));
     config.partition.carve.values().for_each(|e| start.add(e));
@@ -413,7 +454,9 @@ impl Uses {
                 self.walk(&inner.then, sources);
                 self.walk(&inner.other, sources);
             }
-            other => Mentions::of(other).names().for_each(|name| self.spoil(name)),
+            other => Mentions::of(other)
+                .names()
+                .for_each(|name| self.spoil(name)),
         }
     }
 
@@ -501,7 +544,10 @@ fn job_numbers(name: &Name, sources: &mut Sources<'_>) -> Option<Vec<f64>> {
             Some(Expr::Lit(value)) => value,
             Some(expr) => {
                 let ad: Ad = sources.jobs.ad(row);
-                let context = Context { my: Some(&ad), ..Context::default() };
+                let context = Context {
+                    my: Some(&ad),
+                    ..Context::default()
+                };
                 evaluate(&expr, &context)
             }
             None => continue,

@@ -98,7 +98,13 @@ impl<'a> Pool<'a> {
         now: i64,
     ) -> Self {
         let classes = index.classes().to_vec();
-        let count = |i: usize| if classes[i].is_candidate() { index.members(i).len() as u32 } else { 0 };
+        let count = |i: usize| {
+            if classes[i].is_candidate() {
+                index.members(i).len() as u32
+            } else {
+                0
+            }
+        };
         let left: Vec<u32> = (0..classes.len()).map(count).collect();
         Self {
             table,
@@ -146,7 +152,10 @@ impl<'a> Pool<'a> {
     /// Static pre-job rank of a class, once known.
     #[must_use]
     pub fn pre_rank(&self, class: usize) -> Option<f64> {
-        self.pre_ranks.get(class).copied().filter(|rank| !rank.is_nan())
+        self.pre_ranks
+            .get(class)
+            .copied()
+            .filter(|rank| !rank.is_nan())
     }
 
     /// Notes the static pre-job rank of a class.
@@ -175,7 +184,10 @@ impl<'a> Pool<'a> {
         let members = self.index.members(class);
         let mut places: Vec<Place<'a>> = members
             .iter()
-            .map(|row| Place { preemption_rank: rank_of(*row), ..self.place(*row) })
+            .map(|row| Place {
+                preemption_rank: rank_of(*row),
+                ..self.place(*row)
+            })
             .collect();
         places.sort_unstable_by(|a, b| b.cmp(a));
         self.ordered.insert(class as u32, places);
@@ -191,7 +203,11 @@ impl<'a> Pool<'a> {
         let at = *cursor as usize;
         let own = match self.ordered.get(&(class as u32)) {
             Some(places) => places.get(at).copied(),
-            None => self.index.members(class).get(at).map(|row| self.place(*row)),
+            None => self
+                .index
+                .members(class)
+                .get(at)
+                .map(|row| self.place(*row)),
         };
         match (own, extra) {
             (Some(own), Some(extra)) => Some(own.max(extra)),
@@ -226,7 +242,10 @@ impl<'a> Pool<'a> {
 
     /// Puts a slot that was taken back behind the others of its class.
     pub fn put_last(&mut self, class: usize, row: Row, turns: u32) {
-        let place = Place { turns, ..self.place(row) };
+        let place = Place {
+            turns,
+            ..self.place(row)
+        };
         self.put(class as u32, place);
     }
 
@@ -238,7 +257,11 @@ impl<'a> Pool<'a> {
             Some(rest) => *rest,
             None => {
                 let resources = &self.classes[class].resources;
-                let free = resources.iter().zip(&amounts).map(|((_, f), a)| f - a).collect();
+                let free = resources
+                    .iter()
+                    .zip(&amounts)
+                    .map(|((_, f), a)| f - a)
+                    .collect();
                 let rest = self.state(class, free);
                 self.by_cut.insert(key, rest);
                 rest
@@ -296,7 +319,10 @@ impl<'a> Pool<'a> {
             None => self.uncarved(class, row),
         };
         own.claims = own.claims.saturating_sub(1);
-        own.free.iter_mut().zip(&cut.amounts).for_each(|(f, a)| *f = (*f - a).max(0.0));
+        own.free
+            .iter_mut()
+            .zip(&cut.amounts)
+            .for_each(|(f, a)| *f = (*f - a).max(0.0));
         let again = (own.claims > 0).then(|| {
             let rest = self.state(class, own.free.clone());
             let place = self.place(row);
@@ -313,7 +339,10 @@ impl<'a> Pool<'a> {
         if self.disk_intervals.is_some()
             && let Some(at) = facts.resources.iter().position(|(name, _)| name.is("Disk"))
             && let Some(column) = self.table.column_id(&facts.resources[at].0)
-            && let Some(disk) = self.table.cell_value(self.table.cell(row, column)).as_number()
+            && let Some(disk) = self
+                .table
+                .cell_value(self.table.cell(row, column))
+                .as_number()
         {
             free[at] = disk;
         }
@@ -367,10 +396,17 @@ fn consumption(job: &Ad, class: &SlotClass, now: i64) -> Option<Vec<f64>> {
             complete.set(&wanted, set_aside.clone());
         }
     }
-    let context = Context { my: Some(&class.ad), target: Some(&complete), now, ..Context::default() };
+    let context = Context {
+        my: Some(&class.ad),
+        target: Some(&complete),
+        now,
+        ..Context::default()
+    };
     let mut out = Vec::with_capacity(class.resources.len());
     for (name, free) in &class.resources {
-        let expr = class.ad.get_str(&format!("Consumption{}", name.to_text()))?;
+        let expr = class
+            .ad
+            .get_str(&format!("Consumption{}", name.to_text()))?;
         let amount = evaluate(expr, &context).as_number().filter(|a| *a >= 0.0)?;
         if amount > *free {
             return None;
@@ -382,7 +418,12 @@ fn consumption(job: &Ad, class: &SlotClass, now: i64) -> Option<Vec<f64>> {
 
 /// Amounts the cycle carves: what the request asks for, rounded up as an execution point does.
 fn carving(job: &Ad, class: &SlotClass, config: &CycleConfig, now: i64) -> Option<Vec<f64>> {
-    let context = Context { my: Some(job), target: Some(&class.ad), now, ..Context::default() };
+    let context = Context {
+        my: Some(job),
+        target: Some(&class.ad),
+        now,
+        ..Context::default()
+    };
     let mut out = Vec::with_capacity(class.resources.len());
     for (name, free) in &class.resources {
         let resource = name.to_text();

@@ -9,9 +9,21 @@ pub(crate) fn outcome_of(mut cycle: Cycle<'_>) -> Outcome {
     let submitters = submitters(&cycle);
     let groups = groups(&cycle);
     let names = (0..cycle.groups.len()).map(|i| &cycle.groups[i]);
-    let remainder_times = names.map(|g| (g.setting.name.clone(), g.round_robin_time)).collect();
-    let active: FxHashSet<&str> = cycle.demand.submitters.iter().map(|s| s.name.as_str()).collect();
-    let schedds: FxHashSet<&str> = cycle.demand.submitters.iter().map(|s| s.schedd.as_str()).collect();
+    let remainder_times = names
+        .map(|g| (g.setting.name.clone(), g.round_robin_time))
+        .collect();
+    let active: FxHashSet<&str> = cycle
+        .demand
+        .submitters
+        .iter()
+        .map(|s| s.name.as_str())
+        .collect();
+    let schedds: FxHashSet<&str> = cycle
+        .demand
+        .submitters
+        .iter()
+        .map(|s| s.schedd.as_str())
+        .collect();
     cycle.statistics.active_submitters = active.len() as u64;
     cycle.statistics.active_schedds = schedds.len() as u64;
     cycle.statistics.idle_jobs = cycle.demand.submitters.iter().map(|s| s.idle as u64).sum();
@@ -27,7 +39,10 @@ pub(crate) fn outcome_of(mut cycle: Cycle<'_>) -> Outcome {
         records: cycle.ledger.close(),
         remainder_times,
         warnings: cycle.statistics.warnings.clone(),
-        timings: Timings { sort_s: cycle.sort_s, ..Timings::default() },
+        timings: Timings {
+            sort_s: cycle.sort_s,
+            ..Timings::default()
+        },
         matches: cycle.matches,
         statistics: cycle.statistics,
         rejections,
@@ -62,8 +77,16 @@ fn submitters(cycle: &Cycle<'_>) -> Vec<SubmitterReport> {
     let mut out: Vec<SubmitterReport> = Vec::new();
     for (entry, account_number) in cycle.account_of.iter().enumerate() {
         let rejected: u32 = 0;
-        let left: u32 = cycle.demand.submitters[entry].requests.iter().map(|r| cycle.left[*r]).sum();
-        let held = cycle.held_back.get(&entry).filter(|_| left > rejected).map(|(why, _)| (*why, left));
+        let left: u32 = cycle.demand.submitters[entry]
+            .requests
+            .iter()
+            .map(|r| cycle.left[*r])
+            .sum();
+        let held = cycle
+            .held_back
+            .get(&entry)
+            .filter(|_| left > rejected)
+            .map(|(why, _)| (*why, left));
         if let Some(at) = seen.get(account_number) {
             if let (Some((_, more)), Some((_, count))) = (held, &mut out[*at].held_back) {
                 *count += more;

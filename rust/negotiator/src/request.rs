@@ -12,9 +12,22 @@ use rustc_hash::FxHashMap;
 
 /// Attributes that never make jobs different (they change all the time or mean nothing to a match).
 const NEVER_SIGNIFICANT: [&str; 16] = [
-    "CurrentTime", "LastHeardFrom", "TotalJobRunTime", "MachineLastMatchTime", "JobCurrentStartDate",
-    "JobState", "Mips", "KFlops", "SlotID", "DSlotId", "PartitionableSlot", "DynamicSlot", "Offline",
-    "PelicanPluginVersion", "SubmittorPrio", "SubmitterUserPrio",
+    "CurrentTime",
+    "LastHeardFrom",
+    "TotalJobRunTime",
+    "MachineLastMatchTime",
+    "JobCurrentStartDate",
+    "JobState",
+    "Mips",
+    "KFlops",
+    "SlotID",
+    "DSlotId",
+    "PartitionableSlot",
+    "DynamicSlot",
+    "Offline",
+    "PelicanPluginVersion",
+    "SubmittorPrio",
+    "SubmitterUserPrio",
 ];
 
 /// A job's id.
@@ -111,7 +124,9 @@ pub fn submitter_of(ad: &Ad, now: i64) -> Option<String> {
     let text = |name: &str| own_text(ad, name, now).filter(|t| !t.is_empty());
     let user = text("User");
     let owner = || {
-        let local = user.as_deref().map(|u| u.rsplit_once('@').map_or(u, |(l, _)| l).to_owned());
+        let local = user
+            .as_deref()
+            .map(|u| u.rsplit_once('@').map_or(u, |(l, _)| l).to_owned());
         text("Owner").or(local)
     };
     let name = match (text("AccountingGroup"), text("AcctGroup")) {
@@ -132,7 +147,9 @@ pub fn submitter_of(ad: &Ad, now: i64) -> Option<String> {
 fn significant(plan: &Plan, jobs: &AdTable, config: &CycleConfig) -> Vec<Name> {
     let removed = |name: &Name| {
         let lower = name.to_text().to_ascii_lowercase();
-        NEVER_SIGNIFICANT.iter().any(|n| n.eq_ignore_ascii_case(&lower))
+        NEVER_SIGNIFICANT
+            .iter()
+            .any(|n| n.eq_ignore_ascii_case(&lower))
             || config.selection.removed_significant.contains(&lower)
             || is_slot_prefixed(&lower)
     };
@@ -200,7 +217,12 @@ impl Demand {
     ///
     /// # Errors
     /// [`CycleError::BadInput`] for a job without owner or ids.
-    pub fn from_jobs(jobs: &AdTable, plan: &Plan, config: &CycleConfig, now: i64) -> Result<Self, CycleError> {
+    pub fn from_jobs(
+        jobs: &AdTable,
+        plan: &Plan,
+        config: &CycleConfig,
+        now: i64,
+    ) -> Result<Self, CycleError> {
         let names = significant(plan, jobs, config);
         let columns: Vec<_> = names.iter().filter_map(|n| jobs.column_id(n)).collect();
         let mut demand = Self::default();
@@ -228,14 +250,24 @@ impl Demand {
                 submitter.idle += 1.0;
                 submitter.weighted_idle += job.weight;
                 let key = hash_words(columns.iter().map(|c| jobs.cell(row, *c).word()));
-                idle.push(Idle { entry, order: job.order, id: job.id, key, row });
+                idle.push(Idle {
+                    entry,
+                    order: job.order,
+                    id: job.id,
+                    key,
+                    row,
+                });
             }
         }
         idle.sort_by(|a, b| {
             let by_order = || a.order.iter().zip(&b.order).map(|(x, y)| x.total_cmp(y));
             a.entry
                 .cmp(&b.entry)
-                .then_with(|| by_order().find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal))
+                .then_with(|| {
+                    by_order()
+                        .find(|o| o.is_ne())
+                        .unwrap_or(std::cmp::Ordering::Equal)
+                })
                 .then_with(|| a.id.cmp(&b.id))
         });
         demand.merge(jobs, &idle, config, plan);
@@ -251,9 +283,13 @@ impl Demand {
         for run in idle.chunk_by(same) {
             let first = &run[0];
             let next = numbers.len() as i64 + 1;
-            let (autocluster, first_job) = *numbers.entry((first.entry, first.key)).or_insert((next, first.id));
+            let (autocluster, first_job) = *numbers
+                .entry((first.entry, first.key))
+                .or_insert((next, first.id));
             let ad = jobs.ad(first.row);
-            self.submitters[first.entry].requests.push(self.requests.len());
+            self.submitters[first.entry]
+                .requests
+                .push(self.requests.len());
             self.requests.push(Request {
                 submitter: first.entry,
                 limits: limit_spec(&ad),
@@ -289,7 +325,10 @@ impl Demand {
             let Some(entry) = Submitter::read(&ad, config, now) else {
                 continue;
             };
-            entries.insert((entry.name.clone(), entry.schedd.clone()), demand.submitters.len());
+            entries.insert(
+                (entry.name.clone(), entry.schedd.clone()),
+                demand.submitters.len(),
+            );
             demand.submitters.push(entry);
         }
         let mut rows: Vec<(usize, i64, Row, Ad)> = Vec::new();
@@ -298,7 +337,9 @@ impl Demand {
                 continue;
             }
             let ad = requests.ad(row);
-            let name = own_text(&ad, "Submitter", now).or_else(|| submitter_of(&ad, now)).unwrap_or_default();
+            let name = own_text(&ad, "Submitter", now)
+                .or_else(|| submitter_of(&ad, now))
+                .unwrap_or_default();
             let schedd = own_text(&ad, "ScheddName", now).unwrap_or_default();
             let Some(entry) = entries.get(&(name, schedd)) else {
                 continue;
@@ -309,7 +350,9 @@ impl Demand {
         rows.sort_by_key(|(entry, order, row, _)| (*entry, *order, *row));
         for (entry, _, row, ad) in rows {
             let request = Request::read(entry, row, ad, plan, now);
-            demand.submitters[entry].requests.push(demand.requests.len());
+            demand.submitters[entry]
+                .requests
+                .push(demand.requests.len());
             demand.requests.push(request);
         }
         Ok(demand)
@@ -322,7 +365,10 @@ impl Demand {
         for entry in old {
             let mut by_priority: FxHashMap<i64, Vec<usize>> = FxHashMap::default();
             for request in &entry.requests {
-                by_priority.entry(self.requests[*request].priority).or_default().push(*request);
+                by_priority
+                    .entry(self.requests[*request].priority)
+                    .or_default()
+                    .push(*request);
             }
             let mut priorities: Vec<i64> = by_priority.keys().copied().collect();
             priorities.sort_unstable_by(|a, b| b.cmp(a));
@@ -335,7 +381,11 @@ impl Demand {
                 for request in &requests {
                     self.requests[*request].submitter = self.submitters.len();
                 }
-                let mut part = Submitter { requests, priorities: Some((*priority, *priority)), ..entry.clone() };
+                let mut part = Submitter {
+                    requests,
+                    priorities: Some((*priority, *priority)),
+                    ..entry.clone()
+                };
                 if at > 0 {
                     // Demand of the submitter counts once.
                     part.running = 0.0;
@@ -358,11 +408,21 @@ impl Submitter {
             return None;
         }
         let number = |attr: &str| own_number(ad, attr, now);
-        let (idle, running) = (number("IdleJobs").unwrap_or(0.0), number("RunningJobs").unwrap_or(0.0));
+        let (idle, running) = (
+            number("IdleJobs").unwrap_or(0.0),
+            number("RunningJobs").unwrap_or(0.0),
+        );
         let skipped = own_value(ad, "SkipMatchmaking", now).is_true();
-        let context = Context { my: Some(ad), now, ..Context::default() };
+        let context = Context {
+            my: Some(ad),
+            now,
+            ..Context::default()
+        };
         let wanted = config.selection.submitter_constraint.as_ref();
-        if skipped || idle + running <= 0.0 || wanted.is_some_and(|e| !evaluate(e, &context).is_true()) {
+        if skipped
+            || idle + running <= 0.0
+            || wanted.is_some_and(|e| !evaluate(e, &context).is_true())
+        {
             return None;
         }
         Some(Self {
@@ -425,7 +485,11 @@ fn passes(jobs: &AdTable, row: Row, config: &CycleConfig, now: i64) -> bool {
         return true;
     };
     let ad = jobs.ad(row);
-    let context = Context { my: Some(&ad), now, ..Context::default() };
+    let context = Context {
+        my: Some(&ad),
+        now,
+        ..Context::default()
+    };
     evaluate(constraint, &context).is_true()
 }
 
@@ -443,8 +507,22 @@ struct JobFacts {
 impl JobFacts {
     fn read(jobs: &AdTable, row: Row, now: i64) -> Result<Self, CycleError> {
         let names = [
-            "User", "Owner", "AccountingGroup", "AcctGroup", "AcctGroupUser", "GlobalJobId", "ClusterId", "ProcId",
-            "JobStatus", "JobUniverse", "JobPrio", "PreJobPrio1", "PreJobPrio2", "PostJobPrio1", "PostJobPrio2", "QDate",
+            "User",
+            "Owner",
+            "AccountingGroup",
+            "AcctGroup",
+            "AcctGroupUser",
+            "GlobalJobId",
+            "ClusterId",
+            "ProcId",
+            "JobStatus",
+            "JobUniverse",
+            "JobPrio",
+            "PreJobPrio1",
+            "PreJobPrio2",
+            "PostJobPrio1",
+            "PostJobPrio2",
+            "QDate",
         ];
         let mut ad = Ad::with_capacity(names.len());
         for name in names {
@@ -460,21 +538,28 @@ impl JobFacts {
             problem: problem.to_owned(),
         };
         let id = match (number("ClusterId"), number("ProcId")) {
-            (Some(cluster), proc) => JobId { cluster: cluster as i32, proc: proc.unwrap_or(0.0) as i32 },
+            (Some(cluster), proc) => JobId {
+                cluster: cluster as i32,
+                proc: proc.unwrap_or(0.0) as i32,
+            },
             _ => return Err(bad("has no ClusterId")),
         };
         let submitter = submitter_of(&ad, now).ok_or_else(|| bad("has neither Owner nor User"))?;
         let schedd = own_text(&ad, "GlobalJobId", now);
         let universe = number("JobUniverse").unwrap_or(5.0) as i64;
         let down = |name: &str| -number(name).unwrap_or(0.0);
-        let request = jobs.column_named("RequestCpus").and_then(|c| match jobs.expr_at(row, c)? {
-            Expr::Lit(value) => value.as_number(),
-            _ => own_number(&jobs.ad(row), "RequestCpus", now),
-        });
+        let request =
+            jobs.column_named("RequestCpus")
+                .and_then(|c| match jobs.expr_at(row, c)? {
+                    Expr::Lit(value) => value.as_number(),
+                    _ => own_number(&jobs.ad(row), "RequestCpus", now),
+                });
         Ok(Self {
             id,
             submitter,
-            schedd: schedd.and_then(|g| g.split('#').next().map(str::to_owned)).unwrap_or_default(),
+            schedd: schedd
+                .and_then(|g| g.split('#').next().map(str::to_owned))
+                .unwrap_or_default(),
             status: number("JobStatus").unwrap_or(1.0) as i64,
             wants_matching: !matches!(universe, 7 | 9 | 12),
             weight: request.unwrap_or(1.0),

@@ -12,9 +12,15 @@ impl Cycle<'_> {
         if !self.groups.is_active() {
             self.groups[0].requested = self.demand_of(&all);
             self.requested_first[0] = self.groups[0].requested;
-            self.groups.assign_quotas(self.pool_weight, self.shared.config.share.oversubscribe);
+            self.groups
+                .assign_quotas(self.pool_weight, self.shared.config.share.oversubscribe);
             self.groups[0].allocated = self.pool_weight;
-            let table = Table { group: None, negotiating: 0, quota: f64::INFINITY, floor_round: false };
+            let table = Table {
+                group: None,
+                negotiating: 0,
+                quota: f64::INFINITY,
+                floor_round: false,
+            };
             let mut entries = all;
             self.negotiate_table(table, &mut entries);
             return;
@@ -47,7 +53,10 @@ impl Cycle<'_> {
             })
             .collect();
         if !below.is_empty() {
-            let floor_round = Table { floor_round: true, ..table };
+            let floor_round = Table {
+                floor_round: true,
+                ..table
+            };
             self.negotiate_pie(floor_round, &mut below.clone());
         }
         self.negotiate_pie(table, entries);
@@ -59,7 +68,11 @@ impl Cycle<'_> {
             .iter()
             .map(|entry| {
                 let s = &self.demand.submitters[*entry];
-                if weighted { s.weighted_running + s.weighted_idle } else { s.running + s.idle }
+                if weighted {
+                    s.weighted_running + s.weighted_idle
+                } else {
+                    s.running + s.idle
+                }
             })
             .sum()
     }
@@ -84,8 +97,13 @@ impl Cycle<'_> {
                 lists[0].extend(again);
             }
         }
-        let pool = if self.shared.config.share.weighted { self.pool_weight } else { self.pool_slots };
-        self.groups.assign_quotas(pool, self.shared.config.share.oversubscribe);
+        let pool = if self.shared.config.share.weighted {
+            self.pool_weight
+        } else {
+            self.pool_slots
+        };
+        self.groups
+            .assign_quotas(pool, self.shared.config.share.oversubscribe);
         // RemoteGroupQuota is that of this cycle.
         self.insert_remote_users();
         lists
@@ -99,11 +117,17 @@ impl Cycle<'_> {
             self.groups.recover_remainders();
         }
         if self.groups.autoregroup() {
-            let pool = if config.weighted { self.pool_weight } else { self.pool_slots };
+            let pool = if config.weighted {
+                self.pool_weight
+            } else {
+                self.pool_slots
+            };
             self.groups[0].quota = pool;
             self.groups[0].allocated = pool;
         }
-        let allocated: f64 = (0..self.groups.len()).map(|i| self.groups[i].allocated).sum();
+        let allocated: f64 = (0..self.groups.len())
+            .map(|i| self.groups[i].allocated)
+            .sum();
         let most = self.most_missing();
         let order = self.group_order();
         let mut step = 0.0_f64;
@@ -137,7 +161,11 @@ impl Cycle<'_> {
         (0..self.groups.len())
             .map(|i| {
                 let group = &self.groups[i];
-                let target = if by_allocation { group.allocated } else { group.quota };
+                let target = if by_allocation {
+                    group.allocated
+                } else {
+                    group.quota
+                };
                 (target - group.usage).max(0.0)
             })
             .fold(0.0, f64::max)
@@ -155,8 +183,16 @@ impl Cycle<'_> {
         }
         let target = group.allocated.max(group.quota);
         let missing = (target - group.usage).max(0.0);
-        let part = if most > 0.0 { (step / most).min(1.0) } else { 1.0 };
-        let mut amount = if missing > 0.0 { (group.usage + missing * part).min(target) } else { target };
+        let part = if most > 0.0 {
+            (step / most).min(1.0)
+        } else {
+            1.0
+        };
+        let mut amount = if missing > 0.0 {
+            (group.usage + missing * part).min(target)
+        } else {
+            target
+        };
         if !config.share.weighted {
             amount = tolerance::whole_part(amount);
         }
@@ -197,11 +233,21 @@ impl Cycle<'_> {
         let group = &self.groups[index];
         let mut ad = Ad::new();
         let real = |x: f64| Expr::Lit(Value::Real(x));
-        ad.set("AccountingGroup", Expr::Lit(Value::str(group.setting.name.as_str())));
+        ad.set(
+            "AccountingGroup",
+            Expr::Lit(Value::str(group.setting.name.as_str())),
+        );
         ad.set("GroupQuota", real(group.quota));
         ad.set("GroupResourcesAllocated", real(group.allocated));
         ad.set("GroupResourcesInUse", real(self.ledger.group_usage(index)));
-        let context = Context { my: Some(&ad), now: self.shared.now, ..Context::default() };
-        evaluate(expr, &context).as_number().filter(|n| !n.is_nan()).unwrap_or(f64::from(f32::MAX))
+        let context = Context {
+            my: Some(&ad),
+            now: self.shared.now,
+            ..Context::default()
+        };
+        evaluate(expr, &context)
+            .as_number()
+            .filter(|n| !n.is_nan())
+            .unwrap_or(f64::from(f32::MAX))
     }
 }

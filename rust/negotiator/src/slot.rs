@@ -106,7 +106,9 @@ pub fn own_value(ad: &Ad, name: &str, now: i64) -> Value {
 #[must_use]
 pub fn own_text(ad: &Ad, name: &str, now: i64) -> Option<String> {
     let value = own_value(ad, name, now);
-    value.as_str().map(|s| String::from_utf8_lossy(s).into_owned())
+    value
+        .as_str()
+        .map(|s| String::from_utf8_lossy(s).into_owned())
 }
 
 /// A numeric attribute.
@@ -156,9 +158,14 @@ impl SlotClass {
             ad.set("CurrentRank", Expr::Lit(Value::Real(rank)));
         }
         let text = |name: &str| own_text(&ad, name, now);
-        let user = ["PreemptingAccountingGroup", "PreemptingUser", "AccountingGroup", "RemoteUser"]
-            .iter()
-            .find_map(|name| text(name));
+        let user = [
+            "PreemptingAccountingGroup",
+            "PreemptingUser",
+            "AccountingGroup",
+            "RemoteUser",
+        ]
+        .iter()
+        .find_map(|name| text(name));
         let state = text("State").unwrap_or_default();
         let busy = state == "Claimed" || state == "Preempting";
         let suspended = text("Activity").as_deref() == Some("Suspended");
@@ -185,7 +192,11 @@ impl SlotClass {
             want_claiming: own_flag(&ad, "WantClaiming", now).unwrap_or(true),
             reevaluate: own_flag(&ad, "WantAdRevaluate", now).unwrap_or(false),
             families: address.map_or(IPV4 | IPV6, address_families),
-            resources: if partitionable { resources(&ad, now) } else { Vec::new() },
+            resources: if partitionable {
+                resources(&ad, now)
+            } else {
+                Vec::new()
+            },
             division,
             ad: Ad::new(),
         };
@@ -210,13 +221,20 @@ impl SlotClass {
     /// Free amount of a resource.
     #[must_use]
     pub fn resource(&self, name: &Name) -> Option<f64> {
-        self.resources.iter().find(|(n, _)| n == name).map(|(_, amount)| *amount)
+        self.resources
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, amount)| *amount)
     }
 }
 
 fn passes(ad: &Ad, constraint: Option<&Expr>, now: i64) -> bool {
     constraint.is_none_or(|expr| {
-        let context = Context { my: Some(ad), now, ..Context::default() };
+        let context = Context {
+            my: Some(ad),
+            now,
+            ..Context::default()
+        };
         evaluate(expr, &context).is_true()
     })
 }
@@ -224,7 +242,9 @@ fn passes(ad: &Ad, constraint: Option<&Expr>, now: i64) -> bool {
 /// Weight charged for a slot: SlotWeight, or 1 when it is no number, negative, or weights are off.
 #[must_use]
 pub fn weight(ad: &Ad, weighted: bool, now: i64) -> f64 {
-    let own = weighted.then(|| own_number(ad, "SlotWeight", now)).flatten();
+    let own = weighted
+        .then(|| own_number(ad, "SlotWeight", now))
+        .flatten();
     own.filter(|w| *w >= 0.0).unwrap_or(1.0)
 }
 
@@ -251,8 +271,12 @@ fn division(ad: &Ad, partitionable: bool, config: &CycleConfig, now: i64) -> Div
     });
     if has_policy {
         let cpus = own_number(ad, "Cpus", now).unwrap_or(1.0);
-        let claims = own_number(ad, "NumClaims", now).unwrap_or(cpus.ceil()).max(0.0);
-        return Division::ConsumptionPolicy { claims: claims as u32 };
+        let claims = own_number(ad, "NumClaims", now)
+            .unwrap_or(cpus.ceil())
+            .max(0.0);
+        return Division::ConsumptionPolicy {
+            claims: claims as u32,
+        };
     }
     if config.partition.many_matches {
         Division::Carved
@@ -261,7 +285,13 @@ fn division(ad: &Ad, partitionable: bool, config: &CycleConfig, now: i64) -> Div
     }
 }
 
-fn trimmed(ad: &Ad, state: &str, class: &SlotClass, config: &CycleConfig, now: i64) -> Option<Trimmed> {
+fn trimmed(
+    ad: &Ad,
+    state: &str,
+    class: &SlotClass,
+    config: &CycleConfig,
+    now: i64,
+) -> Option<Trimmed> {
     let policy = &config.preemption;
     if policy.consider {
         let retiring = own_number(ad, "RetirementTimeRemaining", now).is_some_and(|t| t > 0.0);
@@ -298,7 +328,10 @@ fn shuts_down(ad: &Ad, threshold_s: i64, now: i64) -> bool {
         now: there + threshold_s,
         ..Context::default()
     };
-    exprs.iter().flatten().any(|expr| evaluate(expr, &context).is_true())
+    exprs
+        .iter()
+        .flatten()
+        .any(|expr| evaluate(expr, &context).is_true())
 }
 
 #[cfg(test)]
@@ -308,7 +341,10 @@ mod tests {
     #[test]
     fn families_come_from_the_address_and_its_list() {
         assert_eq!(address_families("<127.0.0.1:9618?alias=x>"), IPV4);
-        assert_eq!(address_families("<[::1]:9618?addrs=[--1]-9618+10.0.0.1-9618&alias=x>"), IPV4 | IPV6);
+        assert_eq!(
+            address_families("<[::1]:9618?addrs=[--1]-9618+10.0.0.1-9618&alias=x>"),
+            IPV4 | IPV6
+        );
         assert_eq!(address_families("unix:/run/x"), 0);
     }
 }

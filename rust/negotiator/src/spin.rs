@@ -89,7 +89,8 @@ impl Cycle<'_> {
     fn pie_left(&self, pie: &Pie, entries: &[usize]) -> f64 {
         let shares = shares(&self.claimants(entries));
         let limit = |(entry, share): (&usize, f64)| {
-            pie.limits(share, self.ledger.usage(self.account_of[*entry])).total
+            pie.limits(share, self.ledger.usage(self.account_of[*entry]))
+                .total
         };
         entries.iter().zip(shares).map(limit).sum()
     }
@@ -107,11 +108,22 @@ impl Cycle<'_> {
                 let priority = submitter.priorities.map_or(0, |(_, high)| -high);
                 let starved = starvation(usage, pie.limits(share, usage).total);
                 let spread = submitter.last_heard_from.rem_euclid(1009);
-                (self.ledger.effective_priority(account), priority, starved, spread, *entry)
+                (
+                    self.ledger.effective_priority(account),
+                    priority,
+                    starved,
+                    spread,
+                    *entry,
+                )
             })
             .collect();
         keyed.sort_by(|a, b| {
-            let name = |e: usize| (&self.demand.submitters[e].name, &self.demand.submitters[e].schedd);
+            let name = |e: usize| {
+                (
+                    &self.demand.submitters[e].name,
+                    &self.demand.submitters[e].schedd,
+                )
+            };
             a.0.total_cmp(&b.0)
                 .then_with(|| a.1.cmp(&b.1))
                 .then_with(|| a.2.total_cmp(&b.2))
@@ -159,7 +171,15 @@ impl Cycle<'_> {
         }
     }
 
-    fn slice(&mut self, table: Table, pie: &Pie, spin: u32, entry: usize, share: f64, pie_left: f64) -> Slice {
+    fn slice(
+        &mut self,
+        table: Table,
+        pie: &Pie,
+        spin: u32,
+        entry: usize,
+        share: f64,
+        pie_left: f64,
+    ) -> Slice {
         let account = self.account_of[entry];
         let mut limits = pie.limits(share, self.ledger.usage(account));
         if table.floor_round {
@@ -187,7 +207,11 @@ impl Cycle<'_> {
     ) -> Verdict {
         let time = &self.shared.config.time;
         let submitter = &self.demand.submitters[entry];
-        let schedd_used = self.schedd_time.get(&submitter.schedd).copied().unwrap_or(0.0);
+        let schedd_used = self
+            .schedd_time
+            .get(&submitter.schedd)
+            .copied()
+            .unwrap_or(0.0);
         let left_cycle = time.cycle_s - self.elapsed();
         let left_entry = time.submitter_s - self.entry_time[entry];
         let left_schedd = time.schedd_s - schedd_used;
@@ -199,9 +223,13 @@ impl Cycle<'_> {
         }
         if left_entry <= 0.0 || left_schedd <= 0.0 || left_cycle <= 0.0 {
             if left_entry <= 0.0 {
-                self.statistics.submitters_out_of_time.push(submitter.name.clone());
+                self.statistics
+                    .submitters_out_of_time
+                    .push(submitter.name.clone());
             } else if left_schedd <= 0.0 {
-                self.statistics.schedds_out_of_time.push(submitter.schedd.clone());
+                self.statistics
+                    .schedds_out_of_time
+                    .push(submitter.schedd.clone());
             }
             self.held_back.insert(entry, (HeldBack::OutOfTime, idle));
             return Verdict::Done;
@@ -228,12 +256,19 @@ impl Cycle<'_> {
         let verdict = self.negotiate(&turn, pie_left);
         let spent = self.clock.seconds() - began;
         self.entry_time[entry] += spent;
-        *self.schedd_time.entry(self.demand.submitters[entry].schedd.clone()).or_default() += spent;
+        *self
+            .schedd_time
+            .entry(self.demand.submitters[entry].schedd.clone())
+            .or_default() += spent;
         verdict
     }
 
     fn note_share_limit(&mut self, entry: usize) {
-        let left: u32 = self.demand.submitters[entry].requests.iter().map(|r| self.left[*r]).sum();
+        let left: u32 = self.demand.submitters[entry]
+            .requests
+            .iter()
+            .map(|r| self.left[*r])
+            .sum();
         if left > 0 {
             self.held_back.insert(entry, (HeldBack::ShareUsed, left));
         }

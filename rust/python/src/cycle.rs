@@ -82,7 +82,10 @@ fn record_to<'py>(py: Python<'py>, record: &AccountRecord) -> PyResult<Bound<'py
     out.set_item("resources_used", record.resources_used)?;
     out.set_item("weighted_resources_used", record.weighted_resources_used)?;
     out.set_item("accumulated_usage", record.accumulated_usage)?;
-    out.set_item("weighted_accumulated_usage", record.weighted_accumulated_usage)?;
+    out.set_item(
+        "weighted_accumulated_usage",
+        record.weighted_accumulated_usage,
+    )?;
     out.set_item("uncharged_time", record.uncharged_time)?;
     out.set_item("weighted_uncharged_time", record.weighted_uncharged_time)?;
     out.set_item("begin_usage_time", record.begin_usage_time)?;
@@ -102,8 +105,11 @@ impl CycleKnobs {
     /// Reads knobs from name and expanded value; names in any case.
     #[new]
     fn new(py: Python<'_>, values: FxHashMapFromPy) -> PyResult<Self> {
-        let values: FxHashMap<String, String> =
-            values.0.into_iter().map(|(k, v)| (k.to_ascii_uppercase(), v)).collect();
+        let values: FxHashMap<String, String> = values
+            .0
+            .into_iter()
+            .map(|(k, v)| (k.to_ascii_uppercase(), v))
+            .collect();
         let inner = CycleConfig::from_knobs(&Knobs::new(&values)).map_err(|e| refused(py, &e))?;
         Ok(Self { inner })
     }
@@ -134,7 +140,9 @@ pub(crate) struct CycleEngine {
 impl CycleEngine {
     #[new]
     fn new() -> Self {
-        Self { memory: Mutex::new(Memory::default()) }
+        Self {
+            memory: Mutex::new(Memory::default()),
+        }
     }
 
     /// One cycle. With `submitters` None, `requests` are job ads as `condor_q -long` lists them.
@@ -160,23 +168,39 @@ impl CycleEngine {
             let plan = Plan::make(&slots, &requests, config);
             let demand = match submitters {
                 None => Demand::from_jobs(&requests, &plan, config, now)?,
-                Some(table) => {
-                    Demand::from_requests(&requests, &table.read(), &plan, config, now)?
-                }
+                Some(table) => Demand::from_requests(&requests, &table.read(), &plan, config, now)?,
             };
             let demand = if config.selection.global_job_prios {
                 demand.split_by_priority()
             } else {
                 demand
             };
-            let snapshot = Snapshot { slots: &slots, demand: &demand, accounts: &accounts, plan: &plan };
+            let snapshot = Snapshot {
+                slots: &slots,
+                demand: &demand,
+                accounts: &accounts,
+                plan: &plan,
+            };
             let ingest_s = clock.seconds();
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             let outcome = run_cycle(&snapshot, config, &mut memory, now, &clock);
-            let keys = |row: Row, table: &AdTable| String::from_utf8_lossy(table.key(row)).into_owned();
-            let slot_keys = outcome.matches.iter().map(|m| keys(m.row, &slots)).collect();
-            let reserved_keys = outcome.reservations.iter().map(|r| keys(r.row, &slots)).collect();
-            let request_keys = demand.requests.iter().map(|r| keys(r.row, &requests)).collect();
+            let keys =
+                |row: Row, table: &AdTable| String::from_utf8_lossy(table.key(row)).into_owned();
+            let slot_keys = outcome
+                .matches
+                .iter()
+                .map(|m| keys(m.row, &slots))
+                .collect();
+            let reserved_keys = outcome
+                .reservations
+                .iter()
+                .map(|r| keys(r.row, &slots))
+                .collect();
+            let request_keys = demand
+                .requests
+                .iter()
+                .map(|r| keys(r.row, &requests))
+                .collect();
             let significant = ::negotiator::request::significant_attributes(&plan, config);
             let match_exprs = &config.selection.match_exprs;
             let match_exprs = match_exprs.iter().map(|(name, _)| name.clone()).collect();
@@ -205,7 +229,9 @@ fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Accounts> {
     }
     if let Some(times) = field::<Bound<'_, PyDict>>(given, "remainder_times")? {
         for (name, time) in times {
-            accounts.remainder_times.insert(name.extract()?, time.extract()?);
+            accounts
+                .remainder_times
+                .insert(name.extract()?, time.extract()?);
         }
     }
     Ok(accounts)
@@ -254,7 +280,13 @@ impl CycleOutcome {
             row.set_item("schedd", &submitter.schedd)?;
             row.set_item("rank", made.rank)?;
             row.set_item("cost", made.cost)?;
-            row.set_item("carve", made.carve.iter().cloned().collect::<std::collections::BTreeMap<_, _>>())?;
+            row.set_item(
+                "carve",
+                made.carve
+                    .iter()
+                    .cloned()
+                    .collect::<std::collections::BTreeMap<_, _>>(),
+            )?;
             row.set_item("preempts", made.preempted.as_ref().map(|p| p.user.as_str()))?;
             row.set_item("preemption", made.preempted.as_ref().map(|p| p.kind.name()))?;
             let evicted = made.preempted.as_ref().map(|p| p.dynamic_slots.clone());
@@ -291,11 +323,23 @@ impl CycleOutcome {
         out.set_item("cost", PyBytes::new(py, &cost))?;
         out.set_item("request", PyBytes::new(py, &request))?;
         out.set_item("slot", &self.slot_keys)?;
-        let preempts = matches.iter().map(|m| m.preempted.as_ref().map(|p| p.user.clone()));
+        let preempts = matches
+            .iter()
+            .map(|m| m.preempted.as_ref().map(|p| p.user.clone()));
         out.set_item("preempts", preempts.collect::<Vec<_>>())?;
-        let names: Vec<&str> = self.demand.requests.iter().map(|r| self.demand.submitters[r.submitter].name.as_str()).collect();
+        let names: Vec<&str> = self
+            .demand
+            .requests
+            .iter()
+            .map(|r| self.demand.submitters[r.submitter].name.as_str())
+            .collect();
         out.set_item("request_submitter", names)?;
-        let labels: Vec<String> = self.demand.requests.iter().map(|r| r.first_job.to_string()).collect();
+        let labels: Vec<String> = self
+            .demand
+            .requests
+            .iter()
+            .map(|r| r.first_job.to_string())
+            .collect();
         out.set_item("request_autocluster", labels)?;
         Ok(out)
     }
@@ -334,7 +378,10 @@ impl CycleOutcome {
             row.set_item("limit", report.limit)?;
             row.set_item("matched", report.matched)?;
             row.set_item("usage", report.usage)?;
-            row.set_item("held_back", report.held_back.map(|(why, count)| (why.text(), count)))?;
+            row.set_item(
+                "held_back",
+                report.held_back.map(|(why, count)| (why.text(), count)),
+            )?;
             out.append(row)?;
         }
         Ok(out)
@@ -371,7 +418,12 @@ impl CycleOutcome {
         let out = PyList::empty(py);
         for (kept, slot) in self.outcome.reservations.iter().zip(&self.reserved_keys) {
             let row = PyDict::new(py);
-            row.set_item("job", self.demand.requests[kept.request as usize].first_job.to_string())?;
+            row.set_item(
+                "job",
+                self.demand.requests[kept.request as usize]
+                    .first_job
+                    .to_string(),
+            )?;
             row.set_item("slot", slot)?;
             row.set_item("starts_at", kept.starts_at)?;
             out.append(row)?;
@@ -450,7 +502,12 @@ impl CycleOutcome {
 
 /// Reads ads as `condor_status -long` prints them into a table; keys are Name, or `cluster.proc` for jobs.
 #[pyfunction]
-fn read_long(py: Python<'_>, table: &Bound<'_, PyAdTable>, text: &[u8], heard_at: f64) -> PyResult<usize> {
+fn read_long(
+    py: Python<'_>,
+    table: &Bound<'_, PyAdTable>,
+    text: &[u8],
+    heard_at: f64,
+) -> PyResult<usize> {
     let table = table.get();
     let read = py.detach(|| {
         let mut table = table.write();
@@ -470,7 +527,9 @@ fn read_long(py: Python<'_>, table: &Bound<'_, PyAdTable>, text: &[u8], heard_at
                 (None, Some(name)) => name.to_vec(),
                 (None, None) => format!("ad {}", table.len() + 1).into_bytes(),
             };
-            table.upsert(&key, &ad, heard_at).map_err(|e| e.to_string())?;
+            table
+                .upsert(&key, &ad, heard_at)
+                .map_err(|e| e.to_string())?;
             count += 1;
         }
         Ok::<usize, String>(count)

@@ -1,0 +1,66 @@
+"""A cycle as polars frames and Parquet files, for people who analyse. Needs the extra ``analysis``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from slotwise.errors import UsageError
+from slotwise.negotiator.snapshot import CycleInput
+from slotwise.table import AdTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Row = dict[str, Any]
+
+
+def outcome_frames(report: Row) -> dict[str, pl.DataFrame]:
+    """The parts of a report as frames: matches, rejections, submitters, groups.
+
+    :raises UsageError: when polars is not installed.
+    """
+    polars = _polars()
+    matches = [{k: v for k, v in m.items() if k not in ("carve", "evicts")} for m in report["matches"]]
+    rejections = [{k: v for k, v in r.items() if k != "slots"} | r["slots"] for r in report["rejections"]]
+    submitters = [{k: v for k, v in s.items() if k != "held_back"} for s in report["submitters"]]
+    parts = {
+        "matches": matches,
+        "rejections": rejections,
+        "submitters": submitters,
+        "groups": report["groups"],
+    }
+    return {name: polars.DataFrame(rows, infer_schema_length=None) for name, rows in parts.items()}
+
+
+def write_parquet(directory: Path, given: CycleInput, report: Row) -> list[Path]:
+    """Write slots, jobs and the outcome as Parquet files; returns their paths.
+
+    :raises UsageError: when polars is not installed.
+    """
+    polars = _polars()
+    directory.mkdir(parents=True, exist_ok=True)
+    frames = {"slots": _frame(polars, given.slots), "jobs": _frame(polars, given.requests), **outcome_frames(report)}
+    written = []
+    for name, frame in frames.items():
+        path = directory / f"{name}.parquet"
+        frame.write_parquet(path)
+        written.append(path)
+    return written
+
+
+def _frame(polars: Any, table: AdTable) -> pl.DataFrame:
+    """A table as a frame: literals as they are, expressions as text."""
+    convert = getattr(table, "to_polars", None)
+    if convert is not None:
+        return cast("pl.DataFrame", convert())
+    frame: pl.DataFrame = polars.read_json(table.json_text(), infer_schema_length=None)
+    return frame
+
+
+def _polars() -> Any:
+    try:
+        import polars
+    except ImportError:
+        raise UsageError("this needs polars", hint="pip install 'slotwise[analysis]'") from None
+    return polars
