@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from slotwise import _native
 
 if TYPE_CHECKING:
+    import polars
+
     from slotwise.classad import ClassAd, ExprTree
 
 #: In what form rows are wanted: a pack without or with keys, ``Name = value`` lines, JSON objects.
@@ -165,6 +167,22 @@ class AdTable:
         """
         self.native.insert_from_template(template, list(keys), deltas, dict(columns) if columns else None, received_at)
 
+    def load_text(
+        self, text: bytes, *, key: str = "Name", lenient: bool = False, received_at: float = 0.0
+    ) -> LoadReport:
+        """Reads ads from ``Name = expression`` lines (what ``status -long`` and ``q -long`` print).
+
+        *key* is the attribute that names an ad, or ``"job"`` for ClusterId.ProcId, or ``"number"``. A *lenient*
+        reading ends an ad at a bad line instead of refusing the text.
+
+        :raises AdSyntaxError: a line is no attribute.
+        """
+        return cast(LoadReport, self.native.load_text(text, key, lenient, received_at))
+
+    def text_loader(self, *, key: str = "Name", lenient: bool = False, received_at: float = 0.0) -> TextLoader:
+        """As :meth:`load_text`, for text that comes in pieces."""
+        return cast(TextLoader, self.native.text_loader(key, lenient, received_at))
+
     def expire(self, now: float, default_lifetime_s: float = 900.0, lifetime: str = "ClassAdLifetime") -> list[str]:
         """Removes ads of which nothing was heard for their lifetime (the attribute, else the default); their keys."""
         return cast("list[str]", self.native.expire(now, default_lifetime_s, lifetime))
@@ -280,6 +298,81 @@ class AdTable:
         """The ads as one JSON array of objects."""
         return b"[" + self.query(constraint, projection, limit, target=target, now=now, form="json") + b"]\n"
 
+    # ---- data frames
+
+    def arrow(
+        self,
+        constraint: ExprTree | str | None = None,
+        projection: Sequence[str] | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+        evaluate: bool = True,
+    ) -> ArrowStream:
+        """The ads asked for as an Arrow stream: pyarrow, polars and others read it without a copy per cell.
+
+        A column has the narrowest type that holds its values (boolean, int64, float64, dictionary of strings);
+        where types are mixed it is text. Missing, undefined and error are nulls. Attributes that are expressions
+        are evaluated, or given as text with ``evaluate=False``.
+        """
+        return ArrowStream(self.native.arrow(_asked(constraint, projection, limit, target, now), evaluate))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
+    def to_polars(
+        self,
+        constraint: ExprTree | str | None = None,
+        projection: Sequence[str] | None = None,
+        limit: int | None = None,
+        *,
+        target: ClassAd | None = None,
+        now: int = 0,
+        evaluate: bool = True,
+    ) -> polars.DataFrame:
+        """The ads asked for as a polars frame (needs the extra ``analysis``); types as in :meth:`arrow`."""
+        import polars
+
+        stream = self.arrow(constraint, projection, limit, target=target, now=now, evaluate=evaluate)
+        return polars.DataFrame(stream)
+
+
+class ArrowStream:
+    """Rows as an Arrow stream, to be read once."""
+
+    __slots__ = ("_capsule",)
+
+    def __init__(self, capsule: object) -> None:
+        self._capsule = capsule
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The capsule of the Arrow PyCapsule interface. The schema is as it is: a request is not honoured."""
+        return self._capsule
+
+
+class LoadReport(Protocol):
+    """What a text held."""
+
+    #: Ads read.
+    ads: int
+    #: Lines read.
+    lines: int
+    #: Ads without their key attribute, left out.
+    keyless: int
+    #: Bad lines passed over (lenient reading only).
+    bad_lines: int
+
+
+class TextLoader(Protocol):
+    """Reads ads from text that comes in pieces; a line may go on in the next piece."""
+
+    def feed(self, text: bytes) -> None:
+        """Reads a piece."""
+
+    def finish(self) -> LoadReport:
+        """Ends the text."""
+
 
 class AdChunks(Protocol):
     """Pieces of an answer. ``total``: how many ads it has in all."""
@@ -358,8 +451,11 @@ __all__ = [
     "AdChunks",
     "AdTable",
     "ApplyReport",
+    "ArrowStream",
     "Form",
+    "LoadReport",
     "PackBuilder",
+    "TextLoader",
     "diff_ads",
     "pack_ads",
     "unpack_ads",

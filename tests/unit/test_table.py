@@ -166,3 +166,46 @@ def test_ads_expire_and_are_removed_by_constraint(table: AdTable) -> None:
     assert table.expire(111.0) == ["slot1"]
     assert table.remove_where("Cpus == 2") == ["slot2", "slot5", "slot8"]
     assert len(table) == 6
+
+
+def test_text_is_read_into_a_table(table: AdTable) -> None:
+    text = table.long_text()
+    again = AdTable()
+    report = again.load_text(text)
+    assert (report.ads, report.keyless) == (10, 0)
+    assert again.long_text() == text
+    pieces = AdTable()
+    loader = pieces.text_loader()
+    for start in range(0, len(text), 7):
+        loader.feed(text[start : start + 7])
+    assert loader.finish().ads == 10
+    assert pieces.long_text() == text
+    jobs = AdTable()
+    jobs.load_text(b"ClusterId = 3\nProcId = 1\n\nClusterId = 3\nProcId = 2\n", key="job")
+    assert jobs.keys() == ["3.1", "3.2"]
+    with pytest.raises(AdSyntaxError, match="line 2"):
+        jobs.load_text(b"A = 1\nB = = 2\n")
+    assert jobs.load_text(b"A = 1\nB = = 2\n", key="number", lenient=True).bad_lines == 1
+
+
+def test_frames_have_typed_columns_and_nulls(table: AdTable) -> None:
+    polars = pytest.importorskip("polars")
+    pyarrow = pytest.importorskip("pyarrow")
+    table.update("slot0", {"Idle": 2.5, "Mixed": "x", "Flag": True, "Half": ExprTree("Memory / 2")})
+    table.update("slot1", {"Idle": 3, "Mixed": 7, "Nothing": ExprTree("undefined"), "Bad": ExprTree("1 / 0")})
+    frame = table.to_polars("Memory < 3000")
+    assert frame["Memory"].to_list() == [0, 1024, 2048]
+    assert frame["Name"].cast(polars.String).to_list() == ["slot0@host", "slot1@host", "slot2@host"]
+    assert frame["Idle"].to_list() == [2.5, 3.0, None]
+    assert frame["Mixed"].cast(polars.String).to_list() == ["x", "7", None]
+    assert frame["Flag"].to_list() == [True, None, None]
+    assert frame["Half"].to_list() == [0, None, None]
+    assert frame["Nothing"].null_count() == frame["Bad"].null_count() == 3
+    read = pyarrow.table(table)
+    assert read.num_rows == 10
+    assert read["Cpus"].to_pylist() == [number % 3 for number in range(10)]
+    assert read["Start"].null_count == 10
+    as_text = pyarrow.table(table.arrow(projection=["Start"], limit=1, evaluate=False))
+    assert as_text["Start"].to_pylist() == ["TARGET.RequestMemory <= MY.Memory"]
+    assert pyarrow.table(table.arrow("false")).num_rows == 0
+    table.arrow().__arrow_c_stream__()  # never read: freed with its capsule

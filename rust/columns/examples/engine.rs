@@ -5,7 +5,10 @@
 
 use std::time::Instant;
 
-use columns::{AdTable, EvalSettings, Matcher, Owner, PackHeader, PackWriter};
+use columns::{
+    AdTable, EvalSettings, KeyRule, Matcher, Owner, PackHeader, PackWriter, Query, TextLoader,
+    parse_constraint,
+};
 use testkit::{JobSpec, MachineSpec, job_ad, slot_ad, slot_name};
 
 fn timed<T>(what: &str, per: usize, work: impl FnOnce() -> T) -> T {
@@ -92,6 +95,56 @@ fn main() {
     timed("apply deltas of 6 attributes", slots as usize, || {
         table.apply(&delta, 2.0, None).expect("a good pack")
     });
+
+    let mut text = String::new();
+    for index in 0..slots {
+        text.push_str(&testkit::slot_text(&spec, index));
+        text.push('\n');
+    }
+    println!("text: {} bytes an ad", text.len() / slots as usize);
+    let mut read = AdTable::new();
+    timed("read text", slots as usize, || {
+        let mut loader =
+            TextLoader::new(KeyRule::Attribute(classad::Name::from("Name")), false, 0.0);
+        for piece in text.as_bytes().chunks(1 << 20) {
+            loader.feed(&mut read, piece).expect("good text");
+        }
+        loader.finish(&mut read).expect("good text")
+    });
+    println!("memory: {} bytes an ad", read.heap_bytes() / slots as usize);
+    let mut out = Vec::new();
+    let rows: Vec<u32> = table.rows().collect();
+    let all = table.projected(None);
+    timed("long form of all", slots as usize, || {
+        table.long_text(&rows, &all, &mut out)
+    });
+    out.clear();
+    timed("JSON of all", slots as usize, || {
+        table.json_text(&rows, &all, &mut out)
+    });
+    drop(out);
+    timed("pack of all", slots as usize, || {
+        table.pack_rows(&rows, &all, true).len()
+    });
+    let query = Query {
+        constraint: parse_constraint(
+            "Memory > 3000 && State == \"Unclaimed\" && regexp(\"node00\",Machine)",
+        )
+        .expect("parses"),
+        projection: Some(
+            ["Name", "Cpus", "Memory", "State", "Activity", "LoadAvg"]
+                .map(classad::Name::from)
+                .to_vec(),
+        ),
+        ..Query::default()
+    };
+    timed("query with constraint and projection", 1, || {
+        let rows = table.select(&query);
+        table
+            .pack_rows(&rows, &table.projected(query.projection.as_deref()), false)
+            .len()
+    });
+    drop(text);
 
     let mut jobs = Vec::new();
     for submitter in 0..submitters {

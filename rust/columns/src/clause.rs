@@ -87,11 +87,7 @@ impl ClauseCache {
 
     /// The expression unsplit.
     pub fn whole(&self, expr: &Expr) -> Arc<Clause> {
-        remember(
-            &self.whole,
-            canonical_text(expr).into(),
-            |text: &Box<[u8]>| Arc::new(Clause::new(expr.clone(), text.to_vec())),
-        )
+        remember(&self.whole, canonical_text(expr).into(), |_| whole(expr))
     }
 
     /// The clauses of an expression of the table's pool.
@@ -113,6 +109,10 @@ impl ClauseCache {
     pub fn clear(&mut self) {
         *self = ClauseCache::default();
     }
+}
+
+fn whole(expr: &Expr) -> Arc<Clause> {
+    Arc::new(Clause::new(expr.clone(), canonical_text(expr)))
 }
 
 fn split(expr: &Expr) -> Clauses {

@@ -32,6 +32,9 @@ pub(crate) struct Reads {
     pub unsteady: bool,
 }
 
+/// A text and whose ad it belongs to.
+type Asked = (Owner, Box<[u8]>);
+
 #[derive(Debug)]
 struct TruthEntry {
     columns: Box<[ColumnId]>,
@@ -54,7 +57,7 @@ struct NumberEntry {
 pub(crate) struct LeafCache {
     groups: Mutex<FxHashMap<Box<[ColumnId]>, Arc<Groups>>>,
     exprs: Mutex<FxHashMap<ColumnId, Arc<[ExprId]>>>,
-    reads: Mutex<FxHashMap<(Owner, Box<[u8]>), Arc<Reads>>>,
+    reads: Mutex<FxHashMap<Asked, Arc<Reads>>>,
     truths: Mutex<FxHashMap<Box<[u8]>, TruthEntry>>,
     numbers: Mutex<FxHashMap<Box<[u8]>, NumberEntry>>,
     bytes: Mutex<usize>,

@@ -7,11 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ::classad::{Ad, Expr, Name};
 use ::columns::{
-    AdTable, ColumnId, EvalSettings, PackHeader, PackWriter, PackedOp, Query, Row, TableError,
+    AdTable, ColumnId, EvalSettings, KeyRule, PackHeader, PackWriter, PackedOp, Query, Row,
+    TableError, TextLoader,
 };
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyString, PyTuple};
 
 use crate::classad::convert::{from_python, syntax_error, to_python};
 use crate::classad::{PyAd, PyExpr};
@@ -125,6 +126,67 @@ impl From<::columns::ApplyReport> for ApplyReport {
             to_version: report.header.to_version,
             reset: report.header.reset,
         }
+    }
+}
+
+/// What a text held.
+#[pyclass(frozen, get_all, module = "slotwise._native")]
+pub(crate) struct LoadReport {
+    /// Ads read.
+    ads: usize,
+    /// Lines read.
+    lines: usize,
+    /// Ads without their key attribute, left out.
+    keyless: usize,
+    /// Bad lines passed over.
+    bad_lines: usize,
+}
+
+impl From<::columns::LoadReport> for LoadReport {
+    fn from(report: ::columns::LoadReport) -> Self {
+        LoadReport {
+            ads: report.ads,
+            lines: report.lines,
+            keyless: report.keyless,
+            bad_lines: report.bad_lines,
+        }
+    }
+}
+
+fn key_rule(key: &str) -> KeyRule {
+    match key {
+        "job" => KeyRule::Job,
+        "number" => KeyRule::Number,
+        name => KeyRule::Attribute(Name::from(name)),
+    }
+}
+
+/// Reads text that comes in pieces into a table.
+#[pyclass(name = "TextLoader", module = "slotwise._native")]
+pub(crate) struct PyTextLoader {
+    table: Py<PyAdTable>,
+    loader: Option<TextLoader>,
+}
+
+#[pymethods]
+impl PyTextLoader {
+    fn feed(&mut self, py: Python<'_>, text: &[u8]) -> PyResult<()> {
+        let Some(loader) = self.loader.as_mut() else {
+            return Err(PyValueError::new_err("the text has ended"));
+        };
+        let table = self.table.get();
+        let done = py.detach(|| loader.feed(&mut table.write(), text));
+        done.map_err(|error| refused(py, &error))
+    }
+
+    fn finish(&mut self, py: Python<'_>) -> PyResult<LoadReport> {
+        let Some(loader) = self.loader.take() else {
+            return Err(PyValueError::new_err("the text has ended"));
+        };
+        let table = self.table.get();
+        let done = py.detach(|| loader.finish(&mut table.write()));
+        done.map(LoadReport::from)
+            .map_err(|error| refused(py, &error))
     }
 }
 
@@ -336,6 +398,36 @@ impl PyAdTable {
             .map_err(|error| refused(py, &error))
     }
 
+    /// Reads `Name = expression` lines. `key` is the attribute that names an ad, "job" for
+    /// `ClusterId.ProcId`, or "number".
+    #[pyo3(signature = (text, key="Name", lenient=false, received_at=0.0))]
+    fn load_text(
+        &self,
+        py: Python<'_>,
+        text: &[u8],
+        key: &str,
+        lenient: bool,
+        received_at: f64,
+    ) -> PyResult<LoadReport> {
+        let mut loader = TextLoader::new(key_rule(key), lenient, received_at);
+        let done = py.detach(|| {
+            let mut table = self.write();
+            loader.feed(&mut table, text)?;
+            loader.finish(&mut table)
+        });
+        done.map(LoadReport::from)
+            .map_err(|error| refused(py, &error))
+    }
+
+    /// A reader for text that comes in pieces.
+    #[pyo3(signature = (key="Name", lenient=false, received_at=0.0))]
+    fn text_loader(slf: Py<Self>, key: &str, lenient: bool, received_at: f64) -> PyTextLoader {
+        PyTextLoader {
+            table: slf,
+            loader: Some(TextLoader::new(key_rule(key), lenient, received_at)),
+        }
+    }
+
     /// Keys removed because nothing was heard of them for their lifetime.
     #[pyo3(signature = (now, default_lifetime_s=900.0, lifetime="ClassAdLifetime"))]
     fn expire(
@@ -480,6 +572,18 @@ impl PyAdTable {
             out.append(column)?;
         }
         Ok(out)
+    }
+
+    /// The rows of a question as an Arrow stream capsule.
+    fn arrow<'py>(
+        &self,
+        py: Python<'py>,
+        asked: Asked,
+        evaluate: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let query = asked.query(py)?;
+        let (columns, rows) = py.detach(|| self.read().export(&query, evaluate));
+        crate::arrow::capsule(py, columns, rows)
     }
 
     /// Removes the ads of a question; gives their keys.
@@ -770,6 +874,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyAdTable>()?;
     module.add_class::<ApplyReport>()?;
     module.add_class::<Chunks>()?;
+    module.add_class::<LoadReport>()?;
+    module.add_class::<PyTextLoader>()?;
     module.add_class::<PackBuilder>()?;
     module.add_function(wrap_pyfunction!(pack_ads, module)?)?;
     module.add_function(wrap_pyfunction!(unpack_ads, module)?)?;
