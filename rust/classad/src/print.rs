@@ -309,8 +309,7 @@ impl<'o> Printer<'o> {
         self.out.push(quote);
     }
 
-    /// Writes the inside of a string or quoted name.
-    pub(crate) fn escaped(&mut self, bytes: &[u8], quote: u8) {
+    fn escaped(&mut self, bytes: &[u8], quote: u8) {
         for &b in bytes {
             if b == quote {
                 self.out.extend_from_slice(&[b'\\', b]);

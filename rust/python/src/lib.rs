@@ -9,6 +9,7 @@ mod arrow;
 mod classad;
 mod config;
 mod cycle;
+mod hostbench;
 #[cfg(target_os = "linux")]
 mod keeper;
 mod table;
@@ -21,6 +22,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     self::config::register(module)?;
     self::table::register(module)?;
     self::cycle::register(module)?;
+    self::hostbench::register(module)?;
     #[cfg(target_os = "linux")]
     self::keeper::register(module)?;
     Ok(())

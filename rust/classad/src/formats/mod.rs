@@ -1,6 +1,3 @@
 //! Ads in their text formats: old (one attribute a line), new, JSON, XML.
 
-pub mod json;
 pub mod old;
-pub mod stream;
-pub mod xml;

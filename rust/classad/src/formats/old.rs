@@ -88,13 +88,6 @@ impl<'t> OldReader<'t> {
         }
     }
 
-    /// The ad up to the next separator, whatever is in it; for the reference's way of reading.
-    pub(crate) fn one_ad(&mut self) -> Option<Ad> {
-        let mut ad = Ad::new();
-        let _ = self.read_into(&mut ad);
-        Some(ad)
-    }
-
     fn next_line(&mut self) -> &'t [u8] {
         let rest = &self.text[self.at..];
         let end = memchr(b'\n', rest).unwrap_or(rest.len());
