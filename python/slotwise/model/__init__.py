@@ -1,0 +1,1 @@
+"""Plain values of the field that several daemons share: slots, claims, resources."""

@@ -1,0 +1,232 @@
+"""The attributes of a slot's ad. Names and units as in the reference (machine ClassAd attributes).
+
+The ad is put together in layers: the machine's facts, the knobs that are copied, amounts, state, claim and job. Each
+layer is a function from what the startd knows to attributes; nothing here reads the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.model.resources import Resources
+from slotwise.model.slot import SlotKind, State
+from slotwise.startd.evaluate import Expr, attribute
+from slotwise.startd.holding import Holding
+from slotwise.startd.retirement import own_remaining
+from slotwise.startd.states import Claimed, Preempting
+
+#: Attributes of the running job that every slot ad repeats (the reference's built-in STARTD_JOB_ATTRS).
+JOB_ATTRS = (
+    "ImageSize", "ExecutableSize", "JobUniverse", "NiceUser", "CpusUsage", "ResidentSetSize", "ProportionalSetSizeKb",
+    "MemoryUsage", "DiskUsage", "StdoutMtime", "StderrMtime", "ScratchDirFileCount",
+)  # fmt: skip
+
+#: What a partitionable slot repeats of its dynamic slots, as lists (STARTD_PARTITIONABLE_SLOT_ATTRS).
+CHILD_ATTRS = (
+    "Name", "DSlotId", "CurrentRank", "RemoteUser", "RemoteOwner", "AccountingGroup", "State", "Activity",
+    "EnteredCurrentState", "RetirementTimeRemaining", "Cpus", "Memory", "Disk",
+)  # fmt: skip
+
+
+@dataclass
+class SlotKnobs:
+    """What the configuration adds to one slot's ad, per slot because knobs may be."""
+
+    attrs: Mapping[str, Expr] = field(default_factory=dict)
+    job_attrs: Sequence[str] = JOB_ATTRS
+    child_attrs: Sequence[str] = CHILD_ATTRS
+    slot_attrs: Sequence[str] = ()
+    slot_weight: str = "Cpus"
+    consumption: Mapping[str, str] = field(default_factory=dict)
+    clauses: Sequence[str] = ()
+    health: Sequence[str] = ()
+
+
+def within_limits(h: Holding, consumption: Mapping[str, str]) -> Expr:
+    """WithinResourceLimits: whether a job's requests fit. A request that is not there makes it UNDEFINED: no match."""
+    custom = list(h.total.custom)
+    if consumption:
+        terms = [f"MY.{tag} >= MY.Consumption{tag}" for tag in ("Cpus", "Memory", "Disk", *custom)]
+        return Expr(" && ".join(f"({term})" for term in terms))
+    terms = []
+    for tag in ("Cpus", "Memory", "Disk"):
+        fits = f"TARGET.Request{tag} <= MY.{tag}"
+        if tag == "Cpus":
+            fits = "(TARGET.RequestCpus =?= undefined || TARGET.RequestCpus <= MY.Cpus)"
+        terms.append(f"MY.{tag} > 0 && {fits}" if h.kind is SlotKind.PARTITIONABLE else fits)
+    for tag in custom:
+        terms.append(f"(TARGET.Request{tag} =?= undefined || TARGET.Request{tag} <= MY.{tag})")
+    return Expr(" && ".join(f"({term})" for term in terms))
+
+
+def requirements(h: Holding, knobs: SlotKnobs, *, draining_start: str | None) -> Expr | str | bool:
+    """What Requirements says in the slot's present state."""
+    slot = h.slot
+    if slot.broken:
+        return f"The slot is broken: {slot.broken}"
+    if slot.state.state in (State.MATCHED, State.PREEMPTING) or slot.shutdown:
+        return False
+    if slot.draining and draining_start is None:
+        return False
+    parts = ["START" if draining_start is None else f"({draining_start})", "WithinResourceLimits"]
+    if knobs.health:
+        parts.append("Healthy")
+    parts += list(knobs.clauses)
+    return Expr(" && ".join(f"({part})" for part in parts))
+
+
+def amounts(h: Holding, machine: Resources) -> dict[str, Any]:
+    """Cpus, Memory and the rest: what is free, what the slot has, what the machine has."""
+    free, whole = h.free, h.total
+    attributes: dict[str, Any] = {
+        "Cpus": free.cpus,
+        "Memory": free.memory_mib,
+        "Disk": free.disk_kib,
+        "VirtualMemory": free.swap_kib,
+        "TotalSlotCpus": whole.cpus,
+        "TotalSlotMemory": whole.memory_mib,
+        "TotalSlotDisk": whole.disk_kib,
+        "TotalCpus": machine.cpus,
+        "TotalMemory": machine.memory_mib,
+        "TotalDisk": machine.disk_kib,
+        "TotalVirtualMemory": machine.swap_kib,
+    }
+    for tag, amount in machine.custom.items():
+        attributes[f"Total{tag}"] = amount
+        attributes[tag] = free.custom.get(tag, 0)
+        attributes[f"TotalSlot{tag}"] = whole.custom.get(tag, 0)
+        if machine.devices.get(tag):
+            attributes[f"Assigned{tag}"] = ",".join(whole.devices.get(tag, ())) or None
+            attributes[f"Available{tag}"] = ",".join(free.devices.get(tag, ())) or None
+    if machine.custom:
+        attributes["MachineResources"] = " ".join(["Cpus", "Memory", "Disk", "Swap", *machine.custom])
+    if h.lost.cpus or h.lost.memory_mib:
+        attributes["BrokenSlotCpus"] = h.lost.cpus
+        attributes["BrokenSlotMemory"] = h.lost.memory_mib
+        attributes["BrokenSlotDisk"] = h.lost.disk_kib
+    return attributes
+
+
+def identity(h: Holding) -> dict[str, Any]:
+    """Which slot it is."""
+    attributes: dict[str, Any] = {
+        "Name": h.name,
+        "SlotID": h.slot_id,
+        "SlotType": str(h.kind),
+        "SlotTypeID": -h.type_number if h.kind is SlotKind.DYNAMIC and h.type_number else h.type_number,
+        "PartitionableSlot": True if h.kind is SlotKind.PARTITIONABLE else None,
+        "DynamicSlot": True if h.kind is SlotKind.DYNAMIC else None,
+    }
+    if h.kind is SlotKind.DYNAMIC:
+        attributes["DSlotId"] = h.dslot_id
+        attributes["ParentSlotId"] = h.slot_id
+        attributes["SlotTypeID"] = -max(1, h.type_number)
+    return attributes
+
+
+def state_of(h: Holding, now: float) -> dict[str, Any]:
+    """State, activity, and since when; the attributes that policies look at most."""
+    slot = h.slot
+    attributes: dict[str, Any] = {
+        "State": str(slot.state.state),
+        "Activity": str(slot.state.activity),
+        "EnteredCurrentState": int(slot.entered_state),
+        "EnteredCurrentActivity": int(slot.entered_activity),
+        "MyCurrentTime": int(now),
+    }
+    run = slot.run
+    if run is not None:
+        attributes["TotalJobRunTime"] = int(run.ran(now))
+        attributes["TotalJobSuspendTime"] = max(0, int(now - run.activated_at - run.ran(now)))
+    return attributes
+
+
+def history_of(h: Holding, now: float) -> dict[str, Any]:
+    """Total times and counters."""
+    slot = h.slot
+    attributes: dict[str, Any] = {
+        f"TotalTime{state}{activity}": int(seconds)
+        for (state, activity), seconds in slot.time_in(now).items()
+        if seconds >= 1
+    }
+    counters = slot.counters
+    attributes["JobStarts"] = counters.job_starts
+    attributes["JobPreemptions"] = counters.job_preemptions
+    attributes["JobRankPreemptions"] = counters.rank_preemptions
+    attributes["JobUserPrioPreemptions"] = counters.priority_preemptions
+    return attributes
+
+
+#: Attributes of a claim; taken out of the ad when there is none.
+CLAIM_NAMES = (
+    "ClientMachine", "RemoteOwner", "RemoteUser", "AccountingGroup", "RemoteScheddName", "JobId", "GlobalJobId",
+    "JobStart", "JobUniverse", "CurrentRank", "RetirementTimeRemaining", "PublicClaimId", "PreemptingOwner",
+    "PreemptingUser", "PreemptingRank", "TotalJobRunTime", "TotalJobSuspendTime", "AcceptedWhileDraining",
+    "ClaimEndTime",
+)  # fmt: skip
+
+
+def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]:
+    """Who holds the slot, what runs, who waits. ``policy_facts``: to tell the retirement that is left."""
+    attributes: dict[str, Any] = dict.fromkeys(CLAIM_NAMES)
+    state = h.slot.state
+    if not isinstance(state, Claimed | Preempting):
+        attributes["CurrentRank"] = 0.0
+        return attributes
+    job, run = h.job, h.slot.run
+    values = job.values if job else {}
+    attributes.update(
+        RemoteUser=h.terms.submitter or values.get("User"),
+        RemoteOwner=values.get("User") or values.get("Owner") or h.terms.submitter or None,
+        AccountingGroup=values.get("AccountingGroup"),
+        RemoteScheddName=h.terms.schedd_name,
+        ClientMachine=h.terms.schedd_name.rpartition("@")[2],
+        CurrentRank=state.claim.rank,
+        PublicClaimId=f"{state.claim.claim_id.rpartition('#')[0]}#...",
+    )
+    if run is not None:
+        attributes.update(
+            JobId=job.job_id if job else None,
+            GlobalJobId=values.get("GlobalJobId"),
+            JobUniverse=values.get("JobUniverse"),
+            JobStart=int(run.activated_at),
+            TotalJobRunTime=int(run.ran(now)),
+            TotalJobSuspendTime=max(0, int(now - run.activated_at - run.ran(now))),
+            AcceptedWhileDraining=True if run.accepted_while_draining else None,
+        )
+    if policy_facts is not None and run is not None:
+        left = own_remaining(h.slot, policy_facts, run, now)
+        attributes["RetirementTimeRemaining"] = int(max(0.0, min(left, 2**31 - 1)))
+    else:
+        attributes["RetirementTimeRemaining"] = 0
+    if state.waiting is not None and h.waiting is not None:
+        attributes["PreemptingRank"] = state.waiting.claim.rank
+        attributes["PreemptingUser"] = h.waiting_terms.submitter if h.waiting_terms else None
+        attributes["PreemptingOwner"] = h.waiting.values.get("Owner")
+    return attributes
+
+
+def children_of(children: Sequence[Holding], names: Sequence[str]) -> dict[str, Any]:
+    """``Child<attr>`` lists of a partitionable slot, one entry per dynamic slot."""
+    attributes: dict[str, Any] = {"NumDynamicSlots": len(children)}
+    for name in names:
+        attributes[f"Child{name}"] = [child.shown.get(name) for child in children]
+    return attributes
+
+
+def job_attrs_of(h: Holding, names: Sequence[str], now: float) -> dict[str, Any]:
+    """What the slot ad repeats of the job: usage as the starter reports it, the rest from its ad."""
+    if not isinstance(h.slot.state, Claimed | Preempting):
+        return dict.fromkeys(names)
+    job = h.job
+    attributes: dict[str, Any] = {}
+    for name in names:
+        if name in h.usage:
+            attributes[name] = h.usage[name]
+        elif job is not None and h.slot.run is not None:
+            attributes[name] = attribute(job.ad, name, h.ad, now=now)
+        else:
+            attributes[name] = None
+    return attributes

@@ -1,0 +1,225 @@
+"""Sends slot ads to the collector: whole ones first, then what changed, gathered for a moment.
+
+The first change after a quiet time goes at once; those that follow within :data:`GATHER_S` go together. Claim
+capabilities travel as private ads of the same keys. Every UPDATE_INTERVAL all slots are sent, so that nothing expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from slotwise.classad import ExprTree
+from slotwise.errors import PeerUnavailableError
+from slotwise.startd import drain
+from slotwise.startd.driver import Driver
+from slotwise.startd.evaluate import Expr
+from slotwise.startd.holding import Holding
+from slotwise.table import PackBuilder
+from slotwise.wire.channel import open_async
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+
+_log = logging.getLogger(__name__)
+
+#: Changes within this time travel together (seconds).
+GATHER_S = 0.1
+
+
+class Advertiser:
+    """Keeps the collector's picture of this host up to date."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        target: Callable[[], str],
+        metadata: Any,
+        *,
+        sample: Callable[[], None] = lambda: None,
+        retry_s: float = 0.2,
+    ) -> None:
+        self._driver = driver
+        self._target = target
+        self._metadata = metadata
+        self._sample = sample
+        self._retry_s = retry_s
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        #: Keys that the collector has from this stream, and the capability it was told for each.
+        self._sent: dict[str, str] = {}
+        self._serial = 0
+        self._sequence = 0
+        self._updates: dict[str, int] = {}
+
+    def start(self) -> None:
+        """Begin to advertise."""
+        self._driver.ads_changed = self._changed.set
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop, and take the ads back."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if not self._sent:
+            return
+        with contextlib.suppress(grpc.RpcError, PeerUnavailableError, asyncio.TimeoutError):
+            async with open_async(self._target()) as channel:
+                stub = collector_pb2_grpc.CollectorStub(channel)
+                request = collector_pb2.InvalidateRequest(kind="Machine", keys=list(self._sent))
+                await stub.Invalidate(request, metadata=self._metadata, timeout=2)
+
+    async def _run(self) -> None:
+        delay = self._retry_s
+        while True:
+            try:
+                async with open_async(self._target()) as channel:
+                    await self._serve(channel)
+                    delay = self._retry_s
+            except asyncio.CancelledError:
+                raise
+            except (grpc.RpcError, PeerUnavailableError, OSError) as error:
+                _log.debug("no stream to the collector: %s", error)
+            except Exception:
+                _log.exception("advertising failed")
+            await asyncio.sleep(delay)
+            delay = min(2.0, delay * 1.5)
+
+    async def _serve(self, channel: grpc.aio.Channel) -> None:
+        call = collector_pb2_grpc.CollectorStub(channel).Advertise(metadata=self._metadata)
+        self._sent.clear()
+        reader = asyncio.get_running_loop().create_task(self._read(call))
+        try:
+            await self._send(call, self._whole())
+            while not reader.done():
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(_first(self._changed, reader), self._driver.point.settings.timers.update_s)
+                if reader.done():
+                    break
+                if self._changed.is_set():
+                    self._changed.clear()
+                    await self._send(call, self._changes())
+                    await asyncio.sleep(GATHER_S)
+                else:
+                    self._sample()
+                    self._driver.touch_all()
+                    self._driver.flush()
+            await reader
+        finally:
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError):
+                await reader
+            call.cancel()
+
+    async def _read(self, call: Any) -> None:
+        while (reply := await call.read()) is not grpc.aio.EOF:
+            for key in reply.resend:
+                if key in self._driver.point.holdings:
+                    self._sent.pop(key, None)
+                    self._driver.unsent[key] = None
+                    self._changed.set()
+            for refusal in reply.refused:
+                _log.warning("the collector refused an ad: %s", refusal)
+        raise PeerUnavailableError("the collector ended the stream")
+
+    async def _send(self, call: Any, packs: tuple[bytes, bytes]) -> None:
+        public, private = packs
+        for pack, is_private in ((public, False), (private, True)):
+            if pack:
+                self._serial += 1
+                await call.write(
+                    collector_pb2.AdvertiseRequest(kind="Machine", pack=pack, serial=self._serial, private=is_private)
+                )
+
+    # --------------------------------------------------------------------------------------------------------- packs
+
+    def _whole(self) -> tuple[bytes, bytes]:
+        """All slots, whole."""
+        driver = self._driver
+        driver.unsent.clear()
+        driver.gone.clear()
+        public, private = PackBuilder(), PackBuilder()
+        self._refresh_drain()
+        for h in list(driver.point.holdings.values()):
+            self._upsert(h, public, private)
+        return public.finish() if len(public) else b"", private.finish() if len(private) else b""
+
+    def _changes(self) -> tuple[bytes, bytes]:
+        """What changed since the last time: removals, new slots whole, else changed attributes."""
+        driver = self._driver
+        unsent, gone = list(driver.unsent), list(driver.gone)
+        driver.unsent.clear()
+        driver.gone.clear()
+        public, private = PackBuilder(), PackBuilder()
+        self._refresh_drain()
+        for name in gone:
+            if self._sent.pop(name, None) is not None:
+                self._updates.pop(name, None)
+                public.remove(name)
+                private.remove(name)
+        for name in unsent:
+            h = driver.point.holdings.get(name)
+            if h is None:
+                continue
+            if name not in self._sent:
+                self._upsert(h, public, private)
+                continue
+            self._update(h, public)
+            if self._sent[name] != h.capability:
+                self._private(h, private)
+        return public.finish() if len(public) else b"", private.finish() if len(private) else b""
+
+    def _refresh_drain(self) -> None:
+        point = self._driver.point
+        point.machine.update(drain.attributes(point, self._driver.clock.now()))
+
+    def _upsert(self, h: Holding, public: PackBuilder, private: PackBuilder) -> None:
+        self._driver.point.show(h, self._driver.clock.now())
+        ad = h.ad.copy()
+        ad["UpdateSequenceNumber"] = self._next_number(h)
+        public.upsert(h.name, ad)
+        h.sent = dict(h.shown)
+        self._private(h, private)
+
+    def _update(self, h: Holding, public: PackBuilder) -> None:
+        self._driver.point.show(h, self._driver.clock.now())
+        before, now = h.sent, h.shown
+        delta = {name: value for name, value in now.items() if name not in before or before[name] != value}
+        removed = [name for name in before if name not in now]
+        plain = {name: ExprTree(value) if isinstance(value, Expr) else value for name, value in delta.items()}
+        plain["UpdateSequenceNumber"] = self._next_number(h)
+        public.update(h.name, plain, removed)
+        h.sent = dict(now)
+
+    def _private(self, h: Holding, private: PackBuilder) -> None:
+        children = [child.slot.claim.claim_id for child in self._driver.point.children(h) if child.slot.claim]
+        private.upsert(
+            h.name,
+            {
+                "MyType": "Machine",
+                "Name": h.name,
+                "MyAddress": h.shown.get("MyAddress", ""),
+                "Capability": h.capability,
+                "ClaimId": h.capability,
+                "ChildClaimIds": children,
+            },
+        )
+        self._sent[h.name] = h.capability
+
+    def _next_number(self, h: Holding) -> int:
+        self._updates[h.name] = self._updates.get(h.name, 0) + 1
+        return self._updates[h.name]
+
+
+async def _first(event: asyncio.Event, task: asyncio.Task[None]) -> None:
+    """Until ``event`` is set or ``task`` has ended."""
+    waiter = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({waiter, task}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiter.cancel()

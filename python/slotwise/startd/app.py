@@ -1,0 +1,255 @@
+"""Wires the startd: reads host and configuration, restores claims, serves, polls, advertises."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from slotwise import ids
+from slotwise.config import Config
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import PeerUnavailableError, SlotwiseError
+from slotwise.startd import claiming, drain, restoring, survey
+from slotwise.startd import events as ev
+from slotwise.startd.advertiser import Advertiser
+from slotwise.startd.driver import Driver
+from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.journal import Journal
+from slotwise.startd.service import StartdServicer
+from slotwise.startd.settings import Settings, machine_resources, slot_types
+from slotwise.startd.slots.layout import plan
+from slotwise.startd.starter_link import StarterLink
+from slotwise.table import unpack_ads
+from slotwise.wire import address
+from slotwise.wire.gen import startd_pb2_grpc
+
+_log = logging.getLogger(__name__)
+
+
+async def start(context: DaemonContext) -> Startd:
+    """Start the startd of a host."""
+    startd = Startd(context)
+    startd_pb2_grpc.add_StartdServicer_to_server(StartdServicer(startd.driver), context.server)
+    startd.begin()
+    return startd
+
+
+class Startd:
+    """A running startd."""
+
+    def __init__(self, context: DaemonContext, *, starter_alive: Callable[[int], bool] | None = None) -> None:
+        self._context = context
+        config, now = context.config, context.clock.now()
+        self._execute = Path(config.get("EXECUTE") or context.home.execute)
+        self._facts = survey.machine_facts(config, context.env, self._execute)
+        self._custom = survey.inventory(config)
+        self._resources = machine_resources(config, self._facts, self._custom)
+        self._hostname = config.get("FULL_HOSTNAME") or context.address.name
+        settings = self._settings(config)
+        layout = plan(
+            self._resources,
+            slot_types(config, self._resources),
+            config.get("SLOT_CONFIG_FAILURE_MODE") or "CONTINUE",
+        )
+        self.journal = Journal(context.home.spool / "startd.sqlite")
+        boot, self._sequence = int(now), 0
+        me = context.address.target
+
+        def new_id() -> str:
+            self._sequence += 1
+            return ids.claim_id(me, boot, self._sequence)
+
+        self.point = ExecutionPoint(settings, layout, new_id, now)
+        survey.take_sample(self.point, config, self._execute, now)
+        self.driver = Driver(self.point, self.journal, context.clock)
+        for h in self.point.holdings.values():
+            if h.slot.broken:
+                _log.error("%s cannot be used: %s", h.name, h.slot.broken)
+        restoring.restore(self.point, self.journal.load(), unpack_ads, now)
+        self._link = StarterLink(
+            context.home,
+            context.metadata,
+            self.driver.starter_events,
+            self.driver.starter_lists,
+            env=context.env,
+            alive=starter_alive,
+        )
+        self.driver.send_starter = self._link.send
+        self.driver.starter_address = lambda: self._link.address
+        self.driver.benchmarks = self._benchmarks
+        self.driver.completed = self._drained
+        self._advertiser = Advertiser(self.driver, self._collector, context.metadata, sample=lambda: self._sample())
+        self._tasks: list[asyncio.Task[None]] = []
+        self._benchmark: asyncio.Task[None] | None = None
+        self._idle_deadline: float | None = None
+
+    def begin(self) -> None:
+        """Start everything that goes on in the background."""
+        self.driver.flush()
+        self._link.start()
+        self._advertiser.start()
+        self._tasks.append(asyncio.get_running_loop().create_task(self._poll()))
+
+    # ---------------------------------------------------------------------------------------------- RunningDaemon
+
+    async def reconfig(self, config: Config) -> list[str]:
+        """Take over new policy; slot layout and custom resources stay until a restart."""
+        settings = self._settings(config)
+        settings.sample = self.point.settings.sample
+        settings.set_draining_start(self.point.settings.draining_start)
+        for h in self.point.holdings.values():  # all knobs are read before any is replaced
+            settings.policy(h.slot_id, h.type_number)
+            settings.slot_knobs(h.slot_id, h.type_number)
+            settings.requesting(h.slot_id, h.type_number)
+        kept = ("LastBenchmark", "Mips", "KFlops")
+        benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
+        self.point.settings = settings
+        self.point.machine = {**settings.machine, **benchmark}
+        now = self._context.clock.now()
+        for h in list(self.point.holdings.values()):
+            if h.slot.claim is None:
+                self.point.fresh_capability(h)
+            self.point.show(h, now)
+        self.point.poll(now)
+        self.driver.touch_all()
+        self.driver.flush()
+        self.driver.wake.set()
+        fresh = slot_types(config, self._resources)
+        layout = plan(self._resources, fresh)
+        now_planned = [(h.slot_id, h.total) for h in self.point.holdings.values() if h.parent is None]
+        if [(slot.slot_id, slot.resources) for slot in layout] != now_planned:
+            return ["the slot types have changed; they take effect when the startd restarts"]
+        return []
+
+    async def stop(self, mode: str) -> None:
+        """End all claims as ``mode`` says, take the ads back, end the starter."""
+        now = self._context.clock.now()
+        for h in list(self.point.holdings.values()):
+            if h.name in self.point.holdings:
+                self.point.happen(h, ev.ShutdownBegun(mode), now)
+        self.driver.flush()
+        patience = 3.0 if mode == "fast" else None
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._until_unclaimed(), patience)
+        for task in [*self._tasks, *([self._benchmark] if self._benchmark else [])]:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        await self._advertiser.stop()
+        await self._link.stop()
+        self.journal.close()
+
+    async def _until_unclaimed(self) -> None:
+        while any(h.slot.claim is not None for h in self.point.holdings.values()):
+            await asyncio.sleep(0.05)
+
+    # --------------------------------------------------------------------------------------------------- background
+
+    async def _poll(self) -> None:
+        """Look at policies every POLLING_INTERVAL while slots are in use, at timers when they run out."""
+        clock, driver = self._context.clock, self.driver
+        last = clock.now()
+        while True:
+            now = clock.now()
+            timers = self.point.settings.timers
+            interval = timers.polling_s if self.point.any_active() else min(timers.update_s, 60.0)
+            due = last + interval
+            timer = self.point.next_timer(now)
+            wait = max(0.01, min(due, timer if timer is not None else due) - now)
+            driver.wake.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(driver.wake.wait(), wait)
+            now = clock.now()
+            timer = self.point.next_timer(now)
+            if now < due and (timer is None or timer > now):
+                continue
+            try:
+                if now >= due:
+                    last = now
+                    self._sample()
+                claiming.drop_stale_activations(self.point, now)
+                self.point.poll(now)
+                driver.flush()
+                self._no_claim_shutdown(now)
+            except Exception:
+                _log.exception("polling failed")
+                await asyncio.sleep(1)
+
+    def _sample(self) -> None:
+        now = self._context.clock.now()
+        survey.take_sample(self.point, self._context.config, self._execute, now)
+        for h in self.point.holdings.values():
+            self.point.show(h, now)
+
+    def _no_claim_shutdown(self, now: float) -> None:
+        limit = float(self._context.config.get("STARTD_NOCLAIM_SHUTDOWN") or 0)
+        if limit <= 0 or any(h.slot.claim for h in self.point.holdings.values()):
+            self._idle_deadline = None
+        elif self._idle_deadline is None:
+            self._idle_deadline = now + limit
+        elif now >= self._idle_deadline:
+            _log.info("no claim for %s s: shutting down (STARTD_NOCLAIM_SHUTDOWN)", limit)
+            self._context.request_stop("graceful")
+
+    def _benchmarks(self, run: bool) -> None:
+        if not run:
+            if self._benchmark is not None:
+                self._benchmark.cancel()
+            return
+        if self._benchmark is None or self._benchmark.done():
+            self._benchmark = asyncio.get_running_loop().create_task(self._run_benchmarks())
+
+    async def _run_benchmarks(self) -> None:
+        from slotwise.startd.fingerprint import bench
+
+        former: dict[str, Any] = {
+            name: self.point.machine[name] for name in ("Mips", "KFlops") if name in self.point.machine
+        }
+        try:
+            result: dict[str, Any] = await asyncio.to_thread(bench.read)
+            self.point.machine.update(bench.averaged(former, result))
+        except SlotwiseError as error:
+            _log.warning("benchmarks failed: %s", error)
+        now = self._context.clock.now()
+        self.point.machine["LastBenchmark"] = int(now)
+        for h in list(self.point.holdings.values()):
+            self.point.show(h, now)
+            self.point.happen(h, ev.BenchmarksDone(), now)
+        self.driver.touch_all()
+        self.driver.flush()
+
+    def _drained(self, action: str) -> None:
+        """What the drain was for."""
+        if action == "reconfig":
+            drain.cancel(self.point, "", self._context.clock.now())
+            self.driver.flush()
+        else:
+            self._context.request_stop("graceful")
+
+    # ------------------------------------------------------------------------------------------------------ helpers
+
+    def _settings(self, config: Config) -> Settings:
+        name = (config.get("STARTD_NAME") or "").strip()
+        full = self._hostname if not name else name if "@" in name else f"{name}@{self._hostname}"
+        machine = survey.machine_attributes(
+            self._facts,
+            config,
+            hostname=self._hostname,
+            address=self._context.address.target,
+            started_at=self._context.address.started_at,
+        )
+        machine.update(survey.custom_attributes(self._custom))
+        return Settings.of(config, machine, self._resources, self._custom, full)
+
+    def _collector(self) -> str:
+        try:
+            return address.lookup(self._context.home, "collector").target
+        except PeerUnavailableError:
+            host = (self._context.config.get("COLLECTOR_HOST") or "").split(",")[0].strip()
+            if ":" in host and not host.endswith(":0"):
+                return host
+            raise

@@ -1,0 +1,226 @@
+"""Turns the execution point's decisions into messages, commands and rows: journal first, then everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.startd import claiming, drain
+from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.journal import Journal
+from slotwise.startd.limits import limits_of
+from slotwise.startd.outbox import (
+    ActivatedRun,
+    Ended,
+    Forget,
+    Freeze,
+    Granted,
+    Kill,
+    NowIn,
+    Outbox,
+    Refused,
+    RefusedRun,
+    Start,
+    ToSchedd,
+    ToStarter,
+)
+from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire.gen import startd_pb2, starter_pb2
+
+_log = logging.getLogger(__name__)
+
+#: A stream's own queue of events for its schedd.
+Send = Callable[[list[startd_pb2.ClaimEvent]], None]
+
+
+class Driver:
+    """Holds the execution point at the edge. All calls come from the event loop's thread."""
+
+    def __init__(self, point: ExecutionPoint, journal: Journal, clock: Clock) -> None:
+        self.point = point
+        self.journal = journal
+        self.clock = clock
+        self.streams: dict[str, Send] = {}
+        self.send_starter: Callable[[starter_pb2.JobCommand], None] = lambda command: None
+        self.starter_address: Callable[[], str] = lambda: ""
+        self.ads_changed: Callable[[], None] = lambda: None
+        self.benchmarks: Callable[[bool], None] = lambda run: None
+        self.completed: Callable[[str], None] = lambda action: None
+        self.wake = asyncio.Event()
+        #: Slots whose ads the advertiser has yet to send, and those that are gone.
+        self.unsent: dict[str, None] = {}
+        self.gone: dict[str, None] = {}
+        #: Runs that the starter was told to start, or listed.
+        self.told: set[str] = set()
+
+    def flush(self) -> None:
+        """Save what changed, then say and do what was decided."""
+        point = self.point
+        drain.settle(point, self.clock.now())
+        out, point.outbox = point.outbox, Outbox()
+        if out.dirty or out.removed:
+            changed = [point.holdings[name] for name in out.dirty if name in point.holdings]
+            self.journal.save(changed, [name for name in (*out.dirty, *out.removed) if name not in point.holdings])
+        self._to_schedds(out.schedds)
+        for command in out.starter:
+            self._to_starter(command)
+        for name in out.removed:
+            self.gone[name] = None
+            self.unsent.pop(name, None)
+        for name in out.changed:
+            self.gone.pop(name, None)
+            self.unsent[name] = None
+        if out.changed or out.removed:
+            self.ads_changed()
+            self.wake.set()
+        if out.benchmarks is not None:
+            self.benchmarks(out.benchmarks)
+        if out.completion:
+            self.completed(out.completion)
+
+    def touch_all(self) -> None:
+        """Every slot's ad is to be sent again."""
+        for name in self.point.holdings:
+            self.point.outbox.changed[name] = None
+
+    # ------------------------------------------------------------------------------------------------------- schedds
+
+    def _to_schedds(self, messages: list[ToSchedd]) -> None:
+        by_schedd: dict[str, list[startd_pb2.ClaimEvent]] = {}
+        for message in messages:
+            if message.schedd in self.streams:
+                by_schedd.setdefault(message.schedd, []).append(self._event(message))
+        for schedd, events in by_schedd.items():
+            self.streams[schedd](events)
+
+    def _event(self, message: ToSchedd) -> startd_pb2.ClaimEvent:
+        event = startd_pb2.ClaimEvent(serial=message.serial, claim_id=message.claim_id)
+        match message.what:
+            case Granted(slots, leftover, leftover_slot):
+                for claim_id, name in slots:
+                    event.granted.slots.append(
+                        startd_pb2.GrantedSlot(claim_id=claim_id, slot_name=name, slot_ad=self.slot_pack(name))
+                    )
+                if leftover:
+                    event.granted.leftover_claim_id = leftover
+                    event.granted.leftover_slot_ad = self.slot_pack(leftover_slot)
+            case Refused(code, reason):
+                event.refused.code, event.refused.reason = code, reason
+            case ActivatedRun(run_id):
+                event.activated.run_id = run_id
+                event.activated.starter_address = self.starter_address()
+            case RefusedRun(run_id, code, reason):
+                event.activation_refused.run_id = run_id
+                event.activation_refused.code, event.activation_refused.reason = code, reason
+            case NowIn(state, activity, at, run_id):
+                event.state.state, event.state.activity = state, activity
+                event.state.at, event.state.run_id = at, run_id
+            case Ended(cause):
+                event.ended.reason, event.ended.reason_code = cause.reason, cause.code
+                event.ended.reason_subcode, event.ended.hold = cause.subcode, cause.hold
+        return event
+
+    def slot_pack(self, name: str) -> bytes:
+        """A slot's ad for the wire; empty when the slot has gone meanwhile."""
+        h = self.point.holdings.get(name)
+        return pack_ads([h.ad]) if h is not None else b""
+
+    # ------------------------------------------------------------------------------------------------------- starter
+
+    def _to_starter(self, command: ToStarter) -> None:
+        match command:
+            case Start(slot_name, run_id):
+                self._start(slot_name, run_id)
+            case Kill(run_id, fast, cause, vacate_s):
+                kill = starter_pb2.KillJob(
+                    fast=fast, reason=cause.reason, reason_code=21 if cause.hold else cause.code,
+                    reason_subcode=cause.subcode, vacate_s=int(min(vacate_s, 2**31 - 1)), hold=cause.hold,
+                )  # fmt: skip
+                self.send_starter(starter_pb2.JobCommand(run_id=run_id, kill=kill))
+            case Freeze(run_id, resume):
+                self.send_starter(starter_pb2.JobCommand(run_id=run_id, suspend=starter_pb2.SuspendJob(resume=resume)))
+            case Forget(run_id):
+                self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
+
+    def _start(self, slot_name: str, run_id: str) -> None:
+        h = self.point.holdings.get(slot_name)
+        if h is None or h.activation is None or h.activation.run_id != run_id:
+            return
+        self.point.show(h, self.clock.now())
+        claim = h.slot.claim
+        self.told.add(run_id)
+        self.send_starter(
+            starter_pb2.JobCommand(
+                run_id=run_id,
+                start=starter_pb2.StartJob(
+                    job_ad=h.activation.job.pack,
+                    slot_ad=pack_ads([h.ad]),
+                    slot_name=h.name,
+                    run_token=h.activation.run_token,
+                    shadow_address=h.activation.shadow_address,
+                    limits=pack_ads([limits_of(h, self.point.settings.config)]),
+                    lease_s=int(claim.lease_s) if claim else 0,
+                ),
+            )
+        )
+
+    def starter_events(self, events: list[starter_pb2.JobEvent]) -> None:
+        """What the starter tells about runs."""
+        now = self.clock.now()
+        for event in events:
+            try:
+                self._starter_event(event, now)
+            except Exception:
+                _log.exception("an event of the starter about %s could not be taken in", event.run_id)
+        self.flush()
+
+    def _starter_event(self, event: starter_pb2.JobEvent, now: float) -> None:
+        what = event.WhichOneof("what")
+        run_id = event.run_id
+        if what == "gone":
+            self.told.discard(run_id)
+            broken = (event.gone.reason or "leavings of a job could not be removed") if event.gone.broken else None
+            claiming.run_gone(self.point, run_id, now, broken=broken)
+        elif what == "refused":
+            self.told.discard(run_id)
+            self._refused_run(run_id, event.refused.reason, now)
+        elif what == "usage":
+            self._usage(run_id, event.usage.pack, now)
+        elif what == "jobs":
+            self.starter_lists(event.jobs)
+
+    def _refused_run(self, run_id: str, reason: str, now: float) -> None:
+        h = self.point.holdings.get(self.point.by_run.get(run_id, ""))
+        if h is not None and h.slot.claim is not None:
+            claim_id, schedd = h.slot.claim.claim_id, h.terms.schedd_name
+            self.point.outbox.schedds.append(ToSchedd(schedd, 0, claim_id, RefusedRun(run_id, 1026, reason)))
+        claiming.run_gone(self.point, run_id, now)
+
+    def _usage(self, run_id: str, pack: bytes, now: float) -> None:
+        h = self.point.holdings.get(self.point.by_run.get(run_id, ""))
+        if h is None:
+            return
+        for ad in unpack_ads(pack):
+            for name in ad:
+                value: Any = ad.eval(name, None, now=int(now))
+                if isinstance(value, bool | int | float | str):
+                    h.usage[name] = value
+        usage = h.usage.get("CpusUsage")
+        if isinstance(usage, int | float):
+            h.condor_load = float(usage)
+        self.point.show(h, now)
+
+    def starter_lists(self, jobs: starter_pb2.JobList) -> None:
+        """The starter told which runs it has: put both sides in agreement."""
+        now = self.clock.now()
+        listed = {job.run_id for job in jobs.jobs}
+        ours = {h.slot.run.run_id for h in self.point.holdings.values() if h.slot.run is not None}
+        for run_id in sorted(listed - ours):
+            self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
+        for run_id in sorted(ours - listed):
+            claiming.run_gone(self.point, run_id, now)
+        self.told = listed & ours
+        self.flush()

@@ -1,0 +1,110 @@
+"""Values of policy expressions and ads as the startd takes them: UNDEFINED and ERROR as None, truth and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.errors import AdSyntaxError, ConfigError
+
+#: An attribute's or expression's value; None where it is UNDEFINED or ERROR.
+Value: TypeAlias = Any
+
+
+class Expr(str):
+    """The text of an expression, where a plain ``str`` would be a string value."""
+
+    __slots__ = ()
+
+
+class Expression(Protocol):
+    """Something that has a value in an ad, against another, at a time."""
+
+    def value(self, my: ClassAd, target: ClassAd | None, now: float) -> Value:
+        """The value; None where it is UNDEFINED or ERROR."""
+        ...
+
+
+class Constant:
+    """A knob that needs no evaluation."""
+
+    def __init__(self, value: Value) -> None:
+        self._value = value
+
+    def value(self, my: ClassAd, target: ClassAd | None, now: float) -> Value:
+        """The same whatever the ads."""
+        return self._value
+
+
+class Compiled:
+    """An expression, parsed once."""
+
+    def __init__(self, tree: ExprTree) -> None:
+        self._tree = tree
+
+    def value(self, my: ClassAd, target: ClassAd | None, now: float) -> Value:
+        """Evaluated in ``my``, with what is missing there looked up in ``target``."""
+        try:
+            found = self._tree.eval(my, target, now=int(now))
+        except ValueError:  # too deep or too long: as good as no value
+            return None
+        return None if isinstance(found, SpecialValue) else found
+
+
+_LITERALS: Mapping[str, Value] = {"true": True, "false": False, "undefined": None}
+
+
+def compiled(knob: str, text: str) -> Expression:
+    """The expression that a knob's text is; literals cost nothing later.
+
+    :raises ConfigError: when the text is no expression; names the knob.
+    """
+    lowered = text.strip().lower()
+    if lowered in _LITERALS:
+        return Constant(_LITERALS[lowered])
+    if lowered.lstrip("-").isdigit():
+        return Constant(int(lowered))
+    try:
+        return Compiled(ExprTree(text))
+    except (AdSyntaxError, ValueError) as error:
+        raise ConfigError(
+            f"{knob} is not an expression: {error}", hint=f"`slotwise config val {knob}` shows its value", key=knob
+        ) from None
+
+
+def attribute(ad: ClassAd, name: str, target: ClassAd | None = None, *, now: float) -> Value:
+    """An attribute of ``ad``, evaluated; None where it is missing, UNDEFINED or ERROR."""
+    try:
+        found = ad.eval(name, target, now=int(now))
+    except ValueError:
+        return None
+    return None if isinstance(found, SpecialValue) else found
+
+
+def write(ad: ClassAd, changes: Mapping[str, Value]) -> None:
+    """Set attributes of ``ad``; None takes one out, :class:`Expr` is parsed."""
+    plain = {}
+    for name, value in changes.items():
+        if value is None:
+            ad.pop(name, None)
+        else:
+            plain[name] = ExprTree(value) if isinstance(value, Expr) else value
+    if plain:
+        ad.update(plain)
+
+
+def truth(value: Value, otherwise: bool = False) -> bool:
+    """A policy value as yes or no: numbers count as the reference counts them, no value as ``otherwise``."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return value != 0
+    return otherwise
+
+
+def number(value: Value, otherwise: float = 0.0) -> float:
+    """A policy value as a number; what is none counts as ``otherwise``."""
+    if isinstance(value, bool | int | float):
+        return float(value)
+    return otherwise

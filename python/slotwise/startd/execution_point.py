@@ -1,0 +1,355 @@
+"""All slots of a host together: carries out what their state machines decide, and keeps amounts and claim ids straight.
+
+No I/O: time comes as ``now``, claim ids from ``new_id``, and what is to be said and done goes to :class:`Outbox`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from slotwise.errors import InvariantError
+from slotwise.model.resources import Resources, total
+from slotwise.model.slot import Activity, SlotKind, State
+from slotwise.startd import ads
+from slotwise.startd import events as ev
+from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
+from slotwise.startd.evaluate import write
+from slotwise.startd.holding import Activation, Holding, Job, Terms
+from slotwise.startd.machine import Step, next_timer, step, validate
+from slotwise.startd.outbox import (
+    ActivatedRun,
+    Ended,
+    Forget,
+    Freeze,
+    Granted,
+    Kill,
+    NowIn,
+    Outbox,
+    Refused,
+    RefusedRun,
+    Start,
+    ToSchedd,
+)
+from slotwise.startd.settings import Settings
+from slotwise.startd.slots.layout import PlannedSlot
+from slotwise.startd.states import Claimed, Drained, Owner, Preempting, Slot
+
+_ACTIVE = frozenset({State.CLAIMED, State.PREEMPTING, State.BACKFILL, State.MATCHED})
+
+
+class ExecutionPoint:
+    """The slots of a host."""
+
+    def __init__(
+        self, settings: Settings, layout: Iterable[PlannedSlot], new_id: Callable[[], str], now: float
+    ) -> None:
+        self.settings = settings
+        self.new_id = new_id
+        self.started_at = now
+        self.outbox = Outbox()
+        self.holdings: dict[str, Holding] = {}
+        self.by_claim: dict[str, str] = {}
+        self.by_run: dict[str, str] = {}
+        self.order: DrainOrder | None = None
+        self.drains = 0
+        self.book = DrainBook()
+        #: Since when no job runs; the expected end of a drain while that is so.
+        self.idle_since = now
+        #: Since when load that is not ours has been high.
+        self.busy_since: float | None = None
+        #: Attributes of the machine as a whole: what fingerprints and drains say.
+        self.machine: dict[str, Any] = dict(settings.machine)
+        self.extra: dict[str, Any] = {}
+        for planned in layout:
+            self._add_planned(planned, now)
+
+    # ---------------------------------------------------------------------------------------------------------- slots
+
+    def _add_planned(self, planned: PlannedSlot, now: float) -> None:
+        name = f"{planned.local_name}@{self.settings.name}"
+        slot = Slot(name, planned.kind, Owner(), now, now, broken=planned.broken)
+        h = Holding(slot, planned.slot_id, planned.type_number, planned.resources, planned.resources)
+        self.holdings[name] = h
+        self.fresh_capability(h)
+        self.show(h, now)
+        self.happen(h, ev.Evaluate(), now)
+
+    def fresh_capability(self, h: Holding) -> None:
+        """Give the slot a new claim id; the former one is void unless a claim has it."""
+        claim = h.slot.claim
+        if h.capability and (claim is None or claim.claim_id != h.capability):
+            waiting = h.slot.state.waiting if isinstance(h.slot.state, Claimed | Preempting) else None
+            if waiting is None or waiting.claim.claim_id != h.capability:
+                self.by_claim.pop(h.capability, None)
+        h.capability = self.new_id()
+        self.by_claim[h.capability] = h.name
+        self.outbox.changed[h.name] = None
+        self.outbox.dirty[h.name] = None
+
+    def children(self, h: Holding) -> list[Holding]:
+        """The dynamic slots of a partitionable one, by number."""
+        return sorted((self.holdings[name] for name in h.children), key=lambda child: child.dslot_id)
+
+    def holding_of_claim(self, claim_id: str) -> Holding | None:
+        """The slot that a claim id or capability belongs to."""
+        name = self.by_claim.get(claim_id)
+        return self.holdings.get(name) if name is not None else None
+
+    # ------------------------------------------------------------------------------------------------------- stepping
+
+    def happen(self, h: Holding, stimulus: ev.Stimulus, now: float, *, quiet: bool = False) -> Step:
+        """Something happens to a slot; what follows is carried out. ``quiet`` grants are not told."""
+        outcome = step(h.slot, stimulus, self.judge(h, now), now)
+        if outcome.slot is not h.slot:
+            h.slot = outcome.slot
+            if outcome.trace or outcome.actions:
+                self.outbox.changed[h.name] = None
+                self.outbox.dirty[h.name] = None
+        for action in outcome.actions:
+            if not (quiet and isinstance(action, ev.ClaimGranted | ev.ClaimRefused)):
+                _CARRY_OUT[type(action)](self, h, action, now)
+        return outcome
+
+    def judge(self, h: Holding, now: float) -> ev.Judge:
+        """Evaluates the slot's policy at a point of a step."""
+        policy = self.settings.policy(h.slot_id, h.type_number)
+
+        def facts(slot: Slot) -> ev.Facts:
+            job = h.job
+            universe = job.universe if job else 5
+            h.slot, former = slot, h.slot
+            write(h.ad, ads.state_of(h, now))
+            h.slot = former
+            found = policy.facts(slot, h.ad, job.ad if job else None, now, universe)
+            if slot.draining is not None:
+                found = replace(
+                    found,
+                    longest_retirement_s=longest_retirement(self, now),
+                    start_in_force=found.start is True,
+                    all_drained=self.all_drained(besides=h),
+                )
+            if h.waiting is not None and isinstance(slot.state, Preempting | Claimed):
+                found = replace(found, waiting_start=policy.start(h.ad, h.waiting.ad, now, h.waiting.universe))
+            h.facts = found
+            return found
+
+        return facts
+
+    def all_drained(self, besides: Holding | None = None) -> bool:
+        """Whether every slot is Drained and no dynamic one is left."""
+        return all(
+            h is besides or (h.kind is not SlotKind.DYNAMIC and isinstance(h.slot.state, Drained))
+            for h in self.holdings.values()
+        )
+
+    def poll(self, now: float) -> None:
+        """Look at all timers and policies."""
+        for h in list(self.holdings.values()):
+            if h.name in self.holdings:
+                self.happen(h, ev.Evaluate(), now)
+
+    def any_active(self) -> bool:
+        """Whether a slot is in a state whose policy is looked at every few seconds."""
+        return any(h.slot.state.state in _ACTIVE for h in self.holdings.values())
+
+    def next_timer(self, now: float) -> float | None:
+        """The next moment at which some timer runs out."""
+        times = [
+            at
+            for h in self.holdings.values()
+            if h.slot.state.state in _ACTIVE and (at := next_timer(h.slot, h.facts or ev.Facts(), now)) is not None
+        ]
+        return min(times) if times else None
+
+    # ------------------------------------------------------------------------------------------------------------ ads
+
+    def show(self, h: Holding, now: float) -> dict[str, Any]:
+        """Bring the slot's ad up to date; returns what changed since it was shown last (None: taken out)."""
+        attributes = self.attributes(h, now)
+        shown = h.shown
+        changes = {
+            name: value
+            for name, value in attributes.items()
+            if (name not in shown and value is not None) or (name in shown and shown[name] != value)
+        }
+        for name in [name for name in shown if name not in attributes]:
+            changes[name] = None
+        write(h.ad, changes)
+        h.shown = {name: value for name, value in attributes.items() if value is not None}
+        return changes
+
+    def attributes(self, h: Holding, now: float) -> dict[str, Any]:
+        """The whole ad; None marks attributes that must not be there."""
+        settings = self.settings
+        knobs = settings.slot_knobs(h.slot_id, h.type_number)
+        policy = settings.policy(h.slot_id, h.type_number)
+        parent = self.holdings.get(h.parent or "")
+        order = self.order
+        result: dict[str, Any] = {**self.machine}
+        result.update(settings.sampled(h, self))
+        result.update(knobs.attrs)
+        result.update(ads.identity(h))
+        result.update(ads.amounts(h, settings.resources))
+        result["TotalSlots"] = len(self.holdings)
+        result["Start"] = settings.expression(policy.texts["START"])
+        result["Rank"] = settings.expression(policy.texts["RANK"])
+        result["MaxJobRetirementTime"] = settings.expression(policy.texts["MAXJOBRETIREMENTTIME"])
+        result["MachineMaxVacateTime"] = settings.expression(policy.texts["MACHINEMAXVACATETIME"])
+        result["SlotWeight"] = settings.expression(knobs.slot_weight)
+        result["WithinResourceLimits"] = ads.within_limits(h, knobs.consumption)
+        for tag, text in knobs.consumption.items():
+            result[f"Consumption{tag}"] = settings.expression(text)
+        draining_start = order.start if order is not None else None
+        result["Requirements"] = ads.requirements(h, knobs, draining_start=draining_start)
+        result.update(ads.state_of(h, now))
+        result.update(ads.history_of(h, now))
+        result.update(ads.claim_of(h, now, h.facts))
+        result.update(ads.job_attrs_of(h, knobs.job_attrs, now))
+        if h.kind is SlotKind.PARTITIONABLE:
+            result.update(ads.children_of(self.children(h), knobs.child_attrs))
+        if h.slot.broken or (parent is not None and parent.slot.broken):
+            result["SlotBrokenReason"] = h.slot.broken
+            result["SlotBrokenCode"] = 1
+        result.update(self.extra)
+        return result
+
+    # ------------------------------------------------------------------------------------------------- carrying out
+
+    def tell(self, h: Holding, claim_id: str, what: Any, *, schedd: str | None = None) -> None:
+        """Queue a message to the schedd of a claim."""
+        serial = h.serials.pop(claim_id, 0)
+        self.outbox.schedds.append(ToSchedd(schedd or h.terms.schedd_name, serial, claim_id, what))
+
+    def _start(self, h: Holding, action: ev.StartRun, now: float) -> None:
+        self.by_run[action.run.run_id] = h.name
+        self.outbox.starter.append(Start(h.name, action.run.run_id))
+        claim = h.slot.claim
+        if claim is not None:
+            self.tell(h, claim.claim_id, ActivatedRun(action.run.run_id))
+
+    def _soft(self, h: Holding, action: ev.SoftKill, now: float) -> None:
+        self.outbox.starter.append(Kill(action.run_id, False, action.cause, action.vacate_s))
+
+    def _hard(self, h: Holding, action: ev.HardKill, now: float) -> None:
+        self.outbox.starter.append(Kill(action.run_id, True, action.cause))
+
+    def _family(self, h: Holding, action: ev.KillFamily, now: float) -> None:
+        self.outbox.starter.append(Forget(action.run_id))
+
+    def _pause(self, h: Holding, action: ev.PauseRun, now: float) -> None:
+        self.outbox.starter.append(Freeze(action.run_id, resume=False))
+
+    def _resume(self, h: Holding, action: ev.ResumeRun, now: float) -> None:
+        self.outbox.starter.append(Freeze(action.run_id, resume=True))
+
+    def _granted(self, h: Holding, action: ev.ClaimGranted, now: float) -> None:
+        if h.waiting is not None and h.waiting_terms is not None:
+            h.request, h.terms, h.waiting, h.waiting_terms = h.waiting, h.waiting_terms, None, None
+        self.show(h, now)
+        self.tell(h, action.claim.claim_id, Granted(((action.claim.claim_id, h.name),)))
+
+    def _queued(self, h: Holding, action: ev.ClaimQueued, now: float) -> None:
+        """The answer comes when the present claim has gone."""
+
+    def _refused(self, h: Holding, action: ev.ClaimRefused, now: float) -> None:
+        schedd = h.waiting_terms.schedd_name if h.waiting_terms else None
+        self.tell(h, action.claim_id, Refused(action.code, action.reason), schedd=schedd)
+        waits = isinstance(h.slot.state, Claimed | Preempting) and h.slot.state.waiting is not None
+        if not waits:
+            h.waiting = h.waiting_terms = None
+
+    def _not_activated(self, h: Holding, action: ev.ActivationRefused, now: float) -> None:
+        claim = h.slot.claim
+        claim_id = claim.claim_id if claim else ""
+        self.tell(h, claim_id, RefusedRun(action.run_id, action.code, action.reason))
+
+    def _changed(self, h: Holding, action: ev.ClaimChanged, now: float) -> None:
+        if action.activity is Activity.IDLE:
+            self.by_run.pop(action.run_id, None)
+        what = NowIn(str(action.state), str(action.activity), int(now), action.run_id)
+        self.outbox.schedds.append(ToSchedd(h.terms.schedd_name, 0, action.claim_id, what))
+
+    def _ended(self, h: Holding, action: ev.ClaimEnded, now: float) -> None:
+        self.by_claim.pop(action.claim_id, None)
+        if h.activation is not None:
+            self.by_run.pop(h.activation.run_id, None)
+        if h.queued is not None:
+            refusal = RefusedRun(h.queued.run_id, 1034, "the claim has ended")
+            self.outbox.schedds.append(ToSchedd(h.terms.schedd_name, h.queued.serial, action.claim_id, refusal))
+        if action.cause.tell_schedd or action.claim_id in h.serials:
+            self.tell(h, action.claim_id, Ended(action.cause))
+        h.activation = h.queued = h.request = None
+        h.usage, h.serials, h.condor_load = {}, {}, 0.0
+
+    def _new_id(self, h: Holding, action: ev.ReplaceClaimId, now: float) -> None:
+        self.fresh_capability(h)
+
+    def _benchmark(self, h: Holding, action: ev.Action, now: float) -> None:
+        self.outbox.benchmarks = isinstance(action, ev.StartBenchmarks)
+
+    def _delete(self, h: Holding, action: ev.DeleteSlot, now: float) -> None:
+        del self.holdings[h.name]
+        self.by_claim.pop(h.capability, None)
+        self.outbox.changed.pop(h.name, None)
+        self.outbox.dirty[h.name] = None
+        self.outbox.removed[h.name] = None
+        parent = self.holdings.get(h.parent or "")
+        if parent is None:
+            return
+        parent.children.discard(h.name)
+        if h.slot.broken:
+            parent.lost = parent.lost.plus(h.total)
+        elif not h.returned:
+            parent.free = parent.free.plus(h.total)
+        self.outbox.changed[parent.name] = None
+        self.outbox.dirty[parent.name] = None
+
+    # ----------------------------------------------------------------------------------------------------- invariants
+
+    def validate(self) -> None:
+        """Check every slot, and that amounts add up.
+
+        :raises InvariantError: when they do not.
+        """
+        for h in self.holdings.values():
+            validate(h.slot)
+            if not h.free.nowhere_negative():
+                raise InvariantError(f"{h.name} has given out more than it had: {h.free}")
+            if h.kind is SlotKind.PARTITIONABLE:
+                parts = [child.total for child in self.children(h) if not child.returned]
+                whole = total([h.free, h.lost, *parts])
+                if _amounts(whole) != _amounts(h.total):
+                    raise InvariantError(f"{h.name}: {whole} in parts, {h.total} in all")
+        for claim_id, name in self.by_claim.items():
+            if name not in self.holdings:
+                raise InvariantError(f"claim {claim_id} belongs to {name}, which is gone")
+
+
+def _amounts(r: Resources) -> tuple[Any, ...]:
+    custom = tuple(sorted((tag, round(amount, 4)) for tag, amount in r.custom.items() if amount))
+    devices = tuple(sorted((tag, tuple(sorted(names))) for tag, names in r.devices.items() if names))
+    return round(r.cpus, 4), r.memory_mib, r.disk_kib, r.swap_kib, custom, devices
+
+
+_CARRY_OUT: dict[type, Callable[[ExecutionPoint, Holding, Any, float], None]] = {
+    ev.StartRun: ExecutionPoint._start,
+    ev.SoftKill: ExecutionPoint._soft,
+    ev.HardKill: ExecutionPoint._hard,
+    ev.KillFamily: ExecutionPoint._family,
+    ev.PauseRun: ExecutionPoint._pause,
+    ev.ResumeRun: ExecutionPoint._resume,
+    ev.ClaimGranted: ExecutionPoint._granted,
+    ev.ClaimQueued: ExecutionPoint._queued,
+    ev.ClaimRefused: ExecutionPoint._refused,
+    ev.ActivationRefused: ExecutionPoint._not_activated,
+    ev.ClaimChanged: ExecutionPoint._changed,
+    ev.ClaimEnded: ExecutionPoint._ended,
+    ev.ReplaceClaimId: ExecutionPoint._new_id,
+    ev.StartBenchmarks: ExecutionPoint._benchmark,
+    ev.StopBenchmarks: ExecutionPoint._benchmark,
+    ev.DeleteSlot: ExecutionPoint._delete,
+}
+
+__all__ = ["Activation", "ExecutionPoint", "Job", "Terms"]

@@ -1,0 +1,119 @@
+"""What the startd keeps about a slot besides its state: amounts, capability, ads, the job, what waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.model.resources import Resources
+from slotwise.model.slot import SlotKind
+from slotwise.startd.evaluate import attribute
+from slotwise.startd.events import Facts
+from slotwise.startd.states import Slot
+
+#: The attributes of a job that decide about its claim and run, and that the slot ad repeats.
+JOB_NAMES = (
+    "ClusterId", "ProcId", "GlobalJobId", "Owner", "User", "AccountingGroup", "AcctGroup", "JobUniverse",
+    "JobLeaseDuration", "JobMaxVacateTime", "KillSigTimeout", "MaxJobRetirementTime", "NiceUser",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job's ad as it came, and what the startd needs of it."""
+
+    pack: bytes
+    ad: ClassAd
+    values: dict[str, Any]
+
+    @classmethod
+    def of(cls, pack: bytes, ad: ClassAd, slot_ad: ClassAd | None, now: float) -> Job:
+        """Read the ad once."""
+        values = {name: attribute(ad, name, slot_ad, now=now) for name in JOB_NAMES}
+        return cls(pack, ad, {name: value for name, value in values.items() if value is not None})
+
+    @property
+    def universe(self) -> int:
+        """JobUniverse; 5 where it does not say."""
+        return int(self.values.get("JobUniverse", 5))
+
+    @property
+    def job_id(self) -> str:
+        """``cluster.proc``."""
+        return f"{self.values.get('ClusterId', 0)}.{self.values.get('ProcId', 0)}"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Who claims and how to reach them; kept with the claim."""
+
+    schedd_name: str = ""
+    schedd_address: str = ""
+    submitter: str = ""
+    alive_interval_s: float = 300
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A job that the schedd starts under a claim."""
+
+    serial: int
+    run_id: str
+    run_token: str
+    shadow_address: str
+    job: Job
+
+
+@dataclass
+class Holding:
+    """A slot and what belongs to it.
+
+    ``total`` is what the slot was made of; ``free`` what a partitionable slot has left (equal to ``total`` for others).
+    ``capability`` is the id that a schedd may claim the slot with now. ``serials`` has the requests whose answer is
+    still open, by claim id.
+    """
+
+    slot: Slot
+    slot_id: int
+    type_number: int
+    total: Resources
+    free: Resources
+    capability: str = ""
+    parent: str | None = None
+    dslot_id: int = 0
+    ad: ClassAd = field(default_factory=ClassAd)
+    terms: Terms = field(default_factory=Terms)
+    request: Job | None = None
+    activation: Activation | None = None
+    queued: Activation | None = None
+    queued_at: float = 0.0
+    waiting: Job | None = None
+    waiting_terms: Terms | None = None
+    usage: dict[str, Any] = field(default_factory=dict)
+    condor_load: float = 0.0
+    serials: dict[str, int] = field(default_factory=dict)
+    children: set[str] = field(default_factory=set)
+    #: Amounts were given to the partitionable slot before the job was gone (pslot preemption).
+    returned: bool = False
+    lost: Resources = field(default_factory=Resources)
+    shown: dict[str, Any] = field(default_factory=dict)
+    #: The attributes as the collector was told them last.
+    sent: dict[str, Any] = field(default_factory=dict)
+    #: What the policy said last; for timers and the ad.
+    facts: Facts | None = None
+
+    @property
+    def name(self) -> str:
+        """``slot1_2@host``."""
+        return self.slot.name
+
+    @property
+    def kind(self) -> SlotKind:
+        """Static, Partitionable or Dynamic."""
+        return self.slot.kind
+
+    @property
+    def job(self) -> Job | None:
+        """The job that runs, else the one the claim was made for."""
+        return self.activation.job if self.activation and self.slot.run else self.request

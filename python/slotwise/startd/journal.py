@@ -1,0 +1,172 @@
+"""Claims and slots on disk, so that a startd that was killed finds its jobs again.
+
+One SQLite file; a row per slot, written before anybody is told of the change. A crash of the process loses nothing; a
+crash of the host may lose the last moments, and with it the jobs, so nothing waits for the disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from slotwise.errors import HostError
+from slotwise.model.claim import Claim, Run
+from slotwise.model.resources import Resources
+from slotwise.startd import states
+from slotwise.startd.holding import Holding, Terms
+
+_KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        states.Idle, states.Busy, states.Suspended, states.Retiring, states.Cleaning, states.Vacating, states.Killing,
+        states.Cause, states.Waiting, states.Owner, states.Unclaimed, states.Matched, states.SoftEnd, states.Claimed,
+        states.Preempting, states.Backfill, states.Drained, states.Deleted, states.Draining, states.Counters,
+        Claim, Run, Resources, Terms,
+    )
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """A slot as the journal has it."""
+
+    name: str
+    parent: str | None
+    slot_id: int
+    dslot_id: int
+    type_number: int
+    total: Resources
+    returned: bool
+    capability: str
+    state: states.SlotState
+    entered_state: float
+    entered_activity: float
+    counters: states.Counters
+    broken: str | None
+    terms: Terms
+    activation: tuple[str, str, str] | None
+    request: bytes
+    job: bytes
+
+
+class Journal:
+    """The journal of one startd."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=OFF")
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS slots (name TEXT PRIMARY KEY, record TEXT NOT NULL, request BLOB, job BLOB)"
+            )
+            self._db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        except sqlite3.Error as error:
+            raise HostError(f"the startd's journal cannot be used: {error}", path=str(path)) from None
+
+    def save(self, changed: Iterable[Holding], gone: Iterable[str]) -> None:
+        """Write the slots that changed and forget those that are gone, in one step."""
+        rows = [
+            (h.name, _record(h), h.request.pack if h.request else b"", h.activation.job.pack if h.activation else b"")
+            for h in changed
+        ]
+        try:
+            self._db.execute("BEGIN")
+            self._db.executemany("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", rows)
+            self._db.executemany("DELETE FROM slots WHERE name = ?", [(name,) for name in gone])
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise HostError(f"the startd's journal cannot be written: {error}") from None
+
+    def load(self) -> list[Kept]:
+        """All slots, as they were saved last; rows that cannot be read are left out."""
+        kept = []
+        for name, record, request, job in self._db.execute(
+            "SELECT name, record, request, job FROM slots ORDER BY name"
+        ):
+            try:
+                fields = {key: _decoded(value) for key, value in json.loads(record).items()}
+                activation = fields.pop("activation")
+                kept.append(
+                    Kept(
+                        name=name,
+                        request=request,
+                        job=job,
+                        activation=tuple(activation) if activation else None,
+                        **fields,
+                    )
+                )
+            except (ValueError, TypeError, KeyError):
+                continue
+        return kept
+
+    def remember(self, name: str, value: Any) -> None:
+        """Keep a fact about the startd itself."""
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+
+    def recall(self, name: str) -> Any:
+        """A fact kept before, or None."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return json.loads(row[0]) if row else None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _record(h: Holding) -> str:
+    slot = h.slot
+    activation = h.activation
+    return json.dumps(
+        {
+            "parent": h.parent,
+            "slot_id": h.slot_id,
+            "dslot_id": h.dslot_id,
+            "type_number": h.type_number,
+            "total": _encoded(h.total),
+            "returned": h.returned,
+            "capability": h.capability,
+            "state": _encoded(slot.state),
+            "entered_state": slot.entered_state,
+            "entered_activity": slot.entered_activity,
+            "counters": _encoded(slot.counters),
+            "broken": slot.broken,
+            "terms": _encoded(h.terms),
+            "activation": (activation.run_id, activation.run_token, activation.shadow_address) if activation else None,
+        },
+        separators=(",", ":"),
+    )
+
+
+def _encoded(value: Any) -> Any:
+    """Frozen values as JSON, each with the name of its kind."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: _encoded(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"": type(value).__name__, **fields}
+    if isinstance(value, tuple | list):
+        return [_encoded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _encoded(item) for key, item in value.items()}
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        fields = {key: _decoded(item) for key, item in value.items() if key}
+        if "" not in value:
+            return fields
+        kind = _KINDS[value[""]]
+        if kind is Resources:
+            fields["devices"] = {tag: tuple(names) for tag, names in fields["devices"].items()}
+        if kind is states.Backfill:
+            fields = {}
+        return kind(**fields)
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    return value

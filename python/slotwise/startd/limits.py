@@ -1,0 +1,46 @@
+"""What the startd tells the starter about a run besides the ads: promises and limits it decided (StartJob.limits)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotwise.startd.holding import Holding
+from slotwise.startd.settings import Knobs, flag, seconds, words
+
+#: Knobs whose values travel with each run, so that a slot may have its own (SLOT<N>_..., SLOT_TYPE_<N>_...).
+_COPIED = (
+    "CGROUP_MEMORY_LIMIT_POLICY", "CGROUP_HARD_MEMORY_LIMIT", "CGROUP_SOFT_MEMORY_LIMIT", "DISABLE_SWAP_FOR_JOB",
+    "JOB_RENICE_INCREMENT", "MOUNT_UNDER_SCRATCH", "EXECUTE", "STARTD_ENFORCE_DISK_LIMITS",
+)  # fmt: skip
+
+
+def limits_of(h: Holding, config: Knobs) -> dict[str, Any]:
+    """The ad of limits: amounts, user, times, and the knobs above, spelled as in the configuration."""
+    run = h.slot.run
+    slot_user = config.get(f"SLOT{h.slot_id}_{h.dslot_id}_USER") if h.dslot_id else None
+    slot_user = slot_user or config.get(f"SLOT{h.slot_id}_USER") or config.get("SLOT_USER")
+    attributes: dict[str, Any] = {
+        "SlotName": h.name,
+        "SlotId": h.slot_id,
+        "Cpus": h.total.cpus,
+        "Memory": h.total.memory_mib,
+        "Disk": h.total.disk_kib,
+        "VirtualMemory": h.total.swap_kib,
+        "MachineMaxVacateTime": int(run.machine_vacate_s) if run else 600,
+        "KillingTimeout": int(seconds(config, "KILLING_TIMEOUT", 30)),
+        "AllowRunAsOwner": flag(config, "STARTER_ALLOW_RUNAS_OWNER"),
+    }
+    if slot_user:
+        attributes["SlotUser"] = slot_user.strip()
+    for knob in _COPIED:
+        value = config.get(f"SLOT{h.slot_id}_{knob}")
+        if value is None and h.type_number:
+            value = config.get(f"SLOT_TYPE_{h.type_number}_{knob}")
+        value = value if value is not None else config.get(knob)
+        if value is not None and value.strip():
+            attributes[knob] = value.strip()
+    for tag, names in h.total.devices.items():
+        if names:
+            attributes[f"Assigned{tag}"] = ",".join(names)
+            attributes[f"EnvironmentFor{tag}"] = " ".join(words(config.get(f"ENVIRONMENT_FOR_Assigned{tag}")))
+    return attributes

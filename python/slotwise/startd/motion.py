@@ -1,0 +1,215 @@
+"""One step of a slot's state machine while it is being worked out: the slot so far, and what is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slotwise.model.claim import Run
+from slotwise.model.slot import Activity, State
+from slotwise.startd.events import (
+    Action,
+    ClaimChanged,
+    ClaimEnded,
+    ClaimGranted,
+    ClaimRefused,
+    DeleteSlot,
+    Facts,
+    HardKill,
+    Judge,
+    ReplaceClaimId,
+    ResumeRun,
+    SoftKill,
+)
+from slotwise.startd.retirement import vacate_time
+from slotwise.startd.states import (
+    Cause,
+    Claimed,
+    Cleaning,
+    Deleted,
+    Idle,
+    Killing,
+    Owner,
+    Preempting,
+    Retiring,
+    Slot,
+    SlotState,
+    Suspended,
+    Transition,
+    Vacating,
+    Waiting,
+    transition,
+)
+
+#: Entering one of these looks at the policy at once, not at the next poll.
+_LOOKS_AT_ONCE = frozenset({Activity.IDLE, Activity.RETIRING})
+
+
+class Motion:
+    """Moves a slot along the table and collects the actions. Lives for one step."""
+
+    def __init__(self, slot: Slot, judge: Judge, now: float) -> None:
+        self.slot = slot
+        self.now = now
+        self.actions: list[Action] = []
+        self.trace: list[Transition] = []
+        self.look = False
+        self._judge = judge
+        self._judged: tuple[Slot, Facts] | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """What the policy says about the slot as it is at this point of the step."""
+        if self._judged is None or self._judged[0] is not self.slot:
+            self._judged = (self.slot, self._judge(self.slot))
+        return self._judged[1]
+
+    def do(self, *actions: Action) -> None:
+        """Add what is to be done."""
+        self.actions.extend(actions)
+
+    def enter(self, state: SlotState) -> None:
+        """Go to ``state``; checked against the table unless only the data changes."""
+        slot = self.slot
+        before, after = slot.place, (state.state, state.activity)
+        if before == after:
+            self.slot = replace(slot, state=state)
+            return
+        self.trace.append(transition(before, after))
+        totals = dict(slot.totals)
+        totals[before] = totals.get(before, 0.0) + max(0.0, self.now - slot.entered_activity)
+        entered_state = slot.entered_state if before[0] == after[0] else self.now
+        self.slot = replace(slot, state=state, entered_state=entered_state, entered_activity=self.now, totals=totals)
+        self.look = self.look or state.activity in _LOOKS_AT_ONCE
+
+    # ------------------------------------------------------------------------------------------------ common moves
+
+    def tell(self, run: Run | None) -> None:
+        """Tell the schedd what its claim does now."""
+        claim = self.slot.claim
+        if claim is not None:
+            state, activity = self.slot.place
+            self.do(ClaimChanged(claim.claim_id, state, activity, run.run_id if run else ""))
+
+    def retire(self, cause: Cause, *, final: bool, by_preempt: bool = False) -> None:
+        """Begin retirement of the job; ``final`` retirement cannot be taken back. Without a job: the claim ends."""
+        state = self.slot.state
+        if not isinstance(state, Claimed):
+            return
+        if isinstance(state.doing, Idle):
+            self.preempt(cause)
+            return
+        if isinstance(state.doing, Cleaning):
+            if final:
+                self.remember(state, cause)
+            return
+        run = state.doing.run
+        if isinstance(state.doing, Suspended):
+            self.do(ResumeRun(run.run_id))
+            run = run.resumed(self.now)
+        self.enter(
+            replace(
+                state,
+                doing=Retiring(run),
+                final=state.final or final,
+                preempt_fired=state.preempt_fired or by_preempt,
+                pledge=cause if final or state.pledge is None else state.pledge,
+            )
+        )
+        self.tell(run)
+        self.look = True
+
+    def remember(self, state: Claimed, cause: Cause) -> None:
+        """A claim in Cleaning ends once the cleaning has."""
+        if isinstance(state.doing, Cleaning):
+            self.enter(replace(state, doing=Cleaning(state.doing.run, cause), final=True))
+
+    def preempt(self, cause: Cause) -> None:
+        """End the claim: ask the job to go, or make it, or leave at once when there is none."""
+        state = self.slot.state
+        if isinstance(state, Preempting):
+            self._harden(state, cause)
+            return
+        if not isinstance(state, Claimed):
+            return
+        if isinstance(state.doing, Cleaning):
+            self.remember(state, cause)
+            return
+        facts, run = self.facts, state.run
+        soft = not cause.fast and (not cause.by_preempt or facts.want_vacate)
+        vacate_s = vacate_time(self.slot, facts, self.now)
+        if isinstance(state.doing, Suspended) and run is not None and soft:
+            self.do(ResumeRun(run.run_id))  # a frozen job could not handle the signal
+            run = run.resumed(self.now)
+        if cause.by_preempt and facts.want_hold is not None:
+            hold = facts.want_hold
+            cause = replace(cause, hold=True, reason=hold.reason or cause.reason, subcode=hold.subcode)
+        doing = Vacating(self.now + vacate_s) if soft else Killing(self.now + facts.killing_timeout_s)
+        self.enter(Preempting(state.claim, run, doing, cause, state.waiting))
+        if run is None:
+            self.leave()
+            return
+        self._count_preemption(state.waiting)
+        self.do(SoftKill(run.run_id, vacate_s, cause) if soft else HardKill(run.run_id, cause))
+        self.tell(run)
+
+    def _harden(self, state: Preempting, cause: Cause) -> None:
+        """A second reason to leave: it can only make things faster, and the schedd's own silences the report."""
+        kept = state.cause if cause.tell_schedd else replace(state.cause, tell_schedd=False)
+        self.enter(replace(state, cause=kept))
+        if cause.fast:
+            self.kill()
+
+    def kill(self) -> None:
+        """From Vacating to Killing."""
+        state = self.slot.state
+        if not isinstance(state, Preempting) or not isinstance(state.doing, Vacating):
+            return
+        self.enter(replace(state, doing=Killing(self.now + self.facts.killing_timeout_s)))
+        if state.run is not None:
+            self.do(HardKill(state.run.run_id, state.cause))
+        self.tell(state.run)
+
+    def leave(self) -> None:
+        """The job has gone: to the waiting claim if it is still welcome, else to the owner."""
+        state = self.slot.state
+        if not isinstance(state, Preempting):
+            return
+        self.do(ClaimEnded(state.claim.claim_id, state.cause))
+        waiting, welcome = state.waiting, self._waiting_is_welcome()
+        if waiting is not None and welcome:
+            claim = replace(waiting.claim, claimed_at=self.now, last_alive=self.now)
+            self.enter(Claimed(claim))
+            self.do(ClaimGranted(claim), ReplaceClaimId())
+            return
+        if waiting is not None:
+            self.do(ClaimRefused(waiting.claim.claim_id, 0, "the slot is no longer willing"))
+        self.enter(Owner())
+        self.do(ReplaceClaimId())
+
+    def delete(self) -> None:
+        """A dynamic slot vanishes."""
+        self.enter(Deleted())
+        self.do(DeleteSlot())
+
+    def _waiting_is_welcome(self) -> bool:
+        slot = self.slot
+        closed = slot.broken or slot.shutdown or slot.draining
+        return not closed and self.facts.waiting_start is not False
+
+    def _count_preemption(self, waiting: Waiting | None) -> None:
+        counters = self.slot.counters
+        by_rank = waiting is not None and waiting.by_rank
+        by_priority = waiting is not None and not waiting.by_rank
+        self.slot = replace(
+            self.slot,
+            counters=replace(
+                counters,
+                job_preemptions=counters.job_preemptions + 1,
+                rank_preemptions=counters.rank_preemptions + by_rank,
+                priority_preemptions=counters.priority_preemptions + by_priority,
+            ),
+        )
+
+    def is_in(self, state: State) -> bool:
+        """Whether the slot is in ``state`` at this point."""
+        return self.slot.state.state is state

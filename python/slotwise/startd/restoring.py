@@ -1,0 +1,108 @@
+"""Taking up the claims of a former startd on the same host.
+
+Slots of the layout get their claims back; dynamic slots are made again out of what their partitionable slots have. A
+claim whose slot no longer exists, or no longer fits, is given up. What runs, the starter tells afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from slotwise.classad import ClassAd
+from slotwise.errors import InvariantError
+from slotwise.model.slot import SlotKind
+from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.holding import Activation, Holding, Job
+from slotwise.startd.journal import Kept
+from slotwise.startd.outbox import Forget
+from slotwise.startd.states import Claimed, Preempting, Slot, Waiting
+
+Unpack = Callable[[bytes], list[ClassAd]]
+
+
+def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: float) -> list[str]:
+    """Put claims back; returns the run ids whose slots could not be, which must be ended."""
+    lost: list[str] = []
+    names = set()
+    for record in sorted(kept, key=lambda k: (k.parent or "", k.slot_id, k.dslot_id)):
+        names.add(record.name)
+        state = record.state
+        if not isinstance(state, Claimed | Preempting):
+            _counters(point, record)
+            continue
+        h = _place(point, record, now)
+        run = state.run
+        if h is None:
+            if run is not None:
+                lost.append(run.run_id)
+                point.outbox.starter.append(Forget(run.run_id))
+            continue
+        _fill(point, h, record, state, unpack, now)
+    for name in names - point.holdings.keys():
+        point.outbox.dirty[name] = None
+    return lost
+
+
+def _counters(point: ExecutionPoint, record: Kept) -> None:
+    h = point.holdings.get(record.name)
+    if h is not None:
+        h.slot = replace(h.slot, counters=record.counters, broken=h.slot.broken or record.broken)
+
+
+def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
+    """The slot that the claim was on, made anew when it is a dynamic one."""
+    if record.parent is None:
+        h = point.holdings.get(record.name)
+        return h if h is not None and h.kind is not SlotKind.PARTITIONABLE else None
+    parent = point.holdings.get(record.parent)
+    if parent is None or parent.kind is not SlotKind.PARTITIONABLE:
+        return None
+    if not record.returned:
+        try:
+            left = parent.free.minus(record.total)
+        except InvariantError:
+            return None
+        if not left.nowhere_negative():
+            return None
+        parent.free = left
+    slot = Slot(record.name, SlotKind.DYNAMIC, record.state, record.entered_state, record.entered_activity)
+    child = Holding(
+        slot, record.slot_id, record.type_number, record.total, record.total, parent=parent.name,
+        dslot_id=record.dslot_id, returned=record.returned,
+    )  # fmt: skip
+    child.ad, child.shown = parent.ad.copy(), dict(parent.shown)
+    parent.children.add(record.name)
+    point.holdings[record.name] = child
+    point.fresh_capability(child)
+    point.outbox.changed[parent.name] = None
+    return child
+
+
+def _fill(
+    point: ExecutionPoint, h: Holding, record: Kept, state: Claimed | Preempting, unpack: Unpack, now: float
+) -> None:
+    none: Waiting | None = None
+    h.slot = Slot(
+        record.name, h.kind, replace(state, waiting=none), record.entered_state, record.entered_activity,
+        counters=record.counters, broken=record.broken,
+    )  # fmt: skip
+    h.terms = record.terms
+    point.by_claim[state.claim.claim_id] = h.name
+    request = _job(record.request, unpack, now)
+    h.request = request
+    job = _job(record.job, unpack, now) or request
+    if record.activation is not None and job is not None:
+        run_id, token, shadow = record.activation
+        h.activation = Activation(0, run_id, token, shadow, job)
+    if state.run is not None:
+        point.by_run[state.run.run_id] = h.name
+    point.show(h, now)
+    point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
+
+
+def _job(pack: bytes, unpack: Unpack, now: float) -> Job | None:
+    if not pack:
+        return None
+    found = unpack(pack)
+    return Job.of(pack, found[0], None, now) if found else None

@@ -1,0 +1,289 @@
+"""The startd's gRPC service: claims for schedds, draining, vacating, queries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from slotwise.errors import NotFoundError
+from slotwise.startd import claiming, drain
+from slotwise.startd import events as ev
+from slotwise.startd.driver import Driver
+from slotwise.startd.holding import Activation, Job, Terms
+from slotwise.startd.states import Claimed, Preempting
+from slotwise.table import AdTable, unpack_ads
+from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
+from slotwise.wire.status import answers_errors
+
+_log = logging.getLogger(__name__)
+
+#: How many events may share a frame.
+_MOST_IN_FRAME = 200
+
+
+class StartdServicer(startd_pb2_grpc.StartdServicer):
+    """Adapts calls to the driver; decides nothing."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    # -------------------------------------------------------------------------------------------------------- claims
+
+    async def Claims(self, requests: AsyncIterator[startd_pb2.ClaimRequest], context: Any) -> AsyncIterator[Any]:
+        """One schedd's stream."""
+        session = _Session(self._driver)
+        reader = asyncio.get_running_loop().create_task(session.read(requests))
+        try:
+            while True:
+                event = await session.next_event()
+                if event is None:
+                    break
+                yield event
+        finally:
+            reader.cancel()
+            session.close()
+
+    # -------------------------------------------------------------------------------------------------- administrators
+
+    @answers_errors
+    async def Drain(self, request: startd_pb2.DrainRequest, context: Any) -> startd_pb2.DrainReply:
+        """Begin to drain."""
+        driver = self._driver
+        request_id = drain.begin(
+            driver.point,
+            schedule=request.schedule,
+            reason=request.reason,
+            on_completion=request.on_completion,
+            check=request.check,
+            start=request.start,
+            now=driver.clock.now(),
+        )
+        driver.touch_all()
+        driver.flush()
+        return startd_pb2.DrainReply(request_id=request_id)
+
+    @answers_errors
+    async def CancelDrain(self, request: startd_pb2.CancelDrainRequest, context: Any) -> common_pb2.Empty:
+        """End draining."""
+        driver = self._driver
+        drain.cancel(driver.point, request.request_id, driver.clock.now())
+        driver.touch_all()
+        driver.flush()
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def Vacate(self, request: startd_pb2.VacateRequest, context: Any) -> common_pb2.Empty:
+        """Make jobs leave: those of the named slots, or all."""
+        driver = self._driver
+        now = driver.clock.now()
+        for name in _slots_named(driver, list(request.slots)):
+            h = driver.point.holdings.get(name)
+            if h is not None:
+                driver.point.happen(h, ev.VacateCommanded(request.fast), now)
+        driver.flush()
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def UpdateMachineAd(self, request: common_pb2.AdBatch, context: Any) -> common_pb2.Empty:
+        """Merge attributes into every slot's ad until the startd restarts."""
+        for ad in unpack_ads(request.pack):
+            self._driver.point.extra.update({name: ad[name] for name in ad})
+        self._driver.touch_all()
+        self._driver.flush()
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+        """This host's slot ads, fresh."""
+        point, now = self._driver.point, self._driver.clock.now()
+        table = AdTable()
+        for h in point.holdings.values():
+            point.show(h, now)
+            table.upsert(h.name, h.ad)
+        constraint, projection = request.constraint or None, list(request.projection) or None
+        limit = request.limit or None
+        total = table.count(constraint, now=int(now))
+        if request.form == common_pb2.AdQuery.COUNT:
+            yield common_pb2.AdChunk(done=True, total=total)
+            return
+        form = {common_pb2.AdQuery.LONG: "long", common_pb2.AdQuery.JSON: "json"}.get(request.form, "pack")
+        data = table.query(constraint, projection=projection, limit=limit, form=form, now=int(now))  # type: ignore[arg-type]
+        yield common_pb2.AdChunk(data=data, done=True, total=total)
+
+
+def _slots_named(driver: Driver, names: list[str]) -> list[str]:
+    """Full slot names; ``slot1`` alone is this host's, and a partitionable slot stands for its dynamic ones.
+
+    :raises NotFoundError: when a name is none of this host's.
+    """
+    holdings = driver.point.holdings
+    if not names:
+        return list(holdings)
+    found: list[str] = []
+    for name in names:
+        full = name if "@" in name else f"{name}@{driver.point.settings.name}"
+        h = holdings.get(full)
+        if h is None:
+            raise NotFoundError(f"there is no slot {name!r} here", hint=f"slots are {', '.join(sorted(holdings))}")
+        found += [full, *sorted(h.children)]
+    return found
+
+
+class _Session:
+    """One schedd's stream: what it said, and what it is to be told."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._events: asyncio.Queue[startd_pb2.ClaimEvent | None] = asyncio.Queue()
+        self._schedd = ""
+        self._address = ""
+        self._send = self.send
+
+    def send(self, events: list[startd_pb2.ClaimEvent]) -> None:
+        """Queue events for the schedd."""
+        for event in events:
+            self._events.put_nowait(event)
+
+    async def next_event(self) -> startd_pb2.ClaimEvent | None:
+        """The next frame: an event that carries those that wait behind it. None at the end."""
+        first = await self._events.get()
+        if first is None:
+            return None
+        for _ in range(_MOST_IN_FRAME):
+            if self._events.empty():
+                break
+            event = self._events.get_nowait()
+            if event is None:
+                self._events.put_nowait(None)
+                break
+            first.more.append(event)
+        return first
+
+    async def read(self, requests: AsyncIterator[startd_pb2.ClaimRequest]) -> None:
+        """Take in the schedd's requests until it ends the stream."""
+        try:
+            async for frame in requests:
+                now = self._driver.clock.now()
+                for request in _unbundled(frame):
+                    try:
+                        self._handle(request, now)
+                    except Exception:
+                        _log.exception("a request of schedd %s could not be taken in", self._schedd)
+                self._driver.flush()
+        finally:
+            self._events.put_nowait(None)
+
+    def close(self) -> None:
+        """The stream is over; claims live on."""
+        if self._driver.streams.get(self._schedd) is self._send:
+            del self._driver.streams[self._schedd]
+            claiming.schedd_lost(self._driver.point, self._schedd, self._driver.clock.now())
+            self._driver.flush()
+
+    def _handle(self, request: startd_pb2.ClaimRequest, now: float) -> None:
+        what = request.WhichOneof("what")
+        point = self._driver.point
+        claim_id = request.claim_id
+        if what == "hello":
+            self._hello(request, now)
+        elif what == "request":
+            self._request(request, now)
+        elif what == "activate":
+            self._activate(request, now)
+        elif what == "keep_alive":
+            unknown = claiming.keep_alive(
+                point, [*request.keep_alive.claim_ids, *([claim_id] if claim_id else [])], now
+            )
+            reply = startd_pb2.KeepAliveReply(unknown=unknown)
+            self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, alive=reply)])
+        elif what is not None:
+            stimulus = _stimulus(what, request)
+            known = claiming.tell_claim(point, claim_id, request.serial if what == "release" else 0, stimulus, now)
+            if not known and what == "release" and request.serial:
+                ended = startd_pb2.ClaimEnded(reason="the claim is not known (any more)", reason_code=1034)
+                self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, ended=ended)])
+
+    def _hello(self, request: startd_pb2.ClaimRequest, now: float) -> None:
+        """Who speaks, and which of its claims live."""
+        hello, driver = request.hello, self._driver
+        self._schedd, self._address = hello.schedd_name, hello.schedd_address
+        driver.streams[self._schedd] = self._send
+        known = startd_pb2.ClaimsKnown()
+        for claim_id in hello.claim_ids:
+            h = driver.point.holding_of_claim(claim_id)
+            claim = h.slot.claim if h is not None else None
+            if h is None or claim is None or claim.claim_id != claim_id:
+                continue
+            claiming.keep_alive(driver.point, [claim_id], now)
+            run = h.slot.run or None
+            run_id = run.run_id if run else (h.queued.run_id if h.queued else "")
+            driver.point.show(h, now)
+            known.claims.append(
+                startd_pb2.ClaimsKnown.One(
+                    claim_id=claim_id,
+                    slot_name=h.name,
+                    state=str(h.slot.state.state),
+                    activity=str(h.slot.state.activity),
+                    run_id=run_id,
+                    slot_ad=driver.slot_pack(h.name),
+                )
+            )
+        self.send([startd_pb2.ClaimEvent(serial=request.serial, known=known)])
+        self._drop_unclaimed(set(hello.claim_ids), now)
+
+    def _drop_unclaimed(self, believed: set[str], now: float) -> None:
+        """Claims of this schedd that it does not know: their grant was lost on the way. Free them."""
+        for h in list(self._driver.point.holdings.values()):
+            claim = h.slot.claim
+            mine = h.terms.schedd_name == self._schedd and isinstance(h.slot.state, Claimed | Preempting)
+            if claim is not None and mine and claim.claim_id not in believed:
+                self._driver.point.happen(h, ev.Released(fast=True, reason="the schedd does not know the claim"), now)
+
+    def _request(self, request: startd_pb2.ClaimRequest, now: float) -> None:
+        asked = request.request
+        terms = Terms(self._schedd, self._address, asked.submitter, asked.alive_interval_s or 300)
+        claiming.request(
+            self._driver.point,
+            claiming.Ask(
+                serial=request.serial,
+                claim_id=request.claim_id,
+                terms=terms,
+                job=_job(asked.job_ad, now),
+                lease_s=asked.lease_s or None,
+                count=asked.num_dynamic_slots or 1,
+                want_leftovers=asked.want_leftovers,
+                preempt=tuple(asked.preempt_claim_ids),
+            ),
+            now,
+        )
+
+    def _activate(self, request: startd_pb2.ClaimRequest, now: float) -> None:
+        asked = request.activate
+        activation = Activation(
+            request.serial, asked.run_id, asked.run_token, asked.shadow_address, _job(asked.job_ad, now)
+        )
+        claiming.activate(self._driver.point, request.claim_id, activation, now, schedd=self._schedd)
+
+
+def _job(pack: bytes, now: float) -> Job:
+    ads = unpack_ads(pack)
+    return Job.of(pack, ads[0], None, now)
+
+
+def _stimulus(what: str, request: startd_pb2.ClaimRequest) -> ev.Stimulus:
+    if what == "release":
+        asked = request.release
+        default = ev.Released()
+        return ev.Released(asked.fast, asked.reason or default.reason, asked.reason_code or default.code)
+    if what == "deactivate":
+        ended = request.deactivate
+        plain = ev.Deactivated(False)
+        return ev.Deactivated(ended.fast, ended.reason or plain.reason, ended.reason_code or plain.code)
+    return ev.ContinueCommanded() if request.suspend.resume else ev.SuspendCommanded()
+
+
+def _unbundled(frame: startd_pb2.ClaimRequest) -> list[startd_pb2.ClaimRequest]:
+    """The requests of a frame, in order."""
+    return [frame, *frame.more] if frame.more else [frame]

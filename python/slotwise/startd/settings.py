@@ -1,0 +1,315 @@
+"""The startd's configuration, read once: policies and ad knobs per slot, timers, resources, layout."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from slotwise.classad import ExprTree
+from slotwise.errors import AdSyntaxError, ConfigError
+from slotwise.model.resources import Resources
+from slotwise.model.slot import SlotKind
+from slotwise.startd import ads
+from slotwise.startd.ads import SlotKnobs
+from slotwise.startd.evaluate import Expr, Expression, compiled
+from slotwise.startd.policy import Policy, Timers, knobs_of
+from slotwise.startd.requests import DEFAULT_MODIFIERS, Requesting
+from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.slots.layout import SlotType, default_types
+from slotwise.startd.slots.shares import parse_shares
+
+if TYPE_CHECKING:
+    from slotwise.startd.execution_point import ExecutionPoint
+    from slotwise.startd.holding import Holding
+
+
+class Knobs(Protocol):
+    """What is needed of a configuration."""
+
+    def get(self, name: str) -> str | None:
+        """A knob's expanded text, None when undefined."""
+        ...
+
+
+@dataclass
+class Sampled:
+    """What is measured again and again, for all slots: load, idle times, free disk."""
+
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    #: LoadAvg and CondorLoadAvg by slot name.
+    loads: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: What slots connected to the keyboard (the console) see, and what the others see.
+    keyboard: tuple[int, int] = (0, 0)
+    console: tuple[int, int] = (0, 0)
+
+
+@dataclass
+class Settings:
+    """One reading of the configuration for one startd."""
+
+    config: Knobs
+    name: str
+    machine: Mapping[str, Any]
+    resources: Resources
+    timers: Timers = field(default_factory=Timers)
+    device_properties: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    sample: Sampled = field(default_factory=Sampled)
+    proportional_swap: bool = False
+    default_draining_start: str = ""
+    keyboard_slots: int = 0
+    console_slots: int = 0
+    draining_start: Expression | None = None
+    _policies: dict[tuple[int, int], Policy] = field(default_factory=dict)
+    _knobs: dict[tuple[int, int], SlotKnobs] = field(default_factory=dict)
+    _requesting: dict[tuple[int, int], Requesting] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, config: Knobs, machine: Mapping[str, Any], resources: Resources, custom: list[CustomResource], name: str
+    ) -> Settings:
+        """Read the knobs that hold for the whole startd."""
+        timers = Timers(
+            killing_s=seconds(config, "KILLING_TIMEOUT", 30),
+            match_s=seconds(config, "MATCH_TIMEOUT", 120),
+            drain_grace_s=seconds(config, "MAX_DRAINING_ACTIVATION_DELAY", 20),
+            polling_s=max(0.1, seconds(config, "POLLING_INTERVAL", 5)),
+            update_s=max(1.0, seconds(config, "UPDATE_INTERVAL", 300)),
+        )
+        return cls(
+            config,
+            name,
+            machine,
+            resources,
+            timers,
+            {resource.tag: resource.properties for resource in custom},
+            proportional_swap=flag(config, "PROPORTIONAL_SWAP_ASSIGNMENT"),
+            default_draining_start=(config.get("DEFAULT_DRAINING_START_EXPR") or "").strip(),
+            keyboard_slots=int(seconds(config, "SLOTS_CONNECTED_TO_KEYBOARD", 0)),
+            console_slots=int(seconds(config, "SLOTS_CONNECTED_TO_CONSOLE", 0)),
+        )
+
+    # --------------------------------------------------------------------------------------------------- per slot
+
+    def policy(self, slot_id: int, type_number: int) -> Policy:
+        """The policy of a slot; dynamic slots have that of their partitionable one."""
+        found = self._policies.get((slot_id, type_number))
+        if found is None:
+            found = Policy(knobs_of(self.config.get, slot_id, type_number), self.timers)
+            found.set_draining_start(self.draining_start)
+            self._policies[slot_id, type_number] = found
+        return found
+
+    def set_draining_start(self, expression: Expression | None) -> None:
+        """Put ``expression`` in the place of every slot's START; None gives it back."""
+        self.draining_start = expression
+        for policy in self._policies.values():
+            policy.set_draining_start(expression)
+
+    def slot_knobs(self, slot_id: int, type_number: int) -> SlotKnobs:
+        """What the configuration adds to a slot's ad."""
+        found = self._knobs.get((slot_id, type_number))
+        if found is None:
+            found = self._knobs[slot_id, type_number] = self._read_knobs(slot_id, type_number)
+        return found
+
+    def requesting(self, slot_id: int, type_number: int) -> Requesting:
+        """How requests for dynamic slots of a partitionable one are read."""
+        found = self._requesting.get((slot_id, type_number))
+        if found is None:
+            found = self._requesting[slot_id, type_number] = self._read_requesting(slot_id, type_number)
+        return found
+
+    def expression(self, text: str) -> Any:
+        """A knob's text as an attribute: a plain value where it is a literal, else an expression."""
+        return literal_or_expression(text)
+
+    def sampled(self, h: Holding, point: ExecutionPoint) -> dict[str, Any]:
+        """What was measured last, as slot ``h`` sees it."""
+        sample = self.sample
+        load, condor = sample.loads.get(h.name, (0.0, 0.0))
+        return {
+            **sample.machine,
+            "LoadAvg": load,
+            "CondorLoadAvg": condor,
+            "KeyboardIdle": sample.keyboard[0 if h.slot_id <= self.keyboard_slots else 1],
+            "ConsoleIdle": sample.console[0 if h.slot_id <= self.console_slots else 1],
+        }
+
+    def _read_knobs(self, slot_id: int, type_number: int) -> SlotKnobs:
+        get = knobs_of(self.config.get, slot_id, type_number)
+        names = words(self.config.get("SYSTEM_STARTD_ATTRS")) + words(self.config.get("STARTD_ATTRS"))
+        names += words(self.config.get(f"SLOT{slot_id}_STARTD_ATTRS"))
+        if type_number:
+            names += words(self.config.get(f"SLOT_TYPE_{type_number}_STARTD_ATTRS"))
+        attrs = {}
+        for name in dict.fromkeys(names):
+            text = (get(name) or "").strip()
+            if text:
+                attrs[name] = knob_expression(name, text)
+        health = words(self.config.get("STARTD_HEALTH_EXPRS"))
+        for name in health:
+            attrs[name] = knob_expression(name, self.config.get(name) or "True")
+        if health:
+            attrs["Healthy"] = Expr(" && ".join(f"({name})" for name in health))
+        job_attrs = [*ads.JOB_ATTRS, *words(self.config.get("STARTD_JOB_ATTRS"))]
+        child = words(self.config.get("STARTD_PARTITIONABLE_SLOT_ATTRS"))
+        consumption = {}
+        if flag_text(get("CONSUMPTION_POLICY")):
+            for tag in ("Cpus", "Memory", "Disk", *self.resources.custom):
+                default = f"ifThenElse(target.Request{tag} =?= undefined, 0, target.Request{tag})"
+                consumption[tag] = (get(f"CONSUMPTION_{tag.upper()}") or default).strip()
+        return SlotKnobs(
+            attrs,
+            tuple(dict.fromkeys(job_attrs)),
+            tuple(dict.fromkeys([*ads.CHILD_ATTRS, *self.resources.custom, *child])),
+            tuple(words(self.config.get("STARTD_SLOT_ATTRS"))),
+            (get("SLOT_WEIGHT") or "Cpus").strip(),
+            consumption,
+            tuple(words(get("SLOT_REQUIREMENTS_CLAUSES"))),
+            tuple(health),
+        )
+
+    def _read_requesting(self, slot_id: int, type_number: int) -> Requesting:
+        get = knobs_of(self.config.get, slot_id, type_number)
+        tags = tuple(self.resources.custom)
+        modifiers: dict[str, Expression] = {}
+        for tag in ("Cpus", "Memory", "Disk", *tags):
+            knob = f"MODIFY_REQUEST_EXPR_REQUEST{tag.upper()}"
+            text = (get(knob) or "").strip() or DEFAULT_MODIFIERS.get(tag, "")
+            if text and "catalogs" in text:
+                text = DEFAULT_MODIFIERS[tag]  # the reference's default also subtracts shared catalogues: none here
+            if text:
+                modifiers[tag] = compiled(knob, text)
+        consumption = {
+            tag: compiled(f"CONSUMPTION_{tag.upper()}", text)
+            for tag, text in self.slot_knobs(slot_id, type_number).consumption.items()
+        }
+        return Requesting(tags, modifiers, flag(self.config, "MUST_MODIFY_REQUEST_EXPRS"), consumption)
+
+
+# ------------------------------------------------------------------------------------------------------- the machine
+
+
+def machine_resources(config: Knobs, facts: Mapping[str, Any], custom: list[CustomResource]) -> Resources:
+    """What the startd may give out: detected amounts, overridden by NUM_CPUS and MEMORY, less what is reserved."""
+    cpus = seconds(config, "NUM_CPUS", 0) or float(facts.get("DetectedCpus", 1))
+    memory = seconds(config, "MEMORY", 0) or float(facts.get("DetectedMemory", 1))
+    memory = max(1.0, memory - seconds(config, "RESERVED_MEMORY", 0))
+    disk = max(0.0, float(facts.get("TotalDisk", 0)) - 1024 * seconds(config, "RESERVED_DISK", 0))
+    swap = max(0.0, float(facts.get("TotalVirtualMemory", 0)) - 1024 * seconds(config, "RESERVED_SWAP", 0))
+    return Resources(
+        int(cpus) if cpus == int(cpus) else cpus,
+        int(memory),
+        int(disk),
+        int(swap),
+        {resource.tag: resource.usable_amount for resource in custom},
+        {resource.tag: resource.usable for resource in custom if resource.devices},
+    )
+
+
+def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
+    """The slot types of the configuration, or the default.
+
+    :raises ConfigError: for SLOT_TYPE_0, an unknown share, or a count that is no number.
+    """
+    if config.get("SLOT_TYPE_0") is not None:
+        raise ConfigError("SLOT_TYPE_0 may not be set", hint="types begin with 1", key="SLOT_TYPE_0")
+    types = []
+    most = int(seconds(config, "MAX_SLOT_TYPES", 10))
+    prefix = (config.get("STARTD_RESOURCE_PREFIX") or "slot").strip()
+    for number in range(1, most + 1):
+        text = config.get(f"SLOT_TYPE_{number}")
+        count = config.get(f"NUM_SLOTS_TYPE_{number}")
+        if text is None and count is None:
+            continue
+        shares = parse_shares(text or "auto", list(resources.custom), key=f"SLOT_TYPE_{number}")
+        types.append(
+            SlotType(
+                number,
+                int(seconds(config, f"NUM_SLOTS_TYPE_{number}", 0)),
+                shares,
+                flag(config, f"SLOT_TYPE_{number}_PARTITIONABLE"),
+                (config.get(f"SLOT_TYPE_{number}_NAME_PREFIX") or prefix).strip(),
+            )
+        )
+    if any(slot_type.count for slot_type in types):
+        return types
+    text = config.get("NUM_SLOTS")
+    plain = default_types(int(seconds(config, "NUM_SLOTS", 0)) if text else None, resources.cpus)
+    return [replace(slot_type, prefix=prefix) for slot_type in plain]
+
+
+# ----------------------------------------------------------------------------------------------------- reading knobs
+
+
+def words(text: str | None) -> list[str]:
+    """The words of a list knob."""
+    return [word for word in re.split(r"[,\s]+", text or "") if word]
+
+
+def flag(config: Knobs, name: str) -> bool:
+    """A truth knob, false when undefined."""
+    return flag_text(config.get(name))
+
+
+def flag_text(text: str | None) -> bool:
+    """Whether a knob's text says yes."""
+    return (text or "").strip().lower() in ("true", "t", "yes", "y", "1")
+
+
+def seconds(config: Knobs, name: str, otherwise: float) -> float:
+    """A number knob; arithmetic such as ``10 * 60`` is allowed.
+
+    :raises ConfigError: when it is no number.
+    """
+    text = (config.get(name) or "").strip()
+    if not text:
+        return otherwise
+    try:
+        value = float(text)
+    except ValueError:
+        found = compiled(name, text).value(_EMPTY(), None, 0)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise ConfigError(f"{name} is {text!r}, not a number", key=name) from None
+        value = float(found)
+    if math.isnan(value):
+        raise ConfigError(f"{name} is not a number", key=name)
+    return value
+
+
+def _EMPTY() -> Any:
+    from slotwise.classad import ClassAd
+
+    return ClassAd()
+
+
+def knob_expression(name: str, text: str) -> Any:
+    """A STARTD_ATTRS knob as an attribute.
+
+    :raises ConfigError: when its text is no expression.
+    """
+    try:
+        return literal_or_expression(text)
+    except (AdSyntaxError, ValueError) as error:
+        raise ConfigError(f"{name} is not an expression: {error}", hint="put texts in quotes", key=name) from None
+
+
+@lru_cache(maxsize=1024)
+def literal_or_expression(text: str) -> Any:
+    """``True``, numbers and strings as values; the rest as checked expression text."""
+    tree = ExprTree(text)
+    lowered = text.strip().lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if re.fullmatch(r"-?\d{1,18}", lowered):
+        return int(lowered)
+    del tree
+    return Expr(text.strip())
+
+
+Inventory = Callable[[str, str], str]
+__all__ = ["Inventory", "Sampled", "Settings", "SlotKind", "machine_resources", "slot_types"]

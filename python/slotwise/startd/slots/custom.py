@@ -1,0 +1,132 @@
+"""Custom resources: MACHINE_RESOURCE_<tag> as counts and lists of devices, inventory programs, offline devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from slotwise.errors import ConfigError
+
+#: Tags that would be taken for the machine's own resources.
+RESERVED_TAGS = frozenset({"CPU", "CPUS", "DISK", "SWAP", "MEM", "MEMORY", "RAM"})
+
+
+@dataclass(frozen=True)
+class CustomResource:
+    """What the machine has of a custom resource.
+
+    ``devices`` are the names in the order in which they are handed out; empty for a mere count. ``properties`` has the
+    attributes of single devices by name, as expression texts; those under ``""`` hold for all.
+    """
+
+    tag: str
+    amount: float
+    devices: tuple[str, ...] = ()
+    offline: tuple[str, ...] = ()
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def usable(self) -> tuple[str, ...]:
+        """Devices that may be handed out."""
+        return tuple(name for name in self.devices if name not in self.offline)
+
+    @property
+    def usable_amount(self) -> float:
+        """How much may be handed out."""
+        return len(self.usable) if self.devices else max(0.0, self.amount - len(self.offline))
+
+
+def custom_resources(
+    names: Iterable[str],
+    get: Callable[[str], str | None],
+    run_inventory: Callable[[str, str], str],
+) -> list[CustomResource]:
+    """The machine's custom resources from the configuration.
+
+    ``names`` are all knob names; ``get`` gives a knob's value; ``run_inventory(tag, command)`` runs a program and gives
+    what it printed.
+
+    :raises ConfigError: for a reserved tag.
+    """
+    allowed = {tag.lower() for tag in re.split(r"[,\s]+", get("MACHINE_RESOURCE_NAMES") or "") if tag}
+    tags: dict[str, str] = {}
+    for name in sorted(names):
+        found = re.fullmatch(r"MACHINE_RESOURCE_(?:INVENTORY_)?(\w+)", name, re.IGNORECASE)
+        if found and name.upper() != "MACHINE_RESOURCE_NAMES":
+            tags.setdefault(found[1].lower(), found[1])
+    resources = []
+    for lowered, tag in tags.items():
+        if tag.upper() in RESERVED_TAGS:
+            raise ConfigError(
+                f"MACHINE_RESOURCE_{tag}: {tag} is a resource of every machine",
+                hint="choose another name",
+                key=f"MACHINE_RESOURCE_{tag}",
+            )
+        if allowed and lowered not in allowed:
+            continue
+        resources.append(_resource(tag, get, run_inventory))
+    return resources
+
+
+def _resource(tag: str, get: Callable[[str], str | None], run_inventory: Callable[[str, str], str]) -> CustomResource:
+    offline = names_in(get(f"OFFLINE_MACHINE_RESOURCE_{tag}") or "")
+    value = get(f"MACHINE_RESOURCE_{tag}")
+    if value is not None and value.strip():
+        amount, devices = amount_or_devices(value)
+        return CustomResource(tag, amount, devices, offline)
+    command = get(f"MACHINE_RESOURCE_INVENTORY_{tag}")
+    if not command:
+        return CustomResource(tag, 0, (), offline)
+    return parse_inventory(tag, run_inventory(tag, command), offline)
+
+
+def amount_or_devices(text: str) -> tuple[float, tuple[str, ...]]:
+    """``"4"`` is a count, ``"a, b"`` names two devices; a device may be named several times to be shared."""
+    text = text.strip().strip('"')
+    try:
+        amount = float(text)
+        return (int(amount) if amount == int(amount) else amount), ()
+    except ValueError:
+        devices = names_in(text)
+        return len(devices), devices
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Names separated by commas or blanks."""
+    return tuple(name for name in re.split(r"[,\s]+", text.strip().strip('"')) if name)
+
+
+def parse_inventory(tag: str, printed: str, offline: tuple[str, ...] = ()) -> CustomResource:
+    """What an inventory program printed: ``Detected<tag> = 3`` or a list of names, and properties.
+
+    ``<name>_<property> = value`` (characters of the name that cannot be in an attribute become ``_``) is a property
+    of one device, ``<tag>_<property>`` or a nested ad ``<name> = [ ... ]`` likewise.
+    """
+    amount: float = 0
+    devices: tuple[str, ...] = ()
+    rest: dict[str, str] = {}
+    for line in printed.splitlines():
+        name, equals, value = line.partition("=")
+        if not equals or line.lstrip().startswith("#"):
+            continue
+        if name.strip().lower() in (f"detected{tag}".lower(), f"{tag}".lower()):
+            amount, devices = amount_or_devices(value)
+        else:
+            rest[name.strip()] = value.strip()
+    off = rest.pop(f"Offline{tag}", None)
+    properties: dict[str, dict[str, str]] = {}
+    for name, value in rest.items():
+        owner = next((d for d in dict.fromkeys(devices) if name.startswith(f"{attribute_name(d)}_")), None)
+        if owner is not None:
+            properties.setdefault(owner, {})[name[len(attribute_name(owner)) + 1 :]] = value
+        elif name.lower().startswith(f"{tag.lower()}_"):
+            properties.setdefault("", {})[name[len(tag) + 1 :]] = value
+        else:
+            properties.setdefault("", {})[name] = value
+    return CustomResource(tag, amount, devices, offline + names_in(off or ""), properties)
+
+
+def attribute_name(device: str) -> str:
+    """A device's name as part of an attribute name."""
+    return re.sub(r"\W", "_", device)

@@ -1,0 +1,157 @@
+"""The slots of a machine, from slot types or NUM_SLOTS: how many, of which kind, with how much of what.
+
+Source: manual, "Dividing System Resources in Multi-core Machines"; spec 8.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from slotwise.errors import ConfigError
+from slotwise.model.resources import Resources
+from slotwise.model.slot import SlotKind
+from slotwise.startd.slots.shares import Amount, Auto, Fraction, Minimal, Share, Shares
+
+#: The least that a slot has: one core, 1 MiB of memory, 1024 KiB of disk.
+LEAST = {"cpus": 1.0, "memory": 1.0, "disk": 1024.0, "swap": 0.0}
+
+
+@dataclass(frozen=True)
+class SlotType:
+    """SLOT_TYPE_<number>: ``count`` slots with these shares. Number 0 stands for slots without a type."""
+
+    number: int
+    count: int
+    shares: Shares = field(default_factory=Shares)
+    partitionable: bool = False
+    prefix: str = "slot"
+
+
+@dataclass(frozen=True)
+class PlannedSlot:
+    """One slot of the layout. ``broken`` says why it cannot be used, if so."""
+
+    slot_id: int
+    type_number: int
+    kind: SlotKind
+    resources: Resources
+    prefix: str = "slot"
+    broken: str | None = None
+
+    @property
+    def local_name(self) -> str:
+        """``slot1``."""
+        return f"{self.prefix}{self.slot_id}"
+
+
+def default_types(num_slots: int | None, cpus: float) -> list[SlotType]:
+    """Without slot types: one partitionable slot of everything, or NUM_SLOTS equal static ones.
+
+    :raises ConfigError: for more slots than cores.
+    """
+    if num_slots is None:
+        return [SlotType(0, 1, Shares(Fraction(1.0)), partitionable=True)]
+    if num_slots > cpus:
+        raise ConfigError(
+            f"NUM_SLOTS is {num_slots}, but the machine has {cpus:g} cores",
+            hint="set NUM_CPUS to have more",
+            key="NUM_SLOTS",
+        )
+    return [SlotType(0, num_slots, Shares(Auto()))]
+
+
+def plan(machine: Resources, types: Sequence[SlotType], failure_mode: str = "CONTINUE") -> list[PlannedSlot]:
+    """The slots that ``types`` make of ``machine``.
+
+    When there is not enough: ABORT raises, CLEAR gives no slots, CONTINUE marks the slots that do not fit as broken.
+
+    :raises ConfigError: with the resource and the slot that does not fit, in mode ABORT.
+    """
+    kinds = [slot_type for slot_type in types for _ in range(slot_type.count)]
+    amounts = {name: _divide(name, machine, kinds) for name in ("cpus", "memory", "disk", "swap", *machine.custom)}
+    left = machine
+    slots: list[PlannedSlot] = []
+    for index, slot_type in enumerate(kinds):
+        wanted = _resources({name: values[index] for name, values in amounts.items()})
+        kind = SlotKind.PARTITIONABLE if slot_type.partitionable else SlotKind.STATIC
+        slot = PlannedSlot(index + 1, slot_type.number, kind, wanted, slot_type.prefix)
+        short = left.shortfall(wanted)
+        if short is None:
+            wanted = with_devices(left, wanted)
+            left = left.minus(wanted)
+            slots.append(replace(slot, resources=wanted))
+            continue
+        reason = f"{short}: {slot.local_name} wants more than the machine has left"
+        if failure_mode.upper() == "ABORT":
+            raise ConfigError(reason, hint="lower the shares of the slot types", key=f"SLOT_TYPE_{slot_type.number}")
+        if failure_mode.upper() == "CLEAR":
+            return []
+        slots.append(replace(slot, resources=Resources(), broken=reason))
+    return slots
+
+
+def with_devices(free: Resources, wanted: Resources) -> Resources:
+    """``wanted`` with names for the devices it counts, taken in order from those that are ``free``."""
+    devices = {
+        tag: free.devices[tag][: int(amount)]
+        for tag, amount in wanted.custom.items()
+        if free.devices.get(tag) and amount > 0
+    }
+    return replace(wanted, devices=devices)
+
+
+def _divide(name: str, machine: Resources, kinds: Sequence[SlotType]) -> list[float]:
+    """How much of resource ``name`` each slot gets."""
+    total = _total(machine, name)
+    given: list[float | None] = [_explicit(slot.shares.of(name), name, total) for slot in kinds]
+    left = total - sum(value for value in given if value is not None)
+    autos = given.count(None)
+    result: list[float] = []
+    for value in given:
+        if value is None:
+            part = left / autos
+            if name in machine.custom:  # counted pieces: rounded up, so the first slots get the rest
+                value = float(max(0, math.ceil(part)))
+                left -= value
+                autos -= 1
+            else:
+                value = max(LEAST[name], float(math.floor(part)))
+        result.append(value)
+    return result
+
+
+def _total(machine: Resources, name: str) -> float:
+    standard: Mapping[str, float] = {
+        "cpus": machine.cpus,
+        "memory": machine.memory_mib,
+        "disk": machine.disk_kib,
+        "swap": machine.swap_kib,
+    }
+    return standard[name] if name in standard else machine.custom[name]
+
+
+def _explicit(share: Share, name: str, total: float) -> float | None:
+    """The amount that a share names; None for auto."""
+    least = LEAST.get(name, 0.0)
+    match share:
+        case Amount(value):
+            return max(least, value)
+        case Fraction(part):
+            return max(least, float(math.floor(total * part + 1e-9)))
+        case Minimal():
+            return least
+        case Auto():
+            return None
+
+
+def _resources(amounts: Mapping[str, float]) -> Resources:
+    custom = {name: _whole(value) for name, value in amounts.items() if name not in LEAST}
+    return Resources(
+        _whole(amounts["cpus"]), int(amounts["memory"]), int(amounts["disk"]), int(amounts["swap"]), custom
+    )
+
+
+def _whole(value: float) -> float:
+    return int(value) if value == int(value) else value

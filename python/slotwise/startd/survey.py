@@ -1,0 +1,144 @@
+"""Reads the host: facts once at start, and what changes at every poll."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slotwise import __version__
+from slotwise.errors import ConfigError
+from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
+from slotwise.startd.load import LoadOf, share_load
+from slotwise.startd.settings import Knobs, Sampled, flag, seconds, words
+from slotwise.startd.slots.custom import CustomResource, custom_resources
+
+
+def machine_facts(config: Knobs, env: Mapping[str, str], execute: Path) -> dict[str, Any]:
+    """What does not change while the startd runs."""
+    count = (config.get("COUNT_HYPERTHREAD_CPUS") or "true").strip().lower() != "false"
+    facts: dict[str, Any] = {
+        **platform.read(),
+        **cpu.read(count_hyperthreads=count),
+        **memory.read(),
+        **disk.read(execute),
+    }
+    limit = cpu.limit(env)
+    facts["DetectedCpus"] = min(int(facts["DetectedCpus"]), limit) if limit else facts["DetectedCpus"]
+    facts.update(network.read())
+    return facts
+
+
+def machine_attributes(
+    facts: Mapping[str, Any], config: Knobs, *, hostname: str, address: str, started_at: float
+) -> dict[str, Any]:
+    """The attributes that every slot ad of the machine begins with."""
+    attributes: dict[str, Any] = {
+        "MyType": "Machine",
+        "Machine": hostname,
+        "MyAddress": address,
+        "StartdIpAddr": address,
+        "CondorVersion": f"$CondorVersion: 25.14.0 Slotwise {__version__} $",
+        "CondorPlatform": f"$CondorPlatform: {facts.get('Arch')}-{facts.get('OpSysAndVer')} $",
+        "DaemonStartTime": int(started_at),
+        "UidDomain": config.get("UID_DOMAIN") or hostname,
+        "FileSystemDomain": config.get("FILESYSTEM_DOMAIN") or hostname,
+        "HasFileTransfer": True,
+        "HasJICLocalConfig": False,
+        "HasSelfCheckpointTransfers": True,
+        "HasUserNamespaces": Path("/proc/self/ns/user").exists(),
+        "HasDocker": None,
+        "HasVM": False,
+        "VM_Type": None,
+        "StarterAbilityList": "HasFileTransfer,HasSelfCheckpointTransfers",
+        "LastBenchmark": 0,
+        "JavaVersion": None,
+    }
+    names = (
+        "Arch", "Microarch", "OpSys", "OpSysAndVer", "OpSysLegacy", "OpSysLongName", "OpSysMajorVer", "OpSysName",
+        "OpSysShortName", "OpSysVer", "CpuFamily", "CpuModelNumber", "CpuCacheSize", "CpuModel",
+        "DetectedCpus", "DetectedMemory", "HardwareAddress", "SubnetMask",
+    )  # fmt: skip
+    attributes.update({name: facts[name] for name in names if name in facts})
+    attributes["DetectedDisk"] = facts.get("TotalDisk")
+    attributes.update({name: value for name, value in facts.items() if name.startswith("has_")})
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def inventory(config: Any) -> list[CustomResource]:
+    """The machine's custom resources; inventory programs are run.
+
+    :raises ConfigError: when a program fails.
+    """
+    names = [name for name, _, _ in config.settings()] if hasattr(config, "settings") else list(config)
+    return custom_resources(names, config.get, _run_inventory)
+
+
+def _run_inventory(tag: str, command: str) -> str:
+    try:
+        done = subprocess.run(
+            command.split(), capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigError(f"the inventory of {tag} failed: {error}", key=f"MACHINE_RESOURCE_INVENTORY_{tag}") from None
+    return done.stdout
+
+
+def custom_attributes(resources: list[CustomResource]) -> dict[str, Any]:
+    """``Detected<tag>`` and the properties that all devices share."""
+    attributes: dict[str, Any] = {}
+    for resource in resources:
+        attributes[f"Detected{resource.tag}"] = ", ".join(resource.devices) if resource.devices else resource.amount
+        if resource.offline:
+            attributes[f"Offline{resource.tag}"] = ", ".join(resource.offline)
+    return attributes
+
+
+def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float) -> None:
+    """Measure load and idle times, and share the load out."""
+    settings = point.settings
+    machine_load = float(load.read()["TotalLoadAvg"])
+    slots = []
+    for h in sorted(point.holdings.values(), key=lambda h: (h.slot_id, h.dslot_id)):
+        room = h.free.cpus if h.children else h.total.cpus
+        slots.append(LoadOf(h.name, h.slot.state.state, float(room), h.condor_load))
+    loads = share_load(machine_load, slots)
+    boost = seconds(config, "DISCONNECTED_KEYBOARD_IDLE_BOOST", 1200)
+    real = idle.read(
+        now, point.started_at, console_devices=words(config.get("CONSOLE_DEVICES")) or ("mouse", "console")
+    )
+    apart = idle.disconnected(now, point.started_at, boost)
+    machine: dict[str, Any] = {
+        **clock.read(now),
+        "TotalLoadAvg": round(machine_load, 2),
+        "TotalCondorLoadAvg": round(sum(condor for _, condor in loads.values()), 2),
+    }
+    _cpu_busy(point, loads, machine, now)
+    if flag(config, "STARTD_RECOMPUTE_DISK_FREE"):
+        machine["TotalDisk"] = disk.read(execute)["TotalDisk"]
+    settings.sample = Sampled(
+        machine,
+        loads,
+        (int(real["KeyboardIdle"]), int(apart["KeyboardIdle"])),
+        (int(real["ConsoleIdle"]), int(apart["ConsoleIdle"])),
+    )
+
+
+#: A slot's load above this counts as busy (the reference's CPU_BUSY threshold for CpuBusyTime).
+_BUSY_LOAD = 0.5
+
+
+def _cpu_busy(
+    point: ExecutionPoint, loads: Mapping[str, tuple[float, float]], machine: dict[str, Any], now: float
+) -> None:
+    """CpuIsBusy and CpuBusyTime: since when the load that is not ours has been high."""
+    owner_load = sum(total - condor for total, condor in loads.values())
+    busy = owner_load >= _BUSY_LOAD
+    if busy and point.busy_since is None:
+        point.busy_since = now
+    if not busy:
+        point.busy_since = None
+    machine["CpuIsBusy"] = busy
+    machine["CpuBusyTime"] = int(now - point.busy_since) if point.busy_since is not None else 0
