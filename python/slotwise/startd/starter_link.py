@@ -1,7 +1,7 @@
 """The connection to the host's starter: starts it or adopts a live one, keeps one stream of commands and events.
 
-The starter is a process of its own (a session of its own, too), so that jobs and their results outlive the startd. After
-a break the startd asks what runs, and puts both sides in agreement.
+The starter is a process of its own (a session of its own, too), so that jobs and their results outlive the startd.
+After a break the startd asks what runs, and puts both sides in agreement.
 """
 
 from __future__ import annotations
