@@ -12,12 +12,13 @@ from typing import Any
 from slotwise import ids
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.errors import PeerUnavailableError, SlotwiseError
+from slotwise.errors import PeerUnavailableError
 from slotwise.startd import claiming, drain, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
 from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.fingerprint import bench
 from slotwise.startd.journal import Journal
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
@@ -204,16 +205,14 @@ class Startd:
             self._benchmark = asyncio.get_running_loop().create_task(self._run_benchmarks())
 
     async def _run_benchmarks(self) -> None:
-        from slotwise.startd.fingerprint import bench
-
         former: dict[str, Any] = {
             name: self.point.machine[name] for name in ("Mips", "KFlops") if name in self.point.machine
         }
         try:
             result: dict[str, Any] = await asyncio.to_thread(bench.read)
             self.point.machine.update(bench.averaged(former, result))
-        except SlotwiseError as error:
-            _log.warning("benchmarks failed: %s", error)
+        except Exception:
+            _log.exception("benchmarks failed")
         now = self._context.clock.now()
         self.point.machine["LastBenchmark"] = int(now)
         for h in list(self.point.holdings.values()):
