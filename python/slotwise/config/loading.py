@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slotwise import _native
+import slotwise._native as _native
 from slotwise.config import detect
 from slotwise.config.refusal import config_error
 from slotwise.config.view import Config

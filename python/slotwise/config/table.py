@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from slotwise import _native
+import slotwise._native as _native
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,11 @@ class Config:
         self.subsystem = subsystem
         self.local_name = local_name
 
+    @property
+    def data(self) -> Any:
+        """The native object, for the submit language."""
+        return self._data
+
     def seen_by(self, subsystem: str | None, local_name: str | None = None) -> Config:
         """The same settings as another subsystem reads them."""
         return Config(self._data.seen_by(subsystem, local_name), subsystem, local_name)

@@ -78,6 +78,31 @@ pub fn split_v1(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Old-syntax text with `\\"` turned into a double quote.
+///
+/// # Errors
+/// A sentence about a double quote without its backslash.
+pub fn unwack_v1(text: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                return Err(format!(
+                    "found illegal unescaped double-quote: \"{}",
+                    chars.collect::<String>()
+                ));
+            }
+            '\\' if chars.peek() == Some(&'"') => {
+                chars.next();
+                out.push('"');
+            }
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
 /// Splits a command line of either syntax.
 ///
 /// # Errors

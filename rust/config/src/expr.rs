@@ -175,18 +175,6 @@ pub fn evaluated(text: &str) -> Option<String> {
     let found = value(text)?;
     Some(match found.as_str() {
         Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        None => unparsed(&found),
+        None => String::from_utf8_lossy(&classad::print::unparse_value(&found)).into_owned(),
     })
-}
-
-fn unparsed(value: &Value) -> String {
-    match value {
-        Value::Undefined => "undefined".into(),
-        Value::Bool(truth) => truth.to_string(),
-        Value::Int(number) => number.to_string(),
-        Value::Real(number) => {
-            crate::printf::print("%.15E", crate::printf::Arg::Real(*number)).unwrap_or_default()
-        }
-        _ => "error".into(),
-    }
 }

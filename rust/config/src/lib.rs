@@ -20,6 +20,7 @@ pub mod scan;
 pub mod set;
 pub mod source;
 pub mod statement;
+pub mod submit;
 pub mod templates;
 pub mod typed;
 

@@ -28,6 +28,21 @@ pub trait Source {
     /// An environment variable of whoever reads.
     fn env(&self, name: &str) -> Option<String>;
 
+    /// All environment variables, for `getenv`.
+    fn environment(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Names in a directory (hidden ones too), and whether each is a directory itself; empty when it cannot be read.
+    fn entries(&self, _directory: &str) -> Vec<(String, bool)> {
+        Vec::new()
+    }
+
+    /// Bytes of a file, or of all files below a directory; `None` when there is none.
+    fn size(&self, _path: &str) -> Option<u64> {
+        None
+    }
+
     /// A number below `below` (which is at least 1), for `$RANDOM_CHOICE` and `$RANDOM_INTEGER`.
     fn random(&self, below: u64) -> u64;
 }

@@ -79,9 +79,47 @@ impl Source for Host {
         self.environment.get(name).cloned()
     }
 
+    fn environment(&self) -> Vec<(String, String)> {
+        self.environment
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
+    fn entries(&self, directory: &str) -> Vec<(String, bool)> {
+        let Ok(entries) = std::fs::read_dir(self.path(directory)) else {
+            return Vec::new();
+        };
+        entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                Some((name, entry.path().is_dir()))
+            })
+            .collect()
+    }
+
+    fn size(&self, path: &str) -> Option<u64> {
+        size_below(&self.path(path), 0)
+    }
+
     fn random(&self, below: u64) -> u64 {
         self.numbers.below(below)
     }
+}
+
+/// Bytes of a file, or of the files in a directory and those below it.
+fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
+    let about = std::fs::metadata(path).ok()?;
+    if !about.is_dir() || depth > 32 {
+        return Some(about.len());
+    }
+    let entries = std::fs::read_dir(path).ok()?;
+    Some(
+        entries
+            .filter_map(|entry| size_below(&entry.ok()?.path(), depth + 1))
+            .sum(),
+    )
 }
 
 /// An error as `(code, message, file, line, key, hint)`.
@@ -237,7 +275,7 @@ impl ConfigData {
 
 type Pairs = Vec<(String, String)>;
 
-fn field<T>(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<T>
+pub(crate) fn field<T>(dict: &Bound<'_, PyDict>, name: &str) -> PyResult<T>
 where
     T: Default + for<'a> FromPyObjectOwned<'a>,
 {

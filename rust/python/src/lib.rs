@@ -12,6 +12,7 @@ mod cycle;
 mod hostbench;
 #[cfg(target_os = "linux")]
 mod keeper;
+mod submit;
 mod table;
 
 /// The extension module.
@@ -20,6 +21,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     self::classad::register(module)?;
     self::config::register(module)?;
+    self::submit::register(module)?;
     self::table::register(module)?;
     self::cycle::register(module)?;
     self::hostbench::register(module)?;

@@ -1,6 +1,6 @@
 //! The Python face of crate `classad`.
 
-mod ad;
+pub(crate) mod ad;
 mod cases;
 pub mod convert;
 mod expr;

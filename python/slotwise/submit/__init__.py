@@ -1,0 +1,10 @@
+"""The submit description language: text in, cluster ads and per-job differences out, packed for the wire.
+
+The language is Rust (crate ``config``, module ``submit``); this is its Python face. Rules: HTCondor manual,
+"Submitting a Job" and the condor_submit page.
+"""
+
+from slotwise.submit.parsing import parse
+from slotwise.submit.submission import Cluster, Submission
+
+__all__ = ["Cluster", "Submission", "parse"]

@@ -1,0 +1,97 @@
+"""Reads submit descriptions."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import slotwise._native as _native
+from slotwise.config import Config, detect
+from slotwise.config.refusal import submit_error
+from slotwise.submit.submission import Cluster, Submission
+
+
+def parse(
+    text: str,
+    *,
+    filename: str = "",
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    owner: str = "",
+    now: float | None = None,
+    config: Config | None = None,
+    queue_args: str | None = None,
+    before: Sequence[str] = (),
+    append: Sequence[str] = (),
+    spool: bool = False,
+    check_files: bool = True,
+    first_cluster: int | None = None,
+    stdin: str | None = None,
+    seed: int | None = None,
+) -> Submission:
+    """Make jobs from a description.
+
+    :param filename: name of the description, for messages and ``$(SUBMIT_FILE)``.
+    :param cwd: where relative names start; the process's directory when None.
+    :param env: for ``getenv`` and ``$ENV``; the process's when None.
+    :param owner: who submits, for accounting names.
+    :param now: submission time in seconds since the epoch; the present when None.
+    :param config: knobs such as JOB_DEFAULT_REQUESTMEMORY; none when None.
+    :param queue_args: queue statement that replaces those of the description.
+    :param before: statements that stand before the description.
+    :param append: statements that stand before each queue statement.
+    :param spool: inputs are spooled; the jobs wait on hold for them.
+    :param check_files: whether the executable must be there.
+    :param first_cluster: id of the first cluster, when reserved.
+    :param stdin: what ``queue from -`` reads.
+    :param seed: makes random choices repeatable.
+    :raises SubmitError: names line, command and remedy; nothing is to be queued then.
+    """
+    env = os.environ if env is None else env
+    moment = time.time() if now is None else now
+    local = time.localtime(moment)
+    facts: dict[str, Any] = {
+        "file": filename,
+        "cwd": str(cwd or Path.cwd()),
+        "owner": owner,
+        "now": int(moment),
+        "date": (local.tm_year, local.tm_mon, local.tm_mday),
+        "macros": _macros(config),
+        "spool": spool,
+        "check_files": check_files,
+        "first_cluster": first_cluster,
+        "before": list(before),
+        "append": list(append),
+        "queue": queue_args,
+        "stdin": stdin,
+        "environment": list(env.items()),
+        "seed": random.getrandbits(64) if seed is None else seed,
+    }
+    try:
+        data = _native.parse_submit(text, facts, None if config is None else config.data)
+    except ValueError as error:
+        raise submit_error(error) from None
+    clusters = tuple(Cluster(data, index, count) for index, count in enumerate(data.counts()))
+    return Submission(clusters, tuple(data.warnings), data.mentions_cluster, data.max_materialize)
+
+
+def _macros(config: Config | None) -> list[tuple[str, str]]:
+    """ARCH, OPSYS and their relatives: the configuration's, else the host's."""
+    system = detect.operating_system()
+    names = (
+        "ARCH",
+        "OPSYS",
+        "OPSYSVER",
+        "OPSYSANDVER",
+        "OPSYSMAJORVER",
+        "OPSYSNAME",
+        "OPSYSLONGNAME",
+        "OPSYSSHORTNAME",
+    )
+    found = [(name.lower(), (config.get(name) if config else None) or system[name]) for name in names]
+    spool = config.get("SPOOL") if config else None
+    return [*found, ("spool", spool)] if spool else found

@@ -1,0 +1,67 @@
+"""What a description makes: clusters with their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slotwise.classad import ClassAd
+
+#: Jobs per message when a cluster is sent in parts.
+BATCH = 5_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The jobs of one cluster. ``count`` jobs share the cluster's ad; each may have differences of its own."""
+
+    data: Any
+    index: int
+    count: int
+
+    @property
+    def ad(self) -> ClassAd:
+        """What all jobs share: everything but ids."""
+        ad: ClassAd = self.data.cluster_ad(self.index)
+        return ad
+
+    def pack(self) -> bytes:
+        """The cluster's ad as a pack of one."""
+        packed: bytes = self.data.cluster_pack(self.index)
+        return packed
+
+    def deltas(self, first: int = 0, end: int | None = None) -> bytes:
+        """Differences of jobs ``first`` to ``end`` as a pack of one ad each; empty when there is none."""
+        packed: bytes = self.data.delta_pack(self.index, first, self.count if end is None else end)
+        return packed
+
+    def batches(self, size: int = BATCH) -> Iterator[tuple[int, bytes]]:
+        """All jobs in parts of ``size``: how many, and their differences."""
+        for first in range(0, self.count, size):
+            end = min(first + size, self.count)
+            yield end - first, self.deltas(first, end)
+
+    def job(self, proc: int) -> ClassAd:
+        """The whole ad of one job, without ids."""
+        ad: ClassAd = self.data.job_ad(self.index, proc)
+        return ad
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A description that was read.
+
+    ``mentions_cluster`` tells that file names or other values contain the cluster id: the ids have to be reserved
+    first, and the description read again with them.
+    """
+
+    clusters: tuple[Cluster, ...]
+    warnings: tuple[str, ...]
+    mentions_cluster: bool
+    max_materialize: int | None = None
+
+    @property
+    def count(self) -> int:
+        """Jobs of all clusters."""
+        return sum(cluster.count for cluster in self.clusters)

@@ -1,0 +1,339 @@
+//! The arguments of a queue statement: count, loop variables, keyword, slice, and where the items are.
+
+use crate::error::{Code, ConfigError};
+use crate::expr;
+use crate::lines::{is_space, trim, trim_start};
+
+/// How items are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// No items: `queue N`.
+    Plain,
+    /// `in`: words.
+    In,
+    /// `from`: lines.
+    From,
+    /// `matching`: patterns of file names; by default what `submit_match_directories` says.
+    Matching,
+    /// `matching files`.
+    MatchingFiles,
+    /// `matching dirs`.
+    MatchingDirectories,
+    /// `matching any`.
+    MatchingAny,
+}
+
+impl Mode {
+    /// Whether items are file names that match patterns.
+    #[must_use]
+    pub fn is_matching(self) -> bool {
+        !matches!(self, Self::Plain | Self::In | Self::From)
+    }
+}
+
+/// Where the items are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the line itself.
+    Here,
+    /// On the lines that follow, up to one that starts with `)`.
+    Below,
+    /// In a file, or what a command prints when the text ends with `|`; `-` is standard input.
+    File(String),
+}
+
+/// A slice as in Python: `[start:end:step]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    start: Option<i64>,
+    end: Option<i64>,
+    step: Option<i64>,
+    /// `[n]` alone: that item only.
+    given: bool,
+}
+
+impl Slice {
+    /// Reads a slice at the start of a text; returns what follows it.
+    fn parse(text: &str) -> Option<(Self, &str)> {
+        let inner = text.strip_prefix('[')?;
+        let close = inner.find(']')?;
+        let mut numbers = [None; 3];
+        let fields: Vec<&str> = inner[..close].split(':').collect();
+        if fields.len() > 3 {
+            return None;
+        }
+        for (at, field) in fields.iter().enumerate() {
+            let field = trim(field);
+            if !field.is_empty() {
+                numbers[at] = Some(field.parse::<i64>().ok()?);
+            }
+        }
+        if numbers[2].is_some_and(|step| step <= 0) {
+            return None;
+        }
+        let [start, end, step] = numbers;
+        Some((
+            Self {
+                start,
+                end,
+                step,
+                given: true,
+            },
+            &inner[close + 1..],
+        ))
+    }
+
+    /// Whether the item at a position of a list of this length is taken.
+    #[must_use]
+    pub fn takes(&self, at: usize, length: usize) -> bool {
+        if !self.given {
+            return true;
+        }
+        let (at, length) = (at as i64, length as i64);
+        let absolute = |number: i64| if number < 0 { number + length } else { number };
+        let start = self.start.map_or(0, absolute);
+        let end = self.end.map_or(length, absolute);
+        at >= start && at < end && self.step.is_none_or(|step| (at - start) % step == 0)
+    }
+}
+
+/// A queue statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Jobs per item.
+    pub count: u32,
+    /// Loop variables as written; `Item` when none is given and there are items.
+    pub variables: Vec<String>,
+    /// How items are found.
+    pub mode: Mode,
+    /// Which of them are taken.
+    pub slice: Slice,
+    /// Items that stand on the line.
+    pub items: Vec<String>,
+    /// Where the (other) items are.
+    pub place: Place,
+}
+
+fn bad(message: impl Into<String>) -> ConfigError {
+    ConfigError::new(Code::BadQueue, message)
+        .about("queue")
+        .hint("forms are: queue [N] [vars] in|from|matching [slice] (items), queue [N]")
+}
+
+/// What follows `queue` on a line, or `None` when the line is none.
+#[must_use]
+pub fn arguments(line: &str) -> Option<&str> {
+    for word in ["queue", "iterate", "iter", "itera", "iterat"] {
+        let bytes = line.as_bytes();
+        if bytes.len() >= word.len()
+            && bytes[..word.len()].eq_ignore_ascii_case(word.as_bytes())
+            && bytes.get(word.len()).is_none_or(|&c| is_space(c))
+        {
+            return Some(trim_start(&line[word.len()..]));
+        }
+    }
+    None
+}
+
+/// Finds `in`, `from` or `matching` as a word before a blank or a parenthesis: its start, its end, its mode.
+fn keyword(text: &str) -> Option<(usize, usize, Mode)> {
+    let bytes = text.as_bytes();
+    let mut start = None;
+    for (at, &c) in bytes.iter().enumerate() {
+        if !is_space(c) && c != b'(' {
+            start.get_or_insert(at);
+            continue;
+        }
+        if let Some(from) = start.take() {
+            let mode = match text[from..at].to_ascii_lowercase().as_str() {
+                "in" => Mode::In,
+                "from" => Mode::From,
+                "matching" => Mode::Matching,
+                _ => continue,
+            };
+            return Some((from, at, mode));
+        }
+    }
+    None
+}
+
+/// Splits what stands before the keyword into count and loop variables.
+fn count_and_variables(before: &str) -> (&str, Vec<String>) {
+    let bytes = before.as_bytes();
+    let mut start = before.len();
+    let mut at = before.len();
+    while at > 0 {
+        let mut c = bytes[at - 1];
+        if c.is_ascii_digit() {
+            // Digits belong to a variable only when a letter stands before them.
+            at -= 1;
+            while at > 0 {
+                c = bytes[at - 1];
+                if c.is_ascii_alphabetic() || c == b'_' {
+                    break;
+                }
+                if !c.is_ascii_digit() {
+                    c = b'!';
+                    break;
+                }
+                at -= 1;
+            }
+            if at == 0 {
+                break;
+            }
+        }
+        if !(is_space(c) || c.is_ascii_alphabetic() || matches!(c, b',' | b'_' | b'.')) {
+            break;
+        }
+        at -= 1;
+        start = at;
+    }
+    let variables = before[start..]
+        .split(|c: char| c == ',' || c.is_ascii_whitespace())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    (&before[..start], variables)
+}
+
+fn count(text: &str) -> Result<u32, ConfigError> {
+    let text = trim(text);
+    if text.is_empty() {
+        return Ok(1);
+    }
+    let Some(number) = expr::integer(text, "CondorLong") else {
+        return Err(bad(format!("{text:?} is not a number of jobs")));
+    };
+    u32::try_from(number)
+        .ok()
+        .filter(|&n| n < i32::MAX as u32)
+        .ok_or_else(|| bad(format!("{number} is not a possible number of jobs")))
+}
+
+/// Qualifiers between the keyword and the items.
+fn qualifiers<'t>(queue: &mut Queue, mut rest: &'t str) -> Result<&'t str, ConfigError> {
+    loop {
+        rest = trim_start(rest);
+        if rest.starts_with('[') {
+            let Some((slice, after)) = Slice::parse(rest) else {
+                return Err(bad(format!(
+                    "{rest:?} does not start with a slice [start:end:step]"
+                )));
+            };
+            queue.slice = slice;
+            rest = after;
+            continue;
+        }
+        let end = rest.find(|c: char| c.is_ascii_whitespace() || c == '(');
+        let word = rest[..end.unwrap_or(0)].to_ascii_lowercase();
+        let mode = match word.as_str() {
+            "files" => Mode::MatchingFiles,
+            "dirs" => Mode::MatchingDirectories,
+            "any" => Mode::MatchingAny,
+            _ => return Ok(rest),
+        };
+        if !queue.mode.is_matching() {
+            return Err(bad(format!("`{word}` belongs behind `matching`")));
+        }
+        queue.mode = mode;
+        rest = &rest[word.len()..];
+    }
+}
+
+/// Reads the (expanded) arguments of a queue statement.
+///
+/// # Errors
+/// [`Code::BadQueue`].
+pub fn parse(text: &str) -> Result<Queue, ConfigError> {
+    let text = trim(text);
+    let mut queue = Queue {
+        count: 1,
+        variables: Vec::new(),
+        mode: Mode::Plain,
+        slice: Slice::default(),
+        items: Vec::new(),
+        place: Place::Here,
+    };
+    let Some((start, end, mode)) = keyword(text) else {
+        queue.count = count(text)?;
+        return Ok(queue);
+    };
+    queue.mode = mode;
+    let rest = qualifiers(&mut queue, &text[end..])?;
+    let (number, variables) = count_and_variables(trim(&text[..start]));
+    queue.count = count(number)?;
+    queue.variables = variables;
+    if queue.variables.is_empty() {
+        queue.variables.push("Item".into());
+    }
+    items(&mut queue, rest)?;
+    Ok(queue)
+}
+
+fn items(queue: &mut Queue, rest: &str) -> Result<(), ConfigError> {
+    let from = queue.mode == Mode::From;
+    if let Some(inner) = rest.strip_prefix('(') {
+        if let Some(whole) = inner.strip_suffix(')') {
+            if from {
+                queue.items.push(trim(whole).to_owned());
+            } else {
+                queue.items.extend(words(whole));
+            }
+        } else {
+            queue.place = Place::Below;
+            let first = trim(inner);
+            if !first.is_empty() {
+                if from {
+                    queue.items.push(first.to_owned());
+                } else {
+                    queue.items.extend(words(first));
+                }
+            }
+        }
+    } else if from {
+        let name = trim(rest);
+        if name.is_empty() {
+            return Err(bad(
+                "`from` needs a file, a command with |, or a list in parentheses",
+            ));
+        }
+        queue.place = Place::File(name.to_owned());
+    } else {
+        queue.items.extend(words(rest));
+    }
+    Ok(())
+}
+
+/// Items of `in` and `matching`: separated by commas and blanks.
+pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| c == ',' || (c.is_ascii() && is_space(c as u8)))
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+}
+
+/// Splits an item between the loop variables: at unit separators if there are any, else at commas, else at blanks;
+/// the last variable takes the rest.
+#[must_use]
+pub fn split_item(item: &str, variables: usize) -> Vec<String> {
+    let item = item.trim_matches([' ', '\t', '\r', '\n']);
+    let mut values = Vec::with_capacity(variables);
+    let mut rest = item;
+    let unit = item.contains('\u{1f}');
+    while values.len() + 1 < variables {
+        let end = if unit {
+            rest.find('\u{1f}')
+        } else {
+            rest.find([',', ' ', '\t'])
+        };
+        let Some(end) = end else { break };
+        let (value, after) = (
+            rest[..end].trim_matches([' ', '\t']),
+            rest[end + 1..].trim_matches([' ', '\t']),
+        );
+        values.push(value.to_owned());
+        rest = after;
+    }
+    values.push(rest.to_owned());
+    values.resize(variables, String::new());
+    values
+}

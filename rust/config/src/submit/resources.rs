@@ -1,0 +1,502 @@
+//! Steps about what a job asks of a slot: cpus, memory, disk, GPUs, custom resources, and larger requests on retries.
+
+use classad::print::unparse_text;
+
+use crate::expr;
+use crate::submit::job::{Done, Job};
+use crate::submit::mentions;
+use crate::submit::units;
+
+struct Sized {
+    command: &'static str,
+    attribute: &'static str,
+    knob: &'static str,
+    /// Bytes of one unit of the attribute.
+    base: i64,
+    /// Name of that unit.
+    unit: &'static str,
+    /// Hold subcode of jobs that had too little of it.
+    subcode: i64,
+}
+
+const MEMORY: Sized = Sized {
+    command: "request_memory",
+    attribute: "RequestMemory",
+    knob: "JOB_DEFAULT_REQUESTMEMORY",
+    base: 1 << 20,
+    unit: "megabytes",
+    subcode: 102,
+};
+const DISK: Sized = Sized {
+    command: "request_disk",
+    attribute: "RequestDisk",
+    knob: "JOB_DEFAULT_REQUESTDISK",
+    base: 1 << 10,
+    unit: "kilobytes",
+    subcode: 104,
+};
+
+/// Refuses or warns about a size without unit, as SUBMIT_REQUEST_MISSING_UNITS says.
+fn check_unit(job: &Job<'_>, command: &str, text: &str, unit: &str, given: bool) -> Done {
+    let Some(policy) = job
+        .knobs
+        .text("SUBMIT_REQUEST_MISSING_UNITS")
+        .filter(|_| !given)
+    else {
+        return Ok(());
+    };
+    let text = text.trim();
+    let hint = "write K, M, G or T behind the number";
+    if policy.eq_ignore_ascii_case("error") {
+        let message = format!(
+            "{command}={text} defaults to {unit}, but must contain a units suffix (i.e K, M, G or T)"
+        );
+        return Err(job.bad(command, message, hint));
+    }
+    job.warn(format!(
+        "{command}={text} defaults to {unit}, but should contain a units suffix (i.e K, M, G or T)"
+    ));
+    Ok(())
+}
+
+/// Sets RequestMemory.
+pub fn memory(job: &mut Job<'_>) -> Done {
+    sized(job, &MEMORY)?;
+    if !job.has("RequestMemory") {
+        return Ok(());
+    }
+    let list = job.command("retry_request_memory", "")?;
+    let most = job.command("retry_request_memory_max", "")?;
+    let increase = job.command("retry_request_memory_increase", "")?;
+    if let Some(list) = list {
+        larger(job, &MEMORY, "retry_request_memory", Some(&list), None)
+    } else if most.is_some() || increase.is_some() {
+        larger(
+            job,
+            &MEMORY,
+            "retry_request_memory_max",
+            most.as_deref(),
+            increase.as_deref(),
+        )
+    } else {
+        Ok(())
+    }
+}
+
+/// Sets RequestDisk.
+pub fn disk(job: &mut Job<'_>) -> Done {
+    sized(job, &DISK)?;
+    match job.command("retry_request_disk", "")? {
+        Some(list) => larger(job, &DISK, "retry_request_disk", Some(&list), None),
+        None => Ok(()),
+    }
+}
+
+fn sized(job: &mut Job<'_>, what: &Sized) -> Done {
+    let given = job.command(what.command, what.attribute)?;
+    let text = match given {
+        Some(text) => text,
+        None if job.has(what.attribute) => return Ok(()),
+        None => match job.knobs.text(what.knob) {
+            Some(text) => text,
+            None => return Ok(()),
+        },
+    };
+    if text.eq_ignore_ascii_case("undefined") {
+        return Ok(());
+    }
+    match units::leading(&text, what.base) {
+        Some((size, unit, rest)) => {
+            check_unit(job, what.command, &text, what.unit, unit)?;
+            job.put(what.attribute, size);
+            match rest.strip_prefix(',') {
+                Some(more) if !more.trim().is_empty() => {
+                    larger(job, what, what.command, Some(more), None)
+                }
+                _ => Ok(()),
+            }
+        }
+        None => job.put_expr(what.attribute, &text, what.command),
+    }
+}
+
+/// Sizes and, last, a size or an expression: `2G, 4G, MemoryUsage * 2`.
+fn sequence(
+    job: &Job<'_>,
+    what: &Sized,
+    command: &str,
+    text: &str,
+) -> Result<(Vec<i64>, Option<String>), crate::ConfigError> {
+    let mut sizes = Vec::new();
+    let mut rest = text.trim();
+    while let Some((size, unit, after)) = units::leading(rest, what.base) {
+        check_unit(job, command, rest, what.unit, unit)?;
+        sizes.push(size);
+        rest = after.strip_prefix(',').unwrap_or("").trim();
+    }
+    if sizes.windows(2).any(|pair| pair[1] <= pair[0]) {
+        let message = format!("{command} must have an increasing sequence of values: {text}");
+        return Err(job.bad(command, message, "order the sizes from small to large"));
+    }
+    let last = (!rest.is_empty()).then(|| rest.to_owned());
+    if let Some(last) = &last {
+        job.parse(what.attribute, last, command)?;
+    }
+    Ok((sizes, last))
+}
+
+/// What a job asks for after it was stopped for having too little: attributes for the transform at eviction.
+fn larger(
+    job: &mut Job<'_>,
+    what: &Sized,
+    command: &str,
+    list: Option<&str>,
+    increase: Option<&str>,
+) -> Done {
+    let (mut sizes, mut last) = match list {
+        Some(text) => sequence(job, what, command, text)?,
+        None => (Vec::new(), None),
+    };
+    let by_expression = last.is_some();
+    if last.is_none() {
+        last = sizes.pop().map(|size| size.to_string());
+    }
+    let attribute = what.attribute;
+    let body = if !sizes.is_empty() {
+        let mut items: Vec<String> = sizes.iter().map(i64::to_string).collect();
+        items.extend(last);
+        job.put_expr(
+            &format!("Retry{attribute}"),
+            &format!("{{{}}}", items.join(",")),
+            command,
+        )?;
+        format!(
+            "EVALSET {attribute} Retry{attribute}[Retry{attribute}Index?:0]\u{1e}EVALSET Retry{attribute}Index \
+             MIN({{size(Retry{attribute})-1, (Retry{attribute}Index?:0)+1}})"
+        )
+    } else if let Some(increase) = increase {
+        let step = match units::size(increase, what.base) {
+            Some((size, unit)) if size > 0 => {
+                check_unit(
+                    job,
+                    "retry_request_memory_increase",
+                    increase,
+                    what.unit,
+                    unit,
+                )?;
+                format!("{attribute} + {size}")
+            }
+            _ => {
+                let parsed = job.parse(attribute, increase, "retry_request_memory_increase")?;
+                if !mentions::of(&parsed, &[]).of_target(attribute) {
+                    let message = format!(
+                        "{attribute} retry increment must be a positive number or an expression that references {attribute}"
+                    );
+                    return Err(job.bad(
+                        "retry_request_memory_increase",
+                        message,
+                        "for example 1G",
+                    ));
+                }
+                increase.to_owned()
+            }
+        };
+        match last {
+            Some(most) => {
+                job.put_expr(&format!("Max{attribute}"), &most, command)?;
+                job.put_expr(&format!("Next{attribute}"), &step, command)?;
+                format!("EVALSET {attribute} MIN({{Next{attribute}, Max{attribute}}})")
+            }
+            None => format!("EVALSET {attribute} {step}"),
+        }
+    } else if let Some(last) = last {
+        format!(
+            "{} {attribute} {last}",
+            if by_expression { "EVALSET" } else { "SET" }
+        )
+    } else {
+        return Ok(());
+    };
+    let requirements = job
+        .knobs
+        .text(&format!("ON_EVICT_CHECK_{attribute}_REQUIREMENTS"))
+        .unwrap_or_else(|| {
+            format!(
+                "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == {}",
+                what.subcode
+            )
+        });
+    job.put_text(
+        &format!("TransformOnEvict_{attribute}"),
+        &format!("REQUIREMENTS {requirements}\u{1e}{body}"),
+    );
+    let mut checks = job.text("TransformOnEvict").unwrap_or_default();
+    if !checks.split(' ').any(|check| check == attribute) {
+        checks = format!("{checks} {attribute}").trim().to_owned();
+        job.put_text("TransformOnEvict", &checks);
+    }
+    Ok(())
+}
+
+/// Sets RequestCpus.
+pub fn cpus(job: &mut Job<'_>) -> Done {
+    counted(
+        job,
+        "request_cpus",
+        "RequestCpus",
+        "JOB_DEFAULT_REQUESTCPUS",
+        "request_cpu",
+    )
+}
+
+fn counted(job: &mut Job<'_>, command: &str, attribute: &str, knob: &str, mistake: &str) -> Done {
+    if job.scope.set.get(mistake).is_some() {
+        job.warn(format!(
+            "{mistake} is not a valid submit keyword, did you mean {command}?"
+        ));
+    }
+    let given = match job.command(command, attribute)? {
+        Some(text) => Some(text),
+        None if job.has(attribute) => None,
+        None => job.knobs.text(knob),
+    };
+    match given {
+        Some(text) if !text.eq_ignore_ascii_case("undefined") => {
+            job.put_expr(attribute, &text, command)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sets RequestGPUs and what the GPUs must be.
+pub fn gpus(job: &mut Job<'_>) -> Done {
+    counted(
+        job,
+        "request_gpus",
+        "RequestGPUs",
+        "JOB_DEFAULT_REQUESTGPUS",
+        "request_gpu",
+    )?;
+    if !job.has("RequestGPUs") {
+        return Ok(());
+    }
+    job.pass_expr("require_gpus", "RequireGPUs")?;
+    job.pass_expr("gpus_minimum_capability", "GPUsMinCapability")?;
+    job.pass_expr("gpus_maximum_capability", "GPUsMaxCapability")?;
+    if let Some(text) = job.command("gpus_minimum_memory", "GPUsMinMemory")? {
+        match units::size(&text, 1 << 20) {
+            Some((size, unit)) => {
+                check_unit(job, "gpus_minimum_memory", &text, "megabytes", unit)?;
+                job.put("GPUsMinMemory", size);
+            }
+            None => job.put_expr("GPUsMinMemory", &text, "gpus_minimum_memory")?,
+        }
+    } else if job
+        .command("request_gpu_memory", "request_gpus_memory")?
+        .is_some()
+    {
+        job.warn(
+            "request_gpu_memory is not a submit command, did you mean gpus_minimum_memory?".into(),
+        );
+    }
+    let Some(text) = job.command("gpus_minimum_runtime", "GPUsMinRuntime")? else {
+        return Ok(());
+    };
+    let mut parts = text
+        .splitn(2, '.')
+        .map(|part| part.trim().parse::<i64>().ok());
+    match (parts.next().flatten(), parts.next()) {
+        (Some(major), None) if major > 1000 => job.put("GPUsMinRuntime", major),
+        (Some(major), None) => job.put("GPUsMinRuntime", major * 1000),
+        (Some(major), Some(Some(minor))) => job.put("GPUsMinRuntime", major * 1000 + minor * 10),
+        _ => job.put_expr("GPUsMinRuntime", &text, "gpus_minimum_runtime")?,
+    }
+    Ok(())
+}
+
+/// Completes RequireGPUs with the minimum and maximum properties that were asked for.
+pub fn require_gpus(job: &mut Job<'_>) -> Done {
+    if !job.has("RequestGPUs") {
+        return Ok(());
+    }
+    let required = job.get("RequireGPUs").cloned();
+    let mentioned = required
+        .as_ref()
+        .map(|expr| mentions::of(expr, &[]))
+        .unwrap_or_default();
+    let clauses: Vec<String> = [
+        ("Capability", ">=", "GPUsMinCapability"),
+        ("Capability", "<=", "GPUsMaxCapability"),
+        ("GlobalMemoryMb", ">=", "GPUsMinMemory"),
+        ("MaxSupportedVersion", ">=", "GPUsMinRuntime"),
+    ]
+    .into_iter()
+    .filter(|(property, _, wish)| job.has(wish) && !mentioned.of_target(property))
+    .map(|(property, op, wish)| format!("{property} {op} {wish}"))
+    .collect();
+    if clauses.is_empty() {
+        return Ok(());
+    }
+    let clauses = clauses.join(" && ");
+    let text = match required {
+        Some(expr) => format!("({}) && {clauses}", unparse_text(&expr)),
+        None => clauses,
+    };
+    job.put_expr("RequireGPUs", &text, "require_gpus")
+}
+
+/// Sets Request<tag> for a custom resource.
+pub fn custom(job: &mut Job<'_>, command: &str) -> Done {
+    let tag = &command["request_".len()..];
+    let special = [
+        "cpus",
+        "cpu",
+        "memory",
+        "disk",
+        "gpus",
+        "gpu",
+        "gpu_memory",
+        "gpus_memory",
+    ];
+    if tag.len() < 2
+        || tag.starts_with('_')
+        || special.iter().any(|name| tag.eq_ignore_ascii_case(name))
+    {
+        return Ok(());
+    }
+    match job.command(command, "")? {
+        Some(text) => job.put_expr(&format!("Request{tag}"), &text, command),
+        None => Ok(()),
+    }
+}
+
+/// Sets ExecutableSize and ImageSize, KiB.
+pub fn image_size(job: &mut Job<'_>) -> Done {
+    if job.base.is_empty() {
+        let cmd = job.text("Cmd").unwrap_or_default();
+        let size = kib(job, &cmd);
+        job.put("ExecutableSize", size);
+    }
+    if let Some(text) = job.command("image_size", "ImageSize")? {
+        match units::size(&text, 1024) {
+            Some((size, _)) if size >= 1 => job.put("ImageSize", size),
+            _ => {
+                return Err(job.bad(
+                    "image_size",
+                    format!("'{text}' is not valid for Image Size"),
+                    "write a size such as 100M",
+                ));
+            }
+        }
+    } else if !job.has("ImageSize") {
+        let size = job.integer("ExecutableSize").unwrap_or(0);
+        job.put("ImageSize", size);
+    }
+    Ok(())
+}
+
+/// Size of a file or directory in KiB, rounded up; 0 for what is not there.
+pub fn kib(job: &Job<'_>, name: &str) -> i64 {
+    if name.is_empty() || name.contains("://") || name == "/dev/null" {
+        return 0;
+    }
+    let bytes = job.scope.world.size(&job.full_path(name)).unwrap_or(0);
+    i64::try_from(bytes.div_ceil(1024)).unwrap_or(i64::MAX)
+}
+
+/// Sets ConcurrencyLimits.
+pub fn concurrency_limits(job: &mut Job<'_>) -> Done {
+    let list = job.command("concurrency_limits", "")?;
+    let by_expr = job.command("concurrency_limits_expr", "")?;
+    match (list, by_expr) {
+        (Some(_), Some(_)) => {
+            let message = "concurrency_limits and concurrency_limits_expr can't be used together";
+            Err(job.bad("concurrency_limits", message, "keep one of them"))
+        }
+        (Some(list), None) => {
+            let list = list.to_lowercase();
+            let mut limits = crate::functions::list_items(super::job::unquoted(&list));
+            for limit in &limits {
+                let (name, amount) = limit.split_once(':').unwrap_or((limit, "1"));
+                let good_name = !name.is_empty()
+                    && name.split('.').count() <= 2
+                    && name.split('.').all(crate::statement::is_name);
+                if !good_name || expr::real(amount, "x").is_none_or(|n| n <= 0.0) {
+                    let message = format!("Invalid concurrency limit '{limit}'");
+                    return Err(job.bad(
+                        "concurrency_limits",
+                        message,
+                        "write NAME or NAME:AMOUNT, separated by commas",
+                    ));
+                }
+            }
+            limits.sort_unstable();
+            let text = limits.join(",");
+            job.put_text("ConcurrencyLimits", &text);
+            Ok(())
+        }
+        (None, Some(text)) => job.put_expr("ConcurrencyLimits", &text, "concurrency_limits_expr"),
+        (None, None) => Ok(()),
+    }
+}
+
+fn is_submitter_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.split('.').all(|part| !part.is_empty())
+        && name
+            .bytes()
+            .all(|c| c.is_ascii_alphanumeric() || b"._-@".contains(&c) || c >= 0x80)
+}
+
+/// Sets AcctGroup, AcctGroupUser and AccountingGroup.
+pub fn accounting_group(job: &mut Job<'_>) -> Done {
+    if let Some(project) = job.command("project_name", "ProjectName")? {
+        job.put_text("ProjectName", super::job::unquoted(&project));
+    }
+    let mut group = job.command("accounting_group", "")?;
+    if job.truth("nice_user", "NiceUser", false)? {
+        let nice = job
+            .knobs
+            .text("NICE_USER_ACCOUNTING_GROUP_NAME")
+            .unwrap_or_else(|| "nice-user".into());
+        match &group {
+            None => group = Some(nice),
+            Some(other) if *other != nice => {
+                job.warn(
+                    "nice_user conflicts with accounting_group. nice_user will be ignored".into(),
+                );
+            }
+            Some(_) => {}
+        }
+        job.put("MaxJobRetirementTime", 0);
+    }
+    let user = job.command("accounting_group_user", "AcctGroupUser")?;
+    if group.is_none() && user.is_none() {
+        return Ok(());
+    }
+    let user = user.unwrap_or_else(|| job.facts.owner.clone());
+    let hint = "names have letters, digits, and . _ - @";
+    if let Some(group) = group.as_deref().filter(|group| !is_submitter_name(group)) {
+        return Err(job.bad(
+            "accounting_group",
+            format!("Invalid accounting_group: {group}"),
+            hint,
+        ));
+    }
+    if !is_submitter_name(&user) {
+        return Err(job.bad(
+            "accounting_group_user",
+            format!("Invalid accounting_group_user: {user}"),
+            hint,
+        ));
+    }
+    job.put_text("AcctGroupUser", &user);
+    match group {
+        Some(group) => {
+            job.put_text("AcctGroup", &group);
+            job.put_text("AccountingGroup", &format!("{group}.{user}"));
+        }
+        None => job.put_text("AccountingGroup", &user),
+    }
+    Ok(())
+}

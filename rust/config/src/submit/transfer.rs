@@ -1,0 +1,207 @@
+//! File transfer: which files, whether and when, and sizes that follow.
+
+use crate::submit::job::{self, Done, Job};
+use crate::submit::resources::kib;
+use crate::submit::units;
+
+/// Sets the transfer attributes and DiskUsage.
+pub fn files(job: &mut Job<'_>) -> Done {
+    let inputs = job.command("transfer_input_files", "TransferInputFiles")?;
+    let outputs = job.command("transfer_output_files", "TransferOutputFiles")?;
+    let inputs = inputs
+        .map(|text| job::comma_list(job::unquoted(&text)))
+        .filter(|list| !list.is_empty());
+    let outputs = outputs.map(|text| job::comma_list(job::unquoted(&text)));
+    let mut inputs = with_container_image(job, inputs)?;
+    if let Some(text) = job.command("transfer_common_input", "CommonInputFiles")? {
+        let list = job::comma_list(job::unquoted(&text)).join(",");
+        job.put_text("CommonInputFiles", &list);
+    }
+    let (should, when) = mode(job, inputs.is_some(), outputs.is_some())?;
+    job.put_text("ShouldTransferFiles", should);
+    if should != "NO" {
+        job.put_text("WhenToTransferOutput", when);
+    }
+    if should != "YES"
+        && !job.has("FileSystemDomain")
+        && let Some(domain) = job.knobs.text("FILESYSTEM_DOMAIN")
+    {
+        job.put_text("FileSystemDomain", &domain);
+    }
+    sizes(job, inputs.as_deref().unwrap_or_default())?;
+    if should == "NO" {
+        if job.truth("transfer_executable", "TransferExecutable", false)? {
+            let message = "You explicitly requested that the executable be transferred, but should_transfer_files is NO";
+            return Err(job.bad(
+                "transfer_executable",
+                message,
+                "set should_transfer_files = YES, or drop transfer_executable",
+            ));
+        }
+    } else {
+        if let Some(list) = inputs.take() {
+            job.put_text("TransferInput", &list.join(","));
+        }
+        if let Some(text) = job.command("public_input_files", "PublicInputFiles")? {
+            job.put_text("PublicInputFiles", &job::comma_list(&text).join(","));
+        }
+        if let Some(list) = outputs {
+            job.put_text("TransferOutput", &list.join(","));
+        }
+    }
+    if let Some(text) = job.command("transfer_output_remaps", "TransferOutputRemaps")? {
+        job.put_text("TransferOutputRemaps", job::unquoted(&text));
+    }
+    Ok(())
+}
+
+/// A container image that is a file here goes along with the job.
+fn with_container_image(
+    job: &mut Job<'_>,
+    inputs: Option<Vec<String>>,
+) -> Result<Option<Vec<String>>, crate::ConfigError> {
+    let Some(image) = job
+        .text("ContainerImage")
+        .filter(|image| !image.contains(':'))
+    else {
+        return Ok(inputs);
+    };
+    let wanted = job.truth("transfer_container", "TransferContainer", true)?;
+    if !wanted
+        || job
+            .command("should_transfer_files", "ShouldTransferFiles")?
+            .is_some_and(|s| s.eq_ignore_ascii_case("no"))
+    {
+        return Ok(inputs);
+    }
+    let mut list = inputs.unwrap_or_default();
+    if !list.contains(&image) {
+        list.push(image.clone());
+    }
+    let name = image
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or(&image)
+        .to_owned();
+    job.put_text("ContainerImageSource", "local");
+    job.put_text("ContainerImage", &name);
+    Ok(Some(list))
+}
+
+fn one_of<'n>(names: &[&'n str], text: &str) -> Option<&'n str> {
+    names
+        .iter()
+        .find(|name| name.eq_ignore_ascii_case(text.trim()))
+        .copied()
+}
+
+/// ShouldTransferFiles and WhenToTransferOutput, checked against each other and against lists of files.
+fn mode(
+    job: &Job<'_>,
+    inputs: bool,
+    outputs: bool,
+) -> Result<(&'static str, &'static str), crate::ConfigError> {
+    const SHOULD: [&str; 3] = ["YES", "NO", "IF_NEEDED"];
+    const WHEN: [&str; 4] = ["ON_EXIT", "ON_EXIT_OR_EVICT", "ON_SUCCESS", "NEVER"];
+    let mut by_default = false;
+    let given = match job.command("ShouldTransferFiles", "should_transfer_files")? {
+        Some(text) => Some(text),
+        None => job.text("ShouldTransferFiles"),
+    };
+    let mut should = match given {
+        Some(text) => one_of(&SHOULD, &text).ok_or_else(|| {
+            let message = format!("invalid value ({text}) for should_transfer_files");
+            job.bad(
+                "should_transfer_files",
+                message,
+                "specify YES, NO, or IF_NEEDED",
+            )
+        })?,
+        None => {
+            by_default = true;
+            let knob = job.knobs.text("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES");
+            knob.and_then(|text| one_of(&SHOULD, &text))
+                .unwrap_or("IF_NEEDED")
+        }
+    };
+    if should == "NO" && (inputs || outputs) {
+        let which = if inputs {
+            "transfer_input_files"
+        } else {
+            "transfer_output_files"
+        };
+        let message = format!(
+            "you specified files to transfer via {which}, but you disabled should_transfer_files"
+        );
+        return Err(job.bad(
+            which,
+            message,
+            "set should_transfer_files = YES, or drop the list",
+        ));
+    }
+    let given = match job.command("WhenToTransferOutput", "when_to_transfer_output")? {
+        Some(text) => Some(text),
+        None => job.text("WhenToTransferOutput"),
+    };
+    let mut when = match &given {
+        Some(text) => one_of(&WHEN, text).ok_or_else(|| {
+            let message = format!("invalid value ({text}) for when_to_transfer_output");
+            job.bad(
+                "when_to_transfer_output",
+                message,
+                "specify ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS",
+            )
+        })?,
+        None => "ON_EXIT",
+    };
+    if given.is_none() && should == "NO" && !by_default {
+        when = "NEVER";
+    }
+    if (should == "NO") != (when == "NEVER") {
+        let message = format!(
+            "when_to_transfer_output specified as {when} yet should_transfer_files defined as {should}"
+        );
+        return Err(job.bad(
+            "when_to_transfer_output",
+            message,
+            "remove this contradiction",
+        ));
+    }
+    if when == "ON_EXIT_OR_EVICT" && should == "IF_NEEDED" {
+        if !by_default {
+            let message = "when_to_transfer_output = ON_EXIT_OR_EVICT and should_transfer_files = IF_NEEDED are incompatible";
+            return Err(job.bad(
+                "when_to_transfer_output",
+                message,
+                "use ON_EXIT, or should_transfer_files = YES",
+            ));
+        }
+        should = "YES";
+    }
+    Ok((should, when))
+}
+
+fn sizes(job: &mut Job<'_>, inputs: &[String]) -> Done {
+    if let Some(text) = job.command("disk_usage", "DiskUsage")? {
+        match units::size(&text, 1024) {
+            Some((size, _)) if size >= 1 => job.put("DiskUsage", size),
+            _ => {
+                return Err(job.bad(
+                    "disk_usage",
+                    format!("'{text}' is not valid for disk_usage"),
+                    "it must be >= 1",
+                ));
+            }
+        }
+        return Ok(());
+    }
+    let mut total: i64 = inputs.iter().map(|name| kib(job, name)).sum();
+    if let Some(input) = job.text("In") {
+        total += kib(job, &input);
+    }
+    let executable = job.integer("ExecutableSize").unwrap_or(0);
+    job.put("TransferInputSizeMB", (executable + total + 1023) / 1024);
+    job.put("DiskUsage", executable + total);
+    Ok(())
+}

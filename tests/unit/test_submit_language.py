@@ -1,0 +1,240 @@
+"""The submit language: statements, queue forms, commands and their attributes, refusals, warnings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotwise.config import load
+from slotwise.errors import SubmitError
+from slotwise.submit import Submission, parse
+from slotwise.table import unpack_ads
+
+EXE = "executable = /bin/true\n"
+
+
+def read(text: str, **more: Any) -> Submission:
+    more.setdefault("env", {"HOME": "/home/alice", "LANG": "C"})
+    more.setdefault("config", load("/dev/null", env={}))
+    return parse(text, filename="t.sub", owner="alice", now=1_700_000_000, cwd=more.pop("cwd", "/tmp"), **more)
+
+
+def values(text: str, attribute: str, **more: Any) -> list[Any]:
+    """The attribute of every job of the first cluster."""
+    cluster = read(text, **more).clusters[0]
+    return [cluster.job(proc).get(attribute) for proc in range(cluster.count)]
+
+
+def test_every_job_has_what_the_reference_sets() -> None:
+    ad = read(EXE + "queue\n").clusters[0].job(0)
+    expected = {
+        "Cmd": "/bin/true",
+        "JobUniverse": 5,
+        "Iwd": "/tmp",
+        "In": "/dev/null",
+        "Out": "/dev/null",
+        "Err": "/dev/null",
+        "Arguments": "",
+        "Environment": "",
+        "JobStatus": 1,
+        "JobPrio": 0,
+        "Rank": 0.0,
+        "JobNotification": 0,
+        "LeaveJobInQueue": False,
+        "MinHosts": 1,
+        "MaxHosts": 1,
+        "CurrentHosts": 0,
+        "NumJobStarts": 0,
+        "RequestCpus": 1,
+        "RequestMemory": 128,
+        "ShouldTransferFiles": "IF_NEEDED",
+        "WhenToTransferOutput": "ON_EXIT",
+        "JobLeaseDuration": 2400,
+        "QDate": 1_700_000_000,
+        "RootDir": "/",
+        "MyType": "Job",
+    }
+    assert {name: ad[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("queue", "arguments"),
+    [
+        ("queue", ["0"]),
+        ("queue 3", ["0", "1", "2"]),
+        ("queue 1 + 1", ["0", "1"]),
+        ("queue x in (a b, c)", ["a", "b", "c"]),
+        ("queue x in a, b", ["a", "b"]),
+        ("queue 2 x in (a, b)", ["a", "a", "b", "b"]),
+        ("queue x in [1:] (a, b, c)", ["b", "c"]),
+        ("queue x in [:-1] (a, b, c)", ["a", "b"]),
+        ("queue x in [::2] (a, b, c)", ["a", "c"]),
+        ("queue in (a, b)", ["a", "b"]),
+        ("queue x from (\n a\n # no\n b c\n)", ["a", "b c"]),
+        ("queue x,y from (\n a, 1\n b 2 3\n)", ["a:1", "b:2 3"]),
+        ("queue x,y from (\n a\x1f1, 2\n)", ["a:1, 2"]),
+    ],
+)
+def test_queue_forms(queue: str, arguments: list[str]) -> None:
+    if "x,y" in queue:
+        text = "arguments = $(x):$(y)\n"
+    elif " x " in queue:
+        text = "arguments = $(x)\n"
+    elif " in " in queue:
+        text = "arguments = $(Item)\n"
+    else:
+        text = "arguments = $(Process)\n"
+    assert values(EXE + text + queue + "\n", "Args") == arguments
+
+
+def test_items_from_files_commands_and_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("a\nb\n\nc\n")
+    text = EXE + "arguments = $(Item)\n"
+    assert values(text + "queue from list\n", "Args", cwd=str(tmp_path)) == ["a", "b", "c"]
+    assert values(text + "queue from [1:] list\n", "Args", cwd=str(tmp_path)) == ["b", "c"]
+    assert values(text + "queue from /bin/echo x y |\n", "Args") == ["x y"]
+    assert values(text + "queue from -\n", "Args", stdin="p\nq\n") == ["p", "q"]
+
+
+def test_matching_files_and_directories(tmp_path: Path) -> None:
+    for name in ("b.dat", "a.dat", "c.txt", ".hidden.dat"):
+        (tmp_path / name).touch()
+    (tmp_path / "d.dat").mkdir()
+    text = EXE + "arguments = $(Item)\n"
+    where = {"cwd": str(tmp_path)}
+    assert values(text + "queue matching (*.dat)\n", "Args", **where) == ["a.dat", "b.dat", "d.dat/"]
+    assert values(text + "queue matching files *.dat, *.txt\n", "Args", **where) == ["a.dat", "b.dat", "c.txt"]
+    assert values(text + "queue matching dirs *.dat\n", "Args", **where) == ["d.dat/"]
+    made = read(EXE + "queue matching *.dat a* nope*\n", **where)
+    assert made.count == 3
+    assert len([w for w in made.warnings if "duplicate" in w]) == 1
+    assert len([w for w in made.warnings if "does not match" in w]) == 1
+
+
+def test_automatic_variables() -> None:
+    text = EXE + "arguments = $(Process) $(ItemIndex) $(Step) $(x) $(SUBMIT_FILE) $(Year)\nqueue 2 x in (a, b)\n"
+    expected = ["0 0 0 a t.sub 2023", "1 0 1 a t.sub 2023", "2 1 0 b t.sub 2023", "3 1 1 b t.sub 2023"]
+    assert values(text, "Args") == expected
+
+
+def test_cluster_ids_are_known_to_be_needed() -> None:
+    made = read(EXE + "log = job.$(Cluster).log\nqueue\n")
+    assert made.mentions_cluster
+    again = read(EXE + "log = job.$(ClusterId).log\nqueue\n", first_cluster=77)
+    assert again.clusters[0].job(0)["UserLog"] == "/tmp/job.77.log"
+    assert not read(EXE + "queue\n").mentions_cluster
+
+
+def test_a_new_executable_starts_a_new_cluster() -> None:
+    made = read(EXE + "queue 2\nexecutable = /bin/false\nqueue 3\narguments = 1\nqueue\n")
+    assert [cluster.count for cluster in made.clusters] == [2, 4]
+    assert made.clusters[1].job(3)["Args"] == "1"
+    assert made.clusters[1].job(2).get("Args") is None
+
+
+def test_argument_syntaxes() -> None:
+    assert values(EXE + 'arguments = "a \'b c\' ""d"""\nqueue\n', "Arguments") == ["a 'b c' \"d\""]
+    assert values(EXE + 'arguments = a  b\\"c\nqueue\n', "Args") == ['a b"c']
+
+
+def test_environment_and_getenv() -> None:
+    assert values(EXE + "environment = \"A=1 B='x y'\"\nqueue\n", "Environment") == ["A=1 'B=x y'"]
+    assert values(EXE + "environment = A=1;B=2\nqueue\n", "Environment") == ["A=1 B=2"]
+    assert values(EXE + "getenv = HO*, !LANG\nqueue\n", "Environment") == ["HOME=/home/alice"]
+    assert values(EXE + "getenv = true\nqueue\n", "Environment") == ["HOME=/home/alice LANG=C"]
+
+
+def test_sizes_have_units() -> None:
+    ad = read(EXE + "request_memory = 2G\nrequest_disk = 1.5GB\nqueue\n").clusters[0].job(0)
+    assert (ad["RequestMemory"], ad["RequestDisk"]) == (2048, 1536 * 1024)
+
+
+def test_custom_attributes_and_texts() -> None:
+    text = EXE + '+A = 1 + 1\nMY.B = "b"\nfoo @=end\nline 1\n  line 2\n@end\n+C = "$(foo)"\nqueue\n'
+    ad = read(text).clusters[0].job(0)
+    assert ad["B"] == "b"
+    assert ad.eval("A") == 2
+    assert ad["C"] == "line 1\nline 2"
+
+
+def test_conditions_and_includes(tmp_path: Path) -> None:
+    (tmp_path / "inc").write_text("arguments = included\n")
+    text = EXE + "X = true\nif $(X)\n include : inc\nelse\n arguments = no\nendif\nqueue\n"
+    assert values(text, "Args", cwd=str(tmp_path)) == ["included"]
+
+
+def test_retries_make_the_exit_policy() -> None:
+    ad = read(EXE + "max_retries = 3\nsuccess_exit_code = 7\nretry_until = 9\nqueue\n").clusters[0].job(0)
+    assert ad["JobMaxRetries"] == 3
+    expected = "NumJobCompletions > JobMaxRetries || ExitCode =?= JobSuccessExitCode || ExitCode =?= 9"
+    assert str(ad.lookup("OnExitRemove")).replace(" is ", " =?= ") == expected
+
+
+def test_requirements_are_made() -> None:
+    config = load("/dev/null", env={"_CONDOR_ARCH": "X86_64", "_CONDOR_OPSYS": "LINUX"})
+    plain = str(read(EXE + "queue\n", config=config).clusters[0].job(0).lookup("Requirements"))
+    for clause in (
+        '(TARGET.Arch == "X86_64")',
+        '(TARGET.OpSys == "LINUX")',
+        "(TARGET.Disk >= RequestDisk)",
+        "(TARGET.Memory >= RequestMemory)",
+        "TARGET.HasFileTransfer",
+    ):
+        assert clause in plain
+    assert "Cpus" not in plain
+    own = 'requirements = Arch == "ARM" && Cpus > 1 && TARGET.Memory > 5\nrequest_cpus = 4\nrequest_foo = 2\nqueue\n'
+    text = str(read(EXE + own, config=config).clusters[0].job(0).lookup("Requirements"))
+    assert "X86_64" not in text
+    assert "RequestCpus" not in text
+    assert "(TARGET.foo >= RequestFoo)" in text or "(TARGET.foo >= Requestfoo)" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        (EXE + "request_memory = 2 G of\nqueue\n", 2, "request_memory"),
+        (EXE + "requirements = (Arch ==\nqueue\n", 2, "requirements"),
+        (EXE + 'arguments = "a \'b"\nqueue\n', 2, "arguments"),
+        (EXE + "log_xml = perhaps\nqueue\n", 2, "log_xml"),
+        (EXE + "priority = high\nqueue\n", 2, "priority"),
+        (EXE + "universe = nonesuch\nqueue\n", 2, "universe"),
+        (EXE + "should_transfer_files = MAYBE\nqueue\n", 2, "should_transfer_files"),
+        (EXE + "queue x from (\na\n", 2, "queue"),
+        (EXE + "queue nonsense\n", 2, "queue"),
+        (EXE + "arguments\nqueue\n", 2, "arguments"),
+        (EXE + "kill_sig = SIGNOPE\nqueue\n", 2, "kill_sig"),
+        ("queue\n", 1, "executable"),
+        ("executable = /no/such/program\nqueue\n", 1, "executable"),
+    ],
+)
+def test_refusals_name_line_key_and_remedy(text: str, line: int, key: str) -> None:
+    with pytest.raises(SubmitError) as caught:
+        read(text)
+    assert caught.value.origin == f"t.sub:{line}"
+    assert caught.value.key == key
+    assert caught.value.hint
+
+
+def test_misspelt_keys_are_noticed() -> None:
+    (warning,) = read(EXE + "requst_memory = 1G\nqueue\n").warnings
+    assert "line 2" in warning
+    assert "did you mean request_memory?" in warning
+    assert not read(EXE + "x = 1\narguments = $(x)\nqueue\n").warnings
+
+
+def test_deltas_and_cluster_make_the_whole_ad() -> None:
+    text = EXE + "arguments = $(Process)\nlog = a.log\noutput = out.$(Process)\nqueue 3\n"
+    cluster = read(text).clusters[0]
+    (shared,) = unpack_ads(cluster.pack())
+    deltas = unpack_ads(cluster.deltas())
+    assert shared["Args"] == "0"
+    assert [dict(delta) for delta in deltas] == [{}, {"Args": "1", "Out": "out.1"}, {"Args": "2", "Out": "out.2"}]
+    assert read(EXE + "queue 3\n").clusters[0].deltas() == b""
+
+
+def test_statements_of_the_command_line() -> None:
+    text = EXE + "arguments = $(x) $(y)\nqueue\n"
+    assert values(text, "Args", before=["x = 1"], append=["y = 2"]) == ["1 2"]
+    assert values(text, "Args", queue_args="2 x in (p, q)", before=["y = 0"]) == ["p 0", "p 0", "q 0", "q 0"]
