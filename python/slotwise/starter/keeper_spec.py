@@ -73,6 +73,7 @@ class Identity:
     name: str = ""
     home: str = ""
     tracking_gid: int | None = None
+    dedicated: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class KeeperSpec:
             yield "group", str(group)
         if self.identity.tracking_gid is not None:
             yield "tracking_gid", str(self.identity.tracking_gid)
-        yield "marker", self.marker
+        yield from (("dedicated", str(int(self.identity.dedicated))), ("marker", self.marker))
         for resource, soft, hard in self.limits.rlimits:
             yield "rlimit", f"{resource}:{soft}:{hard}"
         yield from (("nice", str(self.limits.nice)), ("umask", str(self.limits.umask)))

@@ -95,6 +95,8 @@ class KeeperEnded:
     result: KeeperResult
     memory: MemoryRule
     job: JobFacts
+    #: What it ends with whatever the keeper saw: a limit that the starter itself watches.
+    overruled: End | None = None
 
 
 @dataclass(frozen=True)
@@ -331,7 +333,7 @@ def _keeper_ended(state: RunState, event: KeeperEnded) -> Step:
         return state, []
     if state.unwanted:
         return _clean(state)
-    end = judge(event.result, state.kill, event.job, event.memory)
+    end = event.overruled or judge(event.result, state.kill, event.job, event.memory)
     outputs = wanted_outputs(end, state.kill, event.job)
     state = replace(state, end=end, outputs=outputs, suspended=False, pid=0)
     if outputs == "none":

@@ -109,6 +109,11 @@ def furnish(run: RunDirectory, identity: Identity, permissions: str = "user") ->
         run.ours.mkdir(exist_ok=True)
 
 
+def make_mount_point(run: RunDirectory) -> None:
+    """The directory that a volume will be mounted on."""
+    run.scratch.mkdir(exist_ok=True)
+
+
 def temporary_mount(run: RunDirectory, target: str) -> Path:
     """The directory that the job sees as ``target``; made if need be, for all to write."""
     run.temporary.mkdir(exist_ok=True)

@@ -10,8 +10,9 @@ import os
 import pwd
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from slotwise.errors import HostError
 from slotwise.starter.facts import JobFacts, SlotFacts
@@ -126,3 +127,26 @@ class TrackingGroups:
         """The family is gone."""
         if group is not None and group not in self._free:
             self._free.append(group)
+
+
+def with_slot_user(rules: UserRules, slot_name: str, account: str) -> UserRules:
+    """The rules with the account that the startd names for a slot."""
+    name = slot_name.partition("@")[0].lower()
+    return replace(rules, slot_users={**(rules.slot_users or {}), name: account.partition("@")[0]})
+
+
+def with_tracking(identity: Identity, group: int | None, rules: UserRules) -> Identity:
+    """The identity with what tells its processes from all others."""
+    return replace(identity, tracking_gid=group, dedicated=is_dedicated(identity, rules))
+
+
+def to_json(identity: Identity) -> dict[str, Any]:
+    """As kept over a restart."""
+    return asdict(identity)
+
+
+def from_json(kept: object) -> Identity:
+    """What :func:`to_json` gave."""
+    if not isinstance(kept, dict):
+        return Identity()
+    return Identity(**{**kept, "groups": tuple(kept.get("groups", ()))})

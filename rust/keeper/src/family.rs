@@ -97,6 +97,8 @@ pub struct Signs {
     pub tracking_gid: Option<u32>,
     /// Environment entry that only this family has (`NAME=value`).
     pub marker: String,
+    /// Account that only this family runs as.
+    pub uid: Option<u32>,
     /// Sessions known to be the job's.
     pub sessions: Vec<i32>,
     /// Cgroup directories whose members are the family.
@@ -111,9 +113,14 @@ pub fn bearing(signs: &Signs) -> Vec<i32> {
         .iter()
         .flat_map(|dir| crate::cgroup::members(dir))
         .collect();
-    if signs.tracking_gid.is_some() || !signs.marker.is_empty() || !signs.sessions.is_empty() {
+    let by_scan = signs.tracking_gid.is_some()
+        || signs.uid.is_some()
+        || !signs.marker.is_empty()
+        || !signs.sessions.is_empty();
+    if by_scan {
         found.extend(sys::all_pids().into_iter().filter(|pid| {
             has_group(*pid, signs.tracking_gid)
+                || has_uid(*pid, signs.uid)
                 || has_environment(*pid, &signs.marker)
                 || in_session(*pid, &signs.sessions)
         }));
@@ -142,6 +149,13 @@ fn has_group(pid: i32, group: Option<u32>) -> bool {
                 .split_whitespace()
                 .any(|g| g.parse::<u32>() == Ok(group))
         })
+}
+
+fn has_uid(pid: i32, uid: Option<u32>) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    uid.is_some_and(|uid| {
+        std::fs::metadata(format!("/proc/{pid}")).is_ok_and(|meta| meta.uid() == uid)
+    })
 }
 
 fn has_environment(pid: i32, marker: &str) -> bool {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::cgroup;
 use crate::child::{self, Child, Stage, Told};
-use crate::family;
+use crate::family::{self, Signs};
 use crate::outcome::{EndedBy, Outcome};
 use crate::spec::Spec;
 use crate::sys;
@@ -340,6 +340,20 @@ impl Keeper {
         for pid in family.into_iter().chain(family::descendants(me)) {
             sys::signal(pid, libc::SIGKILL);
         }
+        for pid in self.of_dedicated_account() {
+            sys::signal(pid, libc::SIGKILL);
+        }
+    }
+
+    fn of_dedicated_account(&self) -> Vec<i32> {
+        let uid = self.spec.dedicated_uid();
+        if uid.is_none() {
+            return Vec::new();
+        }
+        family::bearing(&Signs {
+            uid,
+            ..Signs::default()
+        })
     }
 
     fn suspend(&mut self, stop: bool) {
@@ -407,7 +421,10 @@ impl Keeper {
             if pid > 0 {
                 continue;
             }
-            if pid < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) {
+            if pid < 0
+                && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD)
+                && self.of_dedicated_account().is_empty()
+            {
                 return true;
             }
             if sys::monotonic_s() > deadline {

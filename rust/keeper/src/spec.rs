@@ -74,6 +74,8 @@ pub struct Spec {
     pub tracking_gid: Option<u32>,
     /// Text of an environment entry that only this family has.
     pub marker: String,
+    /// The user's account serves this slot only: all its processes are the job's.
+    pub dedicated: bool,
     /// Added to the nice value.
     pub nice: i32,
     /// File mode mask.
@@ -106,6 +108,14 @@ impl Spec {
         let mut spec = Spec::parse(&bytes)?;
         spec.control = control.to_path_buf();
         Ok(spec)
+    }
+
+    /// The account whose processes are all the job's, if it has one of its own.
+    pub fn dedicated_uid(&self) -> Option<u32> {
+        self.user
+            .filter(|_| self.dedicated)
+            .map(|(uid, _)| uid)
+            .filter(|uid| *uid != 0)
     }
 
     /// Reads the fields.
@@ -150,6 +160,7 @@ impl Spec {
             b"group" => self.groups.push(parsed(value)?),
             b"tracking_gid" => self.tracking_gid = Some(parsed(value)?),
             b"marker" => self.marker = text(value)?,
+            b"dedicated" => self.dedicated = value == b"1",
             b"nice" => self.nice = parsed(value)?,
             b"umask" => self.umask = parsed(value)?,
             b"rlimit" => self.rlimits.push(rlimit(value)?),

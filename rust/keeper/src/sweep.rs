@@ -61,6 +61,7 @@ fn end_family(spec: &Spec, patience_s: f64) -> Vec<String> {
     let signs = Signs {
         tracking_gid: spec.tracking_gid,
         marker: spec.marker.clone(),
+        uid: spec.dedicated_uid(),
         sessions: Vec::new(),
         cgroups: spec.cgroup.make.clone(),
     };

@@ -35,10 +35,17 @@ fn keeper_holder(control: PathBuf) -> PyResult<Option<i32>> {
     Ok(keeper::holder(&control)?)
 }
 
+/// Ends all processes of a cgroup and removes it; true when it is gone.
+#[pyfunction]
+fn keeper_clear_group(py: Python<'_>, version: u32, group: PathBuf, patience_s: f64) -> bool {
+    py.detach(|| keeper::cgroup::clear(version, &group, patience_s))
+}
+
 /// Adds the functions to the extension module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keeper_zygote, module)?)?;
     module.add_function(wrap_pyfunction!(keeper_sweep, module)?)?;
     module.add_function(wrap_pyfunction!(keeper_holder, module)?)?;
+    module.add_function(wrap_pyfunction!(keeper_clear_group, module)?)?;
     Ok(())
 }

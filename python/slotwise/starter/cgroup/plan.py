@@ -16,8 +16,9 @@ _MIB = 1024 * 1024
 class CgroupRules:
     """Knobs, evaluated for one job on one slot.
 
-    ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY: none, soft, hard or custom. ``hard_mib`` (custom):
-    CGROUP_HARD_MEMORY_LIMIT_EXPR. ``low_mib``: CGROUP_LOW_MEMORY_LIMIT. ``disable_swap``: DISABLE_SWAP_FOR_JOB. ``max_processes``: 0 none.
+    ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY: none, soft, hard or custom. ``hard_mib``: the limit of ``custom``,
+    CGROUP_HARD_MEMORY_LIMIT_EXPR. ``low_mib``: CGROUP_LOW_MEMORY_LIMIT. ``disable_swap``: DISABLE_SWAP_FOR_JOB.
+    ``max_processes``: 0 for no limit.
     """
 
     memory_policy: str = "hard"

@@ -128,9 +128,9 @@ def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
         except OSError as error:
             return CgroupHost(problems=(f"cgroup v2: {error.filename}: {error.strerror}",))
         problems += _enable(level, leaf=top / f"{base.split('/')[0]}-daemons")
-    error = _usable(directory)
-    if error:
-        return CgroupHost(problems=(f"cgroup v2: {error}",))
+    refusal = _usable(directory)
+    if refusal:
+        return CgroupHost(problems=(f"cgroup v2: {refusal}",))
     controllers = frozenset(_words(directory / "cgroup.subtree_control")) & frozenset(V2_WANTED)
     missing = [name for name in V2_WANTED if name not in controllers]
     if missing:

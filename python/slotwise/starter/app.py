@@ -1,0 +1,97 @@
+"""Wires and starts the starter."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from slotwise.config import Config
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.starter import lifecycle as life
+from slotwise.starter.cgroup.probe import probe
+from slotwise.starter.enforcement import Enforcement, assess
+from slotwise.starter.host import JobHost
+from slotwise.starter.recovery import recover
+from slotwise.starter.service import StarterServicer
+from slotwise.starter.settings import StarterSettings, is_root, read_settings
+from slotwise.starter.volumes import Volumes
+from slotwise.wire.gen import starter_pb2_grpc
+
+_log = logging.getLogger(__name__)
+
+#: How long a stopping starter waits for jobs that nobody will look after any more, seconds.
+_LAST_S = 8.0
+
+
+class Starter:
+    """The running daemon."""
+
+    def __init__(self, context: DaemonContext, host: JobHost, watch: asyncio.Task[None]) -> None:
+        self._context = context
+        self._host = host
+        self._watch = watch
+
+    async def reconfig(self, config: Config) -> list[str]:
+        """Take over new knobs. They hold for jobs that start from now on; cgroups and volumes are probed again."""
+        settings = read_settings(config, self._context.home, self._context.env)
+        warnings = []
+        if settings.execute != self._host.settings.execute:
+            warnings.append("EXECUTE changes only with a restart of the starter")
+        enforcement, volumes = survey(settings)
+        self._host.settings = settings
+        self._host.enforcement = enforcement
+        if volumes.kind != self._host.volumes.kind:
+            warnings.append("scratch volumes change only with a restart of the starter")
+        return warnings + list(enforcement.gaps)
+
+    async def stop(self, mode: str) -> None:
+        """End the service. Jobs go on under their keepers while a startd is there to take the service up again;
+        else (the pool goes down) they are ended."""
+        if not self._host.board.listening or mode == "fast":
+            await self._end_all()
+        self._watch.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._watch
+        await self._host.close()
+
+    async def _end_all(self) -> None:
+        for run in list(self._host.runs.values()):
+            run.on(life.Unwanted(tell_startd=False))
+        deadline = self._context.clock.monotonic() + _LAST_S
+        while self._host.runs and self._context.clock.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+
+
+def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
+    """Find out what this host can enforce, and say in the log what it cannot."""
+    root = is_root()
+    cgroups = probe(
+        settings.base_cgroup,
+        is_root=root,
+        without_root=settings.cgroup_without_root,
+        version=settings.cgroup_version,
+    )
+    volumes = Volumes(settings.volumes, settings.execute / ".starter" / "volumes")
+    if settings.enforce_disk:
+        volumes.probe(root=root)
+        if volumes.problem:
+            _log.warning("no scratch volumes: %s", volumes.problem)
+    enforcement = assess(settings, cgroups, root=root, volumes=volumes.kind)
+    for gap in enforcement.gaps:
+        _log.warning("not enforced on this host: %s", gap)
+    _log.info("cgroup v%d (%s)", cgroups.version, " ".join(sorted(cgroups.controllers)) or "none")
+    return enforcement, volumes
+
+
+async def start(context: DaemonContext) -> Starter:
+    """Start the service: take up what a former one left, then listen to the startd."""
+    settings = read_settings(context.config, context.home, context.env)
+    settings.execute.mkdir(mode=0o755, parents=True, exist_ok=True)
+    enforcement, volumes = survey(settings)
+    host = JobHost(settings, enforcement, volumes, context.clock, context.address.target, lambda: context.metadata)
+    await host.open()
+    await recover(host)
+    starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
+    watch = asyncio.get_running_loop().create_task(host.keep_watch())
+    return Starter(context, host, watch)

@@ -1,0 +1,51 @@
+"""What the startd is told: events of runs, on whatever stream it has at the time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from slotwise.wire.gen import starter_pb2
+
+#: Bytes of usage and other events in one frame; more than enough for a burst.
+_FRAME = 256
+
+
+class StartdBoard:
+    """Events for the startd. That a slot is free is kept until somebody hears it; the rest is news and may get lost."""
+
+    def __init__(self) -> None:
+        self._waiting: list[starter_pb2.JobEvent] = []
+        self._stir = asyncio.Event()
+        self._generation = 0
+        self.listening = False
+
+    def post(self, event: starter_pb2.JobEvent) -> None:
+        """Tell the startd."""
+        if self.listening or event.WhichOneof("what") == "gone":
+            self._waiting.append(event)
+            self._stir.set()
+
+    def attach(self) -> int:
+        """A new stream of the startd: it replaces the former one."""
+        self._generation += 1
+        self.listening = True
+        self._stir.set()
+        return self._generation
+
+    def detach(self, generation: int) -> None:
+        """The stream ended."""
+        if generation == self._generation:
+            self.listening = False
+
+    async def frame(self, generation: int) -> starter_pb2.JobEvent | None:
+        """The next events in one frame; None when another stream has taken over. Waits."""
+        while True:
+            if generation != self._generation:
+                return None
+            if self._waiting:
+                batch, self._waiting = self._waiting[:_FRAME], self._waiting[_FRAME:]
+                first = batch[0]
+                first.more.extend(batch[1:])
+                return first
+            self._stir.clear()
+            await self._stir.wait()

@@ -1,0 +1,75 @@
+"""What this host can enforce, as attributes for the machine ad and as words for the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.settings import StarterSettings
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """What holds for jobs on this host. ``disk``: volume, measured or none; ``tracking``: cgroup, gid or descent."""
+
+    root: bool
+    cgroups: CgroupHost
+    disk: str
+    tracking: str
+    private_mounts: bool
+    pid_namespace: bool
+    gaps: tuple[str, ...]
+
+    def attributes(self) -> dict[str, Any]:
+        """For the machine ad."""
+        groups = self.cgroups
+        return {
+            "CgroupVersion": groups.version,
+            "CgroupControllers": " ".join(sorted(groups.controllers)),
+            "EnforcesMemory": groups.has("memory"),
+            "EnforcesCpuShare": groups.has("cpu"),
+            "EnforcesProcessCount": groups.has("pids"),
+            "EnforcesDisk": self.disk,
+            "ProcessTracking": self.tracking,
+            "HasFreezer": groups.version == 2 or groups.has("freezer"),
+            "HasPrivateTmp": self.private_mounts,
+            "HasPidNamespaces": self.pid_namespace,
+            "HasUserSwitch": self.root,
+            "EnforcementGaps": list(self.gaps),
+        }
+
+
+def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volumes: str) -> Enforcement:
+    """What holds for jobs under these settings. ``volumes``: lvm, loop, or empty when there are none."""
+    gaps = list(cgroups.problems)
+    if not root:
+        gaps.append("jobs run as the daemons' own user: the daemons are not root")
+        if settings.mounts:
+            gaps.append("MOUNT_UNDER_SCRATCH has no effect: the daemons are not root")
+        if settings.pid_namespace:
+            gaps.append("USE_PID_NAMESPACES has no effect: the daemons are not root")
+    memory_wanted = settings.cgroup.memory_policy in ("hard", "custom")
+    if memory_wanted and not cgroups.has("memory"):
+        gaps.append("memory is measured, not limited: no memory cgroup")
+    if not cgroups.has("cpu"):
+        gaps.append("CPU shares are not enforced: no cpu cgroup")
+    if settings.cgroup.max_processes > 0 and not cgroups.has("pids"):
+        gaps.append("the number of processes is not limited: no pids cgroup")
+    disk = "none"
+    if settings.enforce_disk:
+        disk = "volume" if volumes else "measured"
+        if not volumes:
+            gaps.append("disk is measured, not limited: no volume can be made for a job")
+    first, last = settings.tracking_gids
+    by_group = root and 0 < first <= last
+    tracking = "cgroup" if cgroups.version else "gid" if by_group else "descent"
+    return Enforcement(
+        root=root,
+        cgroups=cgroups,
+        disk=disk,
+        tracking=tracking,
+        private_mounts=root and bool(settings.mounts),
+        pid_namespace=root and settings.pid_namespace,
+        gaps=tuple(gaps),
+    )

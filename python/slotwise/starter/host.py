@@ -1,0 +1,407 @@
+"""The starter's jobs on this host: makes runs, gives them what they need, watches over time, lets them go."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import errno
+import logging
+import os
+import pwd
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from slotwise import ids
+from slotwise.classad import ClassAd
+from slotwise.clock import Clock
+from slotwise.errors import SlotwiseError, UsageError
+from slotwise.starter import lifecycle as life
+from slotwise.starter import preparation, scratch, users
+from slotwise.starter.ads import lookup, pack_one, text, unpack_one
+from slotwise.starter.board import StartdBoard
+from slotwise.starter.cgroup.plan import memory_limit_mib
+from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.enforcement import Enforcement
+from slotwise.starter.facts import read_job, read_slot
+from slotwise.starter.keeper_spec import KeeperSpec
+from slotwise.starter.launcher import Launcher
+from slotwise.starter.lifecycle import Phase
+from slotwise.starter.preparation import Surroundings
+from slotwise.starter.report import Disk
+from slotwise.starter.run import LaunchRefusedError, Run, scratch_failure
+from slotwise.starter.scratch import RunDirectory
+from slotwise.starter.settings import StarterSettings
+from slotwise.starter.shadow_link import ShadowLink
+from slotwise.starter.transfer import disk_use
+from slotwise.starter.users import TrackingGroups
+from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
+from slotwise.starter.volumes import Volumes, disk_verdict
+from slotwise.wire.gen import starter_pb2
+
+_log = logging.getLogger(__name__)
+
+Metadata = Callable[[], tuple[tuple[str, str], ...]]
+
+
+class JobHost:
+    """All runs of this host's starter."""
+
+    def __init__(
+        self,
+        settings: StarterSettings,
+        enforcement: Enforcement,
+        volumes: Volumes,
+        clock: Clock,
+        own_address: str,
+        metadata: Metadata,
+    ) -> None:
+        self.settings = settings
+        self.enforcement = enforcement
+        self.volumes = volumes
+        self.clock = clock
+        self.board = StartdBoard()
+        self.runs: dict[str, Run] = {}
+        self._by_directory: dict[str, Run] = {}
+        self._links: dict[str, ShadowLink] = {}
+        self._own_address = own_address
+        self._metadata = metadata
+        self._groups = TrackingGroups(*settings.tracking_gids)
+        self.service_directory = settings.execute / ".starter"
+        self.lease = self.service_directory / "lease"
+        self.launcher = Launcher(self.service_directory / "notices", self._notice)
+
+    async def open(self) -> None:
+        """Make what the service needs in EXECUTE, and the zygote."""
+        self.service_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.lease.touch()
+        await self.launcher.start()
+
+    async def close(self) -> None:
+        """End streams and zygote. Jobs go on under their keepers."""
+        for link in list(self._links.values()):
+            await link.close()
+        await self.launcher.stop()
+
+    @property
+    def cgroups(self) -> CgroupHost:
+        """The control groups that this host lets us use."""
+        return self.enforcement.cgroups
+
+    # ---- commands of the startd
+
+    def start(self, run_id: str, start: starter_pb2.StartJob) -> None:
+        """Take on a run.
+
+        :raises SlotwiseError: when the command cannot be understood.
+        """
+        known = self.runs.get(run_id)
+        if known is not None:
+            return  # said twice: after a break the startd asks for the list
+        machine_ad = unpack_one(start.slot_ad)
+        slot = read_slot(lookup(machine_ad), start.slot_name)
+        limits = lookup(unpack_one(start.limits))
+        execute = limits("Execute")
+        obstacle = None
+        try:
+            parent = Path(execute) if isinstance(execute, str) and execute else self.settings.execute
+            directory = scratch.create(parent, nested=self.settings.nested)
+        except OSError as error:
+            obstacle = scratch_failure(error)
+            directory = RunDirectory(self.settings.execute / f"none_{ids.secret(32)}")
+        run = Run(self, run_id, slot, machine_ad, directory)
+        run.obstacle = obstacle
+        run.token = start.run_token
+        run.lease_s = float(start.lease_s)
+        run.shadow_address = start.shadow_address
+        run.limits = {name: limits(name) for name in ("User", "MachineMaxVacateTime")}
+        self.register(run)
+        if self.volumes.kind and run.slot.disk_kib > 0 and obstacle is None:
+            run.begin(self._with_volume(run))
+        else:
+            self.link(run)
+
+    async def _with_volume(self, run: Run) -> None:
+        """Give the run a file system of its own, then let it speak to its shadow."""
+        loop = asyncio.get_running_loop()
+        try:
+            scratch.make_mount_point(run.directory)
+            run.volume = await loop.run_in_executor(
+                None, self.volumes.make, run.directory.name, run.directory.scratch, run.slot.disk_kib
+            )
+        except OSError as error:
+            run.obstacle = scratch_failure(error)
+        except SlotwiseError as error:
+            run.obstacle = End(How.NOT_STARTED, reason=str(error), reason_code=SCRATCH_DIR_ERROR)
+        self.link(run)
+
+    def register(self, run: Run) -> None:
+        """Know a run by its id and its directory."""
+        self.runs[run.run_id] = run
+        self._by_directory[run.directory.name] = run
+
+    def link(self, run: Run) -> None:
+        """Put a run on the stream to its shadow."""
+        found = self._links.get(run.shadow_address)
+        if found is None:
+            found = ShadowLink(run.shadow_address, self._own_address, self._metadata, self._link_idle)
+            self._links[run.shadow_address] = found
+        run.link = found
+        found.add(run)
+
+    def _link_idle(self, link: ShadowLink) -> None:
+        if self._links.get(link.address) is link:
+            del self._links[link.address]
+
+    def kill(self, run_id: str, kill: starter_pb2.KillJob) -> None:
+        """End a job as the startd wants."""
+        run = self.runs.get(run_id)
+        if run is None:
+            return
+        wish = Kill(
+            fast=kill.fast,
+            reason=kill.reason,
+            code=kill.reason_code,
+            subcode=kill.reason_subcode,
+            vacate_s=kill.vacate_s or None,
+            hold=kill.hold,
+        )
+        run.on(life.KillAsked(wish))
+
+    def suspend(self, run_id: str, resume: bool) -> None:
+        """Stop a job, or let it go on."""
+        run = self.runs.get(run_id)
+        if run is not None:
+            run.on(life.SuspendAsked(resume))
+
+    def drop(self, run_id: str) -> None:
+        """The claim is gone: end the run, tell nobody."""
+        run = self.runs.get(run_id)
+        if run is not None:
+            run.on(life.Unwanted(tell_startd=False))
+
+    def listed(self) -> Iterator[starter_pb2.JobListed]:
+        """The runs that hold a slot."""
+        for run in self.runs.values():
+            if not run.state.told_gone:
+                yield starter_pb2.JobListed(
+                    run_id=run.run_id,
+                    slot_name=run.slot.name,
+                    pid=run.state.pid,
+                    phase=str(run.state.phase),
+                    suspended=run.state.suspended,
+                )
+
+    # ---- what a run asks for
+
+    def understand(self, run: Run, job_ad: ClassAd) -> None:
+        """Read the final job ad: facts, identity, whether files move; make the job's directory.
+
+        :raises OSError: when the directory cannot be made.
+        :raises SlotwiseError: when the job cannot run here.
+        """
+        run.job_ad = job_ad
+        value = lookup(job_ad)
+        try:
+            run.job = read_job(value)
+        except UsageError as error:
+            raise LaunchRefusedError(held(str(error), FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
+        user = value("User")
+        domain = user.partition("@")[2] if isinstance(user, str) else ""
+        rules = self.settings.users
+        named = run.limits.get("User")
+        if isinstance(named, str) and named:
+            rules = users.with_slot_user(rules, run.slot.name, named)
+        run.identity = users.choose(run.job, run.slot, rules, owner_domain=domain, is_root=self.enforcement.root)
+        run.transfers = self._transfers(run)
+        scratch.furnish(run.directory, run.identity, self.settings.permissions)
+
+    def _transfers(self, run: Run) -> bool:
+        assert run.job is not None
+        rules = run.job.transfer
+        if rules.mode in ("YES", "NO"):
+            return rules.mode == "YES"
+        here = self.settings.file_system_domain.lower()
+        shared = bool(here) and rules.file_system_domain.lower() == here
+        name = run.identity.name or pwd.getpwuid(os.geteuid()).pw_name
+        return not (shared and name == run.job.owner)
+
+    async def prepare(self, run: Run) -> KeeperSpec:
+        """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
+        assert run.job is not None
+        group = self._groups.lend() if self.enforcement.tracking == "gid" else None
+        run.identity = users.with_tracking(run.identity, group, self.settings.users)
+        around = self._surroundings(run)
+        rules = preparation.cgroup_rules(around, self.settings)
+        enforced = self.cgroups.has("memory")
+        limit = memory_limit_mib(rules, run.slot.memory_mib) if enforced else None
+        run.memory = MemoryRule(
+            limit if limit is not None else run.slot.memory_mib or -1, self.settings.always_hold_on_oom
+        )
+        run.cgrouped = self.cgroups.version != 0
+        run.directory.job_ad.write_text(text(run.job_ad))
+        run.directory.machine_ad.write_text(text(run.machine_ad))
+        spec = preparation.compose(
+            around,
+            self.settings,
+            self.cgroups,
+            notify=self.service_directory / "notices",
+            lease=self.lease,
+            lease_s=run.lease_s,
+            secret=ids.secret(64),
+        )
+        scratch.remember(run.directory, self._memory_of(run))
+        return spec
+
+    def _surroundings(self, run: Run) -> Surroundings:
+        assert run.job is not None
+        return Surroundings(
+            job=run.job,
+            slot=run.slot,
+            job_ad=run.job_ad,
+            machine_ad=run.machine_ad,
+            directory=run.directory,
+            identity=run.identity,
+            transfers=run.transfers,
+            root=self.enforcement.root,
+        )
+
+    def _memory_of(self, run: Run) -> dict[str, object]:
+        return {
+            "run_id": run.run_id,
+            "token": run.token,
+            "shadow_address": run.shadow_address,
+            "slot_name": run.slot.name,
+            "lease_s": run.lease_s,
+            "transfers": run.transfers,
+            "job_ad": base64.b64encode(pack_one(run.job_ad)).decode(),
+            "machine_ad": base64.b64encode(pack_one(run.machine_ad)).decode(),
+            "identity": users.to_json(run.identity),
+            "before": run.before,
+            "memory": [run.memory.limit_mib, run.memory.always_hold],
+            "cgrouped": run.cgrouped,
+            "volume": run.volume is not None,
+            "limits": run.limits,
+        }
+
+    def restore(self, directory: RunDirectory, kept: dict[str, object]) -> Run:
+        """A run as :func:`scratch.remember` kept it; not yet on a stream.
+
+        :raises SlotwiseError: when the ads cannot be read.
+        """
+        machine_ad = unpack_one(base64.b64decode(str(kept["machine_ad"])))
+        slot = read_slot(lookup(machine_ad), str(kept["slot_name"]))
+        run = Run(self, str(kept["run_id"]), slot, machine_ad, directory)
+        run.token, run.shadow_address = str(kept["token"]), str(kept["shadow_address"])
+        run.lease_s = float(str(kept["lease_s"]))
+        run.transfers, run.cgrouped = bool(kept["transfers"]), bool(kept["cgrouped"])
+        run.job_ad = unpack_one(base64.b64decode(str(kept["job_ad"])))
+        run.job = read_job(lookup(run.job_ad))
+        run.identity = users.from_json(kept["identity"])
+        if run.identity.tracking_gid is not None:
+            self._groups.take(run.identity.tracking_gid)
+        before = kept.get("before")
+        if isinstance(before, dict):
+            run.before = {name: (int(pair[0]), int(pair[1])) for name, pair in before.items()}
+        memory = kept["memory"]
+        if isinstance(memory, list):
+            run.memory = MemoryRule(int(memory[0]), bool(memory[1]))
+        run.limits = dict(kept.get("limits") or {})  # type: ignore[call-overload]
+        if kept.get("volume"):
+            run.volume = self.volumes.find(directory.name, directory.scratch, slot.disk_kib)
+        self.register(run)
+        return run
+
+    def spawn(self, run: Run) -> asyncio.Future[int]:
+        """Have a keeper forked."""
+        return self.launcher.spawn(run.directory.control)
+
+    def vacate_s(self, run: Run) -> int:
+        """Seconds a job may take to leave when nobody says otherwise (MachineMaxVacateTime)."""
+        told = run.limits.get("MachineMaxVacateTime")
+        return int(told) if isinstance(told, int | float) else self.settings.vacate_s
+
+    def measure_disk(self, run: Run) -> asyncio.Future[Disk]:
+        """What the scratch directory takes: of a volume what its file system says, else the sum of its files."""
+        return asyncio.get_running_loop().run_in_executor(None, self._measured, run)
+
+    def _measured(self, run: Run) -> Disk:
+        if run.volume is not None:
+            return run.volume.usage()
+        return Disk(*disk_use(run.directory.scratch))
+
+    def checks_disk(self, run: Run) -> bool:
+        """True when the job's disk use is limited."""
+        return self.settings.enforce_disk and run.slot.disk_kib > 0
+
+    def over_limit(self, run: Run) -> End | None:
+        """What becomes of a job that takes more disk than its slot has; None while it does not."""
+        return disk_verdict(run.disk, run.volume, run.slot.disk_kib) if self.checks_disk(run) else None
+
+    async def dispose(self, run: Run) -> list[str]:
+        """Remove directory and volume; returns what could not be removed."""
+        self._groups.give_back(run.identity.tracking_gid)
+        return await asyncio.get_running_loop().run_in_executor(None, self._dispose, run)
+
+    def _dispose(self, run: Run) -> list[str]:
+        problems = self.volumes.remove(run.directory.name, run.directory.scratch)
+        return problems + (scratch.remove(run.directory) if run.directory.path.exists() else [])
+
+    def forget(self, run: Run) -> None:
+        """The run is gone."""
+        if self.runs.get(run.run_id) is run:
+            del self.runs[run.run_id]
+        self._by_directory.pop(run.directory.name, None)
+
+    def _notice(self, name: str, what: str) -> None:
+        run = self._by_directory.get(name)
+        if run is not None:
+            try:
+                run.notice(what)
+            except SlotwiseError:
+                _log.exception("run %s: %s", run.run_id, what)
+
+    # ---- time
+
+    async def keep_watch(self) -> None:
+        """Renew the lease, tell usage, look at disks and at broken streams; for ever."""
+        renewed = 0.0
+        while True:
+            await asyncio.sleep(1.0)
+            now = self.clock.now()
+            if self.board.listening and now - renewed >= 5:
+                renewed = now
+                with contextlib.suppress(OSError):
+                    os.utime(self.lease)
+            for run in list(self.runs.values()):
+                try:
+                    await self.look_at(run, now)
+                except (OSError, SlotwiseError):
+                    _log.exception("run %s", run.run_id)
+
+    async def look_at(self, run: Run, now: float) -> None:
+        """Do what is due for one run."""
+        if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
+            _log.warning("run %s: its shadow was away for more than %d s", run.run_id, run.lease_s)
+            run.on(life.Unwanted(tell_startd=True))
+            return
+        if run.state.phase is not Phase.RUNNING or not run.started_at:
+            return
+        settings = self.settings
+        if not run.next_update_at:
+            run.next_update_at = run.started_at + settings.initial_update_s
+            run.next_startd_update_at = run.started_at + min(5.0, settings.startd_update_s)
+            run.next_disk_at = run.started_at + min(settings.poll_s, settings.initial_update_s)
+        if now >= run.next_disk_at:
+            run.next_disk_at = now + max(settings.poll_s, 1.0) * (1 if settings.enforce_disk else 6)
+            run.disk = await self.measure_disk(run)
+            full = self.over_limit(run)
+            if full is not None:
+                run.on(life.Failed(full))
+                return
+        if now >= run.next_update_at:
+            run.next_update_at = now + settings.update_s
+            run.update()
+        elif now >= run.next_startd_update_at:
+            run.next_startd_update_at = now + settings.startd_update_s
+            run.tell_startd_usage()

@@ -1,0 +1,175 @@
+"""Puts together what a keeper is told about one job: program, environment, places, limits, groups, mounts."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from slotwise.classad import ClassAd
+from slotwise.starter import environment as environments
+from slotwise.starter.cgroup import plan as cgroup_plan
+from slotwise.starter.cgroup.plan import CgroupRules
+from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.environment import Places
+from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, SlotFacts
+from slotwise.starter.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
+from slotwise.starter.privilege import rights_of
+from slotwise.starter.scratch import RunDirectory, temporary_mount
+from slotwise.starter.settings import StarterSettings
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A job with all that surrounds it on this host."""
+
+    job: JobFacts
+    slot: SlotFacts
+    job_ad: ClassAd
+    machine_ad: ClassAd
+    directory: RunDirectory
+    identity: Identity
+    transfers: bool
+    root: bool
+
+
+def compose(
+    around: Surroundings,
+    settings: StarterSettings,
+    cgroups: CgroupHost,
+    *,
+    notify: Path,
+    lease: Path,
+    lease_s: float,
+    secret: str,
+) -> KeeperSpec:
+    """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own.
+
+    :raises OSError: when a directory cannot be made.
+    """
+    job, directory = around.job, around.directory
+    scratch = str(directory.scratch)
+    cwd = scratch if around.transfers else job.iwd
+    program = _program(around, cwd)
+    marker = f"_SLOTWISE_FAMILY={directory.name}.{secret}"
+    places = Places(
+        scratch=scratch,
+        job_ad=str(directory.job_ad),
+        machine_ad=str(directory.machine_ad),
+        iwd=cwd,
+        wrapper_error=str(directory.scratch / ".job_wrapper_failure") if settings.wrapper else "",
+    )
+    env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)
+    arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
+    stdin, stdout, stderr = _streams(around, cwd)
+    return KeeperSpec(
+        name=directory.name,
+        exe=settings.wrapper or program,
+        args=(settings.wrapper, program, *arguments) if settings.wrapper else (program, *arguments),
+        env=env,
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        identity=around.identity,
+        limits=_limits(around, settings),
+        isolation=_isolation(around, settings, program),
+        cgroup=_cgroup(around, settings, cgroups),
+        notify=str(notify),
+        lease=str(lease),
+        lease_s=lease_s,
+        marker=marker,
+        poll_s=settings.poll_s,
+        kill_signal=job.kill.soft,
+    )
+
+
+def _program(around: Surroundings, cwd: str) -> str:
+    """Path of the program: the transferred one in the scratch directory, else where the job says."""
+    job = around.job
+    if around.transfers and job.transfer.executable:
+        path = around.directory.scratch / PurePosixPath(job.cmd).name
+        with rights_of(around.identity):
+            if path.is_file():
+                mode = stat.S_IMODE(path.stat().st_mode)
+                if not mode & stat.S_IXUSR:
+                    path.chmod(mode | 0o500)
+        return str(path)
+    return str(PurePosixPath(cwd, job.cmd))
+
+
+def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
+    """Where standard input, output and error are."""
+    job, scratch = around.job, around.directory.scratch
+    if not around.transfers:
+        names = (job.stdin, job.stdout, job.stderr)
+        found = [name if name == NULL_FILE else str(PurePosixPath(cwd, name)) for name in names]
+        return found[0], found[1], found[2]
+    stdin = NULL_FILE if job.stdin == NULL_FILE else str(scratch / PurePosixPath(job.stdin).name)
+    stdout = NULL_FILE if job.stdout == NULL_FILE else str(scratch / STDOUT_NAME)
+    if job.stderr == NULL_FILE:
+        return stdin, stdout, NULL_FILE
+    if job.stderr == job.stdout:
+        return stdin, stdout, stdout  # one file for both, written in the order of the writes
+    return stdin, stdout, str(scratch / STDERR_NAME)
+
+
+def _limits(around: Surroundings, settings: StarterSettings) -> Limits:
+    limits: list[tuple[int, int, int]] = []
+    core = around.job.core_bytes
+    if core is not None:
+        limits.append((resource.RLIMIT_CORE, core, core))
+    space = settings.number(settings.address_space_mib, around.machine_ad, around.job_ad)
+    if space:
+        limits.append((resource.RLIMIT_AS, space << 20, space << 20))
+    nice = settings.number(settings.renice, around.machine_ad, around.job_ad) or 0
+    return Limits(rlimits=tuple(limits), nice=max(0, min(19, nice)), umask=settings.umask)
+
+
+def _isolation(around: Surroundings, settings: StarterSettings, program: str) -> Isolation:
+    if not around.root:
+        return Isolation()
+    directory = around.directory
+    used = [] if around.transfers else [around.job.iwd]
+    if not program.startswith(f"{directory.scratch}/"):
+        used.append(program)
+    mounts: list[tuple[str, str]] = []
+    pins: list[str] = []
+    for target in settings.mount_targets(around.machine_ad, around.job_ad):
+        real = os.path.realpath(target)
+        # A directory that the job works in or starts from cannot be hidden from it.
+        if not Path(real).is_dir() or any(_below(real, path) for path in used):
+            continue
+        mounts.append((str(temporary_mount(directory, target)), real))
+        if _below(real, str(directory.path)):
+            pins.append(str(directory.path))
+    return Isolation(tuple(mounts), tuple(dict.fromkeys(pins)), settings.pid_namespace)
+
+
+def _below(top: str, path: str) -> bool:
+    return f"{os.path.realpath(path)}/".startswith(f"{top.rstrip('/')}/")
+
+
+def cgroup_rules(around: Surroundings, settings: StarterSettings) -> CgroupRules:
+    """The knobs about cgroups with their expressions evaluated for this job on this slot."""
+    machine, job = around.machine_ad, around.job_ad
+    return replace(
+        settings.cgroup,
+        hard_mib=settings.number(settings.hard_memory, machine, job),
+        low_mib=settings.number(settings.low_memory, machine, job),
+    )
+
+
+def _cgroup(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost) -> CgroupPlan:
+    if not cgroups.version:
+        return CgroupPlan()
+    return cgroup_plan.plan(
+        cgroups,
+        cgroup_rules(around, settings),
+        name=cgroup_plan.group_name(str(settings.execute), around.slot.name),
+        cpus=around.slot.cpus,
+        memory_mib=around.slot.memory_mib,
+        user=around.identity.uid is not None,
+    )

@@ -1,0 +1,96 @@
+"""After a restart: takes up runs whose keepers live, reports those that ended, ends and cleans the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from pathlib import Path
+
+from slotwise.errors import SlotwiseError
+from slotwise.starter import launcher, scratch
+from slotwise.starter.cgroup.plan import find_leftovers
+from slotwise.starter.host import JobHost
+from slotwise.starter.run import Run
+from slotwise.starter.scratch import RunDirectory
+
+_log = logging.getLogger(__name__)
+
+
+async def recover(host: JobHost) -> None:
+    """Bring the directories under EXECUTE and the runs of ``host`` in line. Before any command of the startd."""
+    loop = asyncio.get_running_loop()
+    directories = scratch.existing(host.settings.execute)
+    found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))
+    alive: list[Run] = []
+    for directory, (fate, names) in zip(directories, found, strict=True):
+        run = _restored(host, directory)
+        if run is None:
+            await loop.run_in_executor(None, _clear_away, host, directory)
+            continue
+        run.adopt()
+        if fate == "alive":
+            alive.append(run)
+            run.watch(int(names[0]))
+            _log.info("run %s goes on: keeper %s", run.run_id, names[0])
+        else:
+            if names:
+                _log.error("run %s: left over: %s", run.run_id, " ".join(names))
+            _log.info("run %s ended while the starter was away: %s", run.run_id, fate)
+            run.take_over()
+        host.link(run)
+    await loop.run_in_executor(None, _clear_groups, host, {run.directory.name for run in alive}, alive)
+    await loop.run_in_executor(None, _clear_volumes, host)
+
+
+def _fate(control: Path) -> tuple[str, list[str]]:
+    """What became of a run: see :func:`slotwise.starter.launcher.sweep`."""
+    if not control.is_dir():
+        return "never", []
+    try:
+        return launcher.sweep(control)
+    except OSError as error:
+        _log.error("%s: %s", control, error)
+        return "unreadable", []
+
+
+def _restored(host: JobHost, directory: RunDirectory) -> Run | None:
+    """The run of a directory; None when it was never started or cannot be read."""
+    kept = scratch.recall(directory)
+    if kept is None or not (directory.control / "spec").exists():
+        return None
+    try:
+        return host.restore(RunDirectory(directory.path, host.settings.nested), kept)
+    except (SlotwiseError, KeyError, ValueError, TypeError) as error:
+        _log.error("%s cannot be taken up again: %s", directory.path, error)
+        return None
+
+
+def _clear_away(host: JobHost, directory: RunDirectory) -> None:
+    problems = host.volumes.remove(directory.name, directory.scratch)
+    problems += scratch.remove(directory)
+    if problems:
+        _log.error("%s cannot be removed: %s", directory.path, "; ".join(problems[:5]))
+
+
+def _clear_groups(host: JobHost, _names: set[str], alive: list[Run]) -> None:
+    """Remove groups of this EXECUTE that belong to no living run."""
+    used = {path for run in alive for path in _groups_of(run)}
+    for group in find_leftovers(host.cgroups, host.settings.execute):
+        if str(group) not in used and not launcher.clear_group(host.cgroups.version, group):
+            _log.error("the cgroup %s cannot be removed", group)
+
+
+def _groups_of(run: Run) -> list[str]:
+    fields = (run.directory.control / "spec").read_bytes().split(b"\0")
+    return [field[8:].decode() for field in fields if field.startswith(b"cg.make=")]
+
+
+def _clear_volumes(host: JobHost) -> None:
+    for name in host.volumes.leftovers():
+        if not (host.settings.execute / name).exists():
+            for problem in host.volumes.remove(name, host.settings.execute / name / "scratch"):
+                _log.error("volume %s: %s", name, problem)
+    trials = host.service_directory / "volumes"
+    for trial in trials.glob("trial_*") if trials.is_dir() else ():
+        shutil.rmtree(trial, ignore_errors=True)

@@ -1,0 +1,104 @@
+"""What is told of a run: usage while it lasts, and the ad of its end. Pure; units as in the reference (KiB, s, MiB)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slotwise.starter.keeper_spec import KeeperResult, Usage
+from slotwise.starter.verdict import End, How
+
+#: Ticket of execution: how the job ended, by number.
+_TOE = {0: "OF_ITS_OWN_ACCORD", 1: "DEACTIVATE_CLAIM", 2: "DEACTIVATE_CLAIM_FORCIBLY"}
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What the scratch directory takes: KiB and files."""
+
+    kib: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run stands: times in seconds since the epoch (0: not yet)."""
+
+    now: float
+    started_at: float = 0.0
+    pid: int = 0
+    suspended: bool = False
+    cgroup: bool = False
+    bytes_received: int = 0
+    bytes_sent: int = 0
+
+
+def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, Any]:
+    """Attributes of a running job for the shadow and the startd. ``MemoryUsage`` (an expression) is the caller's."""
+    wall_s = moment.now - moment.started_at if moment.started_at else 0.0
+    cpu_s = usage.user_s + usage.system_s
+    return {
+        "RemoteUserCpu": round(usage.user_s, 6),
+        "RemoteSysCpu": round(usage.system_s, 6),
+        "ImageSize": usage.image_kib,
+        "ResidentSetSize": usage.peak_kib,
+        "DiskUsage": disk.kib,
+        "ScratchDirFileCount": disk.files,
+        "NumPids": usage.processes,
+        "JobPid": moment.pid,
+        "JobState": "Suspended" if moment.suspended else "Running",
+        "CgroupEnforced": moment.cgroup,
+        "CpusUsage": round(cpu_s / wall_s, 6) if wall_s > 0 else 0.0,
+        "BytesRecvd": float(moment.bytes_received),
+        "BytesSent": float(moment.bytes_sent),
+    }
+
+
+def end_attributes(
+    end: End, result: KeeperResult | None, disk: Disk, moment: Moment, memory_limit_mib: int
+) -> dict[str, Any]:
+    """Attributes of the end of a run."""
+    usage = result.usage if result is not None else Usage()
+    ad = usage_attributes(usage, disk, moment)
+    ad["JobState"] = "Exited"
+    if result is not None and result.started_at:
+        ad["JobDuration"] = round(max(0.0, result.ended_at - result.started_at), 6)
+        wall_s = result.ended_at - result.started_at
+        if wall_s > 0:
+            ad["CpusUsage"] = round((usage.user_s + usage.system_s) / wall_s, 6)
+    if end.at_memory_limit and memory_limit_mib > 0:
+        ad["ResidentSetSize"] = memory_limit_mib * 1024
+        ad["ImageSize"] = max(ad["ImageSize"], memory_limit_mib * 1024)
+    if end.by_itself:
+        ad |= _exit(end)
+    else:
+        ad["VacateReason"] = end.reason
+        ad["VacateReasonCode"] = end.reason_code
+        ad["VacateReasonSubCode"] = end.reason_subcode
+    if result is not None and result.how in ("exited", "signaled"):
+        ad["ToE"] = _ticket(result)
+    return ad
+
+
+def _exit(end: End) -> dict[str, Any]:
+    by_signal = end.how is How.SIGNALED
+    return {
+        "ExitBySignal": by_signal,
+        ("ExitSignal" if by_signal else "ExitCode"): end.code,
+        "ExitReason": f"died on signal {end.code}" if by_signal else f"exited normally with status {end.code}",
+        "JobCoreDumped": end.core,
+        "TerminationPending": True,
+    }
+
+
+def _ticket(result: KeeperResult) -> dict[str, Any]:
+    number = {"itself": 0, "soft": 1}.get(result.ended_by, 2)
+    by_signal = result.how == "signaled"
+    return {
+        "Who": "itself" if number == 0 else "the startd",
+        "How": _TOE[number],
+        "HowCode": number,
+        "When": int(result.ended_at),
+        "ExitBySignal": by_signal,
+        ("ExitSignal" if by_signal else "ExitCode"): result.code,
+    }

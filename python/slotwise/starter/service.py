@@ -1,0 +1,80 @@
+"""The `Starter` service: the startd's stream of commands and events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from slotwise.errors import SlotwiseError
+from slotwise.starter.ads import pack_one
+from slotwise.starter.host import JobHost
+from slotwise.wire.gen import common_pb2, starter_pb2, starter_pb2_grpc
+from slotwise.wire.status import answers_errors
+
+_log = logging.getLogger(__name__)
+
+
+class StarterServicer(starter_pb2_grpc.StarterServicer):
+    """Takes the startd's commands and tells it events. One stream at a time: a new one replaces the former."""
+
+    def __init__(self, host: JobHost) -> None:
+        self._host = host
+
+    @answers_errors
+    async def Jobs(self, request_iterator: Any, context: Any) -> AsyncIterator[starter_pb2.JobEvent]:
+        """Commands in, events out, until either side ends the stream."""
+        board = self._host.board
+        generation = board.attach()
+        self._tell_facts()
+        reading = asyncio.get_running_loop().create_task(self._read(request_iterator))
+        try:
+            while not reading.done():
+                writing = asyncio.get_running_loop().create_task(board.frame(generation))
+                await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
+                if not writing.done():
+                    writing.cancel()
+                    return
+                frame = writing.result()
+                if frame is None:
+                    return
+                yield frame
+        finally:
+            reading.cancel()
+            board.detach(generation)
+
+    async def _read(self, requests: Any) -> None:
+        async for frame in requests:
+            if frame.WhichOneof("what"):
+                self._obey(frame)
+            for command in frame.more:
+                self._obey(command)
+
+    def _obey(self, command: starter_pb2.JobCommand) -> None:
+        host, run_id = self._host, command.run_id
+        what = command.WhichOneof("what")
+        try:
+            if what == "start":
+                host.start(run_id, command.start)
+            elif what == "kill":
+                host.kill(run_id, command.kill)
+            elif what == "suspend":
+                host.suspend(run_id, command.suspend.resume)
+            elif what == "forget":
+                host.drop(run_id)
+            elif what == "list":
+                jobs = starter_pb2.JobList(jobs=list(host.listed()))
+                host.board.post(starter_pb2.JobEvent(jobs=jobs))
+            elif what == "facts":
+                self._tell_facts()
+        except Exception as error:
+            # One bad command must not end the stream for all jobs.
+            if not isinstance(error, SlotwiseError):
+                _log.exception("run %s: %s failed", run_id, what)
+            refused = starter_pb2.JobRefused(reason=str(error))
+            host.board.post(starter_pb2.JobEvent(run_id=run_id, refused=refused))
+
+    def _tell_facts(self) -> None:
+        facts = common_pb2.AdBatch(pack=pack_one(self._host.enforcement.attributes()))
+        self._host.board.post(starter_pb2.JobEvent(host_facts=facts))

@@ -1,0 +1,224 @@
+"""The starter's knobs, read once per configuration; what depends on job and slot is evaluated per job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.config import Config
+from slotwise.errors import AdSyntaxError, SlotwiseError, UsageError
+from slotwise.home import PoolHome
+from slotwise.starter.ads import evaluate
+from slotwise.starter.arguments import environment_either
+from slotwise.starter.cgroup.plan import CgroupRules
+from slotwise.starter.environment import EnvironmentSettings, inherited_part
+from slotwise.starter.users import UserRules
+
+#: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
+DEFAULT_MAX_PROCESSES = 4096
+#: MachineMaxVacateTime when nobody says, seconds.
+DEFAULT_VACATE_S = 600
+
+
+@dataclass(frozen=True)
+class StarterSettings:
+    """Everything the configuration says to the starter. Times in seconds."""
+
+    execute: Path
+    nested: bool = True
+    permissions: str = "user"
+    initial_update_s: float = 8.0
+    update_s: float = 300.0
+    startd_update_s: float = 20.0
+    poll_s: float = 5.0
+    vacate_s: int = DEFAULT_VACATE_S
+    always_hold_on_oom: bool = True
+    base_cgroup: str = "htcondor"
+    cgroup_version: str = "auto"
+    cgroup_without_root: bool = False
+    cgroup: CgroupRules = field(default_factory=CgroupRules)
+    hard_memory: ExprTree | None = None
+    low_memory: ExprTree | None = None
+    renice: ExprTree | None = None
+    mounts: str = "/tmp,/var/tmp"
+    mounts_expression: ExprTree | None = None
+    pid_namespace: bool = False
+    users: UserRules = field(default_factory=UserRules)
+    tracking_gids: tuple[int, int] = (0, 0)
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
+    wrapper: str = ""
+    address_space_mib: ExprTree | None = None
+    file_system_domain: str = ""
+    umask: int = 0o022
+    enforce_disk: bool = False
+    volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
+
+    def number(self, expression: ExprTree | None, machine: ClassAd, job: ClassAd) -> int | None:
+        """A whole number from an expression over machine and job; None if it gives none."""
+        if expression is None:
+            return None
+        value = evaluate(expression, machine, job)
+        return int(value) if isinstance(value, int | float) else None
+
+    def mount_targets(self, machine: ClassAd, job: ClassAd) -> tuple[str, ...]:
+        """The directories that are private to a job (MOUNT_UNDER_SCRATCH, a list or an expression giving one)."""
+        words = self.mounts
+        if self.mounts_expression is not None:
+            value = evaluate(self.mounts_expression, machine, job)
+            words = value if isinstance(value, str) else ""
+        return tuple(path for path in (word.strip() for word in words.split(",")) if path.startswith("/"))
+
+
+@dataclass(frozen=True)
+class VolumeSettings:
+    """Scratch file systems (STARTD_ENFORCE_DISK_LIMITS and LVM_*). Sizes in MiB."""
+
+    volume_group: str = ""
+    thin_pool: str = ""
+    thin: bool = False
+    backing_file: str = ""
+    backing_mib: int = 10240
+    thin_extra_mib: int = 2000
+    thick_margin: float = 0.98
+    loop_files: bool = True
+
+
+def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> StarterSettings:
+    """Read the knobs. A value that cannot be used falls back to its default; the loader has warned about it."""
+    get_bool, get_float = config.get_bool, config.get_float
+    mounts = config.get("MOUNT_UNDER_SCRATCH") or ""
+    execute = Path(config.get("EXECUTE") or home.execute)
+    return StarterSettings(
+        execute=execute,
+        nested=get_bool("STARTER_NESTED_SCRATCH", True),
+        permissions=(config.get("JOB_EXECDIR_PERMISSIONS") or "user").lower(),
+        initial_update_s=get_float("STARTER_INITIAL_UPDATE_INTERVAL", 8.0),
+        update_s=get_float("STARTER_UPDATE_INTERVAL", 300.0),
+        startd_update_s=get_float("SLOTWISE_USAGE_INTERVAL", 20.0),
+        poll_s=max(0.1, get_float("CGROUP_POLLING_INTERVAL", 5.0)),
+        vacate_s=_whole(config, "MachineMaxVacateTime", DEFAULT_VACATE_S),
+        always_hold_on_oom=get_bool("STARTER_ALWAYS_HOLD_ON_OOM", True),
+        base_cgroup=config.get("BASE_CGROUP") or "",
+        cgroup_version=(config.get("SLOTWISE_CGROUP_VERSION") or "auto").lower(),
+        cgroup_without_root=get_bool("CREATE_CGROUP_WITHOUT_ROOT", False),
+        cgroup=_cgroup_rules(config),
+        hard_memory=_expression(config, "CGROUP_HARD_MEMORY_LIMIT_EXPR"),
+        low_memory=_expression(config, "CGROUP_LOW_MEMORY_LIMIT"),
+        renice=_expression(config, "JOB_RENICE_INCREMENT"),
+        mounts=mounts.strip().strip('"'),
+        mounts_expression=_mounts_expression(mounts),
+        pid_namespace=get_bool("USE_PID_NAMESPACES", False),
+        users=_user_rules(config),
+        tracking_gids=_tracking(config),
+        environment=_environment(config, env),
+        wrapper=config.get("USER_JOB_WRAPPER") or "",
+        address_space_mib=_expression(config, "STARTER_RLIMIT_AS"),
+        file_system_domain=config.get("FILESYSTEM_DOMAIN") or "",
+        enforce_disk=get_bool("STARTD_ENFORCE_DISK_LIMITS", False),
+        volumes=_volumes(config),
+    )
+
+
+def _whole(config: Config, name: str, default: int) -> int:
+    try:
+        return config.get_int(name, default)
+    except SlotwiseError:
+        return default  # an expression over ads: the startd evaluates it
+
+
+def _expression(config: Config, name: str) -> ExprTree | None:
+    try:
+        return config.get_expr(name)
+    except SlotwiseError:
+        return None
+
+
+def _mounts_expression(mounts: str) -> ExprTree | None:
+    """MOUNT_UNDER_SCRATCH as an expression, when it is one; a bare list of paths is none."""
+    bare = mounts.strip()
+    if not bare or bare.startswith("/") or (bare[0] == bare[-1] == '"' and '"' not in bare[1:-1]):
+        return None
+    try:
+        return ExprTree(bare)
+    except (AdSyntaxError, ValueError):
+        return None
+
+
+def _cgroup_rules(config: Config) -> CgroupRules:
+    most = _whole(config, "SLOTWISE_JOB_MAX_PROCESSES", DEFAULT_MAX_PROCESSES)
+    return CgroupRules(
+        memory_policy=(config.get("CGROUP_MEMORY_LIMIT_POLICY") or "hard").lower(),
+        disable_swap=config.get_bool("DISABLE_SWAP_FOR_JOB", True),
+        max_processes=most,
+        use_peak=config.get_bool("CGROUP_USE_PEAK_MEMORY", False),
+        ignore_cache=config.get_bool("CGROUP_IGNORE_CACHE_MEMORY", True),
+    )
+
+
+def _user_rules(config: Config) -> UserRules:
+    users: dict[str, str] = {}
+    for name, _raw, _origin in config.settings():
+        upper = name.upper()
+        if upper.startswith("SLOT") and upper.endswith("_USER"):
+            account = config.get(name)
+            if account:
+                users[upper.removesuffix("_USER").lower()] = account.partition("@")[0]
+    return UserRules(
+        allow_owner=config.get_bool("STARTER_ALLOW_RUNAS_OWNER", True),
+        uid_domain=config.get("UID_DOMAIN") or "",
+        slot_users=users,
+        dedicated=config.get("DEDICATED_EXECUTE_ACCOUNT_REGEXP") or "",
+    )
+
+
+def _tracking(config: Config) -> tuple[int, int]:
+    if not config.get_bool("USE_GID_PROCESS_TRACKING", False):
+        return (0, 0)
+    return (_whole(config, "MIN_TRACKING_GID", 0), _whole(config, "MAX_TRACKING_GID", 0))
+
+
+def _environment(config: Config, env: Mapping[str, str]) -> EnvironmentSettings:
+    try:
+        extra = environment_either(config.get("STARTER_JOB_ENVIRONMENT") or "")
+    except UsageError:
+        extra = {}
+    assigned: dict[str, str] = {}
+    unassigned: dict[str, str] = {}
+    for name, _raw, _origin in config.settings():
+        upper = name.upper()
+        if upper.startswith("ENVIRONMENT_FOR_ASSIGNED"):
+            assigned[name[len("ENVIRONMENT_FOR_ASSIGNED") :]] = config.get(name) or ""
+        elif upper.startswith("ENVIRONMENT_VALUE_FOR_UNASSIGNED"):
+            unassigned[name[len("ENVIRONMENT_VALUE_FOR_UNASSIGNED") :]] = config.get(name) or ""
+    low, high = _whole(config, "LOWPORT", 0), _whole(config, "HIGHPORT", 0)
+    return EnvironmentSettings(
+        inherited=inherited_part(config.get("JOB_INHERITS_STARTER_ENVIRONMENT"), env),
+        extra=extra,
+        thread_variables=tuple((config.get("STARTER_NUM_THREADS_ENV_VARS") or "").replace(",", " ").split()),
+        sets_home=config.get_bool("STARTER_SETS_HOME_ENV", True),
+        sets_nvidia=config.get_bool("AUTO_SET_NVIDIA_VISIBLE_DEVICES", True),
+        assigned=assigned,
+        unassigned=unassigned,
+        bin_directory=config.get("BIN") or "",
+        ports=(low, high) if low and high else None,
+    )
+
+
+def _volumes(config: Config) -> VolumeSettings:
+    return VolumeSettings(
+        volume_group=config.get("LVM_VOLUME_GROUP_NAME") or "",
+        thin_pool=config.get("LVM_THINPOOL_NAME") or "",
+        thin=config.get_bool("LVM_USE_THIN_PROVISIONING", False),
+        backing_file=config.get("LVM_BACKING_FILE") or "",
+        backing_mib=_whole(config, "LVM_BACKING_FILE_SIZE_MB", 10240),
+        thin_extra_mib=_whole(config, "LVM_THIN_LV_EXTRA_SIZE_MB", 2000),
+        thick_margin=config.get_float("LVM_THICK_LV_MARGIN", 0.98),
+    )
+
+
+def is_root() -> bool:
+    """True when the starter may change users."""
+    return os.geteuid() == 0

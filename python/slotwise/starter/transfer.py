@@ -1,0 +1,300 @@
+"""Files of a job at the execution point: inputs into the scratch directory, outputs out of it.
+
+Everything is opened with the job's own rights, so that a link in the scratch directory reaches nothing that the job
+could not reach itself. Names on the wire are relative; the access point decides where they go (remaps). Manual,
+"File transfer".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from slotwise.errors import SlotwiseError, UsageError
+from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, TransferRules
+from slotwise.starter.keeper_spec import Identity
+from slotwise.starter.privilege import rights_of
+from slotwise.starter.verdict import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_ERROR, End, held
+from slotwise.wire.gen import schedd_pb2
+
+#: Bytes of a piece of a large file.
+PIECE = 512 * 1024
+#: Names that never go back as outputs.
+_OURS = frozenset(
+    {
+        STDOUT_NAME,
+        STDERR_NAME,
+        "condor_exec.exe",
+        ".job.ad",
+        ".machine.ad",
+        ".update.ad",
+        ".update.ad.tmp",
+        ".chirp.config",
+        "docker_stderror",
+        ".docker_sock",
+    }
+)
+
+#: Top-level files by name: modification time in ns, size.
+Listing = dict[str, tuple[int, int]]
+
+
+class Inbox:
+    """Takes input files piece by piece into a scratch directory."""
+
+    def __init__(self, scratch: Path, identity: Identity) -> None:
+        self._scratch = scratch
+        self._identity = identity
+        self._open: tuple[str, int] | None = None
+        self.received = 0
+
+    def take(self, piece: schedd_pb2.FilePiece) -> None:
+        """Write one piece.
+
+        :raises OSError: when the file system refuses it (full, read-only, no right).
+        :raises UsageError: when the name leads out of the scratch directory.
+        """
+        relative = safe_name(piece.name)
+        with rights_of(self._identity):
+            if piece.directory:
+                self._scratch.joinpath(relative).mkdir(parents=True, exist_ok=True)
+                return
+            fd = self._file(relative, piece)
+            data = memoryview(piece.data)
+            while data:
+                data = data[os.pwrite(fd, data, piece.offset + len(piece.data) - len(data)) :]
+            if piece.last:
+                self._close()
+        self.received += len(piece.data)
+
+    def _file(self, relative: str, piece: schedd_pb2.FilePiece) -> int:
+        if self._open is not None and self._open[0] == relative and piece.offset > 0:
+            return self._open[1]
+        self._close()
+        path = self._scratch / relative
+        if "/" in relative:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        mode = (piece.mode & 0o777) or 0o644
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(path, flags | (os.O_TRUNC if piece.offset == 0 else 0), mode)
+        os.fchmod(fd, mode | 0o600)
+        self._open = (relative, fd)
+        return fd
+
+    def _close(self) -> None:
+        if self._open is not None:
+            os.close(self._open[1])
+            self._open = None
+
+    def close(self) -> None:
+        """Close what a broken transfer left open."""
+        self._close()
+
+
+def safe_name(name: str) -> str:
+    """A relative name that stays below its directory.
+
+    :raises UsageError: when it does not.
+    """
+    path = PurePosixPath(name)
+    if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
+        raise UsageError(f"the file name {name!r} leads out of the scratch directory")
+    return str(path)
+
+
+def listing(scratch: Path, identity: Identity) -> Listing:
+    """The top-level files as they are now, to tell later which are new or changed."""
+    found: Listing = {}
+    with rights_of(identity), os.scandir(scratch) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.is_file():
+                    status = entry.stat()
+                    found[entry.name] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file or directory to send: where it is, and its name for the access point."""
+
+    path: Path
+    name: str
+    mode: int
+    size: int
+    directory: bool = False
+
+
+class OutputError(SlotwiseError):
+    """An output cannot be had; ``end`` is what the run ends with."""
+
+    code = "output"
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end.reason)
+        self.end = end
+
+
+def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *, streams_only: bool) -> list[Output]:
+    """What goes back: standard output and error always, then what the job's rules say.
+
+    :raises OutputError: when a listed output is missing (hold 12) or there is too much (hold 33).
+    """
+    rules = job.transfer
+    with rights_of(identity):
+        found = list(_streams(job, scratch))
+        if not streams_only:
+            if rules.output_files is None:
+                found += _new_or_changed(scratch, before)
+            else:
+                found += _listed(job, scratch)
+    total = sum(output.size for output in found)
+    if 0 <= rules.max_output_mib < total / (1024 * 1024):
+        raise OutputError(
+            held(
+                f"The job's output files are {total / (1024 * 1024):.1f} MB together, "
+                f"more than the {rules.max_output_mib} MB allowed",
+                MAX_OUTPUT_EXCEEDED,
+            )
+        )
+    return found
+
+
+def _streams(job: JobFacts, scratch: Path) -> Iterator[Output]:
+    for wanted, name in ((job.stdout, STDOUT_NAME), (job.stderr, STDERR_NAME)):
+        path = scratch / name
+        if wanted != NULL_FILE and path.is_file():
+            yield _output(path, name)
+
+
+def _output(path: Path, name: str) -> Output:
+    status = path.stat()
+    return Output(path, name, stat.S_IMODE(status.st_mode), status.st_size)
+
+
+def _new_or_changed(scratch: Path, before: Listing) -> list[Output]:
+    found: list[Output] = []
+    with os.scandir(scratch) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            if entry.name in _OURS:
+                continue
+            try:
+                if not entry.is_file():
+                    continue
+                status = entry.stat()
+            except OSError:
+                continue  # a link that leads nowhere is no file
+            if before.get(entry.name) == (status.st_mtime_ns, status.st_size):
+                continue
+            found.append(Output(Path(entry.path), entry.name, stat.S_IMODE(status.st_mode), status.st_size))
+    return found
+
+
+def _listed(job: JobFacts, scratch: Path) -> list[Output]:
+    found: list[Output] = []
+    streams = {PurePosixPath(name).name for name in (job.stdout, job.stderr) if name != NULL_FILE}
+    for wanted in job.transfer.output_files or ():
+        if "://" in wanted:
+            continue
+        path = Path(wanted) if wanted.startswith("/") else scratch / wanted
+        try:
+            status = path.stat()
+        except OSError as error:
+            if wanted in streams:
+                continue  # standard output under its own name goes as such
+            raise OutputError(_missing(path, error)) from None
+        if stat.S_ISDIR(status.st_mode):
+            found += _tree(path, wanted, job.transfer)
+        else:
+            name = _wire_name(wanted, job.transfer)
+            if "/" in name:
+                found += _parents(name, path)
+            found.append(Output(path, name, stat.S_IMODE(status.st_mode), status.st_size))
+    return found
+
+
+def _missing(path: Path, error: OSError) -> End:
+    return held(
+        f"Transfer output files failure at execution point while sending files. "
+        f"Details: reading from file {path}: (errno {error.errno}) {error.strerror}",
+        TRANSFER_OUTPUT_ERROR,
+        error.errno or errno.ENOENT,
+    )
+
+
+def _wire_name(wanted: str, rules: TransferRules) -> str:
+    """The name at the access point: the last part, or the whole relative path if that is to be kept."""
+    if rules.relative_paths and not wanted.startswith("/"):
+        return str(PurePosixPath(wanted))
+    return PurePosixPath(wanted).name
+
+
+def _parents(name: str, path: Path) -> list[Output]:
+    parents = list(PurePosixPath(name).parents)[:-1]
+    return [Output(path.parent, str(parent), 0o755, 0, True) for parent in reversed(parents)]
+
+
+def _tree(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
+    """A directory with all below it; with a slash at its end, only what is in it."""
+    top = "" if wanted.endswith("/") else _wire_name(wanted, rules)
+    found = [*_parents(top, path), Output(path, top, 0o755, 0, True)] if top else []
+    for root, directories, files in os.walk(path):
+        directories.sort()
+        below = os.path.relpath(root, path)
+        inside = PurePosixPath(top, "" if below == "." else below)
+        found += [Output(Path(root, name), str(inside / name), 0o755, 0, True) for name in directories]
+        for name in sorted(files):
+            with contextlib.suppress(FileNotFoundError):
+                file = Path(root, name)
+                if file.is_file():
+                    found.append(_output(file, str(inside / name)))
+    return found
+
+
+def pieces(outputs: list[Output], identity: Identity) -> Iterator[schedd_pb2.FilePiece]:
+    """The pieces of all outputs in order. The rights are taken and given back around each read.
+
+    :raises OutputError: when a file cannot be read.
+    """
+    for output in outputs:
+        if output.directory:
+            yield schedd_pb2.FilePiece(name=output.name, mode=output.mode, directory=True, last=True)
+            continue
+        offset = 0
+        fd = -1
+        try:
+            with rights_of(identity):
+                fd = os.open(output.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            last = False
+            while not last:
+                data = os.read(fd, PIECE)
+                last = len(data) < PIECE
+                yield schedd_pb2.FilePiece(name=output.name, mode=output.mode, data=data, last=last, offset=offset)
+                offset += len(data)
+        except OSError as error:
+            raise OutputError(_missing(output.path, error)) from None
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+
+def disk_use(path: Path) -> tuple[int, int]:
+    """KiB taken by the files below ``path``, and their number. Blocks; what vanishes meanwhile is skipped."""
+    blocks = count = 0
+    seen: set[int] = set()
+    for root, _directories, files in os.walk(path, onerror=None):
+        with contextlib.suppress(OSError):
+            blocks += os.lstat(root).st_blocks
+        for name in files:
+            with contextlib.suppress(OSError):
+                status = os.lstat(f"{root}/{name}")
+                count += 1
+                if status.st_nlink == 1 or status.st_ino not in seen:
+                    seen.add(status.st_ino)
+                    blocks += status.st_blocks
+    return (blocks + 1) // 2, count
