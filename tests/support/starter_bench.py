@@ -1,0 +1,366 @@
+"""A starter with both its neighbours pretended: a startd that gives jobs and a shadow that hands out files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+from slotwise.classad import ClassAd
+from slotwise.home import PoolHome
+from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire import address, security
+from slotwise.wire.channel import open_async
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, starter_pb2, starter_pb2_grpc
+
+_PYTHON = Path(__file__).resolve().parents[2] / "python"
+
+
+@dataclass
+class ShadowRun:
+    """What the pretended shadow has of one run."""
+
+    ad: dict[str, Any]
+    inputs: dict[str, tuple[bytes, int]]
+    accepted: int = 0
+    started: schedd_pb2.RunStarted | None = None
+    updates: list[ClassAd] = field(default_factory=list)
+    outputs: dict[str, bytes] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
+    ended: schedd_pb2.RunEnded | None = None
+    ends: int = 0
+
+    @property
+    def end_ad(self) -> ClassAd:
+        """The ad of the end."""
+        assert self.ended is not None
+        return unpack_ads(self.ended.ad)[0]
+
+
+class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
+    """Accepts runs it knows, sends their inputs, keeps their outputs, acknowledges their ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.address = f"unix:{path}"
+        self.runs: dict[str, ShadowRun] = {}
+        self.acknowledges = True
+        self.listed: list[str] = []
+        self.changed = asyncio.Condition()
+        self._contexts: dict[str, Any] = {}
+        self._server = grpc.aio.server()
+        schedd_pb2_grpc.add_ScheddServicer_to_server(self, self._server)
+        self._server.add_insecure_port(self.address)
+
+    async def start(self) -> None:
+        """Answer from now on."""
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Break all streams."""
+        await self._server.stop(0)
+
+    async def Shadow(self, requests: Any, context: Any) -> None:
+        """One starter's stream."""
+        async for frame in requests:
+            messages = ([frame] if frame.WhichOneof("what") else []) + list(frame.more)
+            for message in messages:
+                await self._take(message, context)
+            async with self.changed:
+                self.changed.notify_all()
+
+    async def _take(self, message: Any, context: Any) -> None:
+        what = message.WhichOneof("what")
+        if what == "runs":
+            self.listed = list(message.runs.run_ids)
+            return
+        run = self.runs.get(message.run_id)
+        if run is None:
+            refused = schedd_pb2.RunRefused(reason="unknown run")
+            await context.write(schedd_pb2.ShadowMessage(run_id=message.run_id, refused=refused))
+            return
+        self._contexts[message.run_id] = context
+        if what == "hello":
+            await self._accept(message.run_id, run, message.hello.resume, context)
+        elif what == "started":
+            run.started = message.started
+        elif what == "update":
+            run.updates += unpack_ads(message.update.pack)
+        elif what == "output":
+            piece = message.output
+            before = run.outputs.get(piece.name, b"") if piece.offset else b""
+            run.outputs[piece.name] = before + piece.data
+            run.modes[piece.name] = piece.mode
+        elif what == "ended":
+            run.ended = message.ended
+            run.ends += 1
+            if self.acknowledges:
+                await self.acknowledge(message.run_id)
+
+    async def _accept(self, run_id: str, run: ShadowRun, resume: bool, context: Any) -> None:
+        run.accepted += 1
+        accepted = schedd_pb2.RunAccepted()
+        if not resume:
+            accepted.job_ad = pack_ads([run.ad])
+        await context.write(schedd_pb2.ShadowMessage(run_id=run_id, accepted=accepted))
+        for name, (data, mode) in run.inputs.items():
+            for offset in range(0, max(1, len(data)), 100_000):
+                part = data[offset : offset + 100_000]
+                piece = schedd_pb2.FilePiece(
+                    name=name, mode=mode, data=part, offset=offset, last=offset + len(part) >= len(data)
+                )
+                await context.write(schedd_pb2.ShadowMessage(run_id=run_id, input=piece))
+        complete = schedd_pb2.InputsComplete()
+        await context.write(schedd_pb2.ShadowMessage(run_id=run_id, inputs_complete=complete))
+
+    async def acknowledge(self, run_id: str) -> None:
+        """Say that the end is safe."""
+        await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, ack=schedd_pb2.RunAck()))
+
+    async def kill(self, run_id: str, *, fast: bool = False, reason: str = "", code: int = 0) -> None:
+        """Have a run ended."""
+        kill = schedd_pb2.RunKill(fast=fast, reason=reason, reason_code=code)
+        await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, kill=kill))
+
+
+class PretendedStartd:
+    """The startd's stream to the starter, with all it has heard."""
+
+    def __init__(self, target: str, metadata: tuple[tuple[str, str], ...], changed: asyncio.Condition) -> None:
+        self.events: list[Any] = []
+        self.facts: ClassAd | None = None
+        self._out: asyncio.Queue[Any] = asyncio.Queue()
+        self._channel = open_async(target)
+        stub = starter_pb2_grpc.StarterStub(self._channel)
+        self._call = stub.Jobs(self._commands(), metadata=metadata)
+        self._changed = changed
+        self._task = asyncio.get_running_loop().create_task(self._listen())
+
+    async def _commands(self) -> AsyncIterator[Any]:
+        while True:
+            yield await self._out.get()
+
+    async def _listen(self) -> None:
+        try:
+            while (frame := await self._call.read()) is not grpc.aio.EOF:
+                for event in ([frame] if frame.WhichOneof("what") else []) + list(frame.more):
+                    if event.WhichOneof("what") == "host_facts":
+                        self.facts = unpack_ads(event.host_facts.pack)[0]
+                    self.events.append(event)
+                async with self._changed:
+                    self._changed.notify_all()
+        except grpc.RpcError:
+            pass
+
+    def command(self, run_id: str = "", **what: Any) -> None:
+        """Send a command."""
+        self._out.put_nowait(starter_pb2.JobCommand(run_id=run_id, **what))
+
+    def of(self, run_id: str, kind: str) -> list[Any]:
+        """Events of a kind about a run."""
+        return [getattr(e, kind) for e in self.events if e.run_id == run_id and e.WhichOneof("what") == kind]
+
+    async def close(self) -> None:
+        """Leave."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._call.cancel()
+        await self._channel.close()
+
+
+class StarterBench:
+    """A starter process with its neighbours."""
+
+    def __init__(self, root: Path, knobs: dict[str, Any]) -> None:
+        self.root = root
+        self.home = PoolHome(root)
+        self.home.create()
+        self.config = root / "condor_config"
+        self.configure(**knobs)
+        self.shadow = PretendedShadow(root / "run" / "shadow.sock")
+        self.startd: PretendedStartd | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self._serial = 0
+
+    def configure(self, **knobs: Any) -> None:
+        """Write the configuration."""
+        self.config.write_text("".join(f"{name} = {value}\n" for name, value in knobs.items()))
+
+    @property
+    def execute(self) -> Path:
+        """Where runs have their directories."""
+        return self.home.execute
+
+    async def start(self) -> None:
+        """Start the starter and join it as its startd."""
+        env = {
+            **os.environ,
+            "SLOTWISE_HOME": str(self.root),
+            "CONDOR_CONFIG": str(self.config),
+            "PYTHONPATH": str(_PYTHON),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "slotwise", "daemon", "starter"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stderr=open(self.root / "stderr", "ab"),  # noqa: SIM115
+        )
+        await self.eventually(self._answers, "the starter answers", 30)
+        await self.join()
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise AssertionError((self.root / "stderr").read_text() + self.log())
+        with contextlib.suppress(Exception):
+            return address.lookup(self.home, "starter").pid == self.process.pid
+        return False
+
+    async def join(self) -> None:
+        """Open the startd's stream."""
+        token = security.mint(security.pool_key(self.home), "condor@test", ["ADMINISTRATOR"], issued_at=1)
+        target = address.lookup(self.home, "starter").target
+        metadata = (("authorization", f"Bearer {token}"),)
+        self.startd = PretendedStartd(target, metadata, self.shadow.changed)
+
+    async def kill_9(self) -> None:
+        """Kill the starter without warning."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        if self.startd is not None:
+            await self.startd.close()
+            self.startd = None
+
+    async def stop(self) -> None:
+        """Stop all, in the order of `slotwise down`."""
+        if self.startd is not None:
+            await self.startd.close()
+        if self.process is not None and self.process.poll() is None:
+            await asyncio.sleep(0)
+            self.process.terminate()
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self.process.wait, 20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        await self.shadow.stop()
+
+    def log(self) -> str:
+        """The starter's log."""
+        path = self.home.log / "StarterLog"
+        return path.read_text() if path.exists() else ""
+
+    def submit(
+        self,
+        *argv: str,
+        inputs: dict[str, bytes | tuple[bytes, int]] | None = None,
+        slot: dict[str, Any] | None = None,
+        lease_s: int = 600,
+        **ad: Any,
+    ) -> str:
+        """Start a job; returns its run id."""
+        assert self.startd is not None
+        self._serial += 1
+        run_id = f"{self._serial}.0#1"
+        quoted = " ".join("'" + word.replace("'", "''") + "'" for word in argv[1:])
+        job = {
+            "ClusterId": self._serial,
+            "ProcId": 0,
+            "Cmd": argv[0],
+            "Arguments": quoted,
+            "Owner": "ann",
+            "User": "ann@elsewhere",
+            "Iwd": "/",
+            "ShouldTransferFiles": "YES",
+            "TransferExecutable": False,
+            "Out": "out.txt",
+            "Err": "err.txt",
+            **ad,
+        }
+        files = {name: data if isinstance(data, tuple) else (data, 0o644) for name, data in (inputs or {}).items()}
+        self.shadow.runs[run_id] = ShadowRun(job, files)
+        machine = {
+            "Name": f"slot1_{self._serial}@test",
+            "Cpus": 1,
+            "Memory": 512,
+            "Disk": 100_000,
+            **(slot or {}),
+        }
+        start = starter_pb2.StartJob(
+            job_ad=pack_ads([job]),
+            slot_ad=pack_ads([machine]),
+            slot_name=str(machine["Name"]),
+            run_token="secret",
+            shadow_address=self.shadow.address,
+            lease_s=lease_s,
+        )
+        self.startd.command(run_id, start=start)
+        return run_id
+
+    async def eventually(self, what: Callable[[], Any], words: str, seconds: float = 20) -> Any:
+        """Wait until ``what`` gives something true; looks at every message, and a few times a second."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not (found := what()):
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                raise AssertionError(f"not in {seconds} s: {words}\n{self.log()[-3000:]}")
+            with contextlib.suppress(TimeoutError):
+                async with self.shadow.changed:
+                    await asyncio.wait_for(self.shadow.changed.wait(), min(0.05, left))
+        return found
+
+    async def running(self, run_id: str) -> schedd_pb2.RunStarted:
+        """Wait until the job runs."""
+        found = await self.eventually(lambda: self.shadow.runs[run_id].started, f"{run_id} runs")
+        assert isinstance(found, schedd_pb2.RunStarted)
+        return found
+
+    async def ended(self, run_id: str, seconds: float = 20) -> schedd_pb2.RunEnded:
+        """Wait for the end of a run."""
+        found = await self.eventually(lambda: self.shadow.runs[run_id].ended, f"{run_id} ends", seconds)
+        assert isinstance(found, schedd_pb2.RunEnded)
+        return found
+
+    async def gone(self, run_id: str) -> starter_pb2.JobGone:
+        """Wait until the startd has heard that the slot is free."""
+
+        def heard() -> Any:
+            return self.startd.of(run_id, "gone") if self.startd else None
+
+        found = (await self.eventually(heard, f"{run_id} is gone"))[0]
+        assert isinstance(found, starter_pb2.JobGone)
+        return found
+
+    async def clean(self) -> None:
+        """Wait until no directory of a run is left."""
+        await self.eventually(lambda: not list(self.execute.glob("dir_*")), "EXECUTE is empty")
+
+    def output(self, run_id: str, name: str = "_condor_stdout") -> str:
+        """An output as text."""
+        return self.shadow.runs[run_id].outputs[name].decode()
+
+
+@contextlib.asynccontextmanager
+async def starter_bench(**knobs: Any) -> AsyncIterator[StarterBench]:
+    """A running starter in a directory of its own that other accounts can enter."""
+    root = Path(tempfile.mkdtemp(prefix="slotwise-", dir="/var/tmp"))
+    root.chmod(0o755)
+    bench = StarterBench(root, knobs)
+    try:
+        await bench.shadow.start()
+        await bench.start()
+        yield bench
+    finally:
+        await bench.stop()
+        shutil.rmtree(root, ignore_errors=True)
