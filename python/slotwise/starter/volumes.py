@@ -1,7 +1,7 @@
 """A file system of its own for each job's scratch directory, as large as its slot's disk.
 
 With LVM where the host has it (a volume group that is named, or one made on a backing file; thick or thin volumes),
-else an ext4 file system in a file. Knobs: STARTD_ENFORCE_DISK_LIMITS, LVM_*. All functions block; call them in a thread.
+else an ext4 file system in a file. Knobs: STARTD_ENFORCE_DISK_LIMITS, LVM_*. All functions block: call them in threads.
 """
 
 from __future__ import annotations
