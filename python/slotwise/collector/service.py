@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
-from slotwise.collector.store import AdStore, answer, counts
+from slotwise.collector.store import AdStore
+from slotwise.daemon.ad_query import answer, counts
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.table import AdTable, Form, pack_ads
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2

@@ -7,12 +7,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RescheduleRequest(_message.Message):
-    __slots__ = ("schedd_name", "on_demand")
+    __slots__ = ("schedd_name", "on_demand", "schedd_address")
     SCHEDD_NAME_FIELD_NUMBER: _ClassVar[int]
     ON_DEMAND_FIELD_NUMBER: _ClassVar[int]
+    SCHEDD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     schedd_name: str
     on_demand: bool
-    def __init__(self, schedd_name: _Optional[str] = ..., on_demand: _Optional[bool] = ...) -> None: ...
+    schedd_address: str
+    def __init__(self, schedd_name: _Optional[str] = ..., on_demand: _Optional[bool] = ..., schedd_address: _Optional[str] = ...) -> None: ...
 
 class RescheduleReply(_message.Message):
     __slots__ = ("started",)

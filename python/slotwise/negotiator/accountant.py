@@ -1,0 +1,134 @@
+"""What the accountant decides besides a cycle: settings of submitters, leases on them, corrections of usage. Pure.
+
+The arithmetic of priorities (decay, charging) is the cycle's. Rules: manual, "User Priorities and Negotiation";
+commands of ``condor_userprio``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.errors import BusyError, NotFoundError, UsageError
+
+#: Settings that can be leased, with the value that means "never set".
+SETTINGS: dict[str, Any] = {"factor": None, "ceiling": -1, "floor": 0}
+_MINIMUM = {"factor": 1.0, "ceiling": -1.0, "floor": 0.0}
+MIN_PRIORITY = 0.5
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Books:
+    """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group."""
+
+    records: dict[str, Record] = field(default_factory=dict)
+    leases: dict[tuple[str, str], tuple[Any, float]] = field(default_factory=dict)
+    remainder_times: dict[str, float] = field(default_factory=dict)
+
+    def record(self, name: str, now: float) -> Record:
+        """The record of ``name``, made when there is none."""
+        found = self.records.get(name)
+        if found is None:
+            found = self.records[name] = {"priority": MIN_PRIORITY, "last_update": int(now)}
+        return found
+
+    def set(self, name: str, setting: str, value: float, now: float, duration_s: int = 0) -> None:
+        """Set factor, ceiling or floor; with a duration the former value comes back when that is over.
+
+        :raises UsageError: for a value out of range.
+        :raises BusyError: when the setting is leased already.
+        """
+        _check_name(name)
+        if value < _MINIMUM[setting]:
+            raise UsageError(f"a {setting} of {value:g} is too small", hint=f"the least is {_MINIMUM[setting]:g}")
+        if setting != "factor" and value != int(value):
+            raise UsageError(f"a {setting} is a whole number, not {value:g}")
+        if duration_s < 0:
+            raise UsageError("a lease lasts longer than nothing", hint="give a duration in seconds above 0")
+        record = self.record(name, now)
+        key = (name, setting)
+        if duration_s:
+            if key in self.leases:
+                raise BusyError(
+                    f"the {setting} of {name} is leased already",
+                    hint=f"cancel that lease first (-cancel{setting}lease)",
+                    retry_after_s=self.leases[key][1] - now,
+                )
+            self.leases[key] = (record.get(setting), now + duration_s)
+        else:
+            self.leases.pop(key, None)
+        record[setting] = value if setting == "factor" else int(value)
+
+    def cancel_lease(self, name: str, setting: str) -> None:
+        """Bring the former value back now.
+
+        :raises NotFoundError: when there is no such lease.
+        """
+        lease = self.leases.pop((name, setting), None)
+        if lease is None:
+            raise NotFoundError(f"the {setting} of {name} is not leased")
+        self._restore(name, setting, lease[0])
+
+    def end_leases(self, now: float) -> list[tuple[str, str]]:
+        """Bring back former values of leases that are over; which ones."""
+        over = [key for key, (_, ends_at) in self.leases.items() if ends_at <= now]
+        for name, setting in over:
+            self._restore(name, setting, self.leases.pop((name, setting))[0])
+        return over
+
+    def _restore(self, name: str, setting: str, former: Any) -> None:
+        record = self.records.get(name)
+        if record is None:
+            return
+        if former is None:
+            record.pop(setting, None)
+        else:
+            record[setting] = former
+
+    def set_priority(self, name: str, value: float, now: float) -> None:
+        """Set the real priority; not less than 0.5."""
+        _check_name(name)
+        if value < 0:
+            raise UsageError(f"a priority of {value:g} is too small")
+        self.record(name, now)["priority"] = max(MIN_PRIORITY, value)
+
+    def set_usage(self, name: str, field_name: str, value: float, now: float) -> None:
+        """Correct ``weighted_accumulated_usage``, ``begin_usage_time`` or ``last_usage_time``."""
+        _check_name(name)
+        if value < 0:
+            raise UsageError(f"{value:g} is less than nothing")
+        self.record(name, now)[field_name] = value if field_name.endswith("usage") else int(value)
+
+    def delete(self, name: str) -> None:
+        """Forget a submitter.
+
+        :raises NotFoundError: when nothing is known of it.
+        """
+        if self.records.pop(name, None) is None:
+            raise NotFoundError(f"nothing is known of {name}", hint="give the full name, user@domain")
+        for setting in SETTINGS:
+            self.leases.pop((name, setting), None)
+
+    def reset_usage(self, name: str, now: float) -> None:
+        """Set accumulated usage of a submitter to zero, and its begin to now.
+
+        :raises NotFoundError: when nothing is known of it.
+        """
+        record = self.records.get(name)
+        if record is None:
+            raise NotFoundError(f"nothing is known of {name}", hint="give the full name, user@domain")
+        record.update(
+            accumulated_usage=0.0, weighted_accumulated_usage=0.0, begin_usage_time=int(now), last_usage_time=0
+        )
+
+    def reset_all(self, now: float) -> None:
+        """Set the accumulated usage of everybody to zero."""
+        for name in self.records:
+            self.reset_usage(name, now)
+
+
+def _check_name(name: str) -> None:
+    if not name or any(character.isspace() for character in name):
+        raise UsageError(f"{name!r} is not the name of a submitter", hint="give the full name, user@domain")

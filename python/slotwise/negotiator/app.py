@@ -1,0 +1,157 @@
+"""Wires and starts the negotiator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+
+from slotwise.config import Config
+from slotwise.daemon.ad import daemon_ad
+from slotwise.daemon.advertise import Advertiser
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import SlotwiseError
+from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.cycle import Cycles, Settings
+from slotwise.negotiator.driver import Knobs
+from slotwise.negotiator.mirror import Mirror
+from slotwise.negotiator.reports import accounting_ads
+from slotwise.negotiator.schedule import Schedule
+from slotwise.negotiator.service import NegotiatorServicer
+from slotwise.negotiator.store import AccountingStore
+from slotwise.wire.gen import negotiator_pb2_grpc
+
+_log = logging.getLogger(__name__)
+#: Longest wait at the start for the collector's ads; a cycle over an empty mirror would be for nothing.
+_MIRROR_WAIT_S = 10.0
+#: Ads are published at most this often after cycles; cycles on demand may come many times a second.
+_PUBLISH_GAP_S = 1.0
+
+
+class Negotiator:
+    """The running negotiator: the loop that runs cycles when they are due, and its ads."""
+
+    def __init__(self, context: DaemonContext) -> None:
+        self._context = context
+        settings = Settings.of_config(context.config, context.address.name)
+        path = context.home.spool / "accounting.db"
+        named = context.config.get("SLOTWISE_ACCOUNTING_DATABASE")
+        self._store = AccountingStore(Path(named) if named else path)
+        books = Books(self._store.records(), self._store.leases(), self._store.remainder_times())
+        self.schedule = Schedule(settings.timing, timer_at=context.clock.now())
+        self._bell = asyncio.Event()
+        self.cycles = Cycles(
+            context, settings, Knobs.of_config(context.config), Mirror(context, self._slots_changed), self._store, books
+        )
+        self.cycles.history.length = settings.stats_length
+        self._advertiser = Advertiser(
+            context, update_interval_s=context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL", 300.0)
+        )
+        self._published_at = 0.0
+        self._publish_later: asyncio.TimerHandle | None = None
+        self.servicer = NegotiatorServicer(self.cycles, self.schedule, self._bell.set, self._publish_soon)
+        self._publish()
+        self._task = asyncio.create_task(self._run(), name="cycles")
+
+    async def reconfig(self, config: Config) -> list[str]:
+        """Take over knobs; a cycle that runs keeps those it began with."""
+        knobs = Knobs.of_config(config)
+        async with self.cycles.lock:
+            settings = Settings.of_config(config, self._context.address.name)
+            self.cycles.knobs, self.cycles.settings = knobs, settings
+            self.cycles.history.length = settings.stats_length
+            self.schedule.timing = settings.timing
+            self.schedule.timer_at = min(self.schedule.timer_at, self._context.clock.now() + settings.timing.interval_s)
+        self._bell.set()
+        return []
+
+    async def stop(self, mode: str) -> None:
+        """End the loop; accounting is on disk after every cycle."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        if self._publish_later is not None:
+            self._publish_later.cancel()
+        await self._advertiser.close()
+        await self.cycles.mirror.close()
+        await self.cycles.channels.keep(set())
+        self._store.close()
+
+    def _slots_changed(self) -> None:
+        if self.cycles.unmet:
+            self.schedule.slot_freed(self._context.clock.now())
+            self._bell.set()
+
+    async def _run(self) -> None:
+        clock = self._context.clock
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.cycles.mirror.complete.wait(), _MIRROR_WAIT_S)
+        while True:
+            wait_s = self.schedule.next_at() - clock.now()
+            if wait_s > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._bell.wait(), wait_s)
+                self._bell.clear()
+                continue
+            await self._cycle("timer" if self.schedule.timer_at <= clock.now() else "on demand")
+
+    async def _cycle(self, why: str) -> None:
+        clock = self._context.clock
+        self.schedule.begin(clock.now())
+        try:
+            report = await self.cycles.run(why)
+        except SlotwiseError as error:
+            _log.error("the cycle failed, nothing was matched: %s", error)
+        except Exception:
+            _log.exception("the cycle failed, nothing was matched")
+        else:
+            level = logging.INFO if report.matches or why == "timer" else logging.DEBUG
+            _log.log(
+                level,
+                "cycle %d (%s): %d matches, %d rejections, %.1f ms (gather %.1f, match %.1f, dispatch %.1f)",
+                report.number,
+                why,
+                report.matches,
+                len(report.rejections),
+                report.duration_s * 1e3,
+                report.gather_s * 1e3,
+                float(report.timings.get("total_s", 0.0)) * 1e3,
+                report.dispatch_s * 1e3,
+            )
+            self._publish_soon()
+        self.schedule.end(clock.now())
+
+    def _publish_soon(self) -> None:
+        if self._publish_later is not None:
+            return
+        due_s = max(0.02, self._published_at + _PUBLISH_GAP_S - self._context.clock.now())
+        self._publish_later = asyncio.get_running_loop().call_later(due_s, self._publish)
+
+    def _publish(self) -> None:
+        """Write the negotiator ad and the accounting ads into the advertiser's tables; what changed is sent."""
+        self._publish_later = None
+        context, cycles = self._context, self.cycles
+        self._published_at = now = context.clock.now()
+        name = cycles.settings.name
+        ad = daemon_ad(context, "Negotiator", name=name) | {"NegotiatorName": name} | cycles.history.attributes()
+        self._advertiser.table("Negotiator").upsert(name, ad)
+        if context.config.get_bool("NEGOTIATOR_ADVERTISE_ACCOUNTING", True):
+            last = cycles.history.cycles[0] if cycles.history.cycles else None
+            ads = accounting_ads(
+                cycles.books.records, cycles.books.leases, last, name, now, cycles.settings.default_factor
+            )
+            table = self._advertiser.table("Accounting")
+            for key in table.keys():  # noqa: SIM118 - a table is no dict
+                if key not in ads:
+                    table.remove(key)
+            for key, accounting in ads.items():
+                table.upsert(key, accounting)
+        self._advertiser.publish()
+
+
+async def start(context: DaemonContext) -> Negotiator:
+    """Start negotiating."""
+    negotiator = Negotiator(context)
+    negotiator_pb2_grpc.add_NegotiatorServicer_to_server(negotiator.servicer, context.server)
+    return negotiator

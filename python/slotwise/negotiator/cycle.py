@@ -1,0 +1,214 @@
+"""Runs cycles: gather, decide (off the event loop), dispatch, book, report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.config import Config
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import PeerUnavailableError
+from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
+from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
+from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, gather
+from slotwise.negotiator.in_flight import InFlight
+from slotwise.negotiator.mirror import Mirror
+from slotwise.negotiator.reports import CycleReport, History
+from slotwise.negotiator.schedule import CycleTiming
+from slotwise.negotiator.store import AccountingStore
+from slotwise.wire import address
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the daemon around the cycle needs of the configuration."""
+
+    timing: CycleTiming
+    name: str
+    job_constraint: str
+    timeout_s: float
+    match_exprs: dict[str, str]
+    stats_length: int
+    default_factor: float
+
+    @classmethod
+    def of_config(cls, config: Config, host: str) -> Settings:
+        """Read them."""
+        timing = CycleTiming(
+            interval_s=config.get_float("NEGOTIATOR_INTERVAL", 60.0),
+            cycle_delay_s=config.get_float("NEGOTIATOR_CYCLE_DELAY", 20.0),
+            min_interval_s=config.get_float("NEGOTIATOR_MIN_INTERVAL", 5.0),
+            on_demand=config.get_bool("SLOTWISE_NEGOTIATE_ON_DEMAND", True),
+        )
+        exprs = {name: config.get(name) for name in config.get_list("NEGOTIATOR_MATCH_EXPRS")}
+        return cls(
+            timing=timing,
+            name=config.get("NEGOTIATOR_NAME") or host,
+            job_constraint=config.get_str("NEGOTIATOR_JOB_CONSTRAINT"),
+            timeout_s=config.get_float("NEGOTIATOR_TIMEOUT", 30.0),
+            match_exprs={name: text for name, text in exprs.items() if text},
+            stats_length=config.get_int("NEGOTIATION_CYCLE_STATS_LENGTH", 3),
+            default_factor=config.get_float("DEFAULT_PRIO_FACTOR", 1000.0),
+        )
+
+
+@dataclass
+class Cycles:
+    """The state that lives between cycles, and the doing of one."""
+
+    context: DaemonContext
+    settings: Settings
+    knobs: Knobs
+    mirror: Mirror
+    store: AccountingStore
+    books: Books
+    engine: Engine = field(default_factory=Engine)
+    channels: Channels = field(default_factory=Channels)
+    in_flight: InFlight = field(default_factory=InFlight)
+    history: History = field(default_factory=History)
+    #: Held while a cycle runs and while accounting is edited.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    significant: tuple[str, ...] = ()
+    #: Whether the last cycle left requests without a match.
+    unmet: bool = False
+    #: Access points that asked by themselves, in case the collector does not know them yet.
+    asked_by: dict[str, AccessPoint] = field(default_factory=dict)
+    _number: int = 0
+
+    def points(self) -> dict[str, AccessPoint]:
+        """Access points by name: those the collector knows, those that asked, and that of this host."""
+        found = dict(self.asked_by)
+        schedds = self.mirror.schedds
+        names, places, more = schedds.values(["Name", "ScheddIpAddr", "MyAddress"])
+        for name, place, other in zip(names, places, more, strict=True):
+            target = place if isinstance(place, str) and place else other
+            if isinstance(name, str) and isinstance(target, str) and target:
+                found[name] = AccessPoint(name, target)
+        if not found:
+            try:
+                local = address.lookup(self.context.home, "schedd")
+                found[local.name] = AccessPoint(local.name, local.target)
+            except PeerUnavailableError:
+                pass
+        return found
+
+    async def run(self, why: str) -> CycleReport:
+        """One cycle."""
+        async with self.lock:
+            return await self._run(why)
+
+    async def _run(self, why: str) -> CycleReport:
+        clock = self.context.clock
+        started_at, began = clock.now(), clock.monotonic()
+        for name, setting in self.books.end_leases(started_at):
+            _log.info("the lease on the %s of %s is over", setting, name)
+        points = self.points()
+        demand = await self._gather(points)
+        gathered = clock.monotonic()
+        now = int(clock.now())
+        outcome, offers = await self._decide(demand, now)
+        decided = clock.monotonic()
+        failed = await send_offers(offers, points, self.channels, self.context.metadata, self.settings.timeout_s)
+        lost = [row for row in offers.made if demand.origins[row["request"]][0] in failed]
+        if lost:
+            _log.warning("%d matches could not be told", len(lost))
+        told = [row for row in offers.made if row not in lost] if lost else offers.made
+        self.in_flight.note(self.mirror.slots, told, clock.now())
+        dispatched = clock.monotonic()
+        self._book(outcome)
+        report = CycleReport(
+            **self._facts(outcome, why, started_at, len(told), points, demand),
+            ended_at=started_at + (clock.monotonic() - began),
+            gather_s=gathered - began,
+            dispatch_s=dispatched - decided,
+        )
+        self.history.cycles.appendleft(report)
+        self.unmet = bool(report.rejections)
+        await self.channels.keep({point.target for point in points.values()})
+        return report
+
+    async def _gather(self, points: dict[str, AccessPoint]) -> Demand:
+        asking = Asking(self.significant, self.settings.job_constraint, self.settings.timeout_s)
+        demand = await gather(points.values(), self.channels, self.context.metadata, asking)
+        for name in demand.failed:
+            self.asked_by.pop(name, None)
+        return demand
+
+    async def _decide(self, demand: Demand, now: int) -> tuple[CycleOutcome, Offers]:
+        mirror = self.mirror
+        slots = mirror.slots
+        accounting = Accounting(self.books.records, self.books.remainder_times)
+        mirror.hold()
+        try:
+            self.in_flight.overlay(slots, self.context.clock.now())
+            try:
+                outcome = await self._run_engine(demand, accounting, now)
+                self._number += 1
+                offers = build_offers(
+                    outcome.matches(),
+                    outcome.rejections(),
+                    demand,
+                    slots,
+                    mirror.capabilities,
+                    cycle=self._number,
+                    negotiator_name=self.settings.name,
+                    match_exprs=self.settings.match_exprs,
+                )
+            finally:
+                self.in_flight.restore(slots)
+        finally:
+            mirror.release()
+        for warning in outcome.warnings:
+            _log.warning("%s", warning)
+        if offers.unclaimable:
+            _log.warning("%d matches have no claim id yet and wait for the next cycle", len(offers.unclaimable))
+        self.significant = tuple(outcome.significant_attributes)
+        return outcome, offers
+
+    async def _run_engine(self, demand: Demand, accounting: Accounting, now: int) -> CycleOutcome:
+        work = (self.mirror.slots, demand.requests, demand.submitters, self.knobs, accounting, now)
+        if len(self.mirror.slots) * max(1, len(demand)) <= _SMALL:
+            return self.engine.run(*work)
+        return await asyncio.to_thread(self.engine.run, *work)
+
+    def _book(self, outcome: CycleOutcome) -> None:
+        after = outcome.accounting()
+        self.books.records = {name: dict(record) for name, record in after.records.items()}
+        self.books.remainder_times = dict(after.remainder_times)
+        self.save()
+
+    def save(self) -> None:
+        """Make the accounting durable."""
+        self.store.save(self.books.records, self.books.leases, self.books.remainder_times)
+
+    def _facts(
+        self,
+        outcome: CycleOutcome,
+        why: str,
+        started_at: float,
+        matches: int,
+        points: dict[str, AccessPoint],
+        demand: Demand,
+    ) -> dict[str, Any]:
+        return {
+            "number": self._number,
+            "why": why,
+            "started_at": started_at,
+            "timings": outcome.timings(),
+            "statistics": outcome.statistics(),
+            "submitters": outcome.submitters(),
+            "rejections": outcome.rejections(),
+            "groups": outcome.groups(),
+            "schedds": len(points) - len(demand.failed),
+            "failed_schedds": demand.failed,
+            "matches": matches,
+        }
+
+
+#: Slots times requests up to which a cycle is quicker than the way to a thread and back.
+_SMALL = 2000

@@ -1,0 +1,174 @@
+"""Turns an outcome into one message per access point, and sends them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.negotiator.gather import AccessPoint, Channels, Demand
+from slotwise.table import AdTable, pack_ads
+from slotwise.wire.gen import schedd_pb2
+
+_log = logging.getLogger(__name__)
+_EXPR_PREFIX = "NegotiatorMatchExpr"
+#: What an offline slot, or one that is not to be claimed, has in place of a claim id.
+NO_CLAIM = "null"
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Offers:
+    """Messages by name of the access point, and matches that could not be told."""
+
+    batches: dict[str, schedd_pb2.MatchBatch] = field(default_factory=dict)
+    #: Matches without a claim id: the slot's startd has not told the collector one (yet).
+    unclaimable: list[Row] = field(default_factory=list)
+    made: list[Row] = field(default_factory=list)
+
+
+def build_offers(
+    matches: Iterable[Row],
+    rejections: Iterable[Row],
+    demand: Demand,
+    slots: AdTable,
+    capabilities: AdTable,
+    *,
+    cycle: int,
+    negotiator_name: str,
+    match_exprs: Mapping[str, str] | None = None,
+) -> Offers:
+    """One batch per access point: its matches in the order they were made, and what became of the rest."""
+    offers = Offers()
+    parts: dict[tuple[str, str], schedd_pb2.SubmitterMatches] = {}
+    packs: dict[tuple[str, str, str], bytes] = {}
+
+    def part(schedd: str, submitter: str) -> schedd_pb2.SubmitterMatches:
+        found = parts.get((schedd, submitter))
+        if found is None:
+            batch = offers.batches.get(schedd)
+            if batch is None:
+                batch = schedd_pb2.MatchBatch(cycle=cycle, negotiator_name=negotiator_name)
+                offers.batches[schedd] = batch
+            found = parts[(schedd, submitter)] = batch.submitters.add(submitter=submitter)
+        return found
+
+    for row in matches:
+        schedd, submitter, autocluster, first_job = demand.origins[row["request"]]
+        claim_id = _claim_id(row, capabilities)
+        if claim_id is None:
+            offers.unclaimable.append(row)
+            continue
+        offers.made.append(row)
+        told = part(schedd, submitter).matches
+        slot = row["slot"]
+        if told and _continues(told[-1], autocluster, slot, row):
+            told[-1].count += 1
+            continue
+        extra = (str(row.get("limits") or ""), str(row.get("group") or ""))
+        pack = packs.get((slot, *extra))
+        if pack is None:
+            pack = packs[(slot, *extra)] = _slot_pack(slots, slot, row, match_exprs or {})
+        told.add(
+            autocluster_id=autocluster,
+            slot_name=slot,
+            startd_address=_address(slots, slot),
+            claim_id=claim_id,
+            preempt_claim_ids=_evicted(row, capabilities),
+            slot_ad=pack,
+            count=1,
+            first_job_id=row.get("job") or first_job,
+        )
+    for row in rejections:
+        schedd, submitter, autocluster, _ = demand.origins[row["request"]]
+        part(schedd, submitter).rejections.add(
+            autocluster_id=autocluster, reason=str(row["reason"]), count=int(row["count"])
+        )
+    return offers
+
+
+def _continues(last: schedd_pb2.Match, autocluster: int, slot: str, row: Row) -> bool:
+    """Whether a match is one more carving of the same partitionable slot for the same autocluster."""
+    return bool(
+        row.get("carve") and last.slot_name == slot and last.autocluster_id == autocluster and not row.get("evicts")
+    )
+
+
+def _claim_id(row: Row, capabilities: AdTable) -> str | None:
+    if row.get("offline") or row.get("claimable") is False:
+        return NO_CLAIM
+    slot = row["slot"]
+    if slot not in capabilities:
+        return None
+    found = capabilities.value(slot, "ClaimId")
+    return found if isinstance(found, str) and found else None
+
+
+def _evicted(row: Row, capabilities: AdTable) -> list[str]:
+    ids = []
+    for name in row.get("evicts") or ():
+        if name in capabilities:
+            found = capabilities.value(name, "ClaimId")
+            if isinstance(found, str):
+                ids.append(found)
+    return ids
+
+
+def _address(slots: AdTable, slot: str) -> str:
+    for name in ("StartdIpAddr", "MyAddress"):
+        found = slots.value(slot, name)
+        if isinstance(found, str) and found:
+            return found
+    return ""
+
+
+def _slot_pack(slots: AdTable, slot: str, row: Row, match_exprs: Mapping[str, str]) -> bytes:
+    ad = slots.get(slot)
+    if ad is None:
+        ad = ClassAd({"Name": slot})
+    for name, text in match_exprs.items():
+        full = name if name.startswith(_EXPR_PREFIX) else _EXPR_PREFIX + name
+        ad[full] = ExprTree(text)
+    if row.get("limits"):
+        ad["MatchedConcurrencyLimits"] = str(row["limits"])
+    group = row.get("group")
+    if group and group != "<none>":
+        ad["RemoteGroup"] = str(row["submitter"]).rpartition("@")[0].rpartition(".")[0] or group
+        ad["RemoteNegotiatingGroup"] = group
+    return pack_ads([ad])
+
+
+async def send_offers(
+    offers: Offers,
+    points: Mapping[str, AccessPoint],
+    channels: Channels,
+    metadata: tuple[tuple[str, str], ...],
+    timeout_s: float,
+) -> list[str]:
+    """Send all batches in parallel; names of access points that did not take theirs."""
+    names = [name for name in offers.batches if name in points]
+    sent = await asyncio.gather(
+        *(_send(points[name], offers.batches[name], channels, metadata, timeout_s) for name in names)
+    )
+    return [name for name, done in zip(names, sent, strict=True) if not done]
+
+
+async def _send(
+    point: AccessPoint,
+    batch: schedd_pb2.MatchBatch,
+    channels: Channels,
+    metadata: tuple[tuple[str, str], ...],
+    timeout_s: float,
+) -> bool:
+    try:
+        await channels.stub(point.target).OfferMatches(batch, metadata=metadata, timeout=timeout_s)
+    except grpc.aio.AioRpcError as error:
+        _log.warning("%s does not take its matches: %s", point.name, error.details())
+        return False
+    return True

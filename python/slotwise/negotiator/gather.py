@@ -1,0 +1,121 @@
+"""Collects what access points ask for: request ads and submitter ads, from all of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import grpc
+
+from slotwise.errors import SlotwiseError
+from slotwise.table import AdTable, unpack_ads
+from slotwise.wire import channel
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AccessPoint:
+    """A schedd: its name and where it answers."""
+
+    name: str
+    target: str
+
+
+@dataclass
+class Demand:
+    """What a cycle is asked for. Keys of requests are ``<schedd>#<n>``, of submitters ``Name#ScheddName``."""
+
+    requests: AdTable = field(default_factory=AdTable)
+    submitters: AdTable = field(default_factory=AdTable)
+    #: By key of a request: schedd, submitter, autocluster, first job.
+    origins: dict[str, tuple[str, str, int, str]] = field(default_factory=dict)
+    #: Access points that did not answer.
+    failed: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+
+class Channels:
+    """Open channels to access points, kept between cycles."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, grpc.aio.Channel] = {}
+
+    def stub(self, target: str) -> schedd_pb2_grpc.ScheddStub:
+        """A stub for the access point at ``target``."""
+        found = self._open.get(target)
+        if found is None:
+            found = self._open[target] = channel.open_async(target)
+        return schedd_pb2_grpc.ScheddStub(found)
+
+    async def keep(self, targets: set[str]) -> None:
+        """Close channels to others."""
+        for target in [t for t in self._open if t not in targets]:
+            await self._open.pop(target).close()
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What each access point is asked, and how long it may take."""
+
+    significant_attributes: tuple[str, ...] = ()
+    job_constraint: str = ""
+    timeout_s: float = 30.0
+
+
+async def gather(
+    points: Iterable[AccessPoint], channels: Channels, metadata: tuple[tuple[str, str], ...], asking: Asking
+) -> Demand:
+    """Ask all access points in parallel; one that fails or is late is left out, and named."""
+    points = list(points)
+    answers = await asyncio.gather(*(_ask(point, channels, metadata, asking) for point in points))
+    demand = Demand()
+    for point, answer in zip(points, answers, strict=True):
+        if answer is None:
+            demand.failed.append(point.name)
+        else:
+            for reply in answer:
+                _add(demand, point, reply)
+    return demand
+
+
+async def _ask(
+    point: AccessPoint, channels: Channels, metadata: tuple[tuple[str, str], ...], asking: Asking
+) -> list[schedd_pb2.RequestList] | None:
+    query = schedd_pb2.ResourceRequestsQuery(
+        significant_attributes=asking.significant_attributes,
+        job_constraint=asking.job_constraint,
+        with_submitters=True,
+    )
+    try:
+        stub = channels.stub(point.target)
+        replies = stub.ResourceRequests(query, metadata=metadata, timeout=asking.timeout_s)
+        return [reply async for reply in replies]
+    except (grpc.RpcError, SlotwiseError) as error:
+        details = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
+        _log.warning("%s does not tell its requests: %s", point.name, details)
+        return None
+
+
+def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList) -> None:
+    if reply.pack:
+        for ad in unpack_ads(reply.pack):
+            submitter = str(ad.get("Submitter", ""))
+            cluster = ad.get("AutoClusterId", -1)
+            key = f"{point.name}#{len(demand.origins)}"
+            ad["ScheddName"] = point.name
+            demand.requests.upsert(key, ad)
+            demand.origins[key] = (point.name, submitter, int(cluster), str(ad.get("FirstJobId", "")))
+    if reply.submitters:
+        for ad in unpack_ads(reply.submitters):
+            name = str(ad.get("Name", ""))
+            if not name or any(c.isspace() for c in name):
+                _log.warning("%s advertises a submitter without a proper name: %r", point.name, name)
+                continue
+            ad["ScheddName"] = point.name
+            demand.submitters.upsert(f"{name}#{point.name}", ad)

@@ -1,0 +1,108 @@
+"""The negotiator's own copy of the pool's ads, kept by a subscription at the collector."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import grpc
+
+from slotwise.daemon.advertise import collector_target
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import SlotwiseError
+from slotwise.table import AdTable
+from slotwise.wire import channel
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+
+_log = logging.getLogger(__name__)
+_RETRY_S = (0.05, 0.2, 0.5, 1.0)
+_KINDS = ("Machine", "Scheduler")
+_SLOTS, _CAPABILITIES, _SCHEDDS = ("Machine", False), ("Machine", True), ("Scheduler", False)
+
+
+class Mirror:
+    """Slots, their capabilities, and access points. While :meth:`hold` lasts, changes wait.
+
+    :param changed: called after slots have changed.
+    """
+
+    def __init__(self, context: DaemonContext, changed: Callable[[], None]) -> None:
+        self._context = context
+        self._changed = changed
+        self._tables: dict[tuple[str, bool], AdTable] = {}
+        self._arriving: dict[tuple[str, bool], AdTable] = {}
+        self._held: list[collector_pb2.SubscribeReply] | None = None
+        #: Set once the starting set has come.
+        self.complete = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name="mirror")
+
+    @property
+    def slots(self) -> AdTable:
+        """Slot ads by name."""
+        return self._tables.setdefault(_SLOTS, AdTable())
+
+    @property
+    def capabilities(self) -> AdTable:
+        """Claim ids by slot name."""
+        return self._tables.setdefault(_CAPABILITIES, AdTable())
+
+    @property
+    def schedds(self) -> AdTable:
+        """Ads of access points by name."""
+        return self._tables.setdefault(_SCHEDDS, AdTable())
+
+    def hold(self) -> None:
+        """Keep the tables as they are until :meth:`release`: a cycle works on them."""
+        self._held = []
+
+    def release(self) -> None:
+        """Apply what came meanwhile, and go on."""
+        held, self._held = self._held or [], None
+        for reply in held:
+            self._take(reply)
+
+    async def close(self) -> None:
+        """End the subscription."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                async with channel.open_async(collector_target(self._context)) as opened:
+                    request = collector_pb2.SubscribeRequest(kinds=_KINDS, include_private=True)
+                    replies = collector_pb2_grpc.CollectorStub(opened).Subscribe(
+                        request, metadata=self._context.metadata
+                    )
+                    # The starting set replaces what is here only once it is complete.
+                    self._arriving = {which: AdTable() for which in (_SLOTS, _CAPABILITIES, _SCHEDDS)}
+                    if self._held is not None:
+                        self._held = []
+                    async for reply in replies:
+                        failures = 0
+                        if self._held is None:
+                            self._take(reply)
+                        else:
+                            self._held.append(reply)
+            except (grpc.RpcError, SlotwiseError) as error:
+                if not failures:
+                    _log.warning("the collector does not answer, the mirror waits: %s", error)
+            await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+            failures += 1
+
+    def _take(self, reply: collector_pb2.SubscribeReply) -> None:
+        which = (reply.kind, reply.private)
+        table = self._arriving.get(which)
+        if table is None:
+            table = self._tables.setdefault(which, AdTable())
+        if reply.pack:
+            table.apply(reply.pack)
+        if reply.complete:
+            self._tables[which] = table
+            self._arriving.pop(which, None)
+            if which == _SCHEDDS:
+                self.complete.set()
+        if which == _SLOTS and which not in self._arriving:
+            self._changed()

@@ -1,0 +1,80 @@
+"""When a cycle runs. Pure: times come in, a time comes out.
+
+The regular rules are the reference's (manual, NEGOTIATOR_INTERVAL and its neighbours). New work may also ask for a
+cycle *on demand*, which waits for neither NEGOTIATOR_CYCLE_DELAY nor NEGOTIATOR_MIN_INTERVAL; such cycles take at
+most half of the time, so that a pool whose cycles are long is not busy with nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: Cycles because a slot became free come at most this often.
+_FREED_GAP_S = 0.25
+
+
+@dataclass(frozen=True)
+class CycleTiming:
+    """Knobs NEGOTIATOR_INTERVAL, NEGOTIATOR_CYCLE_DELAY, NEGOTIATOR_MIN_INTERVAL, SLOTWISE_NEGOTIATE_ON_DEMAND."""
+
+    interval_s: float = 60.0
+    cycle_delay_s: float = 20.0
+    min_interval_s: float = 5.0
+    on_demand: bool = True
+
+
+@dataclass
+class Schedule:
+    """The timer of cycles."""
+
+    timing: CycleTiming = field(default_factory=CycleTiming)
+    #: When the regular timer rings; the first cycle comes at once.
+    timer_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+    #: Earliest time of a cycle that was asked for on demand.
+    _urgent_at: float | None = None
+
+    def ask(self, now: float, *, on_demand: bool) -> None:
+        """A schedd or a person wants a cycle. Asks before it starts are one."""
+        if on_demand and self.timing.on_demand:
+            self._urge(now)
+        else:
+            self.timer_at = min(self.timer_at, now)
+
+    def slot_freed(self, now: float) -> None:
+        """A slot changed while requests are unmet."""
+        if self.timing.on_demand:
+            self._urge(max(now, (self.started_at or 0.0) + _FREED_GAP_S))
+
+    def _urge(self, at: float) -> None:
+        self._urgent_at = at if self._urgent_at is None else min(self._urgent_at, at)
+
+    def next_at(self) -> float:
+        """When the next cycle may start."""
+        regular = self.timer_at
+        if self.ended_at is not None and self.started_at is not None:
+            regular = max(
+                regular, self.ended_at + self.timing.cycle_delay_s, self.started_at + self.timing.min_interval_s
+            )
+        if self._urgent_at is None:
+            return regular
+        urgent = self._urgent_at
+        if self.ended_at is not None and self.started_at is not None:
+            urgent = max(urgent, self.ended_at + min(self.ended_at - self.started_at, 5.0))
+        return min(regular, urgent)
+
+    def begin(self, now: float) -> None:
+        """A cycle starts; what is asked from here on means the one after it."""
+        self.started_at = now
+        self._urgent_at = None
+        self.timer_at = now + self.timing.interval_s
+
+    def end(self, now: float) -> None:
+        """The cycle is over."""
+        assert self.started_at is not None
+        self.ended_at = now
+        duration_s = now - self.started_at
+        asked_meanwhile = self.timer_at <= now
+        if not asked_meanwhile:
+            self.timer_at = now + max(self.timing.cycle_delay_s, self.timing.interval_s - duration_s)

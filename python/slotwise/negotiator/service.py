@@ -1,0 +1,172 @@
+"""The negotiator's gRPC service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from slotwise.classad import ExprTree
+from slotwise.daemon.ad_query import answer, counts
+from slotwise.errors import NotFoundError, UsageError
+from slotwise.negotiator.cycle import Cycles
+from slotwise.negotiator.driver import Accounting, Engine
+from slotwise.negotiator.gather import AccessPoint, Asking, gather
+from slotwise.negotiator.reports import accounting_ads
+from slotwise.negotiator.schedule import Schedule
+from slotwise.negotiator.snapshot import CycleInput, snapshot_files
+from slotwise.table import AdTable, Form, pack_ads
+from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
+from slotwise.wire.status import answers_errors
+
+_EDIT = negotiator_pb2.AccountingEdit
+_FORMS: dict[int, Form] = {
+    common_pb2.AdQuery.PACK: "pack",
+    common_pb2.AdQuery.LONG: "long",
+    common_pb2.AdQuery.JSON: "json",
+}
+_SETTINGS = {_EDIT.FACTOR: "factor", _EDIT.CEILING: "ceiling", _EDIT.FLOOR: "floor"}
+_CANCELS = {
+    _EDIT.CANCEL_FACTOR_LEASE: "factor",
+    _EDIT.CANCEL_CEILING_LEASE: "ceiling",
+    _EDIT.CANCEL_FLOOR_LEASE: "floor",
+}
+_USAGE = {
+    _EDIT.ACCUMULATED_USAGE: "weighted_accumulated_usage",
+    _EDIT.BEGIN_TIME: "begin_usage_time",
+    _EDIT.LAST_TIME: "last_usage_time",
+}
+_PIECE = 1024 * 1024
+
+
+class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
+    """Adapts calls to cycles and accounting.
+
+    :param wake: called when the schedule has changed.
+    :param edited: called after accounting was edited.
+    """
+
+    def __init__(
+        self, cycles: Cycles, schedule: Schedule, wake: Callable[[], None], edited: Callable[[], None]
+    ) -> None:
+        self._cycles = cycles
+        self._schedule = schedule
+        self._wake = wake
+        self._edited = edited
+
+    @property
+    def _now(self) -> float:
+        return self._cycles.context.clock.now()
+
+    @answers_errors
+    async def Reschedule(
+        self, request: negotiator_pb2.RescheduleRequest, context: Any
+    ) -> negotiator_pb2.RescheduleReply:
+        """Run a cycle soon."""
+        name, target = request.schedd_name, request.schedd_address
+        if name and target and self._cycles.context.authenticator.caller(context).may("DAEMON"):
+            self._cycles.asked_by[name] = AccessPoint(name, target)
+        self._schedule.ask(self._now, on_demand=request.on_demand)
+        self._wake()
+        return negotiator_pb2.RescheduleReply(started=True)
+
+    @answers_errors
+    async def Accounting(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+        """Accounting ads, one per submitter and group."""
+        table = self._accounting_table()
+        constraint = ExprTree(request.constraint) if request.constraint else None
+        now = int(self._now)
+        if request.form == common_pb2.AdQuery.COUNT:
+            total, rows = counts([table], constraint, list(request.count_by), now)
+            yield common_pb2.AdChunk(data=pack_ads(rows) if rows else b"", done=True, total=total)
+            return
+        total = 0
+        limit = max(0, request.limit)
+        for data, found in answer([table], constraint, list(request.projection), limit, _FORMS[request.form], now):
+            total = found
+            if data:
+                yield common_pb2.AdChunk(data=data)
+        yield common_pb2.AdChunk(done=True, total=total)
+
+    def _accounting_table(self) -> AdTable:
+        cycles = self._cycles
+        last = cycles.history.cycles[0] if cycles.history.cycles else None
+        settings = cycles.settings
+        ads = accounting_ads(
+            cycles.books.records, cycles.books.leases, last, settings.name, self._now, settings.default_factor
+        )
+        table = AdTable()
+        for name, ad in ads.items():
+            table.upsert(name, ad)
+        return table
+
+    @answers_errors
+    async def EditAccounting(self, request: negotiator_pb2.AccountingEdit, context: Any) -> common_pb2.Empty:
+        """Change settings or usage of a submitter; durable when this answers."""
+        async with self._cycles.lock:
+            self._edit(request)
+            self._cycles.save()
+        self._edited()
+        return common_pb2.Empty()
+
+    def _edit(self, request: negotiator_pb2.AccountingEdit) -> None:
+        books, name, what, now = self._cycles.books, request.submitter, request.what, self._now
+        if what in _SETTINGS:
+            books.set(name, _SETTINGS[what], request.value, now, request.duration_s)
+        elif what in _CANCELS:
+            books.cancel_lease(name, _CANCELS[what])
+        elif what in _USAGE:
+            books.set_usage(name, _USAGE[what], request.value, now)
+        elif what == _EDIT.PRIORITY:
+            books.set_priority(name, request.value, now)
+        elif what == _EDIT.DELETE:
+            books.delete(name)
+        elif what == _EDIT.RESET_USAGE:
+            books.reset_usage(name, now)
+        elif what == _EDIT.RESET_ALL:
+            books.reset_all(now)
+        else:
+            raise UsageError(f"no such edit: {what}")
+
+    @answers_errors
+    async def Snapshot(
+        self, request: negotiator_pb2.SnapshotRequest, context: Any
+    ) -> AsyncIterator[negotiator_pb2.SnapshotFile]:
+        """What a cycle would be given now, and what it would decide, as files; nothing is matched by this."""
+        cycles = self._cycles
+        async with cycles.lock:
+            asking = Asking(cycles.significant, cycles.settings.job_constraint, cycles.settings.timeout_s)
+            points = cycles.points().values()
+            demand = await gather(points, cycles.channels, cycles.context.metadata, asking)
+            accounting = Accounting({n: dict(r) for n, r in cycles.books.records.items()}, {})
+            slots = cycles.mirror.slots
+            cycles.mirror.hold()
+            try:
+                cycles.in_flight.overlay(slots, self._now)
+                given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, int(self._now))
+                files = await asyncio.to_thread(_snapshot, given)
+            finally:
+                cycles.in_flight.restore(slots)
+                cycles.mirror.release()
+        for name, data in files.items():
+            for start in range(0, max(1, len(data)), _PIECE):
+                yield negotiator_pb2.SnapshotFile(name=name, data=data[start : start + _PIECE])
+
+    @answers_errors
+    async def LastCycle(self, request: common_pb2.Empty, context: Any) -> negotiator_pb2.LastCycleReply:
+        """The last cycle, as JSON."""
+        if not self._cycles.history.cycles:
+            raise NotFoundError("no cycle has run yet")
+        return negotiator_pb2.LastCycleReply(json=json.dumps(self._cycles.history.cycles[0].as_dict()))
+
+
+def _snapshot(given: CycleInput) -> dict[str, bytes]:
+    outcome = given.run(Engine())
+    told = {
+        "matches": outcome.matches(),
+        "rejections": outcome.rejections(),
+        "submitters": outcome.submitters(),
+        "groups": outcome.groups(),
+    }
+    return snapshot_files(given, json.dumps(told, indent=1) + "\n")

@@ -1,0 +1,80 @@
+"""Where accounting survives: an SQLite file, written in one transaction per change."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS record (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lease (
+    name TEXT NOT NULL, setting TEXT NOT NULL, former TEXT NOT NULL, ends_at REAL NOT NULL,
+    PRIMARY KEY (name, setting)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS remainder (grp TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+"""
+
+#: A lease on a setting: (former value or None, when it ends).
+Lease = tuple[Any, float]
+
+
+class AccountingStore:
+    """Records of submitters and groups, leases on their settings, and times of remainder slots."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # A commit survives the death of the process; that of the host may cost the last moments of usage.
+        self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=NORMAL")
+        self._database.executescript(_SCHEMA)
+        self._written: dict[str, str] = {}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """All records by name."""
+        rows = self._database.execute("SELECT name, body FROM record").fetchall()
+        self._written = dict(rows)
+        return {name: json.loads(body) for name, body in rows}
+
+    def leases(self) -> dict[tuple[str, str], Lease]:
+        """All leases by (name, setting)."""
+        rows = self._database.execute("SELECT name, setting, former, ends_at FROM lease").fetchall()
+        return {(name, setting): (json.loads(former), ends_at) for name, setting, former, ends_at in rows}
+
+    def remainder_times(self) -> dict[str, float]:
+        """When each group last got a remainder slot."""
+        return dict(self._database.execute("SELECT grp, at FROM remainder").fetchall())
+
+    def save(
+        self,
+        records: Mapping[str, Mapping[str, Any]],
+        leases: Mapping[tuple[str, str], Lease],
+        remainder_times: Mapping[str, float],
+    ) -> None:
+        """Make the file say exactly this, in one transaction; unchanged records are not written."""
+        bodies = {name: json.dumps(dict(record), sort_keys=True) for name, record in records.items()}
+        changed = [(name, body) for name, body in bodies.items() if self._written.get(name) != body]
+        gone = [(name,) for name in self._written if name not in bodies]
+        execute = self._database.execute
+        execute("BEGIN IMMEDIATE")
+        try:
+            self._database.executemany("INSERT OR REPLACE INTO record VALUES (?, ?)", changed)
+            self._database.executemany("DELETE FROM record WHERE name = ?", gone)
+            execute("DELETE FROM lease")
+            self._database.executemany(
+                "INSERT INTO lease VALUES (?, ?, ?, ?)",
+                [(name, setting, json.dumps(former), at) for (name, setting), (former, at) in leases.items()],
+            )
+            execute("DELETE FROM remainder")
+            self._database.executemany("INSERT INTO remainder VALUES (?, ?)", list(remainder_times.items()))
+        except BaseException:
+            execute("ROLLBACK")
+            raise
+        execute("COMMIT")
+        self._written = bodies

@@ -1,0 +1,346 @@
+"""The negotiator daemon between a real collector and a schedd that plays a part, over real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.clock import SystemClock
+from slotwise.collector.service import CollectorServicer
+from slotwise.collector.store import AdStore
+from slotwise.home import PoolHome
+from slotwise.negotiator.app import Negotiator
+from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire import address, channel
+from slotwise.wire.address import DaemonAddress
+from slotwise.wire.gen import (
+    collector_pb2,
+    collector_pb2_grpc,
+    common_pb2,
+    negotiator_pb2,
+    negotiator_pb2_grpc,
+    schedd_pb2,
+    schedd_pb2_grpc,
+)
+from slotwise.wire.security import Authenticator
+from slotwise.wire.server import listen, make_server
+
+from tests.support.serving import KEY, daemon_context, metadata
+
+DAEMON, READ, ADMIN = metadata("DAEMON"), metadata("READ"), metadata("ADMINISTRATOR")
+
+
+class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
+    """Asks for what the test says, and remembers what it was offered."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.offers: list[schedd_pb2.MatchBatch] = []
+        self.fails = False
+
+    async def ResourceRequests(self, request: Any, context: Any) -> AsyncIterator[schedd_pb2.RequestList]:
+        if self.fails:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        counts: dict[str, int] = {}
+        for ad in self.requests:
+            counts[ad["Submitter"]] = counts.get(ad["Submitter"], 0) + ad["ResourceRequestCount"]
+            yield schedd_pb2.RequestList(pack=pack_ads([ClassAd(ad)]))
+        submitters = [
+            ClassAd({"MyType": "Submitter", "Name": n, "IdleJobs": c, "RunningJobs": 0, "ScheddIpAddr": "here"})
+            for n, c in counts.items()
+        ]
+        yield schedd_pb2.RequestList(submitters=pack_ads(submitters), done=True)
+
+    async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
+        self.offers.append(request)
+        return common_pb2.Empty()
+
+
+def wants(submitter: str, count: int, cluster: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "MyType": "Job",
+        "ClusterId": cluster,
+        "ProcId": 0,
+        "Owner": submitter.partition("@")[0],
+        "User": submitter,
+        "Submitter": submitter,
+        "AutoClusterId": cluster,
+        "ResourceRequestCount": count,
+        "FirstJobId": f"{cluster}.0",
+        "JobPrio": 0,
+        "QDate": 1,
+        "JobUniverse": 5,
+        "JobStatus": 1,
+        "RequestCpus": 1,
+        "RequestMemory": 100,
+        "RequestDisk": 100,
+        "Requirements": ExprTree("TARGET.Cpus >= RequestCpus && TARGET.Memory >= RequestMemory"),
+    } | more
+
+
+def slot(n: int, **more: Any) -> dict[str, Any]:
+    return {
+        "MyType": "Machine",
+        "Name": f"slot{n}@h",
+        "Machine": "h",
+        "MyAddress": "unix:/startd.sock",
+        "Cpus": 1,
+        "Memory": 1000,
+        "Disk": 100000,
+        "SlotWeight": ExprTree("Cpus"),
+        "State": "Unclaimed",
+        "Activity": "Idle",
+        "Requirements": ExprTree("START"),
+        "START": True,
+        "Rank": 0.0,
+        "CurrentRank": 0.0,
+        "UpdateSequenceNumber": 1,
+    } | more
+
+
+class Harness:
+    """A negotiator under test with its neighbours."""
+
+    def __init__(self, home: PoolHome, server: grpc.aio.Server, opened: grpc.aio.Channel, store: AdStore) -> None:
+        self.home, self.server, self.ads = home, server, store
+        self.schedd = ActingSchedd()
+        self.collector = collector_pb2_grpc.CollectorStub(opened)
+        self.stub = negotiator_pb2_grpc.NegotiatorStub(opened)
+        self.negotiator: Negotiator
+
+    async def slots(self, *ads: dict[str, Any]) -> None:
+        """Advertise slots and their capabilities, and wait until the negotiator has seen them."""
+        names = [ad["Name"] for ad in ads]
+        claims = [ClassAd({"Name": name, "ClaimId": f"claim of {name}"}) for name in names]
+        batches = [(pack_ads(claims, names), True), (pack_ads([ClassAd(ad) for ad in ads], names), False)]
+        requests = [collector_pb2.AdvertiseRequest(kind="Machine", pack=p, private=private) for p, private in batches]
+        async for reply in self.collector.Advertise(iter(requests), metadata=DAEMON):
+            assert not reply.refused
+        last = ads[-1]
+        mirror = self.negotiator.cycles.mirror
+        await until(
+            lambda: (
+                last["Name"] in mirror.slots
+                and last["Name"] in mirror.capabilities
+                and mirror.slots.value(last["Name"], "UpdateSequenceNumber") == last["UpdateSequenceNumber"]
+            )
+        )
+
+    async def cycle(self) -> list[schedd_pb2.Match]:
+        """Run a cycle now; the matches it offered."""
+        before = len(self.schedd.offers)
+        await self.negotiator.cycles.run("test")
+        return [m for batch in self.schedd.offers[before:] for s in batch.submitters for m in s.matches]
+
+
+async def until(true: Callable[[], Any], timeout_s: float = 10.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def harness(**knobs: str) -> AsyncIterator[Harness]:
+    clock = SystemClock()
+    with tempfile.TemporaryDirectory(prefix="sw-") as directory:
+        home = PoolHome(Path(directory) / "home")
+        home.create()
+        server = make_server(Authenticator(KEY))
+        store = AdStore()
+        _, socket = listen(server, socket=home.run / "all.sock")
+        for name in ("collector", "schedd"):
+            address.publish(home, DaemonAddress(name, 1, "", socket, name="host.test"))
+        collector = CollectorServicer(store, clock, lambda: None)
+        collector_pb2_grpc.add_CollectorServicer_to_server(collector, server)
+        async with channel.open_async(f"unix:{socket}") as opened:
+            made = Harness(home, server, opened, store)
+            schedd_pb2_grpc.add_ScheddServicer_to_server(made.schedd, server)
+            # The regular timer stays out of the way: tests run cycles themselves, or ask for them.
+            quiet = {"NEGOTIATOR_INTERVAL": "3600", "NEGOTIATOR_CYCLE_DELAY": "3600"}
+            context = daemon_context(home, "negotiator", server, clock, quiet | knobs)
+            made.negotiator = Negotiator(context)
+            negotiator_pb2_grpc.add_NegotiatorServicer_to_server(made.negotiator.servicer, server)
+            await server.start()
+            try:
+                await until(lambda: made.negotiator.cycles.history.cycles)
+                yield made
+            finally:
+                await made.negotiator.stop("fast")
+                await server.stop(grace=None)
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[Harness]:
+    async with harness() as made:
+        yield made
+
+
+async def test_matches_carry_the_claim_the_address_and_the_slot(pool: Harness) -> None:
+    await pool.slots(slot(1), slot(2))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    (match,) = await pool.cycle()
+    assert match.claim_id == f"claim of {match.slot_name}"
+    assert match.startd_address == "unix:/startd.sock"
+    assert match.autocluster_id == 1
+    (ad,) = unpack_ads(match.slot_ad)
+    assert ad["Name"] == match.slot_name and ad["State"] == "Unclaimed"
+
+
+async def test_a_slot_is_not_given_twice_before_its_startd_reports(pool: Harness) -> None:
+    await pool.slots(slot(1), slot(2))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    first = await pool.cycle()
+    second = await pool.cycle()
+    third = await pool.cycle()
+    assert {first[0].slot_name, second[0].slot_name} == {"slot1@h", "slot2@h"}
+    assert third == []
+    # News of the slot, claimed and released meanwhile: it may be given again.
+    await pool.slots(slot(1, UpdateSequenceNumber=2))
+    (again,) = await pool.cycle()
+    assert again.slot_name == "slot1@h"
+    assert "slot1@h" in pool.negotiator.cycles.mirror.slots
+    assert pool.negotiator.cycles.mirror.slots.value("slot1@h", "State") == "Unclaimed"
+
+
+async def test_a_partitionable_slot_is_carved_once_for_each_match_and_stays_carved(pool: Harness) -> None:
+    await pool.slots(slot(1, Cpus=4, Memory=4000, PartitionableSlot=True, SlotType="Partitionable"))
+    pool.schedd.requests = [wants("ann@d", 3)]
+    matches = await pool.cycle()
+    assert sum(m.count for m in matches) == 3
+    assert {m.slot_name for m in matches} == {"slot1@h"}
+    matches = await pool.cycle()
+    assert sum(m.count for m in matches) == 1, "only one core is left until the startd reports"
+    assert pool.negotiator.cycles.mirror.slots.keys() == ["slot1@h"]
+
+
+async def test_what_is_in_flight_counts_as_usage(pool: Harness) -> None:
+    await pool.slots(*(slot(n) for n in range(1, 5)))
+    pool.schedd.requests = [wants("ann@d", 2)]
+    await pool.cycle()
+    pool.schedd.requests = []
+    await pool.cycle()
+    assert pool.negotiator.cycles.books.records["ann@d"]["weighted_resources_used"] == pytest.approx(2.0)
+
+
+async def test_who_gets_nothing_is_told_why(pool: Harness) -> None:
+    await pool.slots(slot(1))
+    pool.schedd.requests = [wants("ann@d", 2, RequestMemory=10**6)]
+    assert await pool.cycle() == []
+    (batch,) = pool.schedd.offers[-1:]
+    (rejection,) = batch.submitters[0].rejections
+    assert rejection.autocluster_id == 1 and rejection.count == 2 and rejection.reason
+
+
+async def test_new_work_starts_a_cycle_at_once_and_asks_are_gathered(pool: Harness) -> None:
+    await pool.slots(*(slot(n) for n in range(1, 9)))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    cycles = len(pool.negotiator.cycles.history.cycles)
+    ask = negotiator_pb2.RescheduleRequest(schedd_name="host.test", on_demand=True)
+    await asyncio.gather(*(pool.stub.Reschedule(ask, metadata=DAEMON) for _ in range(20)))
+    await until(lambda: pool.schedd.offers)
+    await asyncio.sleep(0)
+    assert len(pool.negotiator.cycles.history.cycles) - cycles < 20
+
+
+async def test_a_freed_slot_serves_what_waits(pool: Harness) -> None:
+    await pool.slots(slot(1, State="Owner", START=False))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    assert await pool.cycle() == []
+    await pool.slots(slot(1, UpdateSequenceNumber=2))
+    await until(lambda: any(s.matches for batch in pool.schedd.offers for s in batch.submitters))
+
+
+async def test_a_schedd_that_does_not_answer_is_left_out(pool: Harness) -> None:
+    pool.schedd.fails = True
+    report = await pool.negotiator.cycles.run("test")
+    assert report.failed_schedds == ["host.test"]
+    pool.schedd.fails = False
+    assert (await pool.negotiator.cycles.run("test")).failed_schedds == []
+
+
+async def accounting(pool: Harness) -> dict[str, Any]:
+    query, data = common_pb2.AdQuery(kind="Accounting", form=common_pb2.AdQuery.JSON), b""
+    async for chunk in pool.stub.Accounting(query, metadata=READ):
+        data += chunk.data
+    return {ad["Name"]: ad for ad in json.loads(data)}
+
+
+async def edit(pool: Harness, what: str, submitter: str, value: float = 0.0, duration_s: int = 0) -> None:
+    request = negotiator_pb2.AccountingEdit(
+        what=negotiator_pb2.AccountingEdit.What.Value(what), submitter=submitter, value=value, duration_s=duration_s
+    )
+    await pool.stub.EditAccounting(request, metadata=ADMIN)
+
+
+async def test_settings_are_kept_on_disk(pool: Harness) -> None:
+    await edit(pool, "FACTOR", "ann@d", 2000)
+    await edit(pool, "CEILING", "ann@d", 7)
+    await edit(pool, "PRIORITY", "ann@d", 3.5)
+    ad = (await accounting(pool))["ann@d"]
+    assert (ad["PriorityFactor"], ad["Ceiling"], ad["Priority"]) == (2000, 7, 7000)
+    from slotwise.negotiator.store import AccountingStore
+
+    again = AccountingStore(pool.home.spool / "accounting.db")
+    assert again.records()["ann@d"]["factor"] == 2000
+    again.close()
+    await pool.cycle()
+    assert (await accounting(pool))["ann@d"]["Ceiling"] == 7
+
+
+async def test_a_ceiling_holds_in_the_next_cycle(pool: Harness) -> None:
+    await pool.slots(*(slot(n) for n in range(1, 9)))
+    await edit(pool, "CEILING", "ann@d", 3)
+    pool.schedd.requests = [wants("ann@d", 8)]
+    assert sum(m.count for m in await pool.cycle()) == 3
+
+
+async def test_a_lease_cannot_be_taken_twice_and_can_be_cancelled(pool: Harness) -> None:
+    await edit(pool, "CEILING", "ann@d", 9)
+    await edit(pool, "CEILING", "ann@d", 3, duration_s=3600)
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await edit(pool, "CEILING", "ann@d", 4, duration_s=3600)
+    assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    await edit(pool, "CANCEL_CEILING_LEASE", "ann@d")
+    assert (await accounting(pool))["ann@d"]["Ceiling"] == 9
+
+
+async def test_only_administrators_edit(pool: Harness) -> None:
+    request = negotiator_pb2.AccountingEdit(what=negotiator_pb2.AccountingEdit.FACTOR, submitter="a@d", value=2)
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await pool.stub.EditAccounting(request, metadata=DAEMON)
+    assert failure.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_its_ads_reach_the_collector(pool: Harness) -> None:
+    await pool.slots(slot(1))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    await pool.cycle()
+    pool.negotiator._publish_soon()
+    await until(lambda: "ann@d" in pool.ads.table("Accounting"))
+    await until(lambda: pool.ads.table("Negotiator").value("host.test", "LastNegotiationCycleMatches0") == 1)
+
+
+async def test_a_snapshot_holds_input_and_outcome_and_matches_nothing(pool: Harness) -> None:
+    await pool.slots(slot(1))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    files: dict[str, bytes] = {}
+    async for piece in pool.stub.Snapshot(negotiator_pb2.SnapshotRequest(), metadata=READ):
+        files[piece.name] = files.get(piece.name, b"") + piece.data
+    assert {"slots.ads", "jobs.ads", "accounting.json", "config", "now", "outcome.json"} <= set(files)
+    assert len(json.loads(files["outcome.json"])["matches"]) == 1
+    assert b"claim of" not in b"".join(files.values())
+    assert len(await pool.cycle()) == 1
+
+
+async def test_the_last_cycle_can_be_looked_at(pool: Harness) -> None:
+    await pool.cycle()
+    told = json.loads((await pool.stub.LastCycle(common_pb2.Empty(), metadata=READ)).json)
+    assert told["why"] == "test" and told["matches"] == 0

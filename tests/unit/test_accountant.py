@@ -1,0 +1,109 @@
+"""Settings of submitters, leases on them, corrections, and the file they are kept in."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from slotwise.errors import BusyError, NotFoundError, UsageError
+from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.reports import accounting_ads
+from slotwise.negotiator.store import AccountingStore
+
+
+def test_a_leased_setting_comes_back_when_the_lease_is_over() -> None:
+    books = Books()
+    books.set("ann@d", "factor", 5, now=0)
+    books.set("ann@d", "factor", 10, now=0, duration_s=60)
+    assert books.end_leases(59) == []
+    assert books.records["ann@d"]["factor"] == 10
+    assert books.end_leases(60) == [("ann@d", "factor")]
+    assert books.records["ann@d"]["factor"] == 5
+
+
+def test_a_lease_on_what_was_never_set_leaves_nothing_behind() -> None:
+    books = Books()
+    books.set("ann@d", "ceiling", 10, now=0, duration_s=60)
+    books.cancel_lease("ann@d", "ceiling")
+    assert "ceiling" not in books.records["ann@d"]
+    with pytest.raises(NotFoundError):
+        books.cancel_lease("ann@d", "ceiling")
+
+
+def test_a_second_lease_is_refused_and_a_lasting_setting_ends_the_first() -> None:
+    books = Books()
+    books.set("ann@d", "floor", 3, now=0, duration_s=60)
+    with pytest.raises(BusyError, match="leased already"):
+        books.set("ann@d", "floor", 4, now=1, duration_s=60)
+    books.set("ann@d", "floor", 5, now=2)
+    assert books.end_leases(1000) == []
+    assert books.records["ann@d"]["floor"] == 5
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("factor", 0.5), ("ceiling", -2), ("floor", -1), ("ceiling", 1.5), ("floor", 0.5)]
+)
+def test_values_out_of_range_are_refused(setting: str, value: float) -> None:
+    books = Books()
+    with pytest.raises(UsageError):
+        books.set("ann@d", setting, value, now=0)
+    assert books.records == {}
+
+
+def test_priority_has_a_least_value_and_usage_can_be_reset() -> None:
+    books = Books()
+    books.set_priority("ann@d", 0.1, now=0)
+    assert books.records["ann@d"]["priority"] == 0.5
+    books.set_usage("ann@d", "weighted_accumulated_usage", 7200, now=0)
+    books.reset_all(now=99)
+    assert books.records["ann@d"]["weighted_accumulated_usage"] == 0
+    assert books.records["ann@d"]["begin_usage_time"] == 99
+    books.delete("ann@d")
+    for act in (lambda: books.delete("ann@d"), lambda: books.reset_usage("ann@d", now=0)):
+        with pytest.raises(NotFoundError):
+            act()
+
+
+@pytest.mark.parametrize("name", ["", "a b@d"])
+def test_a_name_must_be_one(name: str) -> None:
+    with pytest.raises(UsageError):
+        Books().set_priority(name, 1, now=0)
+
+
+def test_the_file_says_what_was_saved_last(tmp_path: Path) -> None:
+    path = tmp_path / "accounting.db"
+    store = AccountingStore(path)
+    lease = {("ann@d", "factor"): (None, 60.0), ("ann@d", "ceiling"): (4, 61.5)}
+    store.save({"ann@d": {"priority": 1.5}, "bob@d": {"priority": 2.0}}, lease, {"g": 3.0})
+    store.save({"ann@d": {"priority": 2.5}}, lease, {})
+    again = AccountingStore(path)
+    assert again.records() == {"ann@d": {"priority": 2.5}}
+    assert again.leases() == lease
+    assert again.remainder_times() == {}
+    again.close()
+    store.close()
+
+
+def test_a_save_that_fails_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "accounting.db"
+    store = AccountingStore(path)
+    store.save({"ann@d": {"priority": 1.5}}, {}, {})
+    with pytest.raises((sqlite3.Error, TypeError)):
+        store.save({"ann@d": {"priority": 9.0}}, {("ann@d", "factor"): (None, object())}, {})  # type: ignore[dict-item]
+    store.close()
+    again = AccountingStore(path)
+    assert again.records() == {"ann@d": {"priority": 1.5}}
+    again.close()
+
+
+def test_accounting_ads_show_effective_priority_and_groups() -> None:
+    ads = accounting_ads(
+        {"phys.ann@d": {"priority": 2.0, "factor": 100.0}, "bob@d": {}},
+        {("bob@d", "ceiling"): (None, 77.0)},
+        None,
+        "n",
+        now=5,
+        default_factor=1000,
+    )
+    assert ads["phys.ann@d"]["Priority"] == 200 and ads["phys.ann@d"]["AccountingGroup"] == "phys"
+    assert ads["bob@d"]["Priority"] == 500 and ads["bob@d"]["AccountingGroup"] == "<none>"
+    assert ads["bob@d"]["CeilingLeaseExpires"] == 77
