@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotwise._native import ExprTree, evaluate_text
+from slotwise._native import ExprTree, evaluate_text, read_ads_as_reference
 from slotwise.errors import AdSyntaxError
 
 
@@ -29,3 +29,11 @@ def fmt_case(case: dict[str, Any]) -> dict[str, Any]:
         return {"id": case["id"], "value": str(ExprTree(case["expr"]))}
     except AdSyntaxError:
         return {"id": case["id"], "parse_error": True}
+
+
+def ads_case(case: dict[str, Any]) -> dict[str, Any]:
+    """Answer ``{"id","format","text"}`` with ``{"id","ads":[{"attrs","new","old","json","pretty"}]}``."""
+    ads = read_ads_as_reference(case["text"], case["format"])
+    if ads is None:
+        return {"id": case["id"], "parse_error": True}
+    return {"id": case["id"], "ads": ads}

@@ -1,0 +1,325 @@
+"""``slotwise rm, hold, release, suspend, continue, vacate-job, prio, qedit``: act on jobs in the queue."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import grpc
+
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.options import Option, Parsed, parse
+from slotwise.errors import UsageError
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.status import to_error
+
+_ACT = schedd_pb2.ActRequest
+
+
+@dataclass(frozen=True)
+class Verb:
+    """How a command speaks of what it does."""
+
+    name: str
+    action: _ACT.Action
+    past: str
+    infinitive: str
+
+
+_RM = Verb("rm", _ACT.REMOVE, "marked for removal", "remove")
+_FORCE = Verb("rm", _ACT.REMOVE_FORCE, "removed locally (remote state unknown)", "remove")
+_HOLD = Verb("hold", _ACT.HOLD, "held", "hold")
+_RELEASE = Verb("release", _ACT.RELEASE, "released", "release")
+_SUSPEND = Verb("suspend", _ACT.SUSPEND, "suspended", "suspend")
+_CONTINUE = Verb("continue", _ACT.CONTINUE, "continued", "continue")
+_VACATE = Verb("vacate-job", _ACT.VACATE, "vacated", "vacate")
+_FAST = Verb("vacate-job", _ACT.VACATE_FAST, "fast-vacated", "fast-vacate")
+
+_COMMON = [
+    Option("help", 1),
+    Option("all", 2),
+    Option("constraint", 3, 1),
+    Option("totals", 3),
+    Option("long", 1),
+    Option("name", 1, 1),
+    Option("pool", 2, 1),
+    Option("debug", 1),
+]
+_REASON = Option("reason", 3, 1)
+_HELD = Option("held", 3)
+
+#: Words of ``-totals``.
+_RESULTS = {
+    "success": "Succeeded",
+    "error": "Failed",
+    "not_found": "Not Found",
+    "bad_status": "Bad Status",
+    "already_done": "Already Done",
+    "permission_denied": "Permission Denied",
+}
+
+
+def rm(args: list[str], inv: Invocation) -> int:
+    """Remove jobs; ``-forcex`` drops those that are being removed already."""
+    parsed = parse(args, [*_COMMON, _REASON, _HELD, Option("forcex", 6)])
+    return _act(_FORCE if parsed.has("forcex") else _RM, parsed, inv)
+
+
+def hold(args: list[str], inv: Invocation) -> int:
+    """Hold jobs."""
+    return _act(_HOLD, parse(args, [*_COMMON, _REASON, Option("subcode", 3, 1)]), inv)
+
+
+def release(args: list[str], inv: Invocation) -> int:
+    """Release held jobs."""
+    return _act(_RELEASE, parse(args, [*_COMMON, _REASON, _HELD]), inv)
+
+
+def suspend(args: list[str], inv: Invocation) -> int:
+    """Suspend running jobs."""
+    return _act(_SUSPEND, parse(args, _COMMON), inv)
+
+
+def continue_(args: list[str], inv: Invocation) -> int:
+    """Continue suspended jobs."""
+    return _act(_CONTINUE, parse(args, _COMMON), inv)
+
+
+def vacate_job(args: list[str], inv: Invocation) -> int:
+    """Send running jobs back to the queue."""
+    parsed = parse(args, [*_COMMON, Option("fast", 1)])
+    return _act(_FAST if parsed.has("fast") else _VACATE, parsed, inv)
+
+
+def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> schedd_pb2.JobSelection:
+    """Which jobs the words and options mean.
+
+    :raises UsageError: when none are meant.
+    """
+    chosen = schedd_pb2.JobSelection(all=parsed.has("all"))
+    for word in words:
+        if re.fullmatch(r"\d+(\.\d+)?", word):
+            chosen.ids.append(word)
+        elif word[:1].isdigit():
+            raise UsageError(f"{word!r} is neither a job id nor a user")
+        else:
+            chosen.owners.append(word)
+    constraints = [given.values[0] for given in parsed.all("constraint")]
+    if constraints and any("." in word for word in chosen.ids):
+        inv.err("Warning: full job ids cannot be mixed with -constraint; the ids are ignored")
+        kept = [word for word in chosen.ids if "." not in word]
+        del chosen.ids[:]
+        chosen.ids.extend(kept)
+    if parsed.has("held"):
+        constraints.append("JobStatus == 5")
+    chosen.constraint = " && ".join(f"({text})" for text in constraints)
+    if not (chosen.all or chosen.ids or chosen.owners or chosen.constraint):
+        inv.err("You did not specify any jobs")
+        inv.err(f"usage: slotwise {name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
+        raise _NothingNamed
+    return chosen
+
+
+class _NothingNamed(Exception):
+    """No jobs were named; the usage was shown."""
+
+
+def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
+    if parsed.has("help"):
+        inv.out(f"usage: slotwise {verb.name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
+        inv.out("  options: -reason TEXT  -totals  -held  (rm) -forcex  (hold) -subcode N  (vacate-job) -fast")
+        return 0
+    try:
+        chosen = selection(parsed, verb.name, parsed.words, inv)
+    except _NothingNamed:
+        return 1
+    request = schedd_pb2.ActRequest(
+        action=verb.action,
+        jobs=chosen,
+        reason=_reason(parsed.value("reason"), inv),
+        subcode=parsed.number("subcode") or 0,
+    )
+    stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    try:
+        reply = stub.Act(request, metadata=inv.metadata())
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the schedd") from None
+    return report(verb, parsed, chosen, reply, inv)
+
+
+def _reason(text: str | None, inv: Invocation) -> str:
+    return text or ""
+
+
+def report(
+    verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, reply: schedd_pb2.ActReply, inv: Invocation
+) -> int:
+    """Say what became of the request; the exit status is 1 when anything did not succeed."""
+    totals = dict(reply.totals)
+    done = totals.get("success", 0)
+    if parsed.has("totals"):
+        inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
+        return 0 if done and len(totals) == 1 else 1
+    if reply.jobs:
+        return _report_ids(verb, reply, inv)
+    what = _what(chosen)
+    if done and len(totals) == 1:
+        inv.out(f"{what} have been {verb.past}")
+        return 0
+    if done:
+        inv.err(f"Couldn't {verb.infinitive} all {_lower(what)}")
+        return 1
+    inv.err(f"Couldn't find/{verb.infinitive} all {_lower(what)}")
+    for key, count in totals.items():
+        inv.err(f"  {count} {_RESULTS.get(key, key)}")
+    return 1
+
+
+def _lower(text: str) -> str:
+    return text.removeprefix("All ")
+
+
+def _what(chosen: schedd_pb2.JobSelection) -> str:
+    if chosen.constraint:
+        return f"All jobs matching constraint {chosen.constraint}"
+    if chosen.owners:
+        return f"All jobs of user {', '.join(chosen.owners)}"
+    return "All jobs"
+
+
+def _report_ids(verb: Verb, reply: schedd_pb2.ActReply, inv: Invocation) -> int:
+    status = 0
+    for one in reply.jobs:
+        whole = "." not in one.id
+        if one.result == "success":
+            inv.out(f"All jobs in cluster {one.id} have been {verb.past}" if whole else f"Job {one.id} {verb.past}")
+            continue
+        status = 1
+        if whole:
+            inv.err(f"Couldn't find/{verb.infinitive} all jobs in cluster {one.id}" + _because(one.result, verb))
+        elif one.result == "not_found":
+            inv.err(f"Job {one.id} not found")
+        else:
+            inv.err(f"Job {one.id}{_because(one.result, verb)}")
+    return status
+
+
+def _because(result: str, verb: Verb) -> str:
+    return {
+        "not_found": "",
+        "permission_denied": f": permission denied to {verb.infinitive} it",
+        "bad_status": f": not in a state in which it can be {verb.past}",
+        "already_done": f": already {verb.past}",
+    }.get(result, f": {result}")
+
+
+# ---- attributes
+
+
+def prio(args: list[str], inv: Invocation) -> int:
+    """Set (``-p n``) or change (``+n``, ``-n``) the priority of jobs."""
+    change: int | None = None
+    rest: list[str] = []
+    for place, word in enumerate(args):
+        if re.fullmatch(r"[+-]\d+", word) and change is None and (place == 0 or args[place - 1] != "-p"):
+            change = int(word)
+        else:
+            rest.append(word)
+    parsed = parse(rest, [*_COMMON, Option("p", 1, 1), Option("allusers", 8, stands_for="all")])
+    value = parsed.value("p")
+    if parsed.has("help") or (value is None and change is None):
+        inv.out("usage: slotwise prio [-p N | +N | -N] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
+        return 0 if parsed.has("help") else 1
+    request = schedd_pb2.EditRequest()
+    if value is not None:
+        if not re.fullmatch(r"[+-]?\d+", value):
+            raise UsageError(f"-p needs a whole number, not {value!r}")
+        request.set["JobPrio"] = value.lstrip("+")
+    else:
+        request.prio_relative, request.prio_change = True, change or 0
+    return _edit(request, "prio", parsed, parsed.words, inv, quiet=True)
+
+
+def qedit(args: list[str], inv: Invocation) -> int:
+    """Set attributes of jobs: ``qedit JOBS NAME VALUE [NAME VALUE ...]``, or from a file."""
+    options = [*_COMMON, Option("edits", 1, 1), Option("dry-run", 2), Option("forward", 3), Option("owner", 1, 1)]
+    parsed = parse(_protected(args), options)
+    if parsed.has("help") or not args:
+        inv.out("usage: slotwise qedit CLUSTER | CLUSTER.PROC | USER | -constraint EXPR  NAME VALUE [NAME VALUE ...]")
+        inv.out("  options: -edits FILE (lines NAME = VALUE)  -dry-run")
+        return 0 if parsed.has("help") else 1
+    words = [word.removeprefix(_KEPT) for word in parsed.words]
+    jobs, pairs = _split(words, parsed)
+    request = schedd_pb2.EditRequest(dry_run=parsed.has("dry-run"))
+    for name, text in pairs:
+        request.set[name] = text
+    if (file := parsed.value("edits")) is not None:
+        for line in inv.path(file).read_text().splitlines():
+            name, equals, text = line.partition("=")
+            if equals and not line.lstrip().startswith("#"):
+                request.set[name.strip()] = text.strip()
+    if not request.set:
+        raise UsageError("no attributes were given", hint="give NAME VALUE pairs behind the jobs")
+    return _edit(request, "qedit", parsed, jobs, inv)
+
+
+#: Marks words that look like options but are values (negative numbers, expressions).
+_KEPT = "\0"
+
+
+def _protected(args: list[str]) -> list[str]:
+    """Values that begin with a dash are marked, so that they are not taken for options."""
+    return [_KEPT + word if re.fullmatch(r"-[\d(].*", word) else word for word in args]
+
+
+def _split(words: list[str], parsed: Parsed) -> tuple[list[str], list[tuple[str, str]]]:
+    """Jobs and NAME VALUE pairs. ``NAME=VALUE`` in one word is also understood."""
+    jobs: list[str] = []
+    rest = list(words)
+    if not parsed.has("constraint") and rest:
+        jobs.append(rest.pop(0))
+        while rest and re.fullmatch(r"\d+(\.\d+)?", rest[0]):
+            jobs.append(rest.pop(0))
+    pairs: list[tuple[str, str]] = []
+    while rest:
+        word = rest.pop(0)
+        name, equals, text = word.partition("=")
+        if equals and re.fullmatch(r"[A-Za-z_]\w*\s*", name):
+            pairs.append((name.strip(), text.strip()))
+        elif rest:
+            pairs.append((word, rest.pop(0)))
+        else:
+            raise UsageError(f"the attribute {word} has no value")
+    return jobs, pairs
+
+
+def _edit(
+    request: schedd_pb2.EditRequest,
+    name: str,
+    parsed: Parsed,
+    words: list[str],
+    inv: Invocation,
+    *,
+    quiet: bool = False,
+) -> int:
+    try:
+        request.jobs.CopyFrom(selection(parsed, name, words, inv))
+    except _NothingNamed:
+        return 1
+    stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    try:
+        reply = stub.Edit(request, metadata=inv.metadata())
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the schedd") from None
+    done = reply.totals.get("success", 0)
+    for one in reply.jobs:
+        if one.result == "not_found":
+            inv.err(f"Job {one.id} not found")
+        elif one.result == "permission_denied":
+            inv.err(f"Job {one.id}: permission denied to edit it")
+    if done and not quiet:
+        for attribute in request.set:
+            inv.out(f'Set attribute "{attribute}" for {done} matching jobs.')
+    if not done:
+        inv.err("No jobs were changed.")
+    return 0 if done and len(reply.totals) == 1 else 1

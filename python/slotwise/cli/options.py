@@ -1,0 +1,114 @@
+"""Command-line options as HTCondor users type them: one dash or two, shortened down to a minimum fixed for each.
+
+``-af:jh`` carries letters behind a colon; ``-af`` and its like take every word up to the next option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slotwise.errors import UsageError
+
+#: As many words as come before the next option.
+REST = -1
+
+
+@dataclass(frozen=True)
+class Option:
+    """``name`` may be shortened to ``least`` letters (0: not at all) and takes ``values`` words."""
+
+    name: str
+    least: int = 0
+    values: int = 0
+    #: Name under which it is found when parsed, if another.
+    stands_for: str = ""
+
+    def means(self, word: str) -> bool:
+        """Whether ``word`` (without dashes, lower case) is this option."""
+        least = self.least or len(self.name)
+        return len(word) >= least and self.name.startswith(word)
+
+
+@dataclass
+class Given:
+    """One option as typed."""
+
+    name: str
+    letters: str = ""
+    values: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Parsed:
+    """What was typed: options in order, and the other words."""
+
+    options: list[Given] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+
+    def has(self, name: str) -> bool:
+        """Whether the option was given."""
+        return any(given.name == name for given in self.options)
+
+    def all(self, name: str) -> list[Given]:
+        """Every use of the option."""
+        return [given for given in self.options if given.name == name]
+
+    def value(self, name: str) -> str | None:
+        """The (last) value of the option, or None."""
+        found = [given.values[0] for given in self.options if given.name == name and given.values]
+        return found[-1] if found else None
+
+    def number(self, name: str) -> int | None:
+        """The value as a whole number.
+
+        :raises UsageError: when it is none.
+        """
+        text = self.value(name)
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"-{name} needs a whole number, not {text!r}") from None
+
+
+def parse(args: Sequence[str], options: Sequence[Option]) -> Parsed:
+    """Sort ``args`` into options and words.
+
+    :raises UsageError: for an unknown option, or one whose values are missing.
+    """
+    parsed = Parsed()
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        if not is_option(word):
+            parsed.words.append(word)
+            continue
+        name, _, letters = word.lstrip("-").partition(":")
+        option = _find(name.lower(), options, word)
+        given = Given(option.stands_for or option.name, letters)
+        if option.values == REST:
+            while rest and not is_option(rest[0]):
+                given.values.append(rest.pop(0))
+        else:
+            if len(rest) < option.values:
+                raise UsageError(f"{word} needs {option.values} value{'s' if option.values > 1 else ''}")
+            given.values, rest = rest[: option.values], rest[option.values :]
+        parsed.options.append(given)
+    return parsed
+
+
+def is_option(word: str) -> bool:
+    """Whether a word is an option: it begins with a dash, and is more than that, and is no number."""
+    return len(word) > 1 and word[0] == "-" and not word[1:].replace(".", "", 1).isdigit()
+
+
+def _find(name: str, options: Sequence[Option], word: str) -> Option:
+    for option in options:
+        if option.name == name:
+            return option
+    found = [option for option in options if option.means(name)]
+    if not found:
+        raise UsageError(f"unknown option {word}", hint="--help lists the options")
+    return found[0]

@@ -1,0 +1,1 @@
+"""How commands print ads: chosen attributes (:mod:`.autoformat`), whole ads (:mod:`.ads`), tables (:mod:`.table`)."""

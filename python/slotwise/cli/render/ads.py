@@ -1,0 +1,52 @@
+"""Whole ads for programs: long form, one JSON array, JSON lines; and ads read back from files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from slotwise.classad import ClassAd, parse_ads
+from slotwise.errors import NotFoundError
+from slotwise.table import AdTable, unpack_ads
+
+
+def as_table(ads: Iterable[ClassAd]) -> AdTable:
+    """The ads in a table, in order."""
+    table = AdTable()
+    for place, ad in enumerate(ads):
+        table.upsert(f"{place:09d}", ad)
+    return table
+
+
+def long_text(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
+    """``Name = value`` lines sorted by name, a blank line after each ad."""
+    return as_table(ads).long_text(None, projection).decode()
+
+
+def json_array(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
+    """One JSON array of objects."""
+    return as_table(ads).json_text(None, projection).decode()
+
+
+def json_lines(array: str) -> str:
+    """One object a line, from the text of an array."""
+    rows: list[Any] = json.loads(array)
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def read_file(path: Path) -> Iterator[ClassAd]:
+    """The ads of a file in long form.
+
+    :raises NotFoundError: when the file cannot be read.
+    """
+    try:
+        return parse_ads(path.read_bytes())
+    except OSError as error:
+        raise NotFoundError(f"cannot read {path}: {error.strerror}") from None
+
+
+def chosen(ads: Iterable[ClassAd], constraint: str, limit: int | None) -> list[ClassAd]:
+    """The ads for which ``constraint`` is true, at most ``limit``."""
+    return unpack_ads(as_table(ads).query(constraint or None, None, limit))

@@ -1,0 +1,256 @@
+"""What users ask of jobs in the queue: remove, hold, release, suspend, continue, vacate, edit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from slotwise.classad import ExprTree
+from slotwise.clock import Clock
+from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.schedd import events
+from slotwise.schedd.admission import Admission, log_of, priority_of
+from slotwise.schedd.ads import JobAds, plain
+from slotwise.schedd.claiming import Claiming
+from slotwise.schedd.codes import Hold, Status, Vacate
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.job import Job
+from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.selection import constraint_of, parse_id
+from slotwise.schedd.values import Changes, Expr, literal
+from slotwise.wire.gen import schedd_pb2, startd_pb2
+from slotwise.wire.security import Identity
+
+_CHUNK = 2000
+#: Attributes that nobody changes by hand.
+IMMUTABLE = frozenset(
+    name.lower() for name in "ClusterId ProcId Owner User OsUser MyType TargetType JobUniverse GlobalJobId".split()
+)
+#: Attributes that are the schedd's own.
+PROTECTED = frozenset(
+    name.lower()
+    for name in (
+        "JobStatus", "LastJobStatus", "EnteredCurrentStatus", "QDate", "AutoClusterId", "NumJobStarts", "NumShadowStarts",
+        "PublicClaimId", "RemoteHost", "HoldReasonCode", "HoldReasonSubCode", "NumHolds", "NumVacates",
+    )
+)  # fmt: skip
+
+SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = (
+    "success",
+    "not_found",
+    "bad_status",
+    "already_done",
+    "permission_denied",
+)
+
+
+@dataclass
+class Outcome:
+    """Results by job, and for the ids that were named."""
+
+    totals: dict[str, int] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
+
+    def count(self, result: str) -> None:
+        """One more job with this result."""
+        self.totals[result] = self.totals.get(result, 0) + 1
+
+    def reply(self) -> schedd_pb2.ActReply:
+        """As a message."""
+        reply = schedd_pb2.ActReply(totals=self.totals)
+        for name, result in self.named.items():
+            reply.jobs.add(id=name, result=result)
+        return reply
+
+
+_PAST = {0: "removed", 1: "removed", 2: "held", 3: "released"}
+
+
+class Actions:
+    """Carries out what callers ask."""
+
+    def __init__(
+        self, queue: Queue, ads: JobAds, ledger: Ledger, claiming: Claiming, clock: Clock, admission: Admission
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._ledger = ledger
+        self._claiming = claiming
+        self._clock = clock
+        self._admission = admission
+
+    # ---- acting
+
+    async def act(self, caller: Identity, request: schedd_pb2.ActRequest) -> schedd_pb2.ActReply:
+        """Act on the selected jobs the caller may act on."""
+        action = request.action
+        reason = request.reason or self._default_reason(action, caller)
+        return await self._each(
+            caller, request.jobs, lambda job, decision: self._act(job, action, reason, request.subcode, decision)
+        )
+
+    @staticmethod
+    def _default_reason(action: int, caller: Identity) -> str:
+        verb = _PAST.get(action)
+        if action in (2, 3):
+            return f"via slotwise {'hold' if action == 2 else 'release'} (by user {caller.user})"
+        return f"via slotwise {'rm' if verb == 'removed' else 'vacate-job'} (by user {caller.user})"
+
+    def _act(self, job: Job, action: int, reason: str, subcode: int, decision: Decision) -> str:
+        queue, act = self._queue, schedd_pb2.ActRequest
+        if action == act.REMOVE:
+            return SUCCESS if queue.remove(job, reason, decision) else ALREADY_DONE
+        if action == act.REMOVE_FORCE:
+            return SUCCESS if queue.remove_at_once(job, decision) else BAD_STATUS
+        if action == act.HOLD:
+            if job.status == Status.HELD:
+                return ALREADY_DONE
+            return SUCCESS if queue.hold(job, reason, int(Hold.USER_REQUEST), subcode, decision) else BAD_STATUS
+        if action == act.RELEASE:
+            return SUCCESS if queue.release(job, reason, decision) else BAD_STATUS
+        if action in (act.VACATE, act.VACATE_FAST):
+            fast = action == act.VACATE_FAST
+            done = queue.vacate(job, reason, int(Vacate.USER_VACATE), fast, decision)
+            return SUCCESS if done else BAD_STATUS
+        if action in (act.SUSPEND, act.CONTINUE):
+            return self._suspend(job, resume=action == act.CONTINUE)
+        if action == act.CLEAR_DIRTY:
+            return SUCCESS
+        raise UsageError(f"there is no action {action}")
+
+    def _suspend(self, job: Job, *, resume: bool) -> str:
+        wanted = Status.SUSPENDED if resume else Status.RUNNING
+        run = self._claiming.book.runs.get(job.run)
+        if job.status != wanted or run is None:
+            return BAD_STATUS
+        link = self._claiming.links.get(run.claim.startd)
+        if link is None or not link.connected:
+            return BAD_STATUS
+        link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, suspend=startd_pb2.SuspendClaim(resume=resume)))
+        return SUCCESS
+
+    async def _each(
+        self,
+        caller: Identity,
+        selection: schedd_pb2.JobSelection,
+        act: Callable[[Job, Decision], str],
+    ) -> schedd_pb2.ActReply:
+        """Do ``act`` to each selected job, in pieces that do not stop the daemon, durable before it is answered."""
+        outcome = Outcome()
+        waiting = []
+        superuser = caller.may("ADMINISTRATOR")
+        decision = Decision(self._clock.now())
+        for count, (job, name) in enumerate(self._selected(selection, outcome), 1):
+            allowed = superuser or job.owner == caller.user
+            result = act(job, decision) if allowed else DENIED
+            outcome.count(result)
+            if name and outcome.named.get(name) != SUCCESS:
+                outcome.named[name] = result
+            if count % _CHUNK == 0:
+                waiting.append(self._ledger.commit(decision))
+                decision = Decision(self._clock.now())
+                await asyncio.sleep(0)
+        if decision.changed or decision.retired:
+            waiting.append(self._ledger.commit(decision))
+        if waiting:
+            await asyncio.gather(*waiting)
+        return outcome.reply()
+
+    def _selected(self, selection: schedd_pb2.JobSelection, outcome: Outcome) -> Iterable[tuple[Job, str]]:
+        """The jobs meant, each with the id by which it was named, or ""."""
+        if selection.ids and not selection.constraint and not selection.owners:
+            yield from self._named(selection.ids, outcome)
+            return
+        if not (selection.all or selection.ids or selection.owners or selection.constraint):
+            raise UsageError("no jobs were named")
+        constraint = constraint_of(selection.ids, selection.owners, selection.constraint)
+        for key in self._ads.table.query_keys(constraint or None, now=int(self._clock.now())):
+            if job := self._queue.by_key(key):
+                yield job, ""
+
+    def _named(self, ids: Iterable[str], outcome: Outcome) -> Iterable[tuple[Job, str]]:
+        for name in ids:
+            number, proc = parse_id(name)
+            cluster = self._queue.clusters.get(number)
+            jobs = [] if cluster is None else list(cluster.jobs.values())
+            if proc is not None:
+                jobs = [job for job in jobs if job.proc == proc] if cluster and proc in cluster.jobs else []
+            if not jobs:
+                outcome.count(NOT_FOUND)
+                outcome.named[name] = NOT_FOUND
+            for job in jobs:
+                yield job, name
+
+    # ---- editing
+
+    async def edit(self, caller: Identity, request: schedd_pb2.EditRequest) -> schedd_pb2.ActReply:
+        """Change attributes of the selected jobs.
+
+        :raises UsageError: for an attribute that nobody may change, AdSyntaxError for text that is no expression.
+        """
+        changes = checked_changes(dict(request.set), superuser=caller.may("ADMINISTRATOR"))
+
+        def change(job: Job, decision: Decision) -> str:
+            if not request.dry_run:
+                own = dict(changes)
+                if request.prio_relative:
+                    own["JobPrio"] = int(self._ads.number(job, "JobPrio")) + request.prio_change
+                self._change(job, own, decision)
+            return SUCCESS
+
+        return await self._each(caller, request.jobs, change)
+
+    def _change(self, job: Job, changes: Changes, decision: Decision) -> None:
+        for name, value in changes.items():
+            if job.log:
+                former = self._ads.ad(job)
+                old = str(former.lookup(name)) if name in former else None
+                new = literal(value)
+                decision.log(job, events.attribute_changed(self._queue.frame(job, decision.now), name, old, new))
+        decision.set(job, changes)
+        self._ads.set(job.key, changes)
+        self._ads.forget_edit(job.cluster.number)
+        job.cluster.varied |= {name.lower() for name in changes}
+        waiting = job.bucket is not None or job in self._queue.runnable.unclustered
+        self._queue.runnable.discard(job)
+        ad = self._ads.ad(job)
+        job.priority, job.log = priority_of(ad), log_of(ad)
+        job.submitter = self._admission.submitter(job.owner, ad)
+        job.autocluster = None
+        if waiting:
+            self._queue.runnable.add(job)
+            decision.new_work = True
+
+
+def checked_changes(texts: dict[str, str], *, superuser: bool) -> Changes:
+    """Attribute texts as values.
+
+    :raises UsageError: for an attribute that may not be changed, or a name that is none.
+    :raises AdSyntaxError: for text that is no expression.
+    """
+    changes: Changes = {}
+    for name, text in texts.items():
+        if not name.replace("_", "").isalnum() or name[0].isdigit():
+            raise UsageError(f"{name!r} is not an attribute name")
+        lower = name.lower()
+        if lower in IMMUTABLE or (lower in PROTECTED and not superuser) or lower == "jobstatus":
+            raise UsageError(f"the attribute {name} may not be changed")
+        try:
+            tree = ExprTree(text)
+        except AdSyntaxError as error:
+            raise AdSyntaxError(f"{name}: {error.message}", hint=error.hint) from None
+        value = plain(_literal(text, tree))
+        changes[name] = value if value is not None else Expr(text)
+    return changes
+
+
+def _literal(text: str, tree: ExprTree) -> object:
+    """The value of a literal, else None."""
+    from slotwise.classad import ClassAd
+
+    ad = ClassAd()
+    ad["X"] = tree
+    value = ad["X"]
+    return None if isinstance(value, ExprTree) else value

@@ -1,0 +1,288 @@
+"""The ads of all jobs in the queue, in one columnar table; the schedd's only door to the ClassAd language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.schedd.files import FilePlan, is_null, parse_remaps, split_list
+from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.matchtime import UnresolvedError, expand
+from slotwise.schedd.policy import Evaluate
+from slotwise.schedd.values import Changes, Expr, Value
+from slotwise.table import AdTable, pack_ads, unpack_ads
+
+_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|(?:(MY|TARGET|OTHER)\s*\.\s*)?([A-Za-z_]\w*)', re.IGNORECASE)
+
+
+def native(changes: Mapping[str, Value]) -> dict[str, Any]:
+    """The set attributes as the table takes them."""
+    return {
+        name: ExprTree(str(value)) if isinstance(value, Expr) else value
+        for name, value in changes.items()
+        if value is not None
+    }
+
+
+def removed(changes: Mapping[str, Value]) -> list[str]:
+    """The attributes that are taken out."""
+    return [name for name, value in changes.items() if value is None]
+
+
+def plain(value: Any) -> Value:
+    """An evaluated value as the schedd keeps it: None for undefined, error and what is not a scalar."""
+    if isinstance(value, (bool, int, float, str)) and not isinstance(value, SpecialValue):
+        return value
+    return None
+
+
+def kept(ad: ClassAd) -> Changes:
+    """All attributes of an ad as changes."""
+    changes: Changes = {}
+    for name, value in ad.items():
+        scalar = plain(value)
+        changes[name] = scalar if scalar is not None else Expr(str(ad.lookup(name)))
+    return changes
+
+
+def references(text: str) -> set[str]:
+    """Names that an expression may look up in its own ad (lower case)."""
+    found: set[str] = set()
+    for scope, name in _NAME.findall(text):
+        if name and scope.upper() not in ("TARGET", "OTHER"):
+            found.add(name.lower())
+    return found
+
+
+class JobAds:
+    """Job ads by ``cluster.proc``."""
+
+    def __init__(self) -> None:
+        self.table = AdTable()
+        #: Clusters whose jobs have $$() in some attribute.
+        self._dollars: set[int] = set()
+        self._plain_exit: dict[int, bool] = {}
+        self._requests: dict[int, dict[str, float]] = {}
+
+    # ---- coming, changing, going
+
+    def insert(
+        self,
+        cluster: Cluster,
+        submitted: ClassAd,
+        procs: Sequence[int],
+        deltas: bytes | Sequence[ClassAd] | None,
+        columns: Mapping[str, Iterable[Any]],
+    ) -> None:
+        """Ads for new jobs: the cluster's ad, what the schedd adds to all, each job's delta, then the columns."""
+        template = submitted.copy()
+        template.update(native(cluster.common))
+        number = cluster.number
+        keys = [f"{number}.{proc}" for proc in procs]
+        self.table.insert_from_template(template, keys, deltas or None, columns={"ProcId": list(procs), **columns})
+        if "$$(" in str(submitted) or (deltas and any("$$(" in str(ad) for ad in _ads_of(deltas))):
+            self._dollars.add(number)
+
+    def set(self, key: str, changes: Changes) -> None:
+        """Change attributes of a job."""
+        self.table.update(key, native(changes), removed(changes))
+
+    def remove(self, key: str) -> None:
+        """Forget a job."""
+        self.table.remove(key)
+
+    def forget_cluster(self, number: int) -> None:
+        """No job of the cluster is left, or its common attributes changed."""
+        self._dollars.discard(number)
+        self._plain_exit.pop(number, None)
+
+    def forget_edit(self, number: int) -> None:
+        """A job of the cluster was edited: what was remembered of its attributes may be wrong."""
+        self._plain_exit.pop(number, None)
+        self._requests.clear()
+
+    # ---- one job
+
+    def ad(self, job: Job) -> ClassAd:
+        """The job's ad."""
+        found = self.table.get(job.key)
+        if found is None:
+            raise KeyError(job.key)
+        return found
+
+    def pack(self, job: Job, extra: Mapping[str, Value] | None = None) -> bytes:
+        """The job's ad as a pack, with ``extra`` attributes."""
+        ad = self.ad(job)
+        if extra:
+            ad.update(native(extra))
+        return pack_ads([ad])
+
+    def final_pack(self, job: Job, machine: ClassAd) -> bytes:
+        """The job's ad as its starter gets it, with ``$$()`` filled in from the slot.
+
+        :raises UnresolvedError: for a reference without a value.
+        """
+        ad = self.ad(job)
+        if job.cluster.number in self._dollars:
+            ad.update(self._expanded(ad, machine))
+        return pack_ads([ad])
+
+    @staticmethod
+    def _expanded(ad: ClassAd, machine: ClassAd) -> dict[str, str]:
+        def lookup(name: str) -> Value:
+            return plain(machine.eval(name))
+
+        def evaluate(text: str) -> Value:
+            return plain(ExprTree(text).eval(ad, machine))
+
+        found: dict[str, str] = {}
+        for name, value in ad.items():
+            if isinstance(value, str) and "$$(" in value:
+                found[name] = expand(value, lookup, evaluate)
+        return found
+
+    def value(self, job: Job, name: str) -> Value:
+        """An attribute of the job, evaluated."""
+        return plain(self.table.value(job.key, name))
+
+    def text(self, job: Job, name: str, default: str = "") -> str:
+        """A string attribute of the job."""
+        value = self.value(job, name)
+        return value if isinstance(value, str) else default
+
+    def number(self, job: Job, name: str, default: float = 0) -> float:
+        """A numeric attribute of the job."""
+        value = self.value(job, name)
+        return value if isinstance(value, (int, float)) else default
+
+    def truth(self, job: Job, name: str) -> bool:
+        """Whether an attribute of the job is true."""
+        value = self.value(job, name)
+        return bool(value) if isinstance(value, (bool, int, float)) else False
+
+    def matches(self, job: Job, machine: ClassAd) -> bool:
+        """Whether job and slot satisfy each other's Requirements."""
+        return bool(self.ad(job).symmetric_match(machine))
+
+    def evaluator(self, job: Job, facts: Mapping[str, Value], now: float) -> Evaluate:
+        """Evaluates attributes of the job as they are with ``facts`` on top."""
+        ad = self.ad(job)
+        ad.update(native(facts))
+        for name in removed(facts):
+            ad.pop(name, None)
+        return lambda name: plain(ad.eval(name, now=int(now)))
+
+    def text_evaluator(self, job: Job, now: float) -> Evaluate:
+        """Evaluates expression texts in the scope of the job."""
+        ad = self.ad(job)
+        return lambda text: plain(ExprTree(text).eval(ad, now=int(now)))
+
+    def plain_exit_policy(self, job: Job) -> bool:
+        """Whether the job simply leaves when it ends: OnExitRemove is true or unset, OnExitHold false or unset."""
+        cluster = job.cluster
+        shared = not ({"onexitremove", "onexithold"} & cluster.varied)
+        if shared and (known := self._plain_exit.get(cluster.number)) is not None:
+            return known
+        ad = self.ad(job)
+        found = ad.get("OnExitRemove", True) is True and ad.get("OnExitHold", False) is False
+        if shared:
+            self._plain_exit[cluster.number] = found
+        return found
+
+    def requested(self, job: Job) -> dict[str, float]:
+        """What the job asks for: Cpus, Memory (MiB), Disk (KiB), and custom resources if any."""
+        cluster = job.autocluster
+        if cluster is not None and (known := self._requests.get(cluster)) is not None:
+            return known
+        found: dict[str, float] = {}
+        ad = self.ad(job)
+        for name in ad:
+            if name.lower().startswith("request") and len(name) > 7:
+                value = plain(ad.eval(name))
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    found[name[7:]] = value
+        if cluster is not None:
+            if len(self._requests) > 5000:
+                self._requests.clear()
+            self._requests[cluster] = found
+        return found
+
+    def autoclusters_renewed(self) -> None:
+        """Autocluster ids mean something else now."""
+        self._requests.clear()
+
+    def file_plan(self, job: Job, machine: ClassAd, fallback_account: str) -> FilePlan:
+        """What the job's ad says about its files."""
+        source: Any = self.ad(job)
+        if job.cluster.number in self._dollars:
+            source.update(self._expanded(source, machine))
+
+        def text(name: str) -> str:
+            value = plain(source.eval(name)) if name in source else None
+            return value if isinstance(value, str) else ""
+
+        sends_executable = source.get("TransferExecutable", True) is not False
+        return FilePlan(
+            owner=job.owner,
+            iwd=text("Iwd") or "/",
+            executable=text("Cmd") if sends_executable else "",
+            stdin="" if source.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
+            stdout=text("Out"),
+            stderr=text("Err"),
+            inputs=split_list(text("TransferInput")),
+            remaps=parse_remaps(text("TransferOutputRemaps")),
+            preserve_relative=source.get("PreserveRelativePaths", False) is True,
+            transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
+            fallback_account=fallback_account,
+        )
+
+    # ---- signatures
+
+    def signature(self, job: Job, names: Sequence[str]) -> tuple[str, ...]:
+        """The unevaluated values of the significant attributes, in order."""
+        ad = self.ad(job)
+        return tuple(str(ad.lookup(name)) if name in ad else "undefined" for name in names)
+
+    def refers_to(self, job: Job, names: Sequence[str]) -> frozenset[str]:
+        """Attributes of the job that its significant expressions look up, as spelled in the ad."""
+        ad = self.ad(job)
+        spelled = {name.lower(): name for name in ad}
+        known = {name.lower() for name in names}
+        found = set()
+        todo = [name for name in names if name in ad]
+        while todo:
+            value = ad.get(todo.pop())
+            if not isinstance(value, ExprTree):
+                continue
+            for name in references(str(value)):
+                if name in spelled and name not in known:
+                    known.add(name)
+                    found.add(spelled[name])
+                    todo.append(spelled[name])
+        return frozenset(found)
+
+    # ---- ads of others
+
+    @staticmethod
+    def parse(pack: bytes) -> ClassAd:
+        """The one ad of a pack; an empty ad for an empty pack."""
+        ads = unpack_ads(pack) if pack else []
+        return ads[0] if ads else ClassAd()
+
+    @staticmethod
+    def value_of(ad: ClassAd, name: str) -> Value:
+        """An attribute of any ad, evaluated."""
+        return plain(ad.eval(name))
+
+    def changes_of(self, pack: bytes) -> Changes:
+        """All attributes of a pack's ad as changes."""
+        return kept(self.parse(pack)) if pack else {}
+
+
+def _ads_of(deltas: bytes | Sequence[ClassAd]) -> Sequence[ClassAd]:
+    return unpack_ads(deltas) if isinstance(deltas, bytes) else deltas
+
+
+__all__ = ["JobAds", "UnresolvedError", "kept", "native", "plain", "references", "removed"]

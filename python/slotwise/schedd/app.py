@@ -1,0 +1,258 @@
+"""Wires the access point together and starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from slotwise import __version__
+from slotwise.config import Config
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.schedd.actions import Actions
+from slotwise.schedd.admission import Admission, AdmissionSettings
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.autocluster import Autoclusters
+from slotwise.schedd.claiming import Claiming, ClaimSettings
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.eventlog import LogFailure
+from slotwise.schedd.history import History
+from slotwise.schedd.ledger import Ledger, hold_for_log
+from slotwise.schedd.listing import Listing
+from slotwise.schedd.news import Advertiser, NegotiatorCall
+from slotwise.schedd.periodic import Periodic
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.reattach import Reattachment
+from slotwise.schedd.requests import Requests
+from slotwise.schedd.restore import restore
+from slotwise.schedd.service import ScheddServicer
+from slotwise.schedd.settings import Settings, read_settings
+from slotwise.schedd.shadow import Shadows
+from slotwise.schedd.store import Batch, Store
+from slotwise.schedd.values import Changes
+from slotwise.wire.gen import schedd_pb2_grpc
+
+_log = logging.getLogger(__name__)
+_TIDY_S = 3600.0
+
+
+async def start(context: DaemonContext) -> AccessPoint:
+    """Open the queue, take up what was left, and begin to serve."""
+    point = AccessPoint(context, read_settings(context.config, context.address.name))
+    point.begin()
+    return point
+
+
+class AccessPoint:
+    """One running schedd."""
+
+    def __init__(self, context: DaemonContext, settings: Settings) -> None:
+        self._context = context
+        self._settings = settings
+        self._threads = ThreadPoolExecutor(8, thread_name_prefix="files")
+        self._tasks: list[asyncio.Task[None]] = []
+        name, target, clock = settings.name, context.address.target, context.clock
+        self.store = Store(context.home.spool / "schedd.sqlite", synchronous=settings.synchronous)
+        self._stored = self.store.open()
+        self.queue = Queue(date_form=settings.date_form)
+        self.ads = JobAds()
+        self.ledger = Ledger(
+            self.store,
+            self.ads,
+            self._threads,
+            next_planned=self._stored.next_planned,
+            fallback_account=settings.fallback_account,
+            on_log_failure=self._log_failed,
+        )
+        self.claiming = Claiming(
+            self.queue, self.ads, self.ledger, clock, claim_settings(settings, target), lambda: context.metadata
+        )
+        self.reattachment = Reattachment(self.claiming)
+        self.shadows = Shadows(
+            self.queue,
+            self.ads,
+            self.claiming,
+            self.reattachment,
+            clock,
+            self._threads,
+            file_system_domain=settings.file_system_domain,
+            fallback_account=settings.fallback_account,
+        )
+        self.requests = Requests(
+            self.queue, self.ads, self.claiming, autoclusters(settings), schedd_name=name, address=target
+        )
+        self.admission = Admission(
+            self.queue,
+            self.ads,
+            self.ledger,
+            clock,
+            admission_settings(settings, context.address.tcp),
+            self._stored.next_cluster,
+        )
+        self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
+        self.negotiator = NegotiatorCall(context.home, lambda: context.metadata, name)
+        self.advertiser = Advertiser(context.home, lambda: context.metadata, self._own_ads)
+        self._connect_parts()
+        self._serve()
+
+    def _connect_parts(self) -> None:
+        self.ledger.on_kills = self._kill
+        self.ledger.on_new_work = self._new_work
+        self.ledger.on_change = self.advertiser.changed
+        self.claiming.on_run_given_up = self.shadows.given_up
+        self._configure(self._settings)
+
+    def _kill(self, decision: Decision) -> None:
+        for kill in decision.kills:
+            self.shadows.kill(kill)
+
+    def _configure(self, settings: Settings) -> None:
+        self.periodic.system = settings.system
+        self.periodic.interval_s = settings.periodic_interval_s
+        self.periodic.timeslice = settings.periodic_timeslice
+        self.periodic.interval_most_s = settings.periodic_interval_most_s
+        self.negotiator.enabled = settings.on_demand
+        self.advertiser.interval_s = settings.schedd_interval_s
+
+    def _serve(self) -> None:
+        context, settings = self._context, self._settings
+        listing = Listing(self.queue, self.ads, context.clock, name=settings.name, address=context.address.tcp)
+        self.servicer = ScheddServicer(
+            context.authenticator,
+            context.clock,
+            admission=self.admission,
+            actions=Actions(self.queue, self.ads, self.ledger, self.claiming, context.clock, self.admission),
+            listing=listing,
+            history=History(self.store, settings.name),
+            requests=self.requests,
+            claiming=self.claiming,
+            shadows=self.shadows,
+            superusers=settings.superusers,
+        )
+        schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
+
+    # ---- life
+
+    def begin(self) -> None:
+        """Take up what a former process left, and start everything that runs by itself."""
+        stored = self._stored
+        restore(stored, self.queue, self.ads, self.admission, self._settings.name)
+        decision = self.reattachment.restore(stored.claims, stored.runs, 0.0)
+        self.ledger.start(stored.planned)
+        if decision.entries:
+            self.ledger.commit(decision)
+        if stored.jobs:
+            _log.info("the queue has %d jobs, %d of them with a run", len(stored.jobs), len(stored.runs))
+            self._new_work()
+        for work in (self.reattachment.run, self.periodic.run, self.negotiator.run, self.advertiser.run, self._tidy):
+            self._start(work)
+        self._stored = type(stored)()
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work()))
+
+    def _new_work(self) -> None:
+        self.reattachment.use_idle_claims()
+        self.negotiator.ask()
+
+    def _log_failed(self, failure: LogFailure, keys: list[str]) -> None:
+        self.ledger.commit(hold_for_log(self.queue, failure, keys, self._context.clock.now()))
+
+    async def _tidy(self) -> None:
+        """Forget old history."""
+        while True:
+            await asyncio.sleep(_TIDY_S)
+            batch = Batch()
+            batch.drop_empty_clusters(self._settings.history_days, int(self._context.clock.now()))
+            await self.store.commit(batch)
+
+    async def reconfig(self, config: Config) -> list[str]:
+        """Take over a new configuration; names and addresses stay until a restart."""
+        settings = read_settings(config, self._context.address.name)
+        self._settings = settings
+        self.queue.date_form = settings.date_form
+        self._configure(settings)
+        self.claiming.settings = claim_settings(settings, self._context.address.target)
+        self.admission.settings = admission_settings(settings, self._context.address.tcp)
+        self.requests.replace(autoclusters(settings))
+        return []
+
+    async def stop(self, mode: str) -> None:
+        """Stop: jobs go on running and are taken up again by the next schedd, unless the stop is graceful and the
+        pool ends with it (the startds then end their claims themselves)."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in list(self.claiming.links.values()):
+            await link.close()
+        await self.ledger.close()
+        self.store.close()
+        self._threads.shutdown(wait=False)
+
+    # ---- ads
+
+    def _own_ads(self) -> dict[str, dict[str, Changes]]:
+        """What the collector is told."""
+        counts = self.queue.counts()
+        name, address = self._settings.name, self._context.address
+        scheduler: Changes = {
+            "MyType": "Scheduler",
+            "Name": name,
+            "Machine": self._settings.host,
+            "MyAddress": address.target,
+            "ScheddIpAddr": address.target,
+            "CondorVersion": version_text(),
+            "DaemonStartTime": address.started_at,
+            "TotalRunningJobs": counts[2] + counts[6] + counts[7],
+            "TotalIdleJobs": counts[1],
+            "TotalHeldJobs": counts[5],
+            "TotalRemovedJobs": counts[3],
+            "TotalJobAds": sum(counts),
+            "NumUsers": len({cluster.owner for cluster in self.queue.clusters.values()}),
+            "MaxJobsRunning": self._settings.jobs_running_most,
+            "Autoclusters": len(self.requests.autoclusters),
+        }
+        return {"Scheduler": {name: scheduler}, "Submitter": self.requests.submitter_ads()}
+
+
+def version_text() -> str:
+    """The version as ads show it."""
+    return f"$SlotwiseVersion: {__version__} $"
+
+
+def claim_settings(settings: Settings, address: str) -> ClaimSettings:
+    """What claiming takes from the settings."""
+    return ClaimSettings(
+        schedd_name=settings.name,
+        address=address,
+        alive_interval_s=settings.alive_interval_s,
+        want_leftovers=settings.want_leftovers,
+        machine_attrs=settings.machine_attrs,
+        machine_attrs_length=settings.machine_attrs_length,
+        jobs_running_most=settings.jobs_running_most,
+    )
+
+
+def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
+    """What admission takes from the settings."""
+    return AdmissionSettings(
+        schedd_name=settings.name,
+        host=tcp,
+        uid_domain=settings.uid_domain,
+        version=version_text(),
+        jobs_most=settings.jobs_most,
+        jobs_per_owner_most=settings.jobs_per_owner_most,
+        jobs_per_submission_most=settings.jobs_per_submission_most,
+    )
+
+
+def autoclusters(settings: Settings) -> Autoclusters:
+    """Empty autoclusters with the configured significant attributes."""
+    return Autoclusters(
+        replaced=settings.significant, added=settings.significant_added, removed=settings.significant_removed
+    )
+
+
+__all__ = ["AccessPoint", "start"]

@@ -1,0 +1,141 @@
+"""The claims that the access point holds, and the runs on them. Records only; messages are the link's part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.schedd.job import Job
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """A slot that is ours for a submitter until its lease ends, is released, or taken away."""
+
+    id: str
+    startd: str
+    slot_name: str
+    submitter: str
+    lease_s: int
+    #: The slot's ad, packed, and parsed on first use.
+    slot_ad: bytes
+    machine: Any = None
+    #: Id of the run on it, "" while idle.
+    run: str = ""
+    #: The startd reported the end of the former run, or none was started: activation is possible.
+    ready: bool = True
+    #: No further job may start here.
+    closing: bool = False
+    #: Gone at the startd; kept only until its run's end is known.
+    gone: bool = False
+    #: When it became idle without a next job (KeepClaimIdle), or 0.
+    idle_since: float = 0.0
+    keep_idle_s: int = 0
+    #: Runs in a row that failed through no fault of the job.
+    failures: int = 0
+    #: Concurrency limits of the jobs it was matched for; only equal ones may follow.
+    limits: str = ""
+    #: Whether a job of an autocluster fits, as far as known.
+    fits: dict[int, bool] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One activation of a claim for one job: what the shadow knows of it."""
+
+    id: str
+    job: Job
+    token: str
+    claim: Claim
+    born_at: float
+    lease_s: int
+    starter: str = ""
+    #: When the starter said that the job executes, or 0.
+    executing_at: float = 0.0
+    #: The end was taken over: later messages of it are answered from memory.
+    over: bool = False
+    #: Activated at the startd since this process lives.
+    activated: bool = False
+    #: Its starter speaks to us now (the shadow's stream of it, opaque here).
+    stream: Any = None
+    #: Until when its silence is borne, epoch seconds; 0 while it speaks.
+    silent_until: float = 0.0
+    #: The starter must be asked to end it once it can be reached.
+    kill: Any = None
+    #: What the shadow keeps while files move.
+    transfer: Any = None
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    disconnect_logged: bool = False
+
+    @property
+    def key(self) -> str:
+        """``cluster.proc`` of the job."""
+        return self.id.partition("#")[0]
+
+
+@dataclass(slots=True, eq=False)
+class ClaimRequestPending:
+    """A request for claims that a startd has not answered."""
+
+    serial: int
+    startd: str
+    claim_id: str
+    slot_name: str
+    submitter: str
+    autocluster: int
+    #: Jobs reserved for the slots asked for.
+    jobs: list[Job]
+    lease_s: int
+    limits: str = ""
+    at: float = 0.0
+
+
+class ClaimBook:
+    """All claims, runs and pending requests."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, Claim] = {}
+        self.runs: dict[str, Run] = {}
+        self.pending: dict[int, ClaimRequestPending] = {}
+        self._serial = 0
+
+    def serial(self) -> int:
+        """The next serial number of a request."""
+        self._serial += 1
+        return self._serial
+
+    def at(self, startd: str) -> list[Claim]:
+        """Claims at one startd."""
+        return [claim for claim in self.claims.values() if claim.startd == startd]
+
+    def runs_at(self, starter: str) -> list[Run]:
+        """Runs at one starter."""
+        return [run for run in self.runs.values() if run.starter == starter]
+
+    def add(self, claim: Claim) -> None:
+        """A claim was granted or restored."""
+        self.claims[claim.id] = claim
+
+    def drop(self, claim: Claim) -> None:
+        """The claim is no more."""
+        claim.gone = True
+        self.claims.pop(claim.id, None)
+
+    def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:
+        """Unanswered requests at one startd."""
+        return iter([request for request in self.pending.values() if request.startd == startd])
+
+    def startds(self) -> set[str]:
+        """Addresses of startds with which there is something to talk about."""
+        return {claim.startd for claim in self.claims.values()} | {r.startd for r in self.pending.values()}
+
+    def running(self, submitter: str) -> int:
+        """Runs of one submitter."""
+        return sum(1 for run in self.runs.values() if run.job.submitter == submitter)
+
+
+def reserved(pending: Iterable[ClaimRequestPending], submitter: str) -> int:
+    """Jobs of the submitter that wait for the answer of a startd."""
+    return sum(len(request.jobs) for request in pending if request.submitter == submitter)

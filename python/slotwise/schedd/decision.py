@@ -1,0 +1,87 @@
+"""What the queue decided, as data; the edge makes it durable and only then acts on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slotwise.schedd.events import Usage
+from slotwise.schedd.job import Job
+from slotwise.schedd.values import Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the run of a job: its claim is to be deactivated with this reason."""
+
+    run_id: str
+    fast: bool
+    reason: str
+    code: int
+
+
+@dataclass(slots=True)
+class Decision:
+    """Changes of jobs that belong together, made at ``now``."""
+
+    now: float
+    changed: dict[Job, Changes] = field(default_factory=dict)
+    #: Jobs that leave the queue.
+    retired: list[Job] = field(default_factory=list)
+    #: Log entries in order.
+    entries: list[tuple[Job, str]] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
+    #: Jobs whose runs are over.
+    runs_over: list[Job] = field(default_factory=list)
+    #: Whether there is work that the negotiator has not heard of.
+    new_work: bool = False
+
+    def set(self, job: Job, changes: Changes) -> None:
+        """The attributes of ``job`` change; shows in ``job.changes`` at once."""
+        known = self.changed.get(job)
+        if known is None:
+            self.changed[job] = dict(changes)
+        else:
+            known.update(changes)
+        if job.changes is None:
+            job.changes = dict(changes)
+        else:
+            job.changes.update(changes)
+
+    def log(self, job: Job, entry: str) -> None:
+        """``entry`` goes into the job's event log, if it has one."""
+        if job.log:
+            self.entries.append((job, entry))
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended, as told by the starter or found out by the schedd.
+
+    ``how`` is ``exited``, ``signaled``, ``evicted``, ``held``, ``not_started`` or ``lost``. ``code`` is the exit code
+    or signal. ``attributes`` are merged into the job ad.
+    """
+
+    how: str
+    code: int = 0
+    reason: str = ""
+    reason_code: int = 0
+    reason_subcode: int = 0
+    at: float = 0.0
+    core: str = ""
+    attributes: Changes = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    #: Seconds since the shadow started, and since the job began to execute.
+    wall_s: float = 0.0
+    executed_s: float = 0.0
+    #: Outcome of the exit policy; None unless the job ended by itself.
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do with a job: ``act`` is ``complete``, ``requeue``, ``hold``, ``release``, ``remove`` or ``vacate``."""
+
+    act: str
+    reason: str = ""
+    code: int = 0
+    subcode: int = 0

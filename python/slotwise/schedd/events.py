@@ -1,0 +1,323 @@
+"""The text of job event log entries, in the reference's format (manual, "Job Event Log Codes").
+
+Pure: each function returns a whole entry, ending with the line of three dots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+
+END = "...\n"
+
+
+@dataclass(frozen=True)
+class DateForm:
+    """How event times print (DEFAULT_USERLOG_FORMAT_OPTIONS)."""
+
+    iso: bool = True
+    utc: bool = False
+    sub_second: bool = False
+
+    @classmethod
+    def parse(cls, options: str | None) -> DateForm:
+        """From the words of the knob; unknown ones are ignored."""
+        words = {word.upper() for word in (options or "").replace(",", " ").split()}
+        return cls(iso="LEGACY" not in words, utc="UTC" in words, sub_second="SUB_SECOND" in words)
+
+
+@lru_cache(maxsize=64)
+def _second(at: int, form: DateForm) -> str:
+    moment = datetime.fromtimestamp(at, UTC) if form.utc else datetime.fromtimestamp(at)
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if form.iso else "%m/%d %H:%M:%S")
+
+
+def stamp(at: float, form: DateForm = DateForm()) -> str:
+    """The date and time of an entry."""
+    text = _second(int(at), form)
+    if form.sub_second:
+        text += f".{int((at % 1) * 1000):03d}"
+    return text + "Z" if form.utc and form.iso else text
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What every entry begins with."""
+
+    cluster: int
+    proc: int
+    when: str
+
+    def head(self, number: int) -> str:
+        """``NNN (CCC.PPP.SSS) date time `` of an entry."""
+        return f"{number:03d} ({self.cluster:03d}.{self.proc:03d}.000) {self.when} "
+
+
+def _one_line(text: str) -> str:
+    """Reasons must not break the frame: newlines become blanks."""
+    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+
+
+def cpu_line(user_s: float, system_s: float) -> str:
+    """``Usr d hh:mm:ss, Sys d hh:mm:ss``."""
+    return f"Usr {_days(user_s)}, Sys {_days(system_s)}"
+
+
+def _days(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    return f"{whole // 86400} {whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = "", warnings: str = "") -> str:
+    """Event 0."""
+    lines = [f"{frame.head(0)}Job submitted from host: <{host}>\n"]
+    for note in (log_notes, user_notes):
+        if note:
+            lines.append(f"    {_one_line(note)[:8191]}\n")
+    if warnings:
+        lines.append(
+            "    WARNING: Committed job submission into the queue with the following warning(s): "
+            f"{_one_line(warnings)[:8110]}\n"
+        )
+    return "".join(lines) + END
+
+
+def executing(frame: Frame, host: str, slot_name: str, properties: Mapping[str, str]) -> str:
+    """Event 1; ``properties`` are attribute texts, sorted by the caller's names."""
+    rows = "".join(f"\t{name} = {properties[name]}\n" for name in sorted(properties, key=str.lower))
+    slot = f"\tSlotName: {slot_name}\n" if slot_name else ""
+    return f"{frame.head(1)}Job executing on host: <{host}>\n{slot}{rows}{END}"
+
+
+def executable_error(frame: Frame, linked_wrongly: bool = False) -> str:
+    """Event 2: the executable could not be started."""
+    text = "(1) Job not properly linked for Condor.\n" if linked_wrongly else "(0) Job file not executable.\n"
+    return f"{frame.head(2)}{text}{END}"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """CPU seconds, bytes and resources that the entries about an ended run show."""
+
+    user_s: float = 0.0
+    system_s: float = 0.0
+    total_user_s: float = 0.0
+    total_system_s: float = 0.0
+    sent: float = 0.0
+    received: float = 0.0
+    total_sent: float = 0.0
+    total_received: float = 0.0
+    #: Resource -> (usage, request, allocated, assigned); numbers, text or None.
+    resources: Mapping[str, tuple[float | int | None, float | int | None, float | int | None, str]] = field(
+        default_factory=dict
+    )
+
+
+_UNITS = {
+    "Memory": "Memory (MB)",
+    "Disk": "Disk (KB)",
+    "Gpus": "Gpus (Average)",
+    "GpusMemory": "GpusMemory (MB)",
+    "TimeExecute": "TimeExecute (s)",
+    "TimeSlotBusy": "TimeSlotBusy (s)",
+}
+
+
+def _column(values: list[float | int | None]) -> list[str]:
+    """One column: reals with two decimals; whole numbers padded so that they end where the points are."""
+    texts = []
+    for value in values:
+        if value is None:
+            texts.append("")
+        elif isinstance(value, float) and value != int(value):
+            texts.append(f"{value:.2f}")
+        else:
+            texts.append(str(int(value)))
+    if any("." in text for text in texts):
+        texts = [text if "." in text or not text else text + "   " for text in texts]
+    return texts
+
+
+def resources_table(
+    resources: Mapping[str, tuple[float | int | None, float | int | None, float | int | None, str]],
+) -> str:
+    """The table of partitionable resources; empty without rows."""
+    if not resources:
+        return ""
+    names = sorted(resources, key=str.lower)
+    use, request, allocated = (_column([resources[name][i] for name in names]) for i in range(3))  # type: ignore[misc]
+    assigned = [resources[name][3] for name in names]
+    wide_use = max(8, *map(len, use))
+    wide_request = max(8, *map(len, request))
+    wide_allocated = max(9, *map(len, allocated))
+    wide_name = max(len("Memory (MB)") + 1, *map(len, names)) + 8
+    heading = "Assigned" if any(assigned) else ""
+    rows = [
+        f"\tPartitionable Resources : {'Usage':>{wide_use}} {'Request':>{wide_request}} "
+        f"{'Allocated':>{wide_allocated}} {heading}\n"
+    ]
+    for i, name in enumerate(names):
+        rows.append(
+            f"\t   {_UNITS.get(name, name):<{wide_name}} : {use[i]:>{wide_use}} {request[i]:>{wide_request}} "
+            f"{allocated[i]:>{wide_allocated}} {assigned[i]}\n"
+        )
+    return "".join(rows)
+
+
+def _ending(normal: bool, code: int, core: str) -> str:
+    if normal:
+        return f"\t(1) Normal termination (return value {code})\n"
+    core_line = f"\t(1) Corefile in: {core}\n" if core else "\t(0) No core file\n"
+    return f"\t(0) Abnormal termination (signal {code})\n{core_line}"
+
+
+def terminated(frame: Frame, *, normal: bool, code: int, usage: Usage, core: str = "", closing: str = "") -> str:
+    """Event 5. ``closing`` tells who ended the job and when."""
+    run = cpu_line(usage.user_s, usage.system_s)
+    total = cpu_line(usage.total_user_s, usage.total_system_s)
+    none = cpu_line(0, 0)
+    text = (
+        f"{frame.head(5)}Job terminated.\n{_ending(normal, code, core)}"
+        f"\t\t{run}  -  Run Remote Usage\n\t\t{none}  -  Run Local Usage\n"
+        f"\t\t{total}  -  Total Remote Usage\n\t\t{none}  -  Total Local Usage\n"
+        f"\t{usage.sent:.0f}  -  Run Bytes Sent By Job\n\t{usage.received:.0f}  -  Run Bytes Received By Job\n"
+        f"\t{usage.total_sent:.0f}  -  Total Bytes Sent By Job\n"
+        f"\t{usage.total_received:.0f}  -  Total Bytes Received By Job\n{resources_table(usage.resources)}"
+    )
+    if closing:
+        text += f"\n\t{_one_line(closing)}\n"
+    return text + END
+
+
+def evicted(
+    frame: Frame,
+    *,
+    usage: Usage,
+    reason: str = "",
+    code: int = 0,
+    subcode: int = 0,
+    requeued: tuple[bool, int] | None = None,
+) -> str:
+    """Event 4. ``requeued`` is (normal, exit code or signal) when the job ended by itself but runs again."""
+    codes = f" Code {code} Subcode {subcode}" if code else ""
+    kind = "(0) Job terminated and was requeued" if requeued else "(0) CPU times"
+    text = (
+        f"{frame.head(4)}Job was evicted.{codes}\n\t{kind}\n"
+        f"\t\t{cpu_line(usage.user_s, usage.system_s)}  -  Run Remote Usage\n"
+        f"\t\t{cpu_line(0, 0)}  -  Run Local Usage\n"
+        f"\t{usage.sent:.0f}  -  Run Bytes Sent By Job\n\t{usage.received:.0f}  -  Run Bytes Received By Job\n"
+    )
+    if requeued:
+        text += _ending(requeued[0], requeued[1], "")
+    if reason:
+        text += f"\t{_one_line(reason)}\n" if requeued else f"\tReason: {_one_line(reason)}\n"
+    return text + resources_table(usage.resources) + END
+
+
+def image_size(frame: Frame, size_kib: int, memory_mib: int, resident_kib: int, proportional_kib: int) -> str:
+    """Event 6; a negative number is left out."""
+    text = f"{frame.head(6)}Image size of job updated: {size_kib}\n"
+    if memory_mib >= 0:
+        text += f"\t{memory_mib}  -  MemoryUsage of job (MB)\n"
+    if resident_kib >= 0:
+        text += f"\t{resident_kib}  -  ResidentSetSize of job (KB)\n"
+    if proportional_kib >= 0:
+        text += f"\t{proportional_kib}  -  ProportionalSetSize of job (KB)\n"
+    return text + END
+
+
+def shadow_exception(frame: Frame, message: str, sent: float = 0, received: float = 0) -> str:
+    """Event 7."""
+    return (
+        f"{frame.head(7)}Shadow exception!\n\t{_one_line(message)}\n"
+        f"\t{sent:.0f}  -  Run Bytes Sent By Job\n\t{received:.0f}  -  Run Bytes Received By Job\n{END}"
+    )
+
+
+def aborted(frame: Frame, reason: str) -> str:
+    """Event 9."""
+    return f"{frame.head(9)}Job was aborted.\n" + (f"\t{_one_line(reason)}\n" if reason else "") + END
+
+
+def suspended(frame: Frame, processes: int) -> str:
+    """Event 10."""
+    return f"{frame.head(10)}Job was suspended.\n\tNumber of processes actually suspended: {processes}\n{END}"
+
+
+def unsuspended(frame: Frame) -> str:
+    """Event 11."""
+    return f"{frame.head(11)}Job was unsuspended.\n{END}"
+
+
+def held(frame: Frame, reason: str, code: int, subcode: int) -> str:
+    """Event 12."""
+    return (
+        f"{frame.head(12)}Job was held.\n\t{_one_line(reason) or 'Reason unspecified'}\n"
+        f"\tCode {code} Subcode {subcode}\n{END}"
+    )
+
+
+def released(frame: Frame, reason: str) -> str:
+    """Event 13."""
+    return f"{frame.head(13)}Job was released.\n" + (f"\t{_one_line(reason)}\n" if reason else "") + END
+
+
+def disconnected(frame: Frame, reason: str, startd: str, address: str) -> str:
+    """Event 22."""
+    return (
+        f"{frame.head(22)}Job disconnected, attempting to reconnect\n    {_one_line(reason)[:8191]}\n"
+        f"    Trying to reconnect to {startd} <{address}>\n{END}"
+    )
+
+
+def reconnected(frame: Frame, slot: str, startd: str, starter: str) -> str:
+    """Event 23."""
+    return (
+        f"{frame.head(23)}Job reconnected to {slot}\n    startd address: <{startd}>\n"
+        f"    starter address: <{starter}>\n{END}"
+    )
+
+
+def reconnect_failed(frame: Frame, reason: str, slot: str) -> str:
+    """Event 24."""
+    return (
+        f"{frame.head(24)}Job reconnection failed\n    {_one_line(reason)[:8191]}\n"
+        f"    Can not reconnect to {slot}, rescheduling job\n{END}"
+    )
+
+
+def attribute_changed(frame: Frame, name: str, old: str | None, new: str) -> str:
+    """Event 33."""
+    if old is None:
+        return f"{frame.head(33)}Setting job attribute {name} to {new}\n{END}"
+    return f"{frame.head(33)}Changing job attribute {name} from {old} to {new}\n{END}"
+
+
+TRANSFER_STAGES = {
+    "input_queued": "Entered queue to transfer input files",
+    "input_started": "Started transferring input files",
+    "input_finished": "Finished transferring input files",
+    "output_queued": "Entered queue to transfer output files",
+    "output_started": "Started transferring output files",
+    "output_finished": "Finished transferring output files",
+}
+
+
+def transfer(frame: Frame, stage: str, host: str = "", queued_s: int = -1) -> str:
+    """Event 40, one of :data:`TRANSFER_STAGES`."""
+    text = f"{frame.head(40)}{TRANSFER_STAGES[stage]}\n"
+    if queued_s >= 0:
+        text += f"\tSeconds spent in queue: {queued_s}\n"
+    if host:
+        text += f"\tTransferring to host: <{host}>\n"
+    return text + END
+
+
+def split_entries(text: str) -> Iterable[str]:
+    """The whole entries of a piece of log."""
+    start = 0
+    while (end := text.find(END, start)) >= 0:
+        yield text[start : end + len(END)]
+        start = end + len(END)

@@ -1,0 +1,163 @@
+"""Answers questions about jobs that have left the queue, from the database, newest first."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from slotwise.errors import HostError, UsageError
+from slotwise.schedd.ads import native, removed
+from slotwise.schedd.selection import constraint_of
+from slotwise.schedd.store import Store
+from slotwise.schedd.values import decode
+from slotwise.table import AdTable, unpack_ads
+from slotwise.wire.gen import common_pb2, schedd_pb2
+
+_PIECE = 500
+_FORMS = {common_pb2.AdQuery.PACK: "pack", common_pb2.AdQuery.LONG: "long", common_pb2.AdQuery.JSON: "json"}
+
+
+class History:
+    """Reads history rows and makes ads of them again: cluster ad, then the job's delta, then its changes."""
+
+    def __init__(self, store: Store, schedd_name: str) -> None:
+        self._store = store
+        self._name = schedd_name
+
+    def answer(self, query: schedd_pb2.HistoryQuery, now: int) -> Iterator[tuple[bytes, int]]:
+        """(piece, number of ads in it), in order. Runs in a worker thread.
+
+        :raises UsageError: for a selection that is none.
+        """
+        ask = query.query
+        form = _FORMS.get(ask.form, "pack")
+        left = ask.limit or 1 << 60
+        constraint = constraint_of(
+            [], list(query.jobs.owners), " && ".join(f"({p})" for p in (ask.constraint, query.jobs.constraint) if p)
+        )
+        projection = list(ask.projection) or None
+        counting = ask.form == common_pb2.AdQuery.COUNT
+        try:
+            connection = self._store.reader()
+        except sqlite3.Error as error:
+            raise HostError(f"the history cannot be read: {error}") from None
+        try:
+            for table, order, last in self._pieces(connection, query, now):
+                keys = table.query_keys(constraint or None, now=now)
+                rank = {key: place for place, key in enumerate(order)}
+                keys.sort(key=lambda key: rank[key])
+                keys = keys[:left]
+                left -= len(keys)
+                if counting:
+                    yield b"", len(keys)
+                elif keys:
+                    yield _shown(table, keys, projection, form), len(keys)
+                if left <= 0 or last:
+                    return
+        finally:
+            connection.close()
+
+    def _pieces(
+        self, connection: sqlite3.Connection, query: schedd_pb2.HistoryQuery, now: int
+    ) -> Iterator[tuple[AdTable, list[str], bool]]:
+        """Tables of some hundred ads each, with their keys in order, and whether no more shall be read."""
+        where, values = _where(query)
+        direction = "ASC" if query.forwards else "DESC"
+        rows = connection.execute(
+            f"SELECT seq, cluster, proc, status, delta, changes FROM history {where} ORDER BY seq {direction}", values
+        )
+        clusters: dict[int, tuple[Any, dict[str, Any], int, str]] = {}
+        scanned = 0
+        piece = min(_PIECE, query.query.limit or _PIECE)
+        while batch := rows.fetchmany(piece):
+            piece = _PIECE
+            if query.scan_limit:
+                batch = batch[: query.scan_limit - scanned]
+            scanned += len(batch)
+            table, order = AdTable(), []
+            for row in batch:
+                key = str(row[0])
+                table.upsert(key, self._ad(connection, clusters, row))
+                order.append(key)
+            order, stopped = _until(table, order, query, now)
+            keep = set(order)
+            for key in list(table.keys()):
+                if key not in keep:
+                    table.remove(key)
+            yield table, order, stopped or bool(query.scan_limit and scanned >= query.scan_limit)
+
+    def _ad(self, connection: sqlite3.Connection, clusters: dict[int, Any], row: tuple[Any, ...]) -> Any:
+        _, cluster, proc, status, delta, changes = row
+        known = clusters.get(cluster)
+        if known is None:
+            found = connection.execute("SELECT ad, common, qdate FROM clusters WHERE cluster=?", (cluster,)).fetchone()
+            if found is None:
+                raise HostError(f"the history has no cluster {cluster}")
+            base = unpack_ads(found[0])[0]
+            base.update(native(decode(found[1])))
+            known = clusters[cluster] = (base, found[2])
+        ad = known[0].copy()
+        if delta:
+            ad.update(unpack_ads(delta)[0])
+        ad["ProcId"] = proc
+        ad["GlobalJobId"] = f"{self._name}#{cluster}.{proc}#{known[1]}"
+        own = decode(changes)
+        ad.update(native(own))
+        for name in removed(own):
+            ad.pop(name, None)
+        ad["JobStatus"] = status
+        return ad
+
+
+def _where(query: schedd_pb2.HistoryQuery) -> tuple[str, list[Any]]:
+    clauses: list[str] = []
+    values: list[Any] = []
+    ids: list[str] = []
+    for name in query.jobs.ids:
+        head, dot, tail = name.partition(".")
+        if not head.isdigit() or (dot and not tail.isdigit()):
+            raise UsageError(f"{name!r} is not a job id", hint="give CLUSTER or CLUSTER.PROC")
+        ids.append("(cluster=? AND proc=?)" if dot else "cluster=?")
+        values.extend([int(head), int(tail)] if dot else [int(head)])
+    if ids:
+        clauses.append(f"({' OR '.join(ids)})")
+    if query.completed_since:
+        clauses.append("completed>=?")
+        values.append(query.completed_since)
+    if query.jobs.owners and not any("@" in owner for owner in query.jobs.owners):
+        clauses.append(f"owner IN ({','.join('?' * len(query.jobs.owners))})")
+        values.extend(query.jobs.owners)
+    return (f"WHERE {' AND '.join(clauses)}" if clauses else ""), values
+
+
+def _until(table: AdTable, order: list[str], query: schedd_pb2.HistoryQuery, now: int) -> tuple[list[str], bool]:
+    """The keys before the one at which ``since`` stops the reading."""
+    since = query.since.strip()
+    if not since:
+        return order, False
+    head, dot, tail = since.partition(".")
+    if head.isdigit() and (not dot or tail.isdigit()):
+        if not dot and int(head) > 100_000_000:
+            stop = f"CompletionDate =!= undefined && CompletionDate < {head}"
+        elif dot:
+            stop = f"ClusterId == {head} && ProcId == {tail}"
+        else:
+            stop = f"ClusterId == {head}"
+    else:
+        stop = since
+    stops = set(table.query_keys(stop, now=now))
+    for place, key in enumerate(order):
+        if key in stops:
+            return order[:place], True
+    return order, False
+
+
+def _shown(table: AdTable, keys: list[str], projection: list[str] | None, form: str) -> bytes:
+    """The ads of some keys in that order."""
+    whole = AdTable()
+    for key in keys:
+        ad = table.get(key)
+        if ad is not None:
+            whole.upsert(key, ad)
+    return whole.query(None, projection, form=form)  # type: ignore[arg-type]

@@ -1,0 +1,89 @@
+"""Light records of clusters and jobs. The ads themselves live in the table of :mod:`slotwise.schedd.ads`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slotwise.schedd.values import Changes
+
+if TYPE_CHECKING:
+    from slotwise.schedd.runnable import Bucket
+
+#: Order of runnable jobs: larger priorities first, so each is negated.
+Priority = tuple[int, int, int, int, int]
+NO_PRIORITY: Priority = (0, 0, 0, 0, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """What the jobs of one submission share, and how many are in which state."""
+
+    number: int
+    owner: str
+    user: str
+    submitter: str
+    qdate: int
+    #: Attributes that the schedd itself gave to every job of the cluster.
+    common: Changes
+    next_proc: int = 0
+    batch_name: str = ""
+    command: str = ""
+    #: Event log of jobs that do not name their own, or "".
+    log: str = ""
+    #: Attribute names (lower case) in which procs differ from the cluster ad as submitted.
+    varied: frozenset[str] = frozenset()
+    priority: Priority = NO_PRIORITY
+    #: Jobs in the queue by JobStatus; index 0 is unused.
+    counts: list[int] = field(default_factory=lambda: [0] * 8)
+    #: Jobs that completed and left.
+    done: int = 0
+    jobs: dict[int, Job] = field(default_factory=dict)
+    #: Autocluster of jobs that differ in nothing significant, or None when not known.
+    autocluster: int | None = None
+
+    @property
+    def total(self) -> int:
+        """Jobs ever made of it, less those removed."""
+        return len(self.jobs) + self.done
+
+
+class Job:
+    """One job in the queue."""
+
+    __slots__ = ("autocluster", "bucket", "changes", "cluster", "log", "priority", "proc", "run", "status", "submitter")
+
+    def __init__(self, cluster: Cluster, proc: int, status: int) -> None:
+        self.cluster = cluster
+        self.proc = proc
+        self.status = status
+        #: All attribute changes since submission, or None while there was none.
+        self.changes: Changes | None = None
+        self.priority: Priority = cluster.priority
+        self.submitter = cluster.submitter
+        self.log = cluster.log
+        self.autocluster: int | None = None
+        #: The bucket of runnable jobs it waits in, or None.
+        self.bucket: Bucket | None = None
+        #: Id of the run it has now, or "".
+        self.run = ""
+
+    @property
+    def key(self) -> str:
+        """``cluster.proc``."""
+        return f"{self.cluster.number}.{self.proc}"
+
+    @property
+    def owner(self) -> str:
+        """The owning user."""
+        return self.cluster.owner
+
+    def number(self, name: str, default: float = 0) -> float:
+        """A numeric attribute that only the schedd writes (counters, times); the default while it was never set."""
+        value = (self.changes or {}).get(name)
+        if value is None:
+            value = self.cluster.common.get(name)
+        return value if isinstance(value, (int, float)) else default
+
+    def __repr__(self) -> str:
+        return f"Job({self.key}, {self.status})"

@@ -1,0 +1,203 @@
+"""Makes decisions durable, then lets them act: the only way from a decision to the outside.
+
+Order is everything here. A decision changes memory first, then one transaction takes the job rows, the runs and the
+log texts it promises; only after the commit are logs written, starters acknowledged and claims activated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, Protocol
+
+from slotwise.schedd import eventlog
+from slotwise.schedd.codes import Hold
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.eventlog import LogFailure, LogSizes
+from slotwise.schedd.job import Job
+from slotwise.schedd.store import Batch, PlannedText, Store
+from slotwise.schedd.values import Changes, encode
+
+_log = logging.getLogger(__name__)
+_FLUSH_S = 1.0
+
+
+class AdKeeper(Protocol):
+    """Where the ads of the jobs live."""
+
+    def set(self, key: str, changes: Changes) -> None:
+        """Change attributes of the job."""
+        ...
+
+    def remove(self, key: str) -> None:
+        """Forget the job."""
+        ...
+
+
+#: Called with the log that could not be written and the jobs concerned.
+OnLogFailure = Callable[[LogFailure, list[str]], None]
+
+
+class Ledger:
+    """Commits decisions and writes what they promised into event logs."""
+
+    def __init__(
+        self,
+        store: Store,
+        ads: AdKeeper,
+        threads: Executor,
+        *,
+        next_planned: int,
+        fallback_account: str = "nobody",
+        on_log_failure: OnLogFailure | None = None,
+        on_kills: Callable[[Decision], None] | None = None,
+        on_new_work: Callable[[], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._ads = ads
+        self._threads = threads
+        self._next_planned = next_planned
+        self._fallback = fallback_account
+        self._on_log_failure = on_log_failure
+        self.on_kills = on_kills
+        self.on_new_work = on_new_work
+        #: Told of every decision; what ads tell may have changed.
+        self.on_change: Callable[[], None] = lambda: None
+        self.sizes = LogSizes()
+        self._ready: list[PlannedText] = []
+        self._written: list[int] = []
+        self._jobs_of: dict[int, list[str]] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def start(self, left: list[PlannedText]) -> None:
+        """Begin to write logs; ``left`` was promised by a former process."""
+        self._task = asyncio.get_running_loop().create_task(self._write_logs(left), name="event logs")
+
+    async def close(self) -> None:
+        """Write what is ready, note it, and stop."""
+        if self._task is not None:
+            await self._idle.wait()
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        if self._written:
+            await self._store.commit(self._with_written(Batch()))
+
+    def commit(self, decision: Decision, batch: Batch | None = None, *, may_fail: bool = False) -> Awaitable[None]:
+        """Make ``decision`` and ``batch`` durable; done when both are. Logs, kills and news follow by themselves."""
+        batch = batch or Batch()
+        self._rows(decision, batch)
+        planned = self._plan(decision, batch)
+        self._with_written(batch)
+        done = self._store.commit(batch, may_fail=may_fail)
+        if planned:
+            self._idle.clear()
+        done.add_done_callback(partial(self._committed, decision, planned))
+        return done
+
+    def _rows(self, decision: Decision, batch: Batch) -> None:
+        retired = set(decision.retired)
+        for job, changes in decision.changed.items():
+            if job not in retired:
+                self._ads.set(job.key, changes)
+                batch.update_job(job.cluster.number, job.proc, job.status, encode(job.changes or {}))
+        for job in decision.runs_over:
+            batch.delete_run(job.cluster.number, job.proc)
+        for job in decision.retired:
+            changes = job.changes or {}
+            completed = changes.get("CompletionDate")
+            batch.retire_job(
+                job.cluster.number,
+                job.proc,
+                job.owner,
+                job.status,
+                int(completed) if isinstance(completed, (int, float)) else int(decision.now),
+                encode(changes),
+            )
+            self._ads.remove(job.key)
+
+    def _plan(self, decision: Decision, batch: Batch) -> list[PlannedText]:
+        """One planned text for each log, the entries in order."""
+        logs: dict[tuple[str, str], list[str]] = {}
+        jobs: dict[tuple[str, str], list[str]] = {}
+        for job, entry in decision.entries:
+            log = (job.log, job.owner)
+            logs.setdefault(log, []).append(entry)
+            jobs.setdefault(log, []).append(job.key)
+        planned = []
+        for (path, owner), entries in logs.items():
+            text = PlannedText(self._next_planned, path, owner, self.sizes.offset(path), "".join(entries))
+            self._next_planned += 1
+            batch.plan(text)
+            planned.append(text)
+            self._jobs_of[text.seq] = jobs[(path, owner)]
+        return planned
+
+    def _with_written(self, batch: Batch) -> Batch:
+        if self._written:
+            batch.written(self._written)
+            self._written = []
+        return batch
+
+    def _committed(self, decision: Decision, planned: list[PlannedText], done: asyncio.Future[None]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            if not self._ready:
+                self._idle.set()
+            return
+        if planned:
+            self._ready.extend(planned)
+            self._wake.set()
+        self.on_change()
+        if decision.kills and self.on_kills:
+            self.on_kills(decision)
+        if decision.new_work and self.on_new_work:
+            self.on_new_work()
+
+    async def _write_logs(self, left: list[PlannedText]) -> None:
+        loop = asyncio.get_running_loop()
+        if left:
+            call = partial(eventlog.settle, left, self.sizes, fallback=self._fallback)
+            self._account(*await loop.run_in_executor(self._threads, call))
+        while True:
+            if not self._ready:
+                self._idle.set()
+                self._wake.clear()
+                try:
+                    await asyncio.wait_for(self._wake.wait(), _FLUSH_S if self._written else None)
+                except TimeoutError:
+                    await self._store.commit(self._with_written(Batch()))
+                continue
+            texts, self._ready = self._ready, []
+            call = partial(eventlog.append, texts, self.sizes, fallback=self._fallback)
+            try:
+                self._account(*await loop.run_in_executor(self._threads, call))
+            except Exception:
+                _log.exception("event logs could not be written")
+
+    def _account(self, done: list[int], failures: list[LogFailure]) -> None:
+        self._written.extend(done)
+        for seq in done:
+            self._jobs_of.pop(seq, None)
+        for failure in failures:
+            _log.warning("%s", failure.reason)
+            jobs = [key for seq in failure.seqs for key in self._jobs_of.pop(seq, [])]
+            self._written.extend(failure.seqs)
+            if self._on_log_failure:
+                self._on_log_failure(failure, jobs)
+
+
+def hold_for_log(queue: Any, failure: LogFailure, keys: list[str], now: float) -> Decision:
+    """Hold the jobs whose log cannot be written (code 22); without an entry, for there is no log to take it."""
+    decision = Decision(now)
+    for key in dict.fromkeys(keys):
+        job: Job | None = queue.by_key(key)
+        if job is not None:
+            queue.hold(job, failure.reason, int(Hold.UNABLE_TO_INIT_USER_LOG), failure.errno, decision)
+    decision.entries.clear()
+    return decision

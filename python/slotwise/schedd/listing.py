@@ -1,0 +1,299 @@
+"""Answers questions about the queue: ads, the batch view, the table of jobs, totals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.codes import LETTERS, Status
+from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.selection import constraint_of
+from slotwise.schedd.values import quoted
+from slotwise.wire.gen import common_pb2, schedd_pb2
+from slotwise.wire.security import Identity
+
+#: Ads in one piece of an answer.
+CHUNK_ROWS = 2000
+_LINES = 20_000
+
+
+@dataclass
+class Totals:
+    """Jobs by state, as the footer prints them."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * 8)
+
+    def add(self, counts: list[int]) -> None:
+        """Add counts by JobStatus."""
+        for status, count in enumerate(counts):
+            self.counts[status] += count
+
+    def row(self) -> dict[str, int]:
+        """With the names of the footer."""
+        c = self.counts
+        return {
+            "Jobs": sum(c),
+            "Completed": c[4],
+            "Removed": c[3],
+            "Idle": c[1],
+            "Running": c[2] + c[6],
+            "Held": c[5],
+            "Suspended": c[7],
+        }
+
+
+class Listing:
+    """Reads queue and ads for callers."""
+
+    def __init__(self, queue: Queue, ads: JobAds, clock: Clock, *, name: str, address: str) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._clock = clock
+        self._name = name
+        self._address = address
+
+    def constraint(self, caller: Identity, query: schedd_pb2.JobQuery) -> tuple[str, str]:
+        """(constraint in all, part of it that is not about owners): what the query selects."""
+        owners = list(query.jobs.owners)
+        if query.mine_only and not owners:
+            owners = [caller.user]
+        text = " && ".join(f"({part})" for part in (query.query.constraint, query.jobs.constraint) if part.strip())
+        return constraint_of(list(query.jobs.ids), owners, text), text
+
+    # ---- ads
+
+    def chunks(self, caller: Identity, query: schedd_pb2.JobQuery) -> Any:
+        """The selected ads in pieces (an iterator with ``total``)."""
+        constraint, _ = self.constraint(caller, query)
+        ask = query.query
+        form = {
+            common_pb2.AdQuery.PACK: "pack",
+            common_pb2.AdQuery.LONG: "long",
+            common_pb2.AdQuery.JSON: "json",
+        }[ask.form]
+        return self._ads.table.query_chunks(
+            constraint or None,
+            list(ask.projection) or None,
+            ask.limit or None,
+            now=int(self._clock.now()),
+            form=form,  # type: ignore[arg-type]
+            chunk_rows=CHUNK_ROWS,
+        )
+
+    def count(self, caller: Identity, query: schedd_pb2.JobQuery) -> int:
+        """How many ads are selected."""
+        constraint, _ = self.constraint(caller, query)
+        return self._ads.table.count(constraint or None, now=int(self._clock.now()))
+
+    def count_by(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+        """Counts by distinct values of some attributes."""
+        constraint, _ = self.constraint(caller, query)
+        names = list(query.query.count_by)
+        rows = self._ads.table.count_by(names, constraint or None, now=int(self._clock.now()))
+        return [{**dict(zip(names, row, strict=False)), "Count": row[-1]} for row in rows]
+
+    # ---- totals
+
+    def header(self) -> dict[str, Any]:
+        """Who answers, and when."""
+        return {"Schedd": self._name, "Address": self._address, "Now": self._clock.now()}
+
+    def totals(self, caller: Identity, query: schedd_pb2.JobQuery, selected: Totals | None = None) -> dict[str, Any]:
+        """The three lines of the footer."""
+        mine, everyone = Totals(), Totals()
+        for cluster in self._queue.clusters.values():
+            everyone.add(cluster.counts)
+            if cluster.owner == caller.user:
+                mine.add(cluster.counts)
+        if selected is None:
+            selected = self._selected_totals(caller, query)
+        return {
+            **self.header(),
+            "User": caller.user,
+            "Query": selected.row(),
+            "Mine": mine.row(),
+            "All": everyone.row(),
+        }
+
+    def _selected_totals(self, caller: Identity, query: schedd_pb2.JobQuery) -> Totals:
+        totals = Totals()
+        clusters = self._whole_clusters(caller, query)
+        if clusters is not None:
+            for cluster in clusters:
+                totals.add(cluster.counts)
+            return totals
+        constraint, _ = self.constraint(caller, query)
+        for row in self._ads.table.count_by(["JobStatus"], constraint or None, now=int(self._clock.now())):
+            if isinstance(row[0], int) and 0 < row[0] < 8:
+                totals.counts[row[0]] += row[1]
+        return totals
+
+    def _whole_clusters(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[Cluster] | None:
+        """The clusters selected, when the selection is by owners and whole clusters only."""
+        _, text = self.constraint(caller, query)
+        if text or any("." in name for name in query.jobs.ids) or query.query.limit:
+            return None
+        owners = list(query.jobs.owners) or ([caller.user] if query.mine_only else [])
+        if any("@" in owner for owner in owners):
+            return None
+        ids = {int(name) for name in query.jobs.ids if name.isdigit()}
+        return [
+            cluster
+            for number, cluster in sorted(self._queue.clusters.items())
+            if (not owners or cluster.owner in owners) and (not query.jobs.ids or number in ids)
+        ]
+
+    def jobs(self, caller: Identity, query: schedd_pb2.JobQuery) -> Iterator[Job]:
+        """The selected jobs in order."""
+        clusters = self._whole_clusters(caller, query)
+        if clusters is not None:
+            for cluster in clusters:
+                yield from cluster.jobs.values()
+            return
+        constraint, _ = self.constraint(caller, query)
+        keys = self._ads.table.query_keys(constraint or None, query.query.limit or None, now=int(self._clock.now()))
+        found = [job for key in keys if (job := self._queue.by_key(key)) is not None]
+        yield from sorted(found, key=lambda job: (job.cluster.number, job.proc))
+
+    # ---- the batch view
+
+    def batches(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+        """One row for each batch: owner, name, submission, counts, job ids."""
+        clusters = self._whole_clusters(caller, query)
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        if clusters is not None:
+            for cluster in clusters:
+                row = self._batch_row(rows, cluster)
+                for status, count in enumerate(cluster.counts):
+                    row["Counts"][status] += count
+                row["Done"] += cluster.done
+                if cluster.jobs:
+                    row["First"] = min(row["First"], (cluster.number, next(iter(cluster.jobs))))
+                    row["Last"] = max(row["Last"], (cluster.number, next(reversed(cluster.jobs))))
+        else:
+            seen: set[int] = set()
+            for job in self.jobs(caller, query):
+                row = self._batch_row(rows, job.cluster)
+                row["Counts"][job.status] += 1
+                row["First"] = min(row["First"], (job.cluster.number, job.proc))
+                row["Last"] = max(row["Last"], (job.cluster.number, job.proc))
+                if job.cluster.number not in seen:
+                    seen.add(job.cluster.number)
+                    row["Done"] += job.cluster.done
+        return [_batch(row) for row in rows.values()]
+
+    @staticmethod
+    def _batch_row(rows: dict[tuple[str, str], dict[str, Any]], cluster: Cluster) -> dict[str, Any]:
+        name = cluster.batch_name or f"ID: {cluster.number}"
+        row = rows.get((cluster.owner, name))
+        if row is None:
+            row = rows[(cluster.owner, name)] = {
+                "Owner": cluster.owner,
+                "BatchName": name,
+                "QDate": cluster.qdate,
+                "Counts": [0] * 8,
+                "Done": 0,
+                "First": (1 << 40, 0),
+                "Last": (-1, 0),
+            }
+        return row
+
+    # ---- the table of jobs
+
+    def lines(self, caller: Identity, query: schedd_pb2.JobQuery) -> Iterator[str]:
+        """The table of jobs as text, in pieces of many lines."""
+        now = self._clock.now()
+        width = query.width or 1 << 30
+        rest: dict[int, str] = {}
+        lines: list[str] = []
+        for job in self.jobs(caller, query):
+            cluster = job.cluster
+            if job.changes is None and not cluster.varied:
+                tail = rest.get(cluster.number)
+                if tail is None:
+                    tail = rest[cluster.number] = self._tail(job, now)
+            else:
+                tail = self._tail(job, now)
+            line = f"{cluster.number:4d}.{job.proc:<3d} {tail}"
+            lines.append(line[:width].rstrip() if len(line) > width else line)
+            if len(lines) >= _LINES:
+                yield "\n".join(lines) + "\n"
+                lines = []
+        if lines:
+            yield "\n".join(lines) + "\n"
+
+    def _tail(self, job: Job, now: float) -> str:
+        cluster = job.cluster
+        wall = job.number("RemoteWallClockTime")
+        if job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
+            wall += max(0.0, now - job.number("ShadowBday", now))
+        if cluster.varied.isdisjoint(("cmd", "args", "arguments")):
+            command = cluster.command
+        else:
+            from slotwise.schedd.admission import command_of
+
+            command = command_of(self._ads.ad(job))
+        return (
+            f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {LETTERS[job.status]:<2} "
+            f"{-job.priority[2]:<3d} {self._size_mib(job):6.1f} {command}"
+        )
+
+    def _size_mib(self, job: Job) -> float:
+        resident = job.number("ResidentSetSize_RAW", -1)
+        if resident >= 0:
+            return resident / 1024
+        image = self._ads.number(job, "ImageSize", 0)
+        return image / 1024
+
+
+@lru_cache(maxsize=4096)
+def submitted_at(qdate: int) -> str:
+    """``M/D HH:MM``, as wide as the widest."""
+    moment = datetime.fromtimestamp(qdate)
+    return f"{moment.month:>2}/{moment.day:<2} {moment:%H:%M}"
+
+
+def span(seconds: float) -> str:
+    """``D+HH:MM:SS``."""
+    whole = max(0, int(seconds))
+    return f"{whole // 86400}+{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _batch(row: dict[str, Any]) -> dict[str, Any]:
+    counts = row["Counts"]
+    first, last = row["First"], row["Last"]
+    if last[0] < 0:
+        ids = ""
+    elif first == last:
+        ids = f"{first[0]}.{first[1]}"
+    elif first[0] == last[0]:
+        ids = f"{first[0]}.{first[1]}-{last[1]}"
+    else:
+        ids = f"{first[0]}.{first[1]} ... {last[0]}.{last[1]}"
+    return {
+        "Owner": row["Owner"],
+        "BatchName": row["BatchName"],
+        "QDate": row["QDate"],
+        "Done": row["Done"] + counts[4],
+        "Run": counts[2] + counts[6] + counts[7],
+        "Idle": counts[1],
+        "Hold": counts[5],
+        "Removed": counts[3],
+        "Total": row["Done"] + sum(counts),
+        "JobIds": ids,
+    }
+
+
+def as_json(value: object) -> bytes:
+    """Compact JSON text."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+__all__ = ["Listing", "Totals", "as_json", "quoted", "span", "submitted_at"]

@@ -1,0 +1,151 @@
+"""Tells the pool of this access point: ads to the collector, and new work to the negotiator at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import grpc
+
+from slotwise.errors import PeerUnavailableError
+from slotwise.home import PoolHome
+from slotwise.schedd.values import Changes
+from slotwise.table import AdTable
+from slotwise.wire import address, channel
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, negotiator_pb2, negotiator_pb2_grpc
+
+_log = logging.getLogger(__name__)
+
+#: Ads of one kind by key.
+Ads = Mapping[str, Mapping[str, Any]]
+
+
+class Advertiser:
+    """Keeps the collector's copy of this daemon's ads current, sending only what changed."""
+
+    def __init__(
+        self,
+        home: PoolHome,
+        metadata: Callable[[], Any],
+        ads: Callable[[], dict[str, dict[str, Changes]]],
+        *,
+        interval_s: float = 300.0,
+        gather_s: float = 0.5,
+    ) -> None:
+        self._home = home
+        self._metadata = metadata
+        self._ads = ads
+        self.interval_s = interval_s
+        self._gather_s = gather_s
+        self._tables: dict[str, AdTable] = {}
+        self._dirty = asyncio.Event()
+
+    def changed(self) -> None:
+        """Something that the ads tell has changed."""
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Advertise for ever, on one stream that is opened again when it breaks."""
+        while True:
+            try:
+                target = address.lookup(self._home, "collector").target
+                async with channel.open_async(target) as opened:
+                    await self._advertise(collector_pb2_grpc.CollectorStub(opened))
+            except (grpc.RpcError, PeerUnavailableError, asyncio.InvalidStateError) as error:
+                _log.debug("the collector cannot be reached: %s", error)
+            await asyncio.sleep(1.0)
+
+    async def _advertise(self, stub: Any) -> None:
+        stream = stub.Advertise(metadata=self._metadata())
+        sent: dict[str, int] = {}
+        reader = asyncio.get_running_loop().create_task(self._read(stream, sent))
+        serial = 0
+        try:
+            while not reader.done():
+                self._dirty.clear()
+                whole = not sent
+                self._refresh()
+                for kind, table in self._tables.items():
+                    if sent.get(kind) == table.version and not whole:
+                        continue
+                    pack = table.changes_since(sent.get(kind, 0))
+                    sent[kind] = table.version
+                    serial += 1
+                    await stream.write(collector_pb2.AdvertiseRequest(kind=kind, pack=pack, serial=serial))
+                await asyncio.sleep(self._gather_s)
+                waits = [asyncio.ensure_future(self._dirty.wait()), reader]
+                await asyncio.wait(waits, timeout=self.interval_s, return_when=asyncio.FIRST_COMPLETED)
+                waits[0].cancel()
+                if not self._dirty.is_set():
+                    sent.clear()  # the regular update is whole, so that nothing expires
+        finally:
+            reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError):
+                await reader
+
+    async def _read(self, stream: Any, sent: dict[str, int]) -> None:
+        while (reply := await stream.read()) is not grpc.aio.EOF:
+            if reply.resend:
+                sent.clear()
+                self._dirty.set()
+            for refusal in reply.refused:
+                _log.warning("the collector refused an ad: %s", refusal)
+
+    def _refresh(self) -> None:
+        """Bring the tables up to date."""
+        for kind, ads in self._ads().items():
+            table = self._tables.setdefault(kind, AdTable())
+            for key in list(table.keys()):
+                if key not in ads:
+                    table.remove(key)
+            for key, ad in ads.items():
+                if key in table:
+                    table.update(key, ad)
+                else:
+                    table.upsert(key, ad)
+
+
+class NegotiatorCall:
+    """Asks the negotiator for a cycle when there is new work; asks are gathered, one is under way at a time."""
+
+    def __init__(self, home: PoolHome, metadata: Callable[[], Any], schedd_name: str) -> None:
+        self._home = home
+        self._metadata = metadata
+        self._name = schedd_name
+        self._wanted = asyncio.Event()
+        self._channel: tuple[str, Any] | None = None
+        self.enabled = True
+
+    def ask(self) -> None:
+        """There is new work."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Ask for ever."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if not self.enabled:
+                continue
+            try:
+                target = address.lookup(self._home, "negotiator").target
+                stub = negotiator_pb2_grpc.NegotiatorStub(await self._opened(target))
+                await stub.Reschedule(
+                    negotiator_pb2.RescheduleRequest(schedd_name=self._name, on_demand=True),
+                    metadata=self._metadata(),
+                    timeout=10,
+                )
+            except (grpc.RpcError, PeerUnavailableError) as error:
+                _log.debug("the negotiator cannot be asked: %s", error)
+                await asyncio.sleep(0.5)
+            await asyncio.sleep(0.005)
+
+    async def _opened(self, target: str) -> Any:
+        if self._channel is None or self._channel[0] != target:
+            if self._channel is not None:
+                await self._channel[1].close()
+            self._channel = (target, channel.open_async(target))
+        return self._channel[1]

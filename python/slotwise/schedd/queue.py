@@ -1,0 +1,422 @@
+"""The queue: which moves jobs make, and what each move changes. Pure: time and facts come as arguments.
+
+::
+
+        submit                start                    exit, policy says so
+    ──────────────▶ Idle ─────────────▶ Running ─────────────────────────────▶ Completed ─▶ history
+                    ▲ │ ▲                │  │ ▲ ╲
+             release│ │ └────evicted─────┘  │ │  ╲ suspend / continue
+                    │ ▼hold                 ▼ │   ▶ Suspended
+                    Held ◀────hold──────────┘ └─────
+       any state but Completed ──remove──▶ Removed ─(when its run is over)─▶ history
+
+A job has at most one run. A job that was held or removed while it ran keeps the run until its end is known; only then
+may it start again, or leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotwise.errors import InvariantError
+from slotwise.schedd import events
+from slotwise.schedd.codes import HOLD_NAMES, MOVES, VACATE_NAMES, Hold, Status, Vacate, is_vacate
+from slotwise.schedd.decision import Decision, Kill, RunEnd
+from slotwise.schedd.events import DateForm, Frame
+from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.runnable import Runnable
+from slotwise.schedd.values import Changes, Expr
+
+_HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
+
+
+class Queue:
+    """All jobs of the access point."""
+
+    def __init__(self, *, date_form: DateForm = DateForm()) -> None:  # noqa: B008 - frozen
+        self.clusters: dict[int, Cluster] = {}
+        self.runnable = Runnable()
+        self.date_form = date_form
+
+    # ---- reading
+
+    def job(self, cluster: int, proc: int) -> Job | None:
+        """The job, or None."""
+        found = self.clusters.get(cluster)
+        return found.jobs.get(proc) if found else None
+
+    def by_key(self, key: str) -> Job | None:
+        """The job named ``cluster.proc``, or None."""
+        head, _, tail = key.partition(".")
+        if head.isdigit() and tail.isdigit():
+            return self.job(int(head), int(tail))
+        return None
+
+    def jobs(self) -> Iterator[Job]:
+        """Every job, by cluster and proc."""
+        for number in sorted(self.clusters):
+            yield from self.clusters[number].jobs.values()
+
+    def counts(self) -> list[int]:
+        """Jobs by JobStatus, in all."""
+        totals = [0] * 8
+        for cluster in self.clusters.values():
+            for status, count in enumerate(cluster.counts):
+                totals[status] += count
+        return totals
+
+    def frame(self, job: Job, now: float) -> Frame:
+        """The head of a log entry of ``job``."""
+        return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
+
+    def validate(self) -> None:
+        """Check what must always hold.
+
+        :raises InvariantError: naming what does not.
+        """
+        for cluster in self.clusters.values():
+            counts = [0] * 8
+            for job in cluster.jobs.values():
+                counts[job.status] += 1
+                waits = job.bucket is not None or job in self.runnable.unclustered
+                if waits and (job.status != Status.IDLE or job.run):
+                    raise InvariantError(f"{job} waits for a match")
+            if counts != cluster.counts:
+                raise InvariantError(f"cluster {cluster.number} counts {cluster.counts}, has {counts}")
+
+    # ---- coming and going
+
+    def admit(self, cluster: Cluster, jobs: list[Job]) -> None:
+        """Jobs enter the queue (their rows are durable)."""
+        self.clusters.setdefault(cluster.number, cluster)
+        for job in jobs:
+            cluster.jobs[job.proc] = job
+            cluster.counts[job.status] += 1
+            if job.status == Status.IDLE and not job.run:
+                self.runnable.add(job)
+
+    def _retire(self, job: Job, decision: Decision) -> None:
+        cluster = job.cluster
+        if cluster.jobs.pop(job.proc, None) is None:
+            return
+        cluster.counts[job.status] -= 1
+        if job.status == Status.COMPLETED:
+            cluster.done += 1
+        self.runnable.discard(job)
+        decision.retired.append(job)
+        if not cluster.jobs:
+            self.clusters.pop(cluster.number, None)
+
+    def _move(self, job: Job, status: Status, decision: Decision, changes: Changes) -> None:
+        former = job.status
+        if status not in MOVES[former]:
+            raise InvariantError(f"job {job.key} may not go from {Status(former).name} to {status.name}")
+        job.status = status
+        counts = job.cluster.counts
+        counts[former] -= 1
+        counts[status] += 1
+        changes.update(JobStatus=int(status), LastJobStatus=int(former), EnteredCurrentStatus=int(decision.now))
+        decision.set(job, changes)
+        self._sort_in(job, decision)
+
+    def _sort_in(self, job: Job, decision: Decision) -> None:
+        """A job waits for a match exactly while it is idle and its former run is over."""
+        if job.status == Status.IDLE and not job.run:
+            if job.changes and job.bucket is None:
+                job.autocluster = None  # what changed while it ran may be significant
+            self.runnable.add(job)
+            decision.new_work = True
+        else:
+            self.runnable.discard(job)
+
+    # ---- what users and policies ask for
+
+    def hold(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> bool:
+        """Hold; false when the job is held, removed or completed already."""
+        if job.status not in (Status.IDLE, Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
+            return False
+        if job.run:
+            self._log_evicted(job, decision, reason="", code=0, subcode=0)
+            decision.kills.append(Kill(job.run, False, reason, code))
+        self._held(job, reason, code, subcode, decision)
+        return True
+
+    def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
+        changes: Changes = {
+            "HoldReason": reason,
+            "HoldReasonCode": code,
+            "HoldReasonSubCode": subcode,
+            "NumHolds": int(job.number("NumHolds")) + 1,
+            "NumHoldsByReason": _counted(job, "NumHoldsByReason", HOLD_NAMES.get(code, f"Code{code}")),
+        }
+        if code != Hold.USER_REQUEST:
+            changes["NumSystemHolds"] = int(job.number("NumSystemHolds")) + 1
+        self._move(job, Status.HELD, decision, changes)
+        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
+
+    def release(self, job: Job, reason: str, decision: Decision) -> bool:
+        """Held to idle; false when the job is not held."""
+        if job.status != Status.HELD:
+            return False
+        changes: Changes = {"ReleaseReason": reason, "LastReleaseTime": int(decision.now)}
+        for name in _HOLD_ATTRIBUTES:
+            changes[f"Last{name}"] = (job.changes or {}).get(name, job.cluster.common.get(name))
+            changes[name] = None
+        self._move(job, Status.IDLE, decision, changes)
+        decision.log(job, events.released(self.frame(job, decision.now), reason))
+        return True
+
+    def remove(self, job: Job, reason: str, decision: Decision) -> bool:
+        """Remove; the job leaves when its run is over. False when it is on its way already."""
+        if job.status == Status.REMOVED:
+            return False
+        if job.status == Status.COMPLETED:
+            decision.set(job, {"RemoveReason": reason, "LeaveJobInQueue": False})
+            self._retire(job, decision)
+            return True
+        self._move(job, Status.REMOVED, decision, {"RemoveReason": reason})
+        if job.run:
+            decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED))
+        else:
+            self._leave_removed(job, decision)
+        return True
+
+    def _leave_removed(self, job: Job, decision: Decision) -> None:
+        reason = str((job.changes or {}).get("RemoveReason") or "")
+        decision.log(job, events.aborted(self.frame(job, decision.now), reason))
+        self._retire(job, decision)
+
+    def remove_at_once(self, job: Job, decision: Decision) -> bool:
+        """Drop a job that is being removed without waiting for its run; false unless it is in that state."""
+        if job.status != Status.REMOVED:
+            return False
+        if job.run:
+            decision.kills.append(Kill(job.run, True, "removed by force", Vacate.JOB_REMOVED))
+            decision.runs_over.append(job)
+            job.run = ""
+        self._leave_removed(job, decision)
+        return True
+
+    def vacate(self, job: Job, reason: str, code: int, fast: bool, decision: Decision) -> bool:
+        """Send a running job back to idle; false when it does not run."""
+        if job.status not in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT) or not job.run:
+            return False
+        decision.kills.append(Kill(job.run, fast, reason, code))
+        return True
+
+    def suspended(self, job: Job, processes: int, decision: Decision) -> None:
+        """The execution point suspended the job."""
+        if job.status == Status.RUNNING:
+            self._move(
+                job,
+                Status.SUSPENDED,
+                decision,
+                {
+                    "TotalSuspensions": int(job.number("TotalSuspensions")) + 1,
+                    "LastSuspensionTime": int(decision.now),
+                },
+            )
+            decision.log(job, events.suspended(self.frame(job, decision.now), processes))
+
+    def continued(self, job: Job, decision: Decision) -> None:
+        """The execution point continued the job."""
+        if job.status == Status.SUSPENDED:
+            lasted = int(decision.now - job.number("LastSuspensionTime", decision.now))
+            total = int(job.number("CumulativeSuspensionTime")) + lasted
+            self._move(job, Status.RUNNING, decision, {"CumulativeSuspensionTime": total})
+            decision.log(job, events.unsuspended(self.frame(job, decision.now)))
+
+    # ---- runs
+
+    def begin_run(self, job: Job, run_id: str, facts: Changes, decision: Decision) -> None:
+        """A run begins on a claimed slot; ``facts`` name the slot."""
+        if job.run:
+            raise InvariantError(f"job {job.key} has a run already: {job.run}")
+        job.run = run_id
+        now = int(decision.now)
+        starts = int(job.number("NumShadowStarts")) + 1
+        changes: Changes = {
+            "NumShadowStarts": starts,
+            "JobRunCount": starts,
+            "NumJobMatches": int(job.number("NumJobMatches")) + 1,
+            "LastMatchTime": now,
+            "ShadowBday": now,
+            "JobCurrentStartDate": now,
+            "JobLastStartDate": int(job.number("JobCurrentStartDate")) or None,
+            "LastJobLeaseRenewal": now,
+            "CurrentHosts": 1,
+            **facts,
+        }
+        if not job.number("JobStartDate"):
+            changes["JobStartDate"] = now
+        self._move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None})
+
+    def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
+        """The job's process was started."""
+        now = int(decision.now)
+        decision.set(
+            job,
+            {"NumJobStarts": int(job.number("NumJobStarts")) + 1, "JobCurrentStartExecutingDate": now},
+        )
+        decision.log(job, events.executing(self.frame(job, decision.now), host, slot_name, properties))
+
+    def usage(self, job: Job, attributes: Changes, decision: Decision) -> None:
+        """The starter reports usage; the log tells when the image grew."""
+        former = job.number("ImageSize")
+        decision.set(job, attributes)
+        image = job.number("ImageSize")
+        if image != former and "ImageSize" in attributes:
+            memory = attributes.get("MemoryUsage")
+            resident = int(job.number("ResidentSetSize", -1))
+            if not isinstance(memory, int):
+                memory = (resident + 1023) // 1024 if resident >= 0 else -1
+            decision.log(
+                job,
+                events.image_size(
+                    self.frame(job, decision.now),
+                    int(image),
+                    memory,
+                    resident,
+                    int(job.number("ProportionalSetSizeKb", -1)),
+                ),
+            )
+
+    def end_run(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        """The job's run is over: the job completes, is held, waits again, or leaves, as it should."""
+        job.run = ""
+        decision.runs_over.append(job)
+        decision.set(job, _closing_attributes(job, end, decision.now))
+        if job.status == Status.REMOVED:
+            self._leave_removed(job, decision)
+        elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
+            self._sort_in(job, decision)  # it was held (and maybe released) while it ran
+        elif end.how in ("exited", "signaled"):
+            self._exited(job, end, decision)
+        elif end.how in ("held", "not_started") and not is_vacate(end.reason_code, end.reason_subcode):
+            self._held_by_execution_point(job, end, decision)
+        else:
+            self._vacated(job, end, decision)
+
+    def _exited(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        verdict = end.verdict
+        completions = int(job.number("NumJobCompletions")) + 1
+        act = verdict.act if verdict else "complete"
+        changes: Changes = {"NumJobCompletions": completions}
+        if act == "complete":
+            changes["CompletionDate"] = int(end.at or decision.now)
+            self._move(job, Status.COMPLETED, decision, changes)
+            decision.log(
+                job,
+                events.terminated(
+                    self.frame(job, decision.now),
+                    normal=end.how == "exited",
+                    code=end.code,
+                    usage=end.usage,
+                    core=end.core,
+                    closing=_closing_line(end),
+                ),
+            )
+            return
+        decision.set(job, changes)
+        assert verdict is not None
+        decision.log(
+            job,
+            events.evicted(
+                self.frame(job, decision.now),
+                usage=end.usage,
+                reason=verdict.reason,
+                requeued=(end.how == "exited", end.code),
+            ),
+        )
+        if act == "hold":
+            self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
+        else:
+            self._move(job, Status.IDLE, decision, {"LastVacateTime": int(decision.now)})
+
+    def leave(self, job: Job, decision: Decision) -> None:
+        """A completed job leaves the queue for the history."""
+        if job.status == Status.COMPLETED:
+            self._retire(job, decision)
+
+    def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        if end.executed_s > 0 or end.how == "held":
+            self._log_evicted(job, decision, end=end, reason=end.reason, code=0, subcode=0)
+        self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
+
+    def _vacated(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        code = end.reason_code or int(Vacate.STARTER_ERROR if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
+        reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
+        changes: Changes = {
+            "LastVacateTime": int(decision.now),
+            "VacateReason": reason,
+            "VacateReasonCode": code,
+            "VacateReasonSubCode": end.reason_subcode,
+            "NumVacates": int(job.number("NumVacates")) + 1,
+            "NumVacatesByReason": _counted(job, "NumVacatesByReason", VACATE_NAMES.get(code, f"Code{code}")),
+        }
+        if end.how == "lost":
+            slot = str((job.changes or {}).get("LastRemoteHost") or "the slot")
+            decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot))
+        else:
+            self._log_evicted(job, decision, end=end, reason=reason, code=code, subcode=end.reason_subcode)
+        self._move(job, Status.IDLE, decision, changes)
+
+    def _log_evicted(
+        self, job: Job, decision: Decision, *, reason: str, code: int, subcode: int, end: RunEnd | None = None
+    ) -> None:
+        usage = end.usage if end else events.Usage()
+        decision.log(
+            job,
+            events.evicted(self.frame(job, decision.now), usage=usage, reason=reason, code=code, subcode=subcode),
+        )
+
+
+def _closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
+    """What the end of any run changes, whatever becomes of the job."""
+    former = job.changes or {}
+    changes: Changes = dict(end.attributes)
+    changes.update(
+        RemoteWallClockTime=float(job.number("RemoteWallClockTime")) + max(0.0, end.wall_s),
+        LastRemoteHost=former.get("RemoteHost"),
+        LastRemoteWallClockTime=max(0.0, end.wall_s),
+        CurrentHosts=0,
+        BytesSent=float(job.number("BytesSent")) + end.usage.sent,
+        BytesRecvd=float(job.number("BytesRecvd")) + end.usage.received,
+        CumulativeRemoteUserCpu=float(job.number("CumulativeRemoteUserCpu")) + end.usage.user_s,
+        CumulativeRemoteSysCpu=float(job.number("CumulativeRemoteSysCpu")) + end.usage.system_s,
+        RemoteHost=None,
+        ShadowBday=None,
+        PublicClaimId=None,
+        LastPublicClaimId=former.get("PublicClaimId"),
+    )
+    if end.how in ("exited", "signaled"):
+        signaled = end.how == "signaled"
+        changes["ExitBySignal"] = signaled
+        changes["ExitSignal" if signaled else "ExitCode"] = end.code
+        changes["ExitCode" if signaled else "ExitSignal"] = None
+        changes["ExitStatus"] = end.code
+        changes["JobCoreDumped"] = bool(end.core)
+        changes["CommittedTime"] = int(job.number("CommittedTime") + end.wall_s)
+        changes["LastExitTime"] = int(end.at or now)
+    return changes
+
+
+def _counted(job: Job, name: str, reason: str) -> Expr:
+    """A record of counts by reason with one more of ``reason``."""
+    text = str((job.changes or {}).get(name) or "[ ]")
+    counts: dict[str, int] = {}
+    for field in text.strip("[] ").split(";"):
+        key, _, value = field.partition("=")
+        if key.strip() and value.strip().isdigit():
+            counts[key.strip()] = int(value)
+    counts[reason] = counts.get(reason, 0) + 1
+    return Expr("[ " + "; ".join(f"{key} = {counts[key]}" for key in counts) + " ]")
+
+
+def _closing_line(end: RunEnd) -> str:
+    """Who ended the job, and when, in UTC."""
+    when = events.stamp(end.at, DateForm(utc=True)).replace(" ", "T") if end.at else ""
+    if not when:
+        return ""
+    what = f"exit-code {end.code}" if end.how == "exited" else f"signal {end.code}"
+    return f"Job terminated of its own accord at {when} with {what}."

@@ -1,0 +1,241 @@
+"""After a break: which claims and runs still live, which are gone, which must be asked for again.
+
+What is known comes from two sides. The startd answers ``hello`` with the claims that live and the runs on them. The
+starter's first words on a stream are the list of its runs, among them ended ones whose end was not acknowledged. A run
+is given up only when neither side has it, or when its lease has run out on both; then the job may start again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from slotwise.schedd import events
+from slotwise.schedd.claiming import GRACE_S, Claiming
+from slotwise.schedd.claims import Claim, Run
+from slotwise.schedd.codes import Status, Vacate
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.store import Batch, StoredClaim, StoredRun
+from slotwise.wire.gen import startd_pb2
+
+_log = logging.getLogger(__name__)
+#: How long an idle claim's starter may take to say that it has the run's end, before the run is asked for again.
+_ASK_AGAIN_S = 3.0
+
+
+class Reattachment:
+    """Brings claims and runs back into step with startds and starters."""
+
+    def __init__(self, claiming: Claiming) -> None:
+        self._claiming = claiming
+        self._book = claiming.book
+        claiming.on_known = self.known
+        #: Starter address by startd address, as far as learned.
+        self._starters: dict[str, str] = {}
+        #: Starter -> run ids it named last, on a stream that is open.
+        self._listed: dict[str, set[str]] = {}
+        self._alive_at: dict[str, float] = {}
+
+    # ---- at start
+
+    def restore(self, claims: list[StoredClaim], runs: list[StoredRun], down_since: float) -> Decision:
+        """Take over what a former process held; links are opened and jobs wait for word of their starters."""
+        now = self._claiming.clock.now()
+        decision = Decision(now)
+        for row in claims:
+            self._book.add(Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad))
+        for stored in runs:
+            job = self._claiming.queue.job(stored.cluster, stored.proc)
+            if job is None:
+                continue
+            claim = self._book.claims.get(stored.claim)
+            gone = claim is None
+            if claim is None:
+                claim = Claim(stored.claim, "", "", job.submitter, self._claiming.settings.lease_s, b"", gone=True)
+            born, _, executing = stored.facts.partition(" ")
+            run = Run(stored.run_id, job, stored.token, claim, float(born), claim.lease_s)
+            run.executing_at = float(executing or 0)
+            run.silent_until = now + (GRACE_S if gone else run.lease_s)
+            claim.run = run.id
+            self._book.runs[run.id] = run
+            if run.executing_at and not gone:
+                run.disconnect_logged = True
+                decision.log(
+                    job,
+                    events.disconnected(
+                        self._claiming.queue.frame(job, now),
+                        "Local schedd and job shadow died, schedd now running again",
+                        claim.slot_name,
+                        claim.startd,
+                    ),
+                )
+        for startd in self._book.startds() - {""}:
+            self._claiming.link(startd)
+        return decision
+
+    # ---- the startd's side
+
+    def known(self, startd: str, known: startd_pb2.ClaimsKnown) -> None:
+        """The startd told which of our claims live."""
+        now = self._claiming.clock.now()
+        here = {one.claim_id: one for one in known.claims}
+        batch = Batch()
+        for claim in self._book.at(startd):
+            one = here.get(claim.id)
+            run = self._book.runs.get(claim.run)
+            if one is None:
+                self._book.drop(claim)
+                batch.delete_claim(claim.id)
+                if run is not None:
+                    run.silent_until = min(run.silent_until or 1e18, now + GRACE_S)
+                    self._judge(run)
+                continue
+            if one.slot_ad:
+                claim.slot_ad, claim.machine = one.slot_ad, None
+            if run is None:
+                self._use_again(claim, batch)
+            elif one.run_id != run.id or one.activity == "Idle":
+                self._idle_with_run(run)
+            else:
+                run.activated = True
+        if batch:
+            self._claiming.ledger.commit(Decision(now), batch)
+
+    def _use_again(self, claim: Claim, batch: Batch) -> None:
+        """A claim without a run lives: it takes the next job, or is given back."""
+        decision = Decision(self._claiming.clock.now())
+        job = self._claiming.next_job(claim)
+        if job is None:
+            self._claiming.release(claim, batch, "no job is left for the slot")
+            return
+        own = Batch()
+        run = self._claiming.begin(job, claim, decision, own)
+        self._claiming.commit_starts(decision, own, [run])
+
+    def _idle_with_run(self, run: Run) -> None:
+        """The claim lives, but nothing runs on it: it never started, or has ended and the end is on its way."""
+        if run.over:
+            return
+        starter = self._starters.get(run.claim.startd, "")
+        listed = self._listed.get(starter)
+        if run.stream is None and (listed is None or run.id not in listed):
+            if not run.executing_at and not run.activated:
+                self._claiming.activate(run)
+                return
+            run.silent_until = self._claiming.clock.now() + _ASK_AGAIN_S
+
+    # ---- the starter's side
+
+    def starter_lists(self, starter: str, run_ids: list[str]) -> None:
+        """A starter told which runs it has."""
+        self._listed[starter] = set(run_ids)
+        for run in list(self._book.runs.values()):
+            if run.claim.startd and self._starters.get(run.claim.startd) == starter:
+                self._judge(run)
+
+    def starter_at(self, startd: str, starter: str) -> None:
+        """The startd's runs go to this starter."""
+        if startd and starter:
+            self._starters[startd] = starter
+
+    def starter_left(self, starter: str) -> None:
+        """The stream of the starter broke: what it had is not known any more."""
+        self._listed.pop(starter, None)
+
+    def speaks(self, run: Run, resume: bool) -> None:
+        """The run's starter said hello."""
+        run.silent_until = 0.0
+        self.starter_at(run.claim.startd, run.starter)
+        if run.disconnect_logged:
+            run.disconnect_logged = False
+            now = self._claiming.clock.now()
+            decision = Decision(now)
+            frame = self._claiming.queue.frame(run.job, now)
+            decision.log(
+                run.job,
+                events.reconnected(frame, run.claim.slot_name, run.claim.startd, run.starter or "unknown"),
+            )
+            self._claiming.ledger.commit(decision)
+
+    def falls_silent(self, run: Run, reason: str) -> None:
+        """The stream of the run's starter broke."""
+        run.stream = None
+        now = self._claiming.clock.now()
+        run.silent_until = now + (GRACE_S if run.claim.gone else run.lease_s)
+        if run.executing_at and not run.over and not run.disconnect_logged and run.job.status != Status.REMOVED:
+            run.disconnect_logged = True
+            decision = Decision(now)
+            frame = self._claiming.queue.frame(run.job, now)
+            decision.log(
+                run.job, events.disconnected(frame, reason, run.claim.slot_name, run.claim.startd or "unknown")
+            )
+            self._claiming.ledger.commit(decision)
+
+    def _judge(self, run: Run) -> None:
+        """Give the run up if neither the startd nor the starter has it."""
+        starter = run.starter or self._starters.get(run.claim.startd, "")
+        listed = self._listed.get(starter)
+        if run.over or run.stream is not None or listed is None or run.id in listed:
+            return
+        if run.claim.gone:
+            self._lost(run, "the claim ended and the starter does not know the run")
+
+    def _lost(self, run: Run, reason: str) -> None:
+        how = "lost" if run.executing_at else "not_started"
+        _log.warning("run %s is given up: %s", run.id, reason)
+        self._claiming.give_up(run, how, reason, int(Vacate.RECONNECT_FAILED))
+
+    # ---- time
+
+    def tick(self) -> None:
+        """Once a second: leases that ran out, idle claims, keep-alives."""
+        now = self._claiming.clock.now()
+        for run in list(self._book.runs.values()):
+            if run.silent_until and now >= run.silent_until and run.stream is None:
+                link = self._claiming.links.get(run.claim.startd)
+                if not run.claim.gone and link is not None and link.connected and now < run.born_at + run.lease_s:
+                    run.silent_until = now + GRACE_S
+                    self._claiming.activate(run)  # answered by the end it has, or by starting it
+                else:
+                    self._lost(run, "Job lease expired, or its claim ended, without word of the starter")
+        batch = Batch()
+        for claim in list(self._book.claims.values()):
+            if claim.idle_since and now >= claim.idle_since + claim.keep_idle_s and not claim.run:
+                self._claiming.release(claim, batch, "KeepClaimIdle has run out")
+        if batch:
+            self._claiming.ledger.commit(Decision(now), batch)
+        self._keep_alive(now)
+
+    def _keep_alive(self, now: float) -> None:
+        by_startd: dict[str, list[Claim]] = {}
+        for claim in self._book.claims.values():
+            by_startd.setdefault(claim.startd, []).append(claim)
+        for startd, claims in by_startd.items():
+            link = self._claiming.links.get(startd)
+            every = max(1.0, min(claim.lease_s for claim in claims) / 3)
+            every = min(every, self._claiming.settings.alive_interval_s)
+            if link is None or not link.connected or now < self._alive_at.get(startd, 0.0) + every:
+                continue
+            self._alive_at[startd] = now
+            link.send(
+                startd_pb2.ClaimRequest(keep_alive=startd_pb2.KeepAlive(claim_ids=[claim.id for claim in claims]))
+            )
+
+    def use_idle_claims(self) -> None:
+        """New work came: claims kept idle for their submitter serve it at once."""
+        decision, batch = Decision(self._claiming.clock.now()), Batch()
+        started: list[Run] = []
+        for claim in list(self._book.claims.values()):
+            if claim.idle_since and not claim.run and (job := self._claiming.next_job(claim)) is not None:
+                started.append(self._claiming.begin(job, claim, decision, batch))
+        if started:
+            self._claiming.commit_starts(decision, batch, started)
+
+    async def run(self) -> None:
+        """Tick for ever."""
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                self.tick()
+            except Exception:
+                _log.exception("the watch over claims failed")

@@ -1,0 +1,111 @@
+"""What starters report of runs, as attributes of the job and as figures for its event log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.claims import Run
+from slotwise.schedd.events import Usage
+from slotwise.schedd.rounding import with_rounded
+from slotwise.schedd.values import Changes, Expr, literal
+from slotwise.wire.gen import schedd_pb2
+
+if TYPE_CHECKING:
+    from slotwise.schedd.claiming import Claiming
+
+#: Attributes of a report that the schedd does not take from an execution point.
+_PROTECTED = frozenset(
+    name.lower()
+    for name in (
+        "Owner", "User", "ClusterId", "ProcId", "GlobalJobId", "JobStatus", "QDate", "Cmd", "Iwd", "UserLog",
+        "AccountingGroup", "AcctGroup", "AcctGroupUser", "Requirements", "HoldReason", "HoldReasonCode",
+        "HoldReasonSubCode", "MyType", "TargetType", "NumJobStarts", "NumShadowStarts", "NumJobCompletions",
+        "JobPrio", "OnExitHold", "OnExitRemove", "NumHolds", "CompletionDate", "EnteredCurrentStatus",
+        "LastJobStatus", "BytesSent", "BytesRecvd", "JobUniverse", "LeaveJobInQueue",
+    )
+)  # fmt: skip
+_MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
+
+
+def usage_attributes(ads: JobAds, pack: bytes) -> Changes:
+    """Attributes of a usage report, growing values rounded."""
+    found = {name: value for name, value in ads.changes_of(pack).items() if name.lower() not in _PROTECTED}
+    changes = with_rounded(found)
+    if "ResidentSetSize" in changes and "MemoryUsage" not in changes:
+        changes["MemoryUsage"] = _MEMORY_USAGE
+    return changes
+
+
+def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, str]:
+    """What the event of execution tells of the slot, as attribute texts."""
+    properties = {name: literal(value) for name, value in ads.changes_of(started.slot_properties).items()}
+    if started.scratch_dir and "CondorScratchDir" not in properties:
+        properties["CondorScratchDir"] = literal(started.scratch_dir)
+    return properties
+
+
+@dataclass(frozen=True)
+class ClosingReport:
+    """The end of a run: attributes for the ad, figures for the log."""
+
+    attributes: Changes
+    usage: Usage
+
+
+def closing_report(ads: JobAds, claiming: Claiming, run: Run, ended: schedd_pb2.RunEnded, now: float) -> ClosingReport:
+    """Everything that the end of a run tells."""
+    attributes = usage_attributes(ads, ended.ad)
+    job = run.job
+
+    def figure(name: str) -> float:
+        value = attributes.get(name)
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+
+    user, system = figure("RemoteUserCpu"), figure("RemoteSysCpu")
+    sent, received = float(run.received_bytes), float(run.sent_bytes)
+    usage = Usage(
+        user_s=user,
+        system_s=system,
+        total_user_s=user + float(job.number("CumulativeRemoteUserCpu")),
+        total_system_s=system + float(job.number("CumulativeRemoteSysCpu")),
+        sent=sent,
+        received=received,
+        total_sent=sent + float(job.number("BytesSent")),
+        total_received=received + float(job.number("BytesRecvd")),
+        resources=_resources(ads, claiming, run, attributes, now),
+    )
+    return ClosingReport(attributes, usage)
+
+
+_Row = tuple[float | int | None, float | int | None, float | int | None, str]
+
+
+def _resources(ads: JobAds, claiming: Claiming, run: Run, attributes: Changes, now: float) -> dict[str, _Row]:
+    """Usage, request, allocation and assigned devices of each resource."""
+    machine = claiming.machine(run.claim)
+    rows: dict[str, _Row] = {}
+    for name, requested in ads.requested(run.job).items():
+        allocated = ads.value_of(machine, name)
+        assigned = ads.value_of(machine, f"Assigned{name}")
+        rows[name] = (
+            _usage(name, attributes),
+            requested,
+            allocated if isinstance(allocated, (int, float)) else None,
+            assigned if isinstance(assigned, str) else "",
+        )
+    if rows and run.executing_at:
+        rows["TimeExecute"] = (int(max(0, now - run.executing_at)), None, None, "")
+        rows["TimeSlotBusy"] = (int(max(0, now - run.born_at)), None, None, "")
+    return rows
+
+
+def _usage(name: str, attributes: Changes) -> float | int | None:
+    value = attributes.get(f"{name}Usage")
+    if name == "Memory" and not isinstance(value, (int, float)):
+        resident = attributes.get("ResidentSetSize")
+        return (int(resident) + 1023) // 1024 if isinstance(resident, (int, float)) else None
+    if name == "Disk":
+        value = attributes.get("DiskUsage_RAW", value)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,168 @@
+"""The schedd's side of negotiation: autoclusters, resource requests, submitter ads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.autocluster import Autoclusters
+from slotwise.schedd.claiming import Claiming
+from slotwise.schedd.claims import reserved
+from slotwise.schedd.job import Job
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.runnable import Request
+from slotwise.schedd.values import Changes
+from slotwise.table import pack_ads
+
+
+class Requests:
+    """What this schedd tells negotiators."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        claiming: Claiming,
+        autoclusters: Autoclusters,
+        *,
+        schedd_name: str,
+        address: str,
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._claiming = claiming
+        self.autoclusters = autoclusters
+        self._name = schedd_name
+        self._address = address
+        claiming.assign_autoclusters = self.assign
+
+    # ---- autoclusters
+
+    def learn(self, significant: Iterable[str]) -> None:
+        """Take in the attributes that a negotiator finds significant."""
+        if self.autoclusters.learn(significant):
+            self._renew()
+
+    def replace(self, autoclusters: Autoclusters) -> None:
+        """Begin anew, after a reconfiguration."""
+        self.autoclusters = autoclusters
+        self._renew()
+
+    def _renew(self) -> None:
+        self._queue.runnable.forget_autoclusters()
+        for cluster in self._queue.clusters.values():
+            cluster.autocluster = None
+        for claim in self._claiming.book.claims.values():
+            claim.fits.clear()
+        self._ads.autoclusters_renewed()
+
+    def assign(self) -> None:
+        """Give every runnable job its autocluster."""
+        for _ in range(20):  # the set grows by what jobs refer to; that ends soon
+            waiting = list(self._queue.runnable.unclustered)
+            if not waiting or not self._assign(waiting):
+                return
+
+    def _assign(self, waiting: Sequence[Job]) -> bool:
+        """True when the significant set grew and all must be done again."""
+        names = self.autoclusters.significant
+        lower = {name.lower() for name in names}
+        uniform: dict[int, bool] = {}
+        for job in waiting:
+            cluster = job.cluster
+            alike = uniform.get(cluster.number)
+            if alike is None:
+                alike = uniform[cluster.number] = lower.isdisjoint(cluster.varied)
+            touched = job.changes and any(name.lower() in lower and name not in ("JobStatus",) for name in job.changes)
+            if alike and not touched and cluster.autocluster is not None:
+                self._queue.runnable.clustered(job, cluster.autocluster)
+                continue
+            if self.autoclusters.learn(self._ads.refers_to(job, names)):
+                self._renew()
+                return True
+            number = self.autoclusters.id_of(self._ads.signature(job, names))
+            if alike and not touched:
+                cluster.autocluster = number
+            self._queue.runnable.clustered(job, number)
+        return False
+
+    # ---- requests
+
+    def packs(self, submitters: Sequence[str], limit: int, constraint: str, now: float) -> Iterable[bytes]:
+        """Request ads, one pack for each submitter that has runnable jobs."""
+        self.assign()
+        wanted = {name.lower() for name in submitters}
+        for submitter in self._queue.runnable.submitters():
+            if wanted and submitter.lower() not in wanted:
+                continue
+            ads = [self._ad(request) for request in self._queue.runnable.requests(submitter, limit)]
+            if constraint:
+                ads = [ad for ad in ads if _holds(constraint, ad, now)]
+            if ads:
+                yield pack_ads(ads)
+
+    def _ad(self, request: Request) -> Any:
+        ad = self._ads.ad(request.first)
+        ad.update(
+            {
+                "ResourceRequestCount": request.count,
+                "AutoClusterId": request.autocluster,
+                "Submitter": request.submitter,
+                "FirstJobId": request.first.key,
+                "JobPrio": -request.first.priority[2],
+            }
+        )
+        return ad
+
+    # ---- submitters
+
+    def submitter_ads(self) -> dict[str, Changes]:
+        """One ad for each submitter that has jobs here, by ``Name#ScheddName``."""
+        rows: dict[str, Changes] = {}
+        book = self._claiming.book
+        names: dict[str, list[int]] = {}
+        for cluster in self._queue.clusters.values():
+            own = names.setdefault(cluster.submitter, [0] * 8)
+            for status, count in enumerate(cluster.counts):
+                own[status] += count
+        weights: dict[str, float] = {}
+        for run in book.runs.values():
+            weight = self._ads.value_of(self._claiming.machine(run.claim), "SlotWeight")
+            amount = float(weight) if isinstance(weight, (int, float)) else 1.0
+            weights[run.job.submitter] = weights.get(run.job.submitter, 0.0) + amount
+        for name in {*names, *self._queue.runnable.submitters()}:
+            counts = names.get(name, [0] * 8)
+            idle = self._queue.runnable.count(name)
+            idle_weight = self._idle_weight(name)
+            rows[f"{name}#{self._name}"] = {
+                "MyType": "Submitter",
+                "Name": name,
+                "ScheddName": self._name,
+                "Machine": self._name,
+                "ScheddIpAddr": self._address,
+                "MyAddress": self._address,
+                "RunningJobs": book.running(name),
+                "IdleJobs": idle,
+                "HeldJobs": counts[5],
+                "WeightedRunningJobs": weights.get(name, 0.0),
+                "WeightedIdleJobs": idle_weight,
+                "FlockedJobs": 0,
+                "MatchedJobs": reserved(book.pending.values(), name),
+                "SubmitterTag": "",
+            }
+        return rows
+
+    def _idle_weight(self, submitter: str) -> float:
+        """Idle jobs weighed by what they ask for: Cpus (the default slot weight) of each request."""
+        total = 0.0
+        for bucket, first in self._queue.runnable.ordered(submitter):
+            cpus = self._ads.number(first, "RequestCpus", 1)
+            total += len(bucket.members) * (cpus or 1)
+        return total
+
+
+def _holds(constraint: str, ad: Any, now: float) -> bool:
+    from slotwise.classad import ExprTree
+
+    return ExprTree(constraint).eval(ad, now=int(now)) is True

@@ -1,0 +1,91 @@
+"""Builds queue and ads again from what the store has."""
+
+from __future__ import annotations
+
+from slotwise.classad import ClassAd
+from slotwise.schedd.admission import Admission, describe, log_of, priority_of
+from slotwise.schedd.ads import JobAds, native, removed
+from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.store import StoredCluster, StoredQueue
+from slotwise.schedd.values import decode
+from slotwise.table import unpack_ads
+
+_Row = tuple[int, int, int, bytes | None, str | None]
+_VARIES = frozenset(
+    (
+        "prejobprio1",
+        "prejobprio2",
+        "jobprio",
+        "postjobprio1",
+        "postjobprio2",
+        "userlog",
+        "iwd",
+        "accountinggroup",
+        "niceuser",
+    )
+)
+
+
+def restore(stored: StoredQueue, queue: Queue, ads: JobAds, admission: Admission, schedd_name: str) -> None:
+    """Every cluster and job of the store enters the queue as it was. Runs are attached first by the caller's key."""
+    rows: dict[int, list[_Row]] = {}
+    for row in stored.jobs:
+        rows.setdefault(row[0], []).append(row)
+    running = {(run.cluster, run.proc): run.run_id for run in stored.runs}
+    for cluster in stored.clusters:
+        _cluster(cluster, rows.get(cluster.cluster, []), queue, ads, admission, schedd_name, running)
+
+
+def _cluster(
+    stored: StoredCluster,
+    rows: list[_Row],
+    queue: Queue,
+    ads: JobAds,
+    admission: Admission,
+    schedd_name: str,
+    running: dict[tuple[int, int], str],
+) -> None:
+    if not rows:
+        return
+    submitted = unpack_ads(stored.ad)[0]
+    common = decode(stored.common)
+    cluster = Cluster(
+        stored.cluster,
+        stored.owner,
+        str(common.get("User") or stored.owner),
+        admission.submitter(stored.owner, submitted),
+        stored.qdate,
+        common,
+        next_proc=stored.next_proc,
+    )
+    empty = ClassAd()
+    deltas = [unpack_ads(row[3])[0] if row[3] else empty for row in rows]
+    cluster.varied = frozenset(name.lower() for delta in deltas for name in delta)
+    describe(cluster, submitted)
+    ads.insert(
+        cluster,
+        submitted,
+        [row[1] for row in rows],
+        deltas,
+        {"GlobalJobId": [f"{schedd_name}#{row[0]}.{row[1]}#{stored.qdate}" for row in rows]},
+    )
+    jobs: list[Job] = []
+    for row, delta in zip(rows, deltas, strict=True):
+        job = Job(cluster, row[1], row[2])
+        job.run = running.get((row[0], row[1]), "")
+        changes = decode(row[4])
+        if changes:
+            job.changes = changes
+            ads.set(job.key, changes)
+        names = {name.lower() for name in changes} | {name.lower() for name in delta}
+        if names & _VARIES:
+            own = submitted.copy()
+            own.update(delta)
+            own.update(native(changes))
+            for name in removed(changes):
+                own.pop(name, None)
+            job.priority, job.log = priority_of(own), log_of(own)
+            job.submitter = admission.submitter(stored.owner, own)
+        jobs.append(job)
+    queue.admit(cluster, jobs)

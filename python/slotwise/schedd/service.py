@@ -1,0 +1,231 @@
+"""The schedd's gRPC face: adapts calls to the parts that do the work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.errors import DeniedError, UsageError
+from slotwise.schedd.actions import Actions
+from slotwise.schedd.admission import Admission
+from slotwise.schedd.claiming import Claiming
+from slotwise.schedd.history import History
+from slotwise.schedd.listing import Listing, as_json
+from slotwise.schedd.requests import Requests
+from slotwise.schedd.shadow import Shadows
+from slotwise.table import pack_ads
+from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.security import Authenticator
+from slotwise.wire.status import answers_errors
+
+_PIECE = 1024 * 1024
+
+
+class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
+    """Implements ``slotwise.v1.Schedd``."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        clock: Clock,
+        *,
+        admission: Admission,
+        actions: Actions,
+        listing: Listing,
+        history: History,
+        requests: Requests,
+        claiming: Claiming,
+        shadows: Shadows,
+        superusers: frozenset[str],
+        default_submitter: str = "",
+    ) -> None:
+        self._authenticator = authenticator
+        self._clock = clock
+        self._admission = admission
+        self._actions = actions
+        self._listing = listing
+        self._history = history
+        self._requests = requests
+        self._claiming = claiming
+        self._shadows = shadows
+        self._superusers = superusers
+
+    # ---- submission
+
+    @answers_errors
+    async def SubmitOne(self, request: schedd_pb2.SubmitBundle, context: Any) -> schedd_pb2.SubmitReply:
+        """Queue a submission that fits one message."""
+        return await self._submit(context, list(request.clusters))
+
+    @answers_errors
+    async def Submit(
+        self, request_iterator: AsyncIterator[schedd_pb2.SubmitPart], context: Any
+    ) -> schedd_pb2.SubmitReply:
+        """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
+        clusters: list[schedd_pb2.ClusterSubmission] = []
+        batches: list[list[schedd_pb2.ProcBatch]] = []
+        committed = False
+        async for part in request_iterator:
+            what = part.WhichOneof("part")
+            if what == "open_cluster":
+                clusters.append(part.open_cluster)
+                first = part.open_cluster.procs
+                batches.append([first] if first.count or first.deltas else [])
+            elif what == "more_procs":
+                if not clusters:
+                    raise UsageError("procs came before their cluster")
+                batches[-1].append(part.more_procs)
+            elif what == "commit":
+                committed = part.commit
+        if not committed:
+            raise UsageError("the submission ended without a commit; nothing is queued")
+        for cluster, procs in zip(clusters, batches, strict=True):
+            cluster.procs.CopyFrom(_joined(procs))
+        return await self._submit(context, clusters)
+
+    async def _submit(self, context: Any, clusters: list[schedd_pb2.ClusterSubmission]) -> schedd_pb2.SubmitReply:
+        if not clusters:
+            raise UsageError("the submission has no cluster")
+        caller = self._authenticator.caller(context)
+        return await self._admission.submit(caller.user, clusters, superuser=self._is_superuser(caller))
+
+    @answers_errors
+    async def ReserveClusters(
+        self, request: schedd_pb2.ReserveClustersRequest, context: Any
+    ) -> schedd_pb2.ReserveClustersReply:
+        """Cluster ids ahead of a submission."""
+        return schedd_pb2.ReserveClustersReply(first=await self._admission.reserve(request.count))
+
+    # ---- acting and asking
+
+    def _is_superuser(self, caller: Any) -> bool:
+        return caller.may("ADMINISTRATOR") or caller.user in self._superusers
+
+    @answers_errors
+    async def Act(self, request: schedd_pb2.ActRequest, context: Any) -> schedd_pb2.ActReply:
+        """Remove, hold, release, suspend, continue or vacate jobs."""
+        return await self._actions.act(self._authenticator.caller(context), request)
+
+    @answers_errors
+    async def Edit(self, request: schedd_pb2.EditRequest, context: Any) -> schedd_pb2.ActReply:
+        """Change attributes of jobs."""
+        return await self._actions.edit(self._authenticator.caller(context), request)
+
+    @answers_errors
+    async def Query(self, request: schedd_pb2.JobQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+        """Jobs in the queue."""
+        caller = self._authenticator.caller(context)
+        if request.mine_only and self._is_superuser(caller):
+            request.mine_only = False
+        if request.totals_only or request.batches or request.view:
+            async for chunk in self._view(caller, request):
+                yield chunk
+            return
+        if request.query.form == common_pb2.AdQuery.COUNT:
+            if request.query.count_by:
+                rows = self._listing.count_by(caller, request)
+                yield common_pb2.AdChunk(data=pack_ads(rows), done=True, total=len(rows))
+            else:
+                yield common_pb2.AdChunk(done=True, total=self._listing.count(caller, request))
+            return
+        loop = asyncio.get_running_loop()
+        chunks = self._listing.chunks(caller, request)
+        is_json = request.query.form == common_pb2.AdQuery.JSON
+        opening = b"[\n" if is_json else b""
+        while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
+            yield common_pb2.AdChunk(data=opening + piece)
+            opening = b",\n" if is_json else b""
+        closing = b"" if not is_json else (b"\n]\n" if chunks.total else b"[\n]\n")
+        yield common_pb2.AdChunk(data=closing, done=True, total=chunks.total)
+
+    async def _view(self, caller: Any, request: schedd_pb2.JobQuery) -> AsyncIterator[common_pb2.AdChunk]:
+        """Tables for people: rows first, header and totals as JSON in the last piece."""
+        if request.batches:
+            rows = self._listing.batches(caller, request)
+            yield common_pb2.AdChunk(data=as_json(rows))
+        elif request.view == "nobatch":
+            for text in self._listing.lines(caller, request):
+                yield common_pb2.AdChunk(data=text.encode())
+                await asyncio.sleep(0)
+        elif request.view:
+            raise UsageError(f"there is no view {request.view!r}", hint="nobatch")
+        yield common_pb2.AdChunk(data=as_json(self._listing.totals(caller, request)), done=True)
+
+    @answers_errors
+    async def History(self, request: schedd_pb2.HistoryQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+        """Jobs that have left the queue."""
+        loop = asyncio.get_running_loop()
+        answer = self._history.answer(request, int(self._clock.now()))
+        is_json = request.query.form == common_pb2.AdQuery.JSON
+        opening, total = (b"[\n" if is_json else b""), 0
+        while (found := await loop.run_in_executor(None, next, answer, None)) is not None:
+            piece, count = found
+            total += count
+            if piece:
+                yield common_pb2.AdChunk(data=opening + piece)
+                opening = b",\n" if is_json else b""
+        closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
+        yield common_pb2.AdChunk(data=closing, done=True, total=total)
+
+    # ---- negotiation
+
+    @answers_errors
+    async def ResourceRequests(
+        self, request: schedd_pb2.ResourceRequestsQuery, context: Any
+    ) -> AsyncIterator[schedd_pb2.RequestList]:
+        """What is wanted: submitter ads first, then the requests of each submitter."""
+        self._requests.learn(request.significant_attributes)
+        if request.with_submitters:
+            yield schedd_pb2.RequestList(submitters=pack_submitters(self._requests.submitter_ads()))
+        packs = self._requests.packs(
+            list(request.submitters),
+            request.max_jobs_per_submitter,
+            request.job_constraint,
+            self._clock.now(),
+        )
+        for pack in packs:
+            yield schedd_pb2.RequestList(pack=pack)
+        yield schedd_pb2.RequestList(done=True)
+
+    @answers_errors
+    async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
+        """The matches of one cycle."""
+        self._claiming.offer(request.submitters)
+        return common_pb2.Empty()
+
+    # ---- running jobs
+
+    async def Shadow(self, request_iterator: Any, context: Any) -> None:
+        """One starter's stream."""
+        caller = self._authenticator.caller(context)
+        if not caller.may("DAEMON"):
+            raise DeniedError("only daemons talk to shadows")
+        await self._shadows.serve(context)
+
+
+def pack_submitters(ads: dict[str, Any]) -> bytes:
+    """Submitter ads as a pack with their keys."""
+    return pack_ads(list(ads.values()), keys=list(ads))
+
+
+def _joined(batches: list[schedd_pb2.ProcBatch]) -> schedd_pb2.ProcBatch:
+    """Several batches of procs as one. Packs are joined ad by ad."""
+    from slotwise.table import unpack_ads
+
+    if len(batches) == 1:
+        return batches[0]
+    count = 0
+    ads: list[Any] = []
+    differ = any(batch.deltas for batch in batches)
+    for batch in batches:
+        if batch.deltas:
+            own = unpack_ads(batch.deltas)
+            ads.extend(own)
+            count += len(own)
+        else:
+            count += batch.count
+            if differ:
+                ads.extend({} for _ in range(batch.count))
+    return schedd_pb2.ProcBatch(count=count, deltas=pack_ads(ads) if differ else b"")

@@ -1,0 +1,123 @@
+"""The knobs that the schedd reads, gathered into values its parts take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slotwise.config import Config
+from slotwise.schedd.events import DateForm
+from slotwise.schedd.policy import SystemPolicy
+from slotwise.schedd.rounding import DEFAULT_STEPS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything configurable of one schedd."""
+
+    name: str
+    host: str
+    uid_domain: str
+    file_system_domain: str
+    synchronous: str = "FULL"
+    history_days: int = 365
+    fallback_account: str = "nobody"
+    superusers: frozenset[str] = frozenset({"root", "condor"})
+    on_demand: bool = True
+    schedd_interval_s: float = 300.0
+    alive_interval_s: int = 300
+    want_leftovers: bool = False
+    jobs_running_most: int = 10_000
+    jobs_most: int = 1 << 31
+    jobs_per_owner_most: int = 1 << 31
+    jobs_per_submission_most: int = 1 << 31
+    periodic_interval_s: float = 60.0
+    periodic_timeslice: float = 0.01
+    periodic_interval_most_s: float = 1200.0
+    machine_attrs: tuple[str, ...] = ("Cpus", "SlotWeight")
+    machine_attrs_length: int = 1
+    significant: tuple[str, ...] = ()
+    significant_added: tuple[str, ...] = ()
+    significant_removed: tuple[str, ...] = ()
+    date_form: DateForm = field(default_factory=DateForm)
+    system: SystemPolicy = field(default_factory=SystemPolicy)
+    rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
+
+
+def read_settings(config: Config, host: str) -> Settings:
+    """The settings that ``config`` gives on ``host``."""
+
+    def text(name: str, default: str = "") -> str:
+        value = config.get(name)
+        return value.strip() if value and value.strip() else default
+
+    number, boolean = config.get_float, config.get_bool
+
+    def words(name: str) -> tuple[str, ...]:
+        return tuple(text(name).replace(",", " ").split())
+
+    domain = text("UID_DOMAIN", host)
+    return Settings(
+        name=text("SCHEDD_NAME", host) if "@" not in text("SCHEDD_NAME") else text("SCHEDD_NAME"),
+        host=host,
+        uid_domain=domain,
+        file_system_domain=text("FILESYSTEM_DOMAIN", host),
+        synchronous=text("SLOTWISE_SCHEDD_SYNCHRONOUS", "FULL").upper(),
+        history_days=int(number("SLOTWISE_HISTORY_DAYS", 365)),
+        fallback_account=text("SLOTWISE_UNKNOWN_OWNER_ACCOUNT", "nobody"),
+        superusers=frozenset(words("QUEUE_SUPER_USERS")) or frozenset({"root", "condor"}),
+        on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND", True),
+        schedd_interval_s=number("SCHEDD_INTERVAL", 300),
+        alive_interval_s=int(number("ALIVE_INTERVAL", 300)),
+        want_leftovers=boolean("SLOTWISE_CLAIM_LEFTOVERS", False),
+        jobs_running_most=int(number("MAX_JOBS_RUNNING", 10_000)),
+        jobs_most=_limit(config, "MAX_JOBS_SUBMITTED"),
+        jobs_per_owner_most=_limit(config, "MAX_JOBS_PER_OWNER"),
+        jobs_per_submission_most=_limit(config, "MAX_JOBS_PER_SUBMISSION"),
+        periodic_interval_s=number("PERIODIC_EXPR_INTERVAL", 60),
+        periodic_timeslice=number("PERIODIC_EXPR_TIMESLICE", 0.01),
+        periodic_interval_most_s=number("MAX_PERIODIC_EXPR_INTERVAL", 1200),
+        machine_attrs=words("SYSTEM_JOB_MACHINE_ATTRS") or ("Cpus", "SlotWeight"),
+        machine_attrs_length=int(number("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", 1)),
+        significant=words("SIGNIFICANT_ATTRIBUTES"),
+        significant_added=words("ADD_SIGNIFICANT_ATTRIBUTES"),
+        significant_removed=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
+        date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
+        system=_system(text),
+        rounding=_rounding(config),
+    )
+
+
+def _limit(config: Config, name: str) -> int:
+    """A limit on submissions: only one that the administrator wrote counts, so that a big cluster works untuned."""
+    return config.get_int(name, 1 << 31) if config.is_set(name) else 1 << 31
+
+
+def _system(read: Callable[[str], str]) -> SystemPolicy:
+    def rows(kind: str) -> tuple[tuple[str, str, str, str], ...]:
+        base = f"SYSTEM_PERIODIC_{kind}"
+        names = [base] + [f"{base}_{name}" for name in read(f"{base}_NAMES").replace(",", " ").split()]
+        found = []
+        for name in names:
+            expression = read(name)
+            if expression and expression.lower() != "false":
+                found.append((name, expression, read(f"{name}_REASON"), read(f"{name}_SUBCODE")))
+        return tuple(found)
+
+    most = read("SYSTEM_MAX_RELEASES")
+    return SystemPolicy(
+        hold=rows("HOLD"),
+        release=rows("RELEASE"),
+        remove=rows("REMOVE"),
+        vacate=rows("VACATE"),
+        max_releases=int(most) if most.lstrip("-").isdigit() else -1,
+    )
+
+
+def _rounding(config: Config) -> dict[str, str]:
+    steps = dict(DEFAULT_STEPS)
+    for name in (*DEFAULT_STEPS, "MemoryUsage", "CpusUsage"):
+        value = config.get(f"SCHEDD_ROUND_ATTR_{name}")
+        if value is not None and value.strip():
+            steps[name] = value.strip()
+    return {name: step for name, step in steps.items() if step not in ("0", "0%")}

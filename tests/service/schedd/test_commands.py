@@ -1,0 +1,150 @@
+"""The commands about jobs, against a real schedd: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.support.access_point import RunningAccessPoint
+from tests.support.command import Result, command
+from tests.support.execution_point import ExecutionPoint, Script
+
+
+async def run(schedd: RunningAccessPoint, *words: str, user: str | None = None) -> Result:
+    token = schedd.token_file(user or schedd.owner)
+    return await command(schedd.home.root, *words, token=token)
+
+
+async def test_q_of_an_empty_queue_prints_header_and_zero_totals(schedd: RunningAccessPoint) -> None:
+    result = await run(schedd, "q")
+    assert result.status == 0
+    assert "-- Schedd: " in result.out
+    assert "OWNER BATCH_NAME" in result.out
+    assert "Total for query: 0 jobs; 0 completed, 0 removed, 0 idle, 0 running, 0 held, 0 suspended" in result.out
+    assert "Total for all users: 0 jobs;" in result.out
+
+
+async def test_q_shows_batches_with_ids_and_counts(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(10)
+    await schedd.submit(2, JobBatchName="sweep")
+    lines = (await run(schedd, "q")).out.splitlines()
+    row = next(line for line in lines if f"ID: {cluster}" in line)
+    assert row.split()[-6:] == ["_", "_", "10", "10", f"{cluster}.0-9"][-6:] or f"{cluster}.0-9" in row
+    assert any("sweep" in line for line in lines)
+    assert "Total for query: 12 jobs; 0 completed, 0 removed, 12 idle" in "\n".join(lines)
+
+
+async def test_q_nobatch_has_a_line_for_each_job(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(3, Arguments="a b")
+    out = (await run(schedd, "q", "-nobatch")).out
+    assert " ID      OWNER" in out
+    rows = [line for line in out.splitlines() if line.strip().startswith(f"{cluster}.")]
+    assert len(rows) == 3
+    assert rows[0].endswith("true a b")
+
+
+async def test_q_json_prints_one_array(schedd: RunningAccessPoint) -> None:
+    assert json.loads((await run(schedd, "q", "--json")).out) == []
+    cluster = await schedd.submit(3)
+    ads = json.loads((await run(schedd, "q", "-json")).out)
+    assert [(ad["ClusterId"], ad["ProcId"], ad["JobStatus"]) for ad in ads] == [(cluster, p, 1) for p in range(3)]
+    only = json.loads((await run(schedd, "q", f"{cluster}.1", "-json", "-attributes", "ProcId,Owner")).out)
+    assert only == [{"Owner": schedd.owner, "ProcId": 1}]
+
+
+async def test_q_autoformat(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(2)
+    assert (await run(schedd, "q", "-af", "ProcId", "Owner", "Nothing")).out == (
+        f"0 {schedd.owner} undefined\n1 {schedd.owner} undefined\n"
+    )
+    assert (await run(schedd, "q", "-af:jh", "ProcId", "-lim", "1")).out == f"ID ProcId\n{cluster}.0 0\n"
+    assert (await run(schedd, "q", "-af:lV", "Owner", "-limit", "1")).out == f'Owner = "{schedd.owner}"\n'
+    assert (await run(schedd, "q", "-af:r", "JobUniverse", "RequestMemory*2", "-limit", "1")).status == 0
+    assert (await run(schedd, "q", "-format", "%d-", "ProcId", "-format", "%s\\n", "Nope")).out == "0-1-"
+
+
+async def test_ids_owners_and_constraints_select(schedd: RunningAccessPoint) -> None:
+    first = await schedd.submit(2)
+    second = await schedd.submit(2)
+    ids = (await run(schedd, "q", str(first), f"{second}.1", "-af:j", "JobStatus")).out
+    assert ids.split("\n")[:-1] == [f"{first}.0 1", f"{first}.1 1", f"{second}.1 1"]
+    assert (await run(schedd, "q", "-const", "ProcId == 1", "-af", "ClusterId")).out.split() == [
+        str(first),
+        str(second),
+    ]
+    assert (await run(schedd, "q", "nobody-such", "-af", "ClusterId")).out == ""
+
+
+async def test_only_own_jobs_are_shown_and_touched(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(1)
+    assert (await run(schedd, "q", "-af", "ClusterId", user="mallory")).out == ""
+    assert (await run(schedd, "q", "-allusers", "-af", "ClusterId", user="mallory")).out == f"{cluster}\n"
+    refused = await run(schedd, "rm", f"{cluster}.0", user="mallory")
+    assert refused.status == 1
+    assert "permission denied" in refused.err
+    edited = await run(schedd, "qedit", f"{cluster}.0", "RequestMemory", "5", user="mallory")
+    assert edited.status == 1
+    assert [ad["RequestMemory"] for ad in await schedd.jobs()] == [128]
+
+
+async def test_hold_release_and_remove(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(2, UserLog="h.log")
+    held = await run(schedd, "hold", f"{cluster}.0", "-reason", "not now", "-subcode", "7")
+    assert (held.status, held.out) == (0, f"Job {cluster}.0 held\n")
+    (ad,) = await schedd.jobs("JobStatus == 5")
+    assert (ad["HoldReason"], ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == ("not now", 1, 7)
+    view = (await run(schedd, "q", "-hold")).out
+    assert "CODE/SUB" in view and "1/7" in view and "not now" in view
+    assert (await run(schedd, "q", "-hold", "-af", "HoldReason")).out == "not now\n"
+    assert (await run(schedd, "release", str(cluster))).status == 1  # one of the two is not held
+    assert not await schedd.jobs("JobStatus == 5")
+    gone = await run(schedd, "rm", str(cluster))
+    assert gone.out == f"All jobs in cluster {cluster} have been marked for removal\n"
+    assert await schedd.jobs() == []
+    assert [ad["JobStatus"] for ad in await schedd.history()] == [3, 3]
+    assert (await run(schedd, "rm", f"{cluster}.0")).err == f"Job {cluster}.0 not found\n"
+    nothing = await run(schedd, "rm")
+    assert nothing.status == 1 and "You did not specify any jobs" in nothing.err
+
+
+async def test_prio_and_qedit(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(2)
+    assert (await run(schedd, "prio", "-p", "5", str(cluster))).status == 0
+    assert (await run(schedd, "prio", "+3", f"{cluster}.1")).status == 0
+    assert [ad["JobPrio"] for ad in await schedd.jobs()] == [5, 8]
+    done = await run(schedd, "qedit", str(cluster), "RequestMemory", "4096", "My_Note", '"hi"')
+    assert 'Set attribute "RequestMemory" for 2 matching jobs.' in done.out
+    assert [(ad["RequestMemory"], ad["My_Note"]) for ad in await schedd.jobs()] == [(4096, "hi")] * 2
+    bad = await run(schedd, "qedit", str(cluster), "RequestMemory", "1 +")
+    assert bad.status == 1 and "RequestMemory" in bad.err
+    owner = await run(schedd, "qedit", str(cluster), "Owner", '"root"')
+    assert owner.status in (1, 2) and "Owner" in owner.err
+
+
+async def test_history_newest_first_with_limit_and_forms(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(exit_code=ad["ProcId"])
+    cluster = await schedd.submit(5)
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    assert (await run(schedd, "history", "-limit", "2", "-af", "ClusterId")).out == f"{cluster}\n" * 2
+    ads: list[dict[str, Any]] = json.loads((await run(schedd, "history", "--json")).out)
+    assert sorted(ad["ExitCode"] for ad in ads) == [0, 1, 2, 3, 4]
+    assert (await run(schedd, "history", f"{cluster}.3", "-af:j", "ExitCode")).out == f"{cluster}.3 3\n"
+    assert (await run(schedd, "history", "-const", "ExitCode == 4", "-af", "ProcId")).out == "4\n"
+    table = (await run(schedd, "history")).out
+    assert "COMPLETED" in table and len(table.splitlines()) == 6
+
+
+async def test_wait_follows_the_log(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    await schedd.submit(3, UserLog="all.log")
+    early = await run(schedd, "wait", "-wait", "0", "all.log")
+    assert early.status == 1
+    await schedd.negotiate(point.address)
+    done = await run(schedd, "wait", "-wait", "20", "all.log")
+    assert (done.status, done.out) == (0, "All jobs done.\n")
+
+
+async def test_unknown_options_are_refused(schedd: RunningAccessPoint) -> None:
+    assert (await run(schedd, "q", "-nonsense")).status == 2
+    assert (await run(schedd, "q", "-const", "1 +")).status == 1

@@ -1,0 +1,150 @@
+"""An access point in this process, on a socket of its own, with its negotiator played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import time
+from pathlib import Path
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.clock import SystemClock
+from slotwise.config import load
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.home import PoolHome
+from slotwise.schedd.app import AccessPoint, start
+from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire import address, channel, security
+from slotwise.wire.address import DaemonAddress
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.server import listen, make_server
+
+
+class RunningAccessPoint:
+    """A started schedd with stubs for callers."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = PoolHome(root)
+        self.home.create()
+        self.key = security.pool_key(self.home, create=True)
+        self.point: AccessPoint
+        self.cycle = 0
+        #: Files at the access point are touched with the owner's rights, so the owner must be someone who has some.
+        self.owner = pwd.getpwuid(os.getuid()).pw_name
+        self._user = security.mint(self.key, f"{self.owner}@here", ["WRITE"], issued_at=1)
+        self.daemon_token = security.mint(self.key, "condor@here", ["ADMINISTRATOR"], issued_at=1)
+
+    async def start(self, **knobs: str) -> RunningAccessPoint:
+        file = self.home.root / "config"
+        text = {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here", **knobs}
+        file.write_text("".join(f"{name} = {value}\n" for name, value in text.items()))
+        env = {"CONDOR_CONFIG": str(file), "SLOTWISE_HOME": str(self.home.root)}
+        self.config = load(str(file), subsystem="SCHEDD", env=env, home=self.home)
+        authenticator = security.Authenticator(self.key)
+        self.server = make_server(authenticator)
+        socket = self.home.run / "schedd.sock"
+        tcp, path = listen(self.server, socket=socket)
+        me = DaemonAddress("schedd", os.getpid(), tcp, path, name="here", started_at=int(time.time()))
+        context = DaemonContext(
+            "schedd", self.home, self.config, SystemClock(), self.server, authenticator, self.daemon_token, me, env
+        )
+        self.point = await start(context)  # type: ignore[assignment]
+        await self.server.start()
+        address.publish(self.home, me)
+        self.channel = channel.open_async(me.target)
+        self.stub = schedd_pb2_grpc.ScheddStub(self.channel)
+        self.user = channel.token_metadata(self._user)
+        self.daemon = channel.token_metadata(self.daemon_token)
+        return self
+
+    def token_file(self, name: str, scope: str = "WRITE") -> Path:
+        """A token file for a caller."""
+        path = self.home.root / f"{name}.token"
+        path.write_text(security.mint(self.key, f"{name}@here", [scope], issued_at=1))
+        return path
+
+    def as_user(self, name: str) -> Any:
+        return channel.token_metadata(security.mint(self.key, f"{name}@here", ["WRITE"], issued_at=1))
+
+    async def stop(self) -> None:
+        await self.channel.close()
+        await self.server.stop(0)
+        await self.point.stop("fast")
+
+    async def submit(self, count: int = 1, *, procs: list[dict[str, Any]] | None = None, **attributes: Any) -> int:
+        ad = {
+            "Cmd": "/bin/true",
+            "Iwd": str(self.home.root),
+            "JobUniverse": 5,
+            "Requirements": True,
+            "RequestCpus": 1,
+            "RequestMemory": 128,
+            "RequestDisk": 1024,
+            "TransferExecutable": False,
+            "ShouldTransferFiles": "YES",
+            **attributes,
+        }
+        batch = schedd_pb2.ProcBatch(count=count)
+        if procs is not None:
+            batch = schedd_pb2.ProcBatch(count=len(procs), deltas=pack_ads([ClassAd(p) for p in procs]))
+        bundle = schedd_pb2.SubmitBundle(
+            clusters=[schedd_pb2.ClusterSubmission(cluster_ad=pack_ads([ClassAd(ad)]), procs=batch)]
+        )
+        reply = await self.stub.SubmitOne(bundle, metadata=self.user)
+        return int(reply.clusters[0].cluster_id)
+
+    async def negotiate(self, startd: str, *, slots: int = 100) -> int:
+        """Play a cycle: every request gets slots at ``startd``; returns the number of matches."""
+        query = schedd_pb2.ResourceRequestsQuery(significant_attributes=["RequestCpus", "RequestMemory"])
+        batch = schedd_pb2.MatchBatch(cycle=self.cycle, negotiator_name="test")
+        self.cycle += 1
+        matched = 0
+        async for reply in self.stub.ResourceRequests(query, metadata=self.daemon):
+            for ad in unpack_ads(reply.pack) if reply.pack else []:
+                count = min(ad["ResourceRequestCount"], slots - matched)
+                if count <= 0:
+                    continue
+                matched += count
+                group = batch.submitters.add(submitter=ad["Submitter"])
+                group.matches.add(
+                    autocluster_id=ad["AutoClusterId"],
+                    slot_name="slot1@ep",
+                    startd_address=startd,
+                    claim_id="<ep>#1#0#pslot",
+                    count=count,
+                    first_job_id=ad["FirstJobId"],
+                )
+        await self.stub.OfferMatches(batch, metadata=self.daemon)
+        return matched
+
+    async def jobs(self, constraint: str = "") -> list[Any]:
+        query = schedd_pb2.JobQuery()
+        query.query.constraint = constraint
+        found: list[Any] = []
+        async for chunk in self.stub.Query(query, metadata=self.daemon):
+            if chunk.data:
+                found += unpack_ads(chunk.data)
+        return found
+
+    async def history(self, **fields: Any) -> list[Any]:
+        found: list[Any] = []
+        async for chunk in self.stub.History(schedd_pb2.HistoryQuery(**fields), metadata=self.daemon):
+            if chunk.data:
+                found += unpack_ads(chunk.data)
+        return found
+
+    async def until(self, true: Any, timeout_s: float = 10.0) -> None:
+        """Wait until ``await true()`` holds."""
+        deadline = time.monotonic() + timeout_s
+        while not await true():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not reached: {await self.jobs()}")
+            await asyncio.sleep(0.01)
+
+    async def until_gone(self, timeout_s: float = 10.0) -> None:
+        async def empty() -> bool:
+            return not await self.jobs()
+
+        await self.until(empty, timeout_s)

@@ -1,0 +1,311 @@
+"""A pretended execution point: a startd that grants claims and a starter that "runs" jobs, over real gRPC.
+
+Scripted by :class:`Script` per job; it keeps ended runs until they are acknowledged and offers them again after a
+break, as the real starter does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+from slotwise.classad import ClassAd
+from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire import channel
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2, startd_pb2_grpc
+
+
+@dataclass
+class Script:
+    """What a job does."""
+
+    run_s: float = 0.0
+    exit_code: int = 0
+    signal: int = 0
+    how: int = schedd_pb2.RunEnded.EXITED
+    reason: str = ""
+    reason_code: int = 0
+    reason_subcode: int = 0
+    outputs: dict[str, bytes] = field(default_factory=dict)
+    ad: dict[str, Any] = field(default_factory=dict)
+    #: Runs until killed.
+    until_killed: bool = False
+
+
+@dataclass
+class PretendedRun:
+    """A run as the starter has it."""
+
+    run_id: str
+    token: str
+    address: str
+    claim_id: str
+    ad: Any
+    inputs: dict[str, bytes] = field(default_factory=dict)
+    ended: bool = False
+    killed: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    acknowledged: asyncio.Event = field(default_factory=asyncio.Event)
+    started: bool = False
+    hold: Any = None
+
+
+class ExecutionPoint(startd_pb2_grpc.StartdServicer):
+    """One startd with as many dynamic slots as are asked for, up to ``slots``."""
+
+    def __init__(
+        self, path: Path, token: str, *, slots: int = 4, script: Callable[[Any], Script] | None = None
+    ) -> None:
+        self.address = f"unix:{path}"
+        self.metadata = (("authorization", f"Bearer {token}"),)
+        self.slots = slots
+        self.script = script or (lambda ad: Script())
+        self.claims: dict[str, str] = {}
+        self.claim_runs: dict[str, str] = {}
+        self.runs: dict[str, PretendedRun] = {}
+        self.history: list[str] = []
+        self.releases: list[str] = []
+        self.concurrent: dict[str, int] = {}
+        self.overlaps: list[str] = []
+        self.refuse_claims = False
+        self._sequence = 0
+        self._server = grpc.aio.server()
+        startd_pb2_grpc.add_StartdServicer_to_server(self, self._server)
+        self._server.add_insecure_port(self.address)
+        self._streams: set[asyncio.Queue[startd_pb2.ClaimEvent]] = set()
+        self._starters: dict[str, _StarterSide] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.stop(0)
+
+    def spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def slot_ad(self, name: str) -> ClassAd:
+        return ClassAd(
+            {
+                "Name": name,
+                "Machine": "ep",
+                "Cpus": 1,
+                "Memory": 1024,
+                "Disk": 10_000_000,
+                "SlotWeight": 1,
+                "MyType": "Machine",
+                "FileSystemDomain": "elsewhere",
+            }
+        )
+
+    def tell(self, event: startd_pb2.ClaimEvent) -> None:
+        for queue in self._streams:
+            queue.put_nowait(event)
+
+    async def Claims(self, request_iterator: Any, context: Any) -> None:
+        queue: asyncio.Queue[startd_pb2.ClaimEvent] = asyncio.Queue()
+        self._streams.add(queue)
+
+        async def write() -> None:
+            while True:
+                await context.write(await queue.get())
+
+        writer = asyncio.get_running_loop().create_task(write())
+        try:
+            while (frame := await context.read()) is not grpc.aio.EOF:
+                more = list(frame.more)
+                for request in [frame, *more]:
+                    self.take(request, queue)
+        finally:
+            writer.cancel()
+            self._streams.discard(queue)
+
+    def take(self, request: Any, queue: Any) -> None:
+        what = request.WhichOneof("what")
+        if what == "hello":
+            known = startd_pb2.ClaimsKnown()
+            for claim_id in request.hello.claim_ids:
+                if claim_id in self.claims:
+                    run = self.claim_runs.get(claim_id, "")
+                    known.claims.add(
+                        claim_id=claim_id,
+                        slot_name=self.claims[claim_id],
+                        state="Claimed",
+                        activity="Busy" if run else "Idle",
+                        run_id=run,
+                    )
+            queue.put_nowait(startd_pb2.ClaimEvent(known=known))
+        elif what == "request":
+            self.grant(request, queue)
+        elif what == "activate":
+            self.activate(request, queue)
+        elif what == "release":
+            self.claims.pop(request.claim_id, None)
+            self.releases.append(request.claim_id)
+        elif what == "suspend":
+            activity = "Busy" if request.suspend.resume else "Suspended"
+            state = startd_pb2.ClaimState(
+                state="Claimed", activity=activity, run_id=self.claim_runs.get(request.claim_id, "")
+            )
+            queue.put_nowait(startd_pb2.ClaimEvent(claim_id=request.claim_id, state=state))
+
+    def grant(self, request: Any, queue: Any) -> None:
+        if self.refuse_claims:
+            refused = startd_pb2.ClaimRefused(code=1, reason="not today")
+            queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused))
+            return
+        granted = startd_pb2.ClaimGranted()
+        room = max(0, self.slots - len(self.claims))
+        for _ in range(min(room, max(1, request.request.num_dynamic_slots))):
+            self._sequence += 1
+            name = f"slot1_{self._sequence}@ep"
+            claim_id = f"<ep>#1#{self._sequence}#secret{self._sequence}"
+            self.claims[claim_id] = name
+            granted.slots.add(claim_id=claim_id, slot_name=name, slot_ad=pack_ads([self.slot_ad(name)]))
+        queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, granted=granted))
+
+    def activate(self, request: Any, queue: Any) -> None:
+        activate = request.activate
+        activated = startd_pb2.Activated(run_id=activate.run_id, starter_address="starter@ep")
+        queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, activated=activated))
+        if activate.run_id in self.runs:
+            return
+        ad = unpack_ads(activate.job_ad)[0]
+        run = PretendedRun(activate.run_id, activate.run_token, activate.shadow_address, request.claim_id, ad)
+        self.runs[run.run_id] = run
+        self.claim_runs[request.claim_id] = run.run_id
+        self.history.append(run.run_id)
+        job = run.run_id.partition("#")[0]
+        self.concurrent[job] = self.concurrent.get(job, 0) + 1
+        if self.concurrent[job] > 1:
+            self.overlaps.append(job)
+        side = self._starters.get(run.address)
+        if side is None:
+            side = self._starters[run.address] = _StarterSide(self, run.address)
+            self.spawn(side.talk())
+        side.begin(run)
+        self.spawn(self.live(run, side))
+
+    async def live(self, run: PretendedRun, side: _StarterSide) -> None:
+        """The life of a run, whatever happens to the stream."""
+        script = self.script(run.ad)
+        await run.ready.wait()
+        if run.hold is None:
+            run.started = True
+            side.say(run, started=schedd_pb2.RunStarted(pid=1, scratch_dir="/scratch", at=0))
+            if script.until_killed:
+                await run.killed.wait()
+            elif script.run_s:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(run.killed.wait(), script.run_s)
+        run.ended = True
+        job = run.run_id.partition("#")[0]
+        self.concurrent[job] -= 1
+        self.claim_runs.pop(run.claim_id, None)
+        side.finish(run)
+        state = startd_pb2.ClaimState(state="Claimed", activity="Idle", run_id=run.run_id)
+        self.tell(startd_pb2.ClaimEvent(claim_id=run.claim_id, state=state))
+
+
+class _StarterSide:
+    """The starter's stream to one schedd."""
+
+    def __init__(self, point: ExecutionPoint, address: str) -> None:
+        self.point = point
+        self.address = address
+        self.out: asyncio.Queue[schedd_pb2.StarterMessage] | None = None
+
+    def mine(self) -> list[PretendedRun]:
+        return [run for run in self.point.runs.values() if run.address == self.address]
+
+    def say(self, run: PretendedRun, **what: Any) -> None:
+        if self.out is not None:
+            self.out.put_nowait(schedd_pb2.StarterMessage(run_id=run.run_id, **what))
+
+    def begin(self, run: PretendedRun) -> None:
+        self.say(run, hello=schedd_pb2.RunHello(token=run.token, starter_address="starter@ep"))
+
+    def finish(self, run: PretendedRun) -> None:
+        script = self.point.script(run.ad)
+        for name, data in script.outputs.items():
+            self.say(run, output=schedd_pb2.FilePiece(name=name, mode=0o644, data=data, last=True))
+        ended = schedd_pb2.RunEnded(
+            how=script.how,
+            code=script.signal or script.exit_code,
+            ad=pack_ads([ClassAd({"RemoteUserCpu": 1.0, **script.ad})]),
+        )
+        if script.signal:
+            ended.how = schedd_pb2.RunEnded.SIGNALED
+        if run.hold is not None:
+            ended.how, ended.reason = schedd_pb2.RunEnded.HELD, run.hold.error
+            ended.reason_code, ended.reason_subcode = run.hold.hold_code, run.hold.hold_subcode
+        elif run.killed.is_set():
+            ended.how, ended.reason, ended.reason_code = schedd_pb2.RunEnded.EVICTED, "killed", 1004
+        elif script.how != schedd_pb2.RunEnded.EXITED:
+            ended.reason, ended.reason_code, ended.reason_subcode = (
+                script.reason,
+                script.reason_code,
+                script.reason_subcode,
+            )
+        self.say(run, ended=ended)
+
+    async def talk(self) -> None:
+        while True:
+            with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+                async with channel.open_async(self.address) as opened:
+                    stream = schedd_pb2_grpc.ScheddStub(opened).Shadow(metadata=self.point.metadata)
+                    await self.converse(stream)
+            self.out = None
+            await asyncio.sleep(0.05)
+
+    async def converse(self, stream: Any) -> None:
+        runs = schedd_pb2.RunList(run_ids=[r.run_id for r in self.mine()], starter_address="starter@ep")
+        await stream.write(schedd_pb2.StarterMessage(runs=runs))
+        self.out = asyncio.Queue()
+        for run in self.mine():
+            hello = schedd_pb2.RunHello(token=run.token, starter_address="starter@ep", resume=run.started or run.ended)
+            self.say(run, hello=hello)
+            if run.ended:
+                self.finish(run)
+        out = self.out
+
+        async def write() -> None:
+            while True:
+                await stream.write(await out.get())
+
+        writer = asyncio.get_running_loop().create_task(write())
+        try:
+            while (frame := await stream.read()) is not grpc.aio.EOF:
+                for message in [frame, *frame.more]:
+                    self.take(message)
+        finally:
+            writer.cancel()
+
+    def take(self, message: Any) -> None:
+        run = self.point.runs.get(message.run_id)
+        what = message.WhichOneof("what")
+        if run is None:
+            return
+        if what == "input":
+            run.inputs[message.input.name] = run.inputs.get(message.input.name, b"") + message.input.data
+        elif what == "inputs_complete":
+            if message.inputs_complete.error:
+                run.hold = message.inputs_complete
+            run.ready.set()
+        elif what == "kill":
+            run.killed.set()
+        elif what in ("ack", "refused"):
+            run.killed.set()
+            run.ready.set()
+            self.point.runs.pop(run.run_id, None)
