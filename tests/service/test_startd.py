@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from slotwise.startd.journal import Journal
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import startd_pb2
-from startd_host import schedd_at, startd_host, until
+
+from tests.support.startd_host import schedd_at, startd_host, until
 
 
 async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,10 +25,8 @@ from slotwise.wire.gen import startd_pb2, startd_pb2_grpc, starter_pb2_grpc
 from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fake_starter import FakeStarter
-from serving import KEY, metadata
+from tests.support.fake_starter import FakeStarter
+from tests.support.serving import KEY, metadata
 
 START = 1_700_000_000.0
 BASE = "NUM_CPUS = 4\nMEMORY = 8192\nRunBenchmarks = false\n"

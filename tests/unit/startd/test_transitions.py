@@ -1,0 +1,185 @@
+"""Every numbered row of the table of transitions, taken by the machine itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from slotwise.errors import InvariantError
+from slotwise.model.claim import Run
+from slotwise.model.slot import Activity, SlotKind, State
+from slotwise.startd import events as ev
+from slotwise.startd.states import TRANSITIONS, Backfill, Cleaning, Draining, Owner, transition
+
+from tests.support.startd_slots import T0, Driven, busy, claim, claimed, owner, retiring, suspended, unclaimed, vacating
+
+ORDER = Draining(0, "1", "maintenance", T0)
+GONE = ev.RunGone()
+
+
+def matched() -> Driven:
+    d = unclaimed()
+    d.happen(ev.MatchNoticed())
+    assert d.place == "Matched/Idle"
+    return d
+
+
+def benchmarking() -> Driven:
+    d = unclaimed()
+    d.poll(run_benchmarks=True)
+    assert d.place == "Unclaimed/Benchmarking"
+    d.facts = replace(d.facts, run_benchmarks=False)
+    return d
+
+
+def draining(d: Driven) -> Driven:
+    d.happen(ev.DrainBegun(ORDER))
+    return d
+
+
+def drained() -> Driven:
+    return draining(unclaimed())
+
+
+def outbid(d: Driven) -> Driven:
+    """A better claim waits."""
+    d.happen(ev.ClaimRequested(claim("better", rank=5)))
+    return d
+
+
+def reversibly_retiring() -> Driven:
+    d = outbid(busy(machine_retirement_s=3600))
+    assert d.place == "Claimed/Retiring"
+    return d
+
+
+def killing() -> Driven:
+    d = vacating()
+    d.poll(kill=True)
+    assert d.place == "Preempting/Killing"
+    return d
+
+
+def waited_for(d: Driven) -> Driven:
+    """Preempting, and a claim waits."""
+    d.happen(ev.ClaimRequested(claim("better", rank=5)))
+    return d
+
+
+#: number -> (what comes before, what happens)
+ROWS: dict[int, tuple[Callable[[], Driven], Callable[[Driven], object]]] = {
+    1: (owner, lambda d: d.poll(is_owner=False)),
+    2: (unclaimed, lambda d: d.poll(is_owner=True)),
+    3: (unclaimed, lambda d: d.poll(run_benchmarks=True)),
+    4: (benchmarking, lambda d: d.happen(ev.BenchmarksDone())),
+    5: (unclaimed, lambda d: d.happen(ev.ClaimRequested(claim()))),
+    6: (unclaimed, lambda d: d.happen(ev.MatchNoticed())),
+    8: (matched, lambda d: d.poll(120)),
+    9: (matched, lambda d: d.happen(ev.ClaimRequested(claim()))),
+    10: (claimed, lambda d: d.happen(ev.Released())),
+    11: (claimed, lambda d: d.happen(ev.Activated(Run("1.0#1", T0)))),
+    12: (busy, lambda d: d.happen(GONE)),
+    13: (lambda: busy(machine_retirement_s=3600), lambda d: d.poll(preempt=True)),
+    14: (busy, lambda d: d.poll(want_suspend=True, suspend=True)),
+    15: (suspended, lambda d: d.poll(suspend=False, continue_=True)),
+    16: (lambda: suspended(machine_retirement_s=3600), lambda d: d.poll(preempt=True, suspend=False)),
+    17: (suspended, lambda d: d.happen(ev.Released())),
+    18: (retiring, lambda d: d.poll(3001)),
+    19: (reversibly_retiring, lambda d: d.happen(ev.PreempterWithdrawn())),
+    20: (reversibly_retiring, lambda d: d.poll(want_suspend=True, suspend=True)),
+    21: (vacating, lambda d: d.poll(kill=True)),
+    22: (killing, lambda d: d.happen(GONE)),
+    25: (vacating, lambda d: d.happen(GONE)),
+    33: (drained, lambda d: d.poll(all_drained=True)),
+    34: (drained, lambda d: d.happen(ev.DrainEnded())),
+    36: (owner, draining),
+    37: (unclaimed, draining),
+}
+
+
+@pytest.mark.parametrize("number", sorted(ROWS))
+def test_row(number: int) -> None:
+    before, happens = ROWS[number]
+    d = before()
+    place = d.slot.place
+    happens(d)
+    assert d.numbers[0] == number
+    row = next(row for row in TRANSITIONS if row.number == number)
+    assert place in row.before
+
+
+def test_rows_23_and_24_give_the_slot_to_the_claim_that_waited() -> None:
+    for number, soft in ((24, True), (23, False)):
+        d = outbid(busy(want_vacate=True))
+        assert d.place == "Preempting/Vacating"
+        if not soft:
+            d.poll(kill=True)
+        d.happen(GONE)
+        assert (d.numbers, d.place) == ([number], "Claimed/Idle")
+        assert d.slot.claim is not None and d.slot.claim.claim_id == "better"
+        assert [action.claim.claim_id for action in d.did(ev.ClaimGranted)] == ["better"]
+
+
+def test_row_35_a_drained_machine_goes_back_to_work() -> None:
+    d = drained()
+    d.poll(all_drained=True)
+    assert d.place == "Drained/Idle"
+    d.happen(ev.DrainEnded())
+    assert d.numbers == [35, 1]
+
+
+def test_rows_7_and_26_to_32_are_in_the_table_for_backfill() -> None:
+    """Filler work comes later; the places it will move between are fixed."""
+    for number in (7, *range(26, 33)):
+        row = next(row for row in TRANSITIONS if row.number == number)
+        for before in row.before:
+            for after in row.after:
+                assert transition(before, after).number == number
+    assert Backfill(Activity.BUSY).state is State.BACKFILL
+
+
+def test_cleaning_lies_between_the_last_report_and_the_end() -> None:
+    d = busy()
+    d.happen(ev.RunFinishing())
+    assert d.place == "Claimed/Cleaning"
+    d.happen(ev.Activated(Run("1.1#1", T0)))
+    assert d.did(ev.ActivationRefused)[0].code == 1028
+    d.happen(GONE)
+    assert (d.numbers, d.place) == ([12], "Claimed/Idle")
+
+
+@pytest.mark.parametrize("stimulus", [ev.Released(), ev.VacateCommanded(fast=True), ev.ShutdownBegun("fast")])
+def test_what_arrives_in_cleaning_is_acted_on_at_its_end(stimulus: ev.Stimulus) -> None:
+    d = busy()
+    d.happen(ev.RunFinishing())
+    d.happen(stimulus)
+    assert d.place == "Claimed/Cleaning" and isinstance(d.slot.state.doing, Cleaning)  # type: ignore[union-attr]
+    d.happen(GONE)
+    assert d.place in ("Unclaimed/Idle", "Owner/Idle")
+    assert d.did(ev.ClaimEnded)
+
+
+@pytest.mark.parametrize("start", [owner, unclaimed])
+def test_a_dynamic_slot_with_nothing_to_do_is_deleted(start: Callable[[SlotKind], Driven]) -> None:
+    d = start(SlotKind.DYNAMIC)
+    d.poll()
+    assert d.place == "Delete/None"
+    assert d.did(ev.DeleteSlot)
+
+
+def test_a_dynamic_slot_goes_with_its_claim() -> None:
+    d = unclaimed(SlotKind.DYNAMIC)
+    d.happen(ev.ClaimRequested(claim()))
+    d.happen(ev.Released())
+    assert d.place == "Delete/None"
+
+
+def test_a_move_that_is_not_in_the_table_is_a_defect() -> None:
+    with pytest.raises(InvariantError):
+        transition((State.OWNER, Activity.IDLE), (State.CLAIMED, Activity.BUSY))
+
+
+def test_every_number_of_the_diagram_is_in_the_table_once() -> None:
+    assert [row.number for row in TRANSITIONS if row.number] == list(range(1, 38))
+    assert isinstance(owner().slot.state, Owner)
