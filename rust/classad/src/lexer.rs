@@ -311,10 +311,12 @@ impl<'t> Lexer<'t> {
             }
         }
         if self.peek(0) == b'.' {
-            self.at += 1;
+            // Two points in front count as one.
+            let doubled = self.at == whole && self.peek(1) == b'.';
+            self.at += if doubled { 2 } else { 1 };
             if self.digits() > 0 {
                 real = true;
-            } else if self.at - 1 > whole {
+            } else if self.text[whole] != b'.' {
                 return self.fail(
                     Code::BadNumber,
                     start,

@@ -251,6 +251,8 @@ impl Value {
         match self {
             Value::List(list) => Expr::List(list.items),
             Value::Ad(ad) => Expr::Ad(ad.ad),
+            // A literal span holds whole seconds of 32 bits when it is made from a value.
+            Value::RelTime(r) => Expr::Lit(Value::RelTime(f64::from(crate::ops::real_to_i32(r)))),
             other => Expr::Lit(other),
         }
     }

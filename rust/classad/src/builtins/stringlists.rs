@@ -1,7 +1,7 @@
 //! Functions of string lists, `"a, b, c"`.
 
 use super::Env;
-use crate::eval::{Evaluator, Frame, Outcome};
+use crate::eval::{Broken, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::lexer::is_space;
 use crate::number::strtod;
@@ -242,6 +242,9 @@ pub(super) fn user_map(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Ou
 
 /// `userHome(name [, default])`
 pub(super) fn user_home(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    if args.is_empty() || args.len() > 2 {
+        return Err(Broken);
+    }
     let default = match args.get(1).map(|arg| e.eval_in(arg, frame)) {
         Some(Ok(Value::Str(s))) if !s.as_bytes().is_empty() => Some(Value::Str(s)),
         _ => None,

@@ -2,7 +2,7 @@
 
 use super::Env;
 use crate::ad::Ad;
-use crate::eval::{Evaluator, Frame, Outcome};
+use crate::eval::{Broken, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::ops::real_to_i32;
 use crate::time::{Calendar, strftime};
@@ -181,25 +181,29 @@ fn calendar_of(e: &mut Evaluator<'_>, ad: &crate::value::AdValue) -> Calendar {
     }
 }
 
-pub(super) fn abs_time(args: &[Value], env: &Env) -> Value {
+pub(super) fn abs_time(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    let env = e.env();
     let Some(first) = args.first() else {
-        return current_time(args, env);
+        return Ok(current_time(&[], &env));
     };
-    let offset_s = match args.get(1) {
+    let first = e.eval_in(first, frame)?;
+    let offset_s = match args.get(1).map(|arg| e.eval_in(arg, frame)).transpose()? {
         None => env.utc_offset_s,
-        Some(Value::Int(i)) => *i as i32,
-        Some(Value::Real(r) | Value::RelTime(r)) => real_to_i32(*r),
-        Some(_) => return Value::Error,
+        Some(Value::Int(i)) => i as i32,
+        Some(Value::Real(r) | Value::RelTime(r)) => real_to_i32(r),
+        Some(_) => return Ok(Value::Error),
     };
-    let secs = match first {
-        Value::Undefined => return Value::Undefined,
+    let secs = match &first {
+        Value::Undefined => return Ok(Value::Undefined),
+        // An offset of -1 is its sign of failure there.
+        Value::Int(_) if offset_s == -1 => return Err(Broken),
         Value::Int(i) => i64::from(*i as i32),
         Value::Real(r) | Value::RelTime(r) => i64::from(real_to_i32(*r)),
         // A computed string is not read; only a literal one is, by the parser.
-        Value::Str(_) | Value::AbsTime(_) => return first.clone(),
-        Value::Error | Value::Bool(_) | Value::List(_) | Value::Ad(_) => return Value::Error,
+        Value::Str(_) | Value::AbsTime(_) => return Ok(first),
+        Value::Error | Value::Bool(_) | Value::List(_) | Value::Ad(_) => return Ok(Value::Error),
     };
-    Value::AbsTime(AbsTime { secs, offset_s })
+    Ok(Value::AbsTime(AbsTime { secs, offset_s }))
 }
 
 pub(super) fn rel_time(args: &[Value], _: &Env) -> Value {
