@@ -43,9 +43,18 @@ class StartdBoard:
             if generation != self._generation:
                 return None
             if self._waiting:
-                batch, self._waiting = self._waiting[:_FRAME], self._waiting[_FRAME:]
+                count = _together(self._waiting)
+                batch, self._waiting = self._waiting[:count], self._waiting[count:]
                 first = batch[0]
                 first.more.extend(batch[1:])
                 return first
             self._stir.clear()
             await self._stir.wait()
+
+
+def _together(events: list[starter_pb2.JobEvent]) -> int:
+    """How many of the events go into one frame. A list of jobs goes alone: it sets what all later events build on."""
+    for index, event in enumerate(events[:_FRAME]):
+        if event.WhichOneof("what") == "jobs":
+            return max(1, index)
+    return min(len(events), _FRAME)

@@ -31,7 +31,7 @@ from slotwise.starter.preparation import Surroundings
 from slotwise.starter.report import Disk
 from slotwise.starter.run import LaunchRefusedError, Run, scratch_failure
 from slotwise.starter.scratch import RunDirectory
-from slotwise.starter.settings import StarterSettings
+from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.transfer import disk_use
 from slotwise.starter.users import TrackingGroups
@@ -64,6 +64,7 @@ class JobHost:
         self.runs: dict[str, Run] = {}
         self._by_directory: dict[str, Run] = {}
         self._links: dict[str, ShadowLink] = {}
+        self._slot_settings: dict[tuple[object, ...], StarterSettings] = {}
         self._own_address = own_address
         self._metadata = metadata
         self._groups = TrackingGroups(*settings.tracking_gids)
@@ -101,7 +102,7 @@ class JobHost:
         machine_ad = unpack_one(start.slot_ad)
         slot = read_slot(lookup(machine_ad), start.slot_name)
         limits = lookup(unpack_one(start.limits))
-        execute = limits("Execute")
+        execute = limits("EXECUTE")
         obstacle = None
         try:
             parent = Path(execute) if isinstance(execute, str) and execute else self.settings.execute
@@ -114,7 +115,7 @@ class JobHost:
         run.token = start.run_token
         run.lease_s = float(start.lease_s)
         run.shadow_address = start.shadow_address
-        run.limits = {name: limits(name) for name in ("User", "MachineMaxVacateTime")}
+        run.limits = {name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)}
         self.register(run)
         if self.volumes.kind and run.slot.disk_kib > 0 and obstacle is None:
             run.begin(self._with_volume(run))
@@ -209,7 +210,7 @@ class JobHost:
         user = value("User")
         domain = user.partition("@")[2] if isinstance(user, str) else ""
         rules = self.settings.users
-        named = run.limits.get("User")
+        named = run.limits.get("SlotUser")
         if isinstance(named, str) and named:
             rules = users.with_slot_user(rules, run.slot.name, named)
         run.identity = users.choose(run.job, run.slot, rules, owner_domain=domain, is_root=self.enforcement.root)
@@ -232,7 +233,8 @@ class JobHost:
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         run.identity = users.with_tracking(run.identity, group, self.settings.users)
         around = self._surroundings(run)
-        rules = preparation.cgroup_rules(around, self.settings)
+        settings = self._settings_of(run)
+        rules = preparation.cgroup_rules(around, settings)
         enforced = self.cgroups.has("memory")
         limit = memory_limit_mib(rules, run.slot.memory_mib) if enforced else None
         run.memory = MemoryRule(
@@ -243,7 +245,7 @@ class JobHost:
         run.directory.machine_ad.write_text(text(run.machine_ad))
         spec = preparation.compose(
             around,
-            self.settings,
+            settings,
             self.cgroups,
             notify=self.service_directory / "notices",
             lease=self.lease,
@@ -252,6 +254,17 @@ class JobHost:
         )
         scratch.remember(run.directory, self._memory_of(run))
         return spec
+
+    def _settings_of(self, run: Run) -> StarterSettings:
+        """The settings for the run's slot; kept for the next run with the same."""
+        told = {name: run.limits.get(name) for name in SLOT_KNOBS}
+        key = (id(self.settings), *map(str, told.values()))
+        found = self._slot_settings.get(key)
+        if found is None:
+            if len(self._slot_settings) > 1000:
+                self._slot_settings.clear()
+            found = self._slot_settings[key] = for_slot(self.settings, told)
+        return found
 
     def _surroundings(self, run: Run) -> Surroundings:
         assert run.job is not None

@@ -20,7 +20,8 @@ _log = logging.getLogger(__name__)
 async def recover(host: JobHost) -> None:
     """Bring the directories under EXECUTE and the runs of ``host`` in line. Before any command of the startd."""
     loop = asyncio.get_running_loop()
-    directories = scratch.existing(host.settings.execute)
+    places = (host.settings.execute, *host.settings.other_executes)
+    directories = [directory for place in places for directory in scratch.existing(place)]
     found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))
     alive: list[Run] = []
     for directory, (fate, names) in zip(directories, found, strict=True):

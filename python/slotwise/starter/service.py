@@ -27,7 +27,6 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
         """Commands in, events out, until either side ends the stream."""
         board = self._host.board
         generation = board.attach()
-        self._tell_facts()
         reading = asyncio.get_running_loop().create_task(self._read(request_iterator))
         try:
             while not reading.done():
@@ -66,6 +65,7 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             elif what == "list":
                 jobs = starter_pb2.JobList(jobs=list(host.listed()))
                 host.board.post(starter_pb2.JobEvent(jobs=jobs))
+                self._tell_facts()
             elif what == "facts":
                 self._tell_facts()
         except Exception as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slotwise.classad import ClassAd, ExprTree
@@ -28,6 +29,8 @@ class StarterSettings:
     """Everything the configuration says to the starter. Times in seconds."""
 
     execute: Path
+    #: Further directories for runs (SLOT<N>_EXECUTE).
+    other_executes: tuple[Path, ...] = ()
     nested: bool = True
     permissions: str = "user"
     initial_update_s: float = 8.0
@@ -93,6 +96,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
     execute = Path(config.get("EXECUTE") or home.execute)
     return StarterSettings(
         execute=execute,
+        other_executes=_other_executes(config, execute),
         nested=get_bool("STARTER_NESTED_SCRATCH", True),
         permissions=(config.get("JOB_EXECDIR_PERMISSIONS") or "user").lower(),
         initial_update_s=get_float("STARTER_INITIAL_UPDATE_INTERVAL", 8.0),
@@ -120,6 +124,52 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         enforce_disk=get_bool("STARTD_ENFORCE_DISK_LIMITS", False),
         volumes=_volumes(config),
     )
+
+
+def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSettings:
+    """The settings with the knobs that the startd gives one slot. An expression that cannot be read changes nothing."""
+
+    def words(name: str) -> str | None:
+        value = told.get(name)
+        return value.strip() if isinstance(value, str) else None
+
+    policy, swap, mounts = words("CGROUP_MEMORY_LIMIT_POLICY"), words("DISABLE_SWAP_FOR_JOB"), words(_MOUNTS)
+    rules = settings.cgroup
+    if policy is not None:
+        rules = replace(rules, memory_policy=policy.lower())
+    if swap is not None:
+        rules = replace(rules, disable_swap=swap.lower() in ("true", "yes", "1", "t", "y"))
+    changed = replace(settings, cgroup=rules)
+    if mounts is not None:
+        changed = replace(changed, mounts=mounts.strip('"'), mounts_expression=_mounts_expression(mounts))
+    for knob, field_name in (("CGROUP_HARD_MEMORY_LIMIT", "hard_memory"), ("JOB_RENICE_INCREMENT", "renice")):
+        text = words(knob)
+        if text:
+            with contextlib.suppress(AdSyntaxError, ValueError):
+                changed = replace(changed, **{field_name: ExprTree(text)})
+    return changed
+
+
+#: Knobs that the startd may give per slot.
+_MOUNTS = "MOUNT_UNDER_SCRATCH"
+SLOT_KNOBS = (
+    "CGROUP_MEMORY_LIMIT_POLICY",
+    "CGROUP_HARD_MEMORY_LIMIT",
+    "DISABLE_SWAP_FOR_JOB",
+    "JOB_RENICE_INCREMENT",
+    _MOUNTS,
+)
+
+
+def _other_executes(config: Config, execute: Path) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for name, _raw, _origin in config.settings():
+        upper = name.upper()
+        if upper.startswith("SLOT") and upper.endswith("_EXECUTE"):
+            path = config.get(name)
+            if path and Path(path) != execute:
+                found.append(Path(path))
+    return tuple(dict.fromkeys(found))
 
 
 def _whole(config: Config, name: str, default: int) -> int:
