@@ -135,6 +135,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         what = request.WhichOneof("what")
         if what == "hello":
             known = startd_pb2.ClaimsKnown()
+            for claim_id in [claim for claim in self.claims if claim not in request.hello.claim_ids]:
+                del self.claims[claim_id]  # granted, but the grant was lost
             for claim_id in request.hello.claim_ids:
                 if claim_id in self.claims:
                     run = self.claim_runs.get(claim_id, "")

@@ -1,0 +1,196 @@
+"""The schedd dies at any moment: no job is lost, none completes twice, none runs in two places.
+
+A death is played by abandoning everything in memory and never letting it act again, while what was committed stays; the
+execution point lives on. :class:`Doom` ends the process at a chosen commit, before or after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import htcondor2
+import pytest
+from slotwise.schedd.store import Batch, Store
+
+from tests.support.access_point import RunningAccessPoint
+from tests.support.execution_point import ExecutionPoint, Script
+
+
+class Doom:
+    """Lets ``after`` commits through, then none; ``commit_last``: the last one reaches the disk but nobody hears of it."""
+
+    def __init__(self, store: Store, after: int, *, commit_last: bool) -> None:
+        self.left = after
+        self.commit_last = commit_last
+        self.dead = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._transaction = store._transaction
+        store._transaction = self  # type: ignore[assignment,method-assign]
+
+    def __call__(self, connection: Any, batches: list[Batch]) -> None:
+        if self.left <= 0:
+            if self.commit_last:
+                self._transaction(connection, batches)
+            self._loop.call_soon_threadsafe(self.dead.set)
+            raise SystemExit  # ends the writer's thread: nothing is committed or told any more
+        self.left -= 1
+        self._transaction(connection, batches)
+
+
+async def kill(running: RunningAccessPoint) -> None:
+    """What the process had in memory is gone; nothing it planned happens any more."""
+    point = running.point
+    never = asyncio.get_running_loop().create_future
+    point.store.commit = lambda batch, may_fail=False: never()  # type: ignore[method-assign]
+    for task in [*point._tasks, point.ledger._task]:
+        if task is not None:
+            task.cancel()
+    for link in list(point.claiming.links.values()):
+        await link.close()
+    await running.channel.close()
+    await running.server.stop(0)
+    for task in list(point.shadows._tasks):
+        task.cancel()
+    await asyncio.gather(*point._tasks, return_exceptions=True)
+    point._threads.shutdown(wait=True)
+    point.store.close()
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Path]:
+    yield tmp_path / "pool"
+
+
+async def started(root: Path) -> RunningAccessPoint:
+    return await RunningAccessPoint(root).start()
+
+
+def events_of(log: Path) -> dict[tuple[int, int], list[int]]:
+    """Event numbers by job, as the reference's reader sees the log."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for event in htcondor2.JobEventLog(str(log)).events(stop_after=0):
+        found.setdefault((event.cluster, event.proc), []).append(int(event.type))
+    return found
+
+
+async def finish(root: Path, point: ExecutionPoint) -> RunningAccessPoint:
+    """A new schedd takes over and everything is done."""
+    running = await started(root)
+
+    async def done() -> bool:
+        if not await running.jobs():
+            return True
+        await running.negotiate(point.address, slots=20)
+        return False
+
+    async def written() -> bool:
+        return len(await running.history()) == 8
+
+    await running.until(done, 30)
+    await running.until(written, 5)
+    await running.point.ledger._idle.wait()
+    return running
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("commit_last", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", range(0, 14))
+async def test_killed_at_a_commit(home: Path, tmp_path: Path, after: int, commit_last: bool) -> None:
+    first = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=3)
+    point.script = lambda ad: Script(run_s=0.02, outputs={f"out.{ad['ProcId']}": b"done\n"})
+    await point.start()
+    try:
+        cluster = await first.submit(8, UserLog="job.log")
+        doom = Doom(first.point.store, after, commit_last=commit_last)
+        await first.negotiate(point.address)
+        waits = [asyncio.ensure_future(doom.dead.wait()), asyncio.ensure_future(first.until_gone(20))]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        await kill(first)
+        second = await finish(home, point)
+        try:
+            history = await second.history()
+            assert sorted(ad["ProcId"] for ad in history) == list(range(8))
+            assert all(ad["JobStatus"] == 4 for ad in history)
+            log = events_of(home / "job.log")
+            assert sorted(log) == [(cluster, proc) for proc in range(8)]
+            for numbers in log.values():
+                assert numbers.count(0) == 1, log
+                assert numbers.count(5) == 1, log
+                assert numbers[-1] == 5, log
+            assert not point.overlaps
+            assert all((home / f"out.{proc}").read_text() == "done\n" for proc in range(8))
+            second.point.queue.validate()
+        finally:
+            await second.stop()
+    finally:
+        await point.stop()
+
+
+async def test_running_jobs_are_attached_again(home: Path, tmp_path: Path) -> None:
+    first = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=3)
+    point.script = lambda ad: Script(run_s=1.5)
+    await point.start()
+    try:
+        cluster = await first.submit(2, UserLog="job.log")
+        await first.negotiate(point.address)
+
+        async def running() -> bool:
+            return len(await first.jobs("JobStatus == 2 && NumJobStarts == 1")) == 2
+
+        await first.until(running)
+        await kill(first)
+        second = await started(home)
+        await second.until_gone(20)
+        await second.point.ledger._idle.wait()
+        assert len(point.history) == 2, "no job was started again"
+        log = events_of(home / "job.log")
+        for proc in range(2):
+            assert log[(cluster, proc)] == [0, 1, 22, 23, 5]
+        await second.stop()
+    finally:
+        await point.stop()
+
+
+async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Path) -> None:
+    first = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=3)
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+    cluster = await first.submit(1, UserLog="job.log")
+    await first.negotiate(point.address)
+
+    async def running() -> bool:
+        return len(await first.jobs("NumJobStarts == 1")) == 1
+
+    await first.until(running)
+    await kill(first)
+    await point.stop()
+    shutil.rmtree(tmp_path / "ep.sock", ignore_errors=True)
+    fresh = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=3)
+    await fresh.start()
+    second = await started(home)
+    try:
+
+        async def idle() -> bool:
+            # The startd does not know the claim; no starter speaks, so the grace must pass.
+            for run in second.point.claiming.book.runs.values():
+                run.silent_until = min(run.silent_until, 1.0) if run.claim.gone else run.silent_until
+            return len(await second.jobs("JobStatus == 1")) == 1
+
+        await second.until(idle, 20)
+        await second.point.ledger._idle.wait()
+        assert events_of(home / "job.log")[(cluster, 0)][-1] == 24
+        await second.negotiate(fresh.address)
+        await second.until_gone(20)
+    finally:
+        await second.stop()
+        await fresh.stop()
