@@ -51,7 +51,20 @@ class Cluster:
 class Job:
     """One job in the queue."""
 
-    __slots__ = ("autocluster", "bucket", "changes", "cluster", "log", "priority", "proc", "run", "status", "submitter")
+    __slots__ = (
+        "autocluster",
+        "bucket",
+        "changes",
+        "cluster",
+        "log",
+        "priority",
+        "proc",
+        "run",
+        "status",
+        "submitter",
+        "cool_until",
+        "failures",
+    )
 
     def __init__(self, cluster: Cluster, proc: int, status: int) -> None:
         self.cluster = cluster
@@ -67,6 +80,9 @@ class Job:
         self.bucket: Bucket | None = None
         #: Id of the run it has now, or "".
         self.run = ""
+        #: Starts in a row that failed through no fault of the job, and until when it waits therefore.
+        self.failures = 0
+        self.cool_until = 0.0
 
     @property
     def key(self) -> str:

@@ -27,6 +27,9 @@ from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.runnable import Runnable
 from slotwise.schedd.values import Changes, Expr
 
+#: How long a job waits after a start that failed; doubles with each in a row.
+_COOL_FIRST_S = 1.0
+_COOL_MOST_S = 300.0
 _HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 
@@ -37,6 +40,8 @@ class Queue:
         self.clusters: dict[int, Cluster] = {}
         self.runnable = Runnable()
         self.date_form = date_form
+        #: Idle jobs that wait before they are tried again, because starts of them failed.
+        self.cooling: set[Job] = set()
 
     # ---- reading
 
@@ -103,6 +108,7 @@ class Queue:
         if job.status == Status.COMPLETED:
             cluster.done += 1
         self.runnable.discard(job)
+        self.cooling.discard(job)
         decision.retired.append(job)
         if not cluster.jobs:
             self.clusters.pop(cluster.number, None)
@@ -124,6 +130,9 @@ class Queue:
         if job.status == Status.IDLE and not job.run:
             if job.changes and job.bucket is None:
                 job.autocluster = None  # what changed while it ran may be significant
+            if job.cool_until > decision.now:
+                self.cooling.add(job)
+                return
             self.runnable.add(job)
             decision.new_work = True
         else:
@@ -254,6 +263,7 @@ class Queue:
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
         """The job's process was started."""
         now = int(decision.now)
+        job.failures = 0
         decision.set(
             job,
             {"NumJobStarts": int(job.number("NumJobStarts")) + 1, "JobCurrentStartExecutingDate": now},
@@ -339,9 +349,18 @@ class Queue:
             self._retire(job, decision)
 
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        if end.executed_s > 0 or end.how == "held":
+        if end.executed_s > 0:
             self._log_evicted(job, decision, end=end, reason=end.reason, code=0, subcode=0)
         self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
+
+    def wake(self, now: float) -> bool:
+        """Jobs whose cool-down is over are runnable again; whether there were any."""
+        due = [job for job in self.cooling if job.cool_until <= now]
+        for job in due:
+            self.cooling.discard(job)
+            if job.status == Status.IDLE and not job.run:
+                self.runnable.add(job)
+        return bool(due)
 
     def _vacated(self, job: Job, end: RunEnd, decision: Decision) -> None:
         code = end.reason_code or int(Vacate.STARTER_ERROR if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
@@ -354,7 +373,11 @@ class Queue:
             "NumVacates": int(job.number("NumVacates")) + 1,
             "NumVacatesByReason": _counted(job, "NumVacatesByReason", VACATE_NAMES.get(code, f"Code{code}")),
         }
-        if end.how == "lost":
+        if end.how == "not_started":
+            job.failures += 1
+            job.cool_until = decision.now + min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** (job.failures - 1))
+            decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
+        elif end.how == "lost":
             slot = str((job.changes or {}).get("LastRemoteHost") or "the slot")
             decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot))
         else:

@@ -198,6 +198,8 @@ class Reattachment:
                     self._claiming.activate(run)  # answered by the end it has, or by starting it
                 else:
                     self._lost(run, "Job lease expired, or its claim ended, without word of the starter")
+        if self._claiming.queue.wake(now) and self._claiming.ledger.on_new_work:
+            self._claiming.ledger.on_new_work()
         batch = Batch()
         for claim in list(self._book.claims.values()):
             if claim.idle_since and now >= claim.idle_since + claim.keep_idle_s and not claim.run:

@@ -403,6 +403,8 @@ class Shadows:
         self._queue.end_run(run.job, end, decision)
         if run.job.status == Status.COMPLETED and not self._ads.truth(run.job, "LeaveJobInQueue"):
             self._queue.leave(run.job, decision)
+        if how in ("not_started", "lost"):
+            run.claim.failures += 1
         following = self._claiming.after_run(run, decision, batch)
         done = asyncio.ensure_future(self._ledger.commit(decision, batch))
         done.add_done_callback(lambda _: self._acknowledge(run, following))
