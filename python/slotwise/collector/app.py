@@ -30,7 +30,8 @@ class Collector:
 
     def _take_config(self, config: Config) -> None:
         self.lifetime_s = config.get_float("CLASSAD_LIFETIME", 900.0)
-        self._name = config.get("COLLECTOR_NAME") or self._context.address.name
+        own = config.get("COLLECTOR_NAME") if config.is_set("COLLECTOR_NAME") else None
+        self._name = own or f"My Pool - {self._context.address.name}"
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over lifetimes and the name."""

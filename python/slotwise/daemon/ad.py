@@ -8,6 +8,8 @@ from typing import Any
 from slotwise import __version__
 from slotwise.daemon.runtime import DaemonContext
 
+#: The release of the reference whose behaviour is the specification; programs compare this number.
+REFERENCE = "25.14.0"
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
@@ -20,7 +22,7 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
         "Name": name or me.name,
         "Machine": me.name,
         "MyAddress": me.target,
-        "CondorVersion": f"$CondorVersion: {__version__} Slotwise $",
+        "CondorVersion": f"$CondorVersion: {REFERENCE} Slotwise {__version__} $",
         "CondorPlatform": "$CondorPlatform: X86_64-Linux $",
         "SlotwiseVersion": __version__,
         "DaemonStartTime": me.started_at,

@@ -11,6 +11,8 @@ import socket
 from collections.abc import Mapping
 
 from slotwise.config import Config
+from slotwise.daemon.ad import daemon_ad
+from slotwise.daemon.advertise import Advertiser
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.master.children import SpawnerClient
@@ -42,7 +44,21 @@ class Master:
         self._pool = pool
         self._spawner = spawner
         self._spawner_pid = spawner_pid
+        self._advertiser = Advertiser(
+            context, update_interval_s=context.config.get_float("MASTER_UPDATE_INTERVAL", 300.0)
+        )
+        self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
+
+    def _advertise(self) -> None:
+        """Tell the collector of this host's master."""
+        ad = daemon_ad(self._context, "DaemonMaster")
+        for name in ("DetectedCpus", "DetectedMemory"):
+            text = self._context.config.get(name.replace("Detected", "DETECTED_").upper())
+            if text is not None and text.isdigit():
+                ad[name] = int(text)
+        self._advertiser.table("DaemonMaster").upsert(self._context.address.name, ad)
+        self._advertiser.publish()
 
     async def _bring_up(self) -> None:
         try:
@@ -71,6 +87,7 @@ class Master:
     async def stop(self, mode: str) -> None:
         """Stop all daemons, then the spawner."""
         self._bringing_up.cancel()
+        await self._advertiser.close(invalidate=False)
         await self._pool.stop([], mode)
         self._spawner.close()
         if self._spawner_pid:

@@ -1,0 +1,105 @@
+"""``slotwise negotiator``: the last cycle, and snapshots that ``slotwise negotiate`` replays."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import grpc
+
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.options import Option, Parsed, parse
+from slotwise.cli.render.table import Column, table
+from slotwise.errors import UsageError
+from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
+from slotwise.wire.status import to_error
+
+USAGE = """usage: slotwise negotiator last [-json]
+       slotwise negotiator snapshot DIRECTORY
+  last      the last cycle: times by phase, counts, who got what share, who was rejected and why
+  snapshot  what a cycle would be given now and would decide, as files; replay them with
+            slotwise negotiate --slots DIR/slots.ads --jobs DIR/jobs.ads --accounting DIR/accounting.json
+                               --config DIR/config --now "$(cat DIR/now)\""""
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Look into the negotiator."""
+    parsed = parse(args, [Option("help", 1), Option("json", 2)])
+    if parsed.has("help"):
+        inv.out(USAGE)
+        return 0
+    verb = parsed.words[0] if parsed.words else "last"
+    try:
+        if verb == "last":
+            return _last(parsed, inv)
+        if verb == "snapshot":
+            return _snapshot(parsed, inv)
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the negotiator") from None
+    raise UsageError(f"there is no {verb!r}", hint="last or snapshot")
+
+
+def _last(parsed: Parsed, inv: Invocation) -> int:
+    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    text = stub.LastCycle(common_pb2.Empty(), metadata=inv.metadata(), timeout=20).json
+    cycle = json.loads(text)
+    if parsed.has("json"):
+        inv.out(json.dumps(cycle, indent=1))
+        return 0
+    at = datetime.fromtimestamp(cycle["started_at"]).strftime("%Y-%m-%d %H:%M:%S")
+    counts, timings = cycle["statistics"], cycle["timings"]
+    inv.out(f"Cycle {cycle['cycle']} ({cycle['why']}) at {at}, {cycle['duration_s'] * 1e3:.1f} ms")
+    phases = {"gather": cycle["gather_s"]} | {name.removesuffix("_s"): value for name, value in timings.items()}
+    phases["dispatch"] = cycle["dispatch_s"]
+    inv.out("  " + ", ".join(f"{name} {value * 1e3:.1f} ms" for name, value in phases.items()))
+    inv.out(
+        f"  {counts['total_slots']} slots ({counts['candidate_slots']} candidates), {cycle['schedds']} access points, "
+        f"{counts['idle_jobs']} idle jobs, {cycle['matches']} matches, {counts['rejections']} rejections"
+    )
+    if cycle["submitters"]:
+        inv.out("")
+        inv.stdout.write(_submitters(cycle["submitters"]))
+    if cycle["rejections"]:
+        inv.out("")
+        inv.stdout.write(_rejections(cycle["rejections"]))
+    return 0
+
+
+def _submitters(rows: list[dict[str, Any]]) -> str:
+    columns = [Column("Submitter"), *(Column(h, True) for h in ("Priority", "Share", "Limit", "Usage", "Matched"))]
+    cells = [
+        [
+            row["name"],
+            f"{row['effective_priority']:.2f}",
+            f"{row['share']:.1%}",
+            f"{row['limit']:.2f}",
+            f"{row['usage']:.2f}",
+            str(row["matched"]),
+        ]
+        for row in rows
+    ]
+    return table(columns, cells)
+
+
+def _rejections(rows: list[dict[str, Any]]) -> str:
+    columns = [Column("Submitter"), Column("First job"), Column("Jobs", True), Column("Reason")]
+    cells = [[row["submitter"], row["autocluster"], str(row["count"]), row["reason"]] for row in rows]
+    return table(columns, cells)
+
+
+def _snapshot(parsed: Parsed, inv: Invocation) -> int:
+    if len(parsed.words) != 2:
+        raise UsageError("snapshot needs a directory to write to")
+    directory = inv.path(parsed.words[1])
+    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    files: dict[str, list[bytes]] = {}
+    for piece in stub.Snapshot(negotiator_pb2.SnapshotRequest(), metadata=inv.metadata()):
+        files.setdefault(piece.name, []).append(piece.data)
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, pieces in sorted(files.items()):
+        path = directory / name.replace("/", "_")
+        with path.open("wb") as stream:
+            stream.writelines(pieces)
+    inv.out(f"Wrote {', '.join(sorted(files))} to {directory}")
+    return 0

@@ -1,0 +1,145 @@
+"""The table of priorities, as condor_userprio lays it out: headings of two lines, a rule, a line of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slotwise.classad import ClassAd
+from slotwise.cli.render.autoformat import span
+
+
+@dataclass(frozen=True)
+class _Field:
+    first: str
+    second: str
+    cell: Callable[[ClassAd, float], str]
+    total: str = ""
+    right: bool = True
+
+
+def _num(ad: ClassAd, name: str) -> float:
+    value = ad.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _amount(name: str, form: str = "{:.2f}", scale: float = 1.0) -> Callable[[ClassAd, float], str]:
+    return lambda ad, now: form.format(_num(ad, name) * scale)
+
+
+def _limit(name: str, unlimited: float) -> Callable[[ClassAd, float], str]:
+    return lambda ad, now: "" if _num(ad, name) == unlimited else f"{_num(ad, name):.0f}"
+
+
+def _date(name: str) -> Callable[[ClassAd, float], str]:
+    def cell(ad: ClassAd, now: float) -> str:
+        at = _num(ad, name)
+        return datetime.fromtimestamp(at).strftime("%m/%d/%Y %H:%M") if at > 0 else "?????"
+
+    return cell
+
+
+def _idle_for(ad: ClassAd, now: float) -> str:
+    if _num(ad, "WeightedResourcesUsed") > 0:
+        return "<now>"
+    last = _num(ad, "LastUsageTime")
+    return span(now - last)[:-3] if last > 0 else "?????"
+
+
+def _quota(name: str) -> Callable[[ClassAd, float], str]:
+    return lambda ad, now: f"{_num(ad, name):.2f}" if ad.get("IsAccountingGroup") is True else ""
+
+
+def _real_priority(ad: ClassAd, now: float) -> str:
+    factor = _num(ad, "PriorityFactor") or 1.0
+    return f"{_num(ad, 'Priority') / factor:.2f}"
+
+
+_FIELDS: dict[str, _Field] = {
+    "config_quota": _Field("Config", "Quota", _quota("ConfigQuota")),
+    "quota": _Field("Effective", "Quota", _quota("EffectiveQuota")),
+    "surplus": _Field(
+        "Use", "Surplus", lambda ad, now: str(ad.get("SurplusPolicy") or "") if ad.get("IsAccountingGroup") else ""
+    ),
+    "effective": _Field("Effective", "Priority", _amount("Priority")),
+    "real": _Field("Real", "Priority", _real_priority),
+    "factor": _Field("Priority", "Factor", _amount("PriorityFactor")),
+    "in_use": _Field("Wghted", "In Use", _amount("WeightedResourcesUsed", "{:g}"), "WeightedResourcesUsed"),
+    "usage": _Field(
+        "Total Usage",
+        "(wghted-hrs)",
+        _amount("WeightedAccumulatedUsage", "{:.2f}", 1 / 3600),
+        "WeightedAccumulatedUsage",
+    ),
+    "begin": _Field("Usage", "Start Time", _date("BeginUsageTime")),
+    "last": _Field("Last", "Usage Time", _date("LastUsageTime")),
+    "since": _Field("Time Since", "Last Usage", _idle_for),
+    "requested": _Field("Weighted", "Requested", _quota("Requested")),
+    "floor": _Field("Submitter", "Floor", _limit("Floor", 0)),
+    "ceiling": _Field("Submitter", "Ceiling", _limit("Ceiling", -1)),
+}
+_QUOTAS = ["config_quota", "quota", "surplus"]
+_SETS = {
+    "default": ["effective", "factor", "in_use", "usage", "since", "floor", "ceiling"],
+    "priority": ["effective", "real", "factor", "in_use", "since"],
+    "usage": ["in_use", "usage", "begin", "last"],
+    "quotas": [*_QUOTAS, "requested", "in_use"],
+    "most": ["effective", "factor", "in_use", "usage", "begin", "since", "floor", "ceiling"],
+}
+_SETS["all"] = [*_QUOTAS, *(name for name in _FIELDS if name not in _QUOTAS)]
+
+
+def priorities_text(ads: Sequence[ClassAd], which: str, *, flat: bool, now: float) -> str:
+    """The table. ``which`` names the set of columns; quotas are shown when there are groups.
+
+    Submitters are expected by effective priority, best first; without ``flat`` each group is followed by its members.
+    """
+    groups = [ad for ad in ads if ad.get("IsAccountingGroup") is True]
+    names = list(_SETS[which])
+    if not groups:
+        names = [name for name in names if name not in (*_QUOTAS, "requested")]
+    elif which in ("default", "most"):
+        names = ["quota", *names]
+    fields = [_FIELDS[name] for name in names]
+    ordered = [(ad, 0) for ad in ads] if flat or not groups else _by_group(ads, groups)
+    rows = [["  " * depth + str(ad.get("Name")), *(f.cell(ad, now) for f in fields)] for ad, depth in ordered]
+    users = [ad for ad in ads if ad.get("IsAccountingGroup") is not True]
+    sums = [f"Number of users: {len(users)}", *(_sum(users, field) for field in fields)]
+    first = ["Group" if groups else "User Name", *(f.first for f in fields)]
+    second = ["  User Name" if groups else "", *(f.second for f in fields)]
+    table = [first, second, *rows, sums]
+    widths = [max(len(row[place]) for row in table) for place in range(len(first))]
+
+    def line(cells: Sequence[str]) -> str:
+        shown = [cells[0].ljust(widths[0])]
+        shown += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        return " ".join(shown).rstrip() + "\n"
+
+    rule = " ".join("-" * width for width in widths) + "\n"
+    updated = max((_num(ad, "LastUpdate") for ad in ads), default=now)
+    at = datetime.fromtimestamp(updated)
+    text = f"Last Priority Update: {at.month:2d}/{at.day:<2d} {at.hour:02d}:{at.minute:02d}\n"
+    return text + line(first) + line(second) + rule + "".join(map(line, rows)) + rule + line(sums)
+
+
+def _sum(ads: Sequence[ClassAd], field: _Field) -> str:
+    if not field.total:
+        return ""
+    total = sum(_num(ad, field.total) for ad in ads)
+    return f"{total / 3600:.2f}" if field.total == "WeightedAccumulatedUsage" else f"{total:g}"
+
+
+def _by_group(ads: Sequence[ClassAd], groups: Sequence[ClassAd]) -> list[tuple[ClassAd, int]]:
+    ordered: list[tuple[ClassAd, int]] = []
+    names = {str(ad.get("Name")) for ad in groups}
+    for group in sorted(groups, key=lambda ad: (_num(ad, "GroupSortKey"), str(ad.get("Name")))):
+        ordered.append((group, 0))
+        ordered += [
+            (ad, 1)
+            for ad in ads
+            if ad.get("IsAccountingGroup") is not True and ad.get("AccountingGroup") == group.get("Name")
+        ]
+    return ordered + [
+        (ad, 0) for ad in ads if ad.get("IsAccountingGroup") is not True and ad.get("AccountingGroup") not in names
+    ]

@@ -1,0 +1,215 @@
+"""``slotwise userprio``: priorities and usage of submitters, and their settings (manual page of condor_userprio)."""
+
+from __future__ import annotations
+
+import time
+
+import grpc
+
+from slotwise.classad import ClassAd
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.options import REST, Option, Parsed, parse
+from slotwise.cli.render.ads import json_array, json_lines, long_text
+from slotwise.cli.render.autoformat import Columns, Shape, lines
+from slotwise.cli.render.userprio import priorities_text
+from slotwise.errors import UsageError
+from slotwise.table import unpack_ads
+from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
+from slotwise.wire.status import to_error
+
+_What = negotiator_pb2.AccountingEdit
+
+#: Edit options: what they change, and how many words they take.
+_EDITS: dict[str, tuple[negotiator_pb2.AccountingEdit.What, int]] = {
+    "setprio": (_What.PRIORITY, 2),
+    "setfactor": (_What.FACTOR, 2),
+    "setceiling": (_What.CEILING, 2),
+    "setceil": (_What.CEILING, 2),
+    "setfloor": (_What.FLOOR, 2),
+    "setaccum": (_What.ACCUMULATED_USAGE, 2),
+    "setbegin": (_What.BEGIN_TIME, 2),
+    "setlast": (_What.LAST_TIME, 2),
+    "delete": (_What.DELETE, 1),
+    "resetusage": (_What.RESET_USAGE, 1),
+    "resetall": (_What.RESET_ALL, 0),
+    "cancelfactorlease": (_What.CANCEL_FACTOR_LEASE, 1),
+    "cancelceilinglease": (_What.CANCEL_CEILING_LEASE, 1),
+    "cancelfloorlease": (_What.CANCEL_FLOOR_LEASE, 1),
+}
+_WORDS = {
+    "setprio": "The priority of {0} was set to {1}",
+    "setfactor": "The priority factor of {0} was set to {1}",
+    "setceiling": "The ceiling of {0} was set to {1}",
+    "setceil": "The ceiling of {0} was set to {1}",
+    "setfloor": "The floor of {0} was set to {1}",
+    "setaccum": "The accumulated usage of {0} was set to {1}",
+    "setbegin": "The usage start time of {0} was set to {1}",
+    "setlast": "The last usage time of {0} was set to {1}",
+    "delete": "The accounting record of {0} was deleted",
+    "resetusage": "The accumulated usage of {0} was reset",
+    "resetall": "The accumulated usage of all submitters was reset",
+    "cancelfactorlease": "The lease on the priority factor of {0} was cancelled",
+    "cancelceilinglease": "The lease on the ceiling of {0} was cancelled",
+    "cancelfloorlease": "The lease on the floor of {0} was cancelled",
+}
+OPTIONS = [
+    Option("help", 1),
+    *(Option(name, len(name) if "ceil" in name else 4, count) for name, (_, count) in _EDITS.items()),
+    Option("duration", 2, 1),
+    Option("allusers", 4),
+    Option("all", 3),
+    Option("activefrom", 3, 3),
+    Option("usage", 2),
+    Option("quotas", 2),
+    Option("surplus", 3),
+    Option("priority", 2),
+    Option("most", 2),
+    Option("order", 1),
+    Option("flat", 2),
+    Option("hierarchical", 2, stands_for="hier"),
+    Option("grouprollup", 6),
+    Option("getreslist", 4, 1),
+    Option("constraint", 3, 1),
+    Option("long", 1),
+    Option("json", 2),
+    Option("jsonl", 5),
+    Option("autoformat", 5, REST, stands_for="af"),
+    Option("af", 2, REST),
+    Option("modular", 3),
+    Option("legacy", 3),
+    Option("negotiator", 3),
+    Option("collector", 3),
+    Option("pool", 2, 1),
+    Option("name", 1, 1),
+]  # fmt: skip
+_ACTIVE_S = 24 * 3600
+USAGE = """usage: slotwise userprio [options]
+  -allusers, -activefrom M D Y     who is shown (default: active in the last 24 hours)
+  -all, -most, -usage, -quotas, -priority    which columns
+  -flat, -hierarchical, -constraint EXPR
+  -long, -json, -jsonl, -af[:letters] ATTRIBUTE...
+  -getreslist USER                 slots of a submitter
+  -setprio USER V, -setfactor USER V, -setceiling USER V, -setfloor USER V    with -duration SECONDS: for a while
+  -setaccum USER S, -setbegin USER T, -setlast USER T
+  -cancelfactorlease USER, -cancelceilinglease USER, -cancelfloorlease USER
+  -delete USER, -resetusage USER, -resetall
+  USER is the full name, user@domain, or group.user@domain."""
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Show or change priorities."""
+    parsed = parse(args, OPTIONS)
+    if parsed.has("help"):
+        inv.out(USAGE)
+        return 0
+    if parsed.words:
+        raise UsageError(f"unexpected word {parsed.words[0]!r}", hint="--help lists the options")
+    try:
+        edits = [given for given in parsed.options if given.name in _EDITS]
+        if edits:
+            for given in edits:
+                _edit(given.name, given.values, parsed, inv)
+            return 0
+        if parsed.has("getreslist"):
+            return _slots_of(parsed.value("getreslist") or "", inv)
+        return _show(parsed, inv)
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the negotiator") from None
+
+
+def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None:
+    what, _ = _EDITS[name]
+    edit = negotiator_pb2.AccountingEdit(what=what)
+    if values:
+        if "@" not in values[0] and not (name == "delete" and values[0]):
+            raise UsageError(f"{values[0]!r} is not a full name", hint="write it as user@domain")
+        edit.submitter = values[0]
+    if len(values) > 1:
+        try:
+            edit.value = float(values[1])
+        except ValueError:
+            raise UsageError(f"-{name} needs a number, not {values[1]!r}") from None
+    duration = parsed.number("duration")
+    if duration is not None:
+        if name not in ("setfactor", "setceiling", "setceil", "setfloor"):
+            raise UsageError("-duration goes with -setfactor, -setceiling and -setfloor only")
+        if duration <= 0:
+            raise UsageError("-duration needs a number of seconds above 0")
+        edit.duration_s = duration
+    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    stub.EditAccounting(edit, metadata=inv.metadata(), timeout=60)
+    text = _WORDS[name].format(*values)
+    inv.out(f"{text} for {duration} seconds" if duration else text)
+
+
+def _slots_of(user: str, inv: Invocation) -> int:
+    from slotwise.classad import quote
+
+    query = common_pb2.AdQuery(
+        kind="Machine",
+        constraint=f"AccountingGroup == {quote(user)} || RemoteUser == {quote(user)}",
+        projection=["Name", "EnteredCurrentState"],
+    )
+    stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+    found = [ad for chunk in stub.Query(query, metadata=inv.metadata()) if chunk.data for ad in unpack_ads(chunk.data)]
+    inv.out(f"{'Resource Name':<34} Start Time")
+    for ad in sorted(found, key=lambda ad: str(ad.get("Name"))):
+        at = ad.get("EnteredCurrentState")
+        began = time.strftime("%m/%d/%Y %H:%M", time.localtime(at)) if isinstance(at, int) else "?????"
+        inv.out(f"{ad.get('Name')!s:<34} {began}")
+    inv.out(f"Number of Resources Used: {len(found)}")
+    return 0
+
+
+def _ask(constraint: str, inv: Invocation) -> list[ClassAd]:
+    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    query = common_pb2.AdQuery(kind="Accounting", constraint=constraint)
+    replies = stub.Accounting(query, metadata=inv.metadata())
+    return [ad for chunk in replies if chunk.data for ad in unpack_ads(chunk.data)]
+
+
+def _show(parsed: Parsed, inv: Invocation) -> int:
+    constraint = " && ".join(f"({given.values[0]})" for given in parsed.all("constraint"))
+    ads = [ad for ad in _ask(constraint, inv) if ad.get("Name") != "<none>"]
+    since = _since(parsed)
+    if since is not None:
+        ads = [ad for ad in ads if _active(ad, since)]
+    ads.sort(key=lambda ad: (float(ad.get("Priority", 0.0)), str(ad.get("Name"))))
+    if parsed.has("long"):
+        inv.stdout.write(long_text(ads))
+        return 0
+    if parsed.has("json") or parsed.has("jsonl"):
+        array = json_array(ads)
+        inv.stdout.write(array if parsed.has("json") else json_lines(array))
+        return 0
+    af = parsed.all("af")
+    if af:
+        columns = Columns([name for given in af for name in given.values])
+        shape = Shape.parse("".join(given.letters for given in af))
+        for line in lines(ads, columns, shape, lambda ad: str(ad.get("Name"))):
+            inv.stdout.write(line)
+        return 0
+    which = next((name for name in ("all", "most", "usage", "quotas", "priority") if parsed.has(name)), "default")
+    inv.stdout.write(priorities_text(ads, which, flat=parsed.has("flat"), now=time.time()))
+    return 0
+
+
+def _since(parsed: Parsed) -> float | None:
+    """Usage since when makes a submitter shown; None: all are."""
+    if parsed.has("allusers") or parsed.has("all"):
+        return None
+    given = parsed.all("activefrom")
+    if not given:
+        return time.time() - _ACTIVE_S
+    try:
+        month, day, year = (int(word) for word in given[-1].values)
+        return time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))
+    except (ValueError, OverflowError):
+        raise UsageError("-activefrom needs month, day and year as numbers") from None
+
+
+def _active(ad: ClassAd, since: float) -> bool:
+    if ad.get("IsAccountingGroup") is True:
+        return True
+    in_use = float(ad.get("WeightedResourcesUsed", 0.0)) > 0
+    return in_use or int(ad.get("LastUsageTime", 0)) >= since
