@@ -140,6 +140,9 @@ class Startd:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        for end in list(self.driver.hang_up.values()):
+            end()
+        await asyncio.sleep(0)
         await self._advertiser.stop()
         await self._link.stop()
         self.journal.close()

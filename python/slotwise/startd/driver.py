@@ -44,6 +44,8 @@ class Driver:
         self.journal = journal
         self.clock = clock
         self.streams: dict[str, Send] = {}
+        #: Ends each open stream of claims, in an orderly way.
+        self.hang_up: dict[object, Callable[[], None]] = {}
         self.send_starter: Callable[[starter_pb2.JobCommand], None] = lambda command: None
         self.starter_address: Callable[[], str] = lambda: ""
         self.ads_changed: Callable[[], None] = lambda: None

@@ -34,6 +34,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
     async def Claims(self, requests: AsyncIterator[startd_pb2.ClaimRequest], context: Any) -> AsyncIterator[Any]:
         """One schedd's stream."""
         session = _Session(self._driver)
+        self._driver.hang_up[session] = session.end
         reader = asyncio.get_running_loop().create_task(session.read(requests))
         try:
             while True:
@@ -42,6 +43,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
                     break
                 yield event
         finally:
+            del self._driver.hang_up[session]
             reader.cancel()
             session.close()
 
@@ -173,7 +175,11 @@ class _Session:
                         _log.exception("a request of schedd %s could not be taken in", self._schedd)
                 self._driver.flush()
         finally:
-            self._events.put_nowait(None)
+            self.end()
+
+    def end(self) -> None:
+        """No more events will come."""
+        self._events.put_nowait(None)
 
     def close(self) -> None:
         """The stream is over; claims live on."""
