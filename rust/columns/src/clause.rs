@@ -19,6 +19,11 @@ pub(crate) struct Clause {
     pub text: Box<[u8]>,
     /// What it mentions.
     pub mentions: Mentions,
+    /// How deep it nests.
+    pub depth: u32,
+    /// It stands for the definition of the attribute itself, as when a Requirements is asked, rather than
+    /// for a reference to it. (A definition that leads back to itself tells the two apart.)
+    pub root: bool,
     /// The attribute it is, if it is nothing else.
     pub reference: Option<(Side, Name)>,
 }
@@ -32,15 +37,29 @@ impl Clause {
             .as_reference()
             .map(|(side, name)| (side, name.clone()));
         Clause {
+            depth: depth(&expr),
             expr,
             text: text.into(),
+            root: false,
             mentions,
             reference,
         }
     }
 
+    /// The definition of MY.Requirements.
+    pub fn requirements() -> Self {
+        let expr = Expr::select(Expr::attr("MY"), Name::from("Requirements"));
+        Clause {
+            root: true,
+            ..Clause::new(expr, b"\x01Requirements".to_vec())
+        }
+    }
+
     /// The text for people.
     pub fn shown(&self) -> String {
+        if self.root {
+            return "Requirements".to_owned();
+        }
         String::from_utf8_lossy(&self.text).into_owned()
     }
 }
@@ -108,6 +127,22 @@ impl ClauseCache {
     /// Forgets everything (ids have changed their meaning).
     pub fn clear(&mut self) {
         *self = ClauseCache::default();
+    }
+}
+
+/// How deep an expression nests.
+fn depth(expr: &Expr) -> u32 {
+    1 + match expr {
+        Expr::Lit(_) | Expr::Attr(_) | Expr::AbsAttr(_) => 0,
+        Expr::Select(select) => depth(&select.base),
+        Expr::Unary(unary) => depth(&unary.arg),
+        Expr::Binary(binary) => depth(&binary.left).max(depth(&binary.right)),
+        Expr::Ternary(t) => depth(&t.cond).max(depth(&t.then)).max(depth(&t.other)),
+        Expr::Elvis(pair) | Expr::Subscript(pair) => depth(&pair.0).max(depth(&pair.1)),
+        Expr::Paren(inner) => depth(inner),
+        Expr::Call(call) => call.args.iter().map(depth).max().unwrap_or(0),
+        Expr::List(items) => items.iter().map(depth).max().unwrap_or(0),
+        Expr::Ad(ad) => ad.iter().map(|(_, expr)| depth(expr)).max().unwrap_or(0),
     }
 }
 

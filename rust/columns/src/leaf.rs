@@ -9,8 +9,10 @@ use crate::ads::canonical_text;
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellKind, ExprId};
 use crate::clause::{Clause, ClauseCache};
+use crate::exec::Machine;
 use crate::groups::Groups;
 use crate::log::WHOLE_ROW;
+use crate::lower::Lowering;
 use crate::matcher::{Closure, Matcher, Numbers, Owner, Truth, Values};
 use crate::table::{AdTable, ColumnId, Row};
 
@@ -30,6 +32,10 @@ pub(crate) struct Reads {
     pub dynamic: bool,
     /// It depends on the time or on chance.
     pub unsteady: bool,
+    /// It draws random numbers, in an order that must be kept.
+    pub chancy: bool,
+    /// How deep evaluation can go at most.
+    pub depth: u32,
 }
 
 /// A text and whose ad it belongs to.
@@ -187,6 +193,7 @@ impl LeafCache {
         let mut closure = Closure::new(table, job);
         closure.add(clause, owner, clauses, self);
         let mut reads = closure.reads;
+        reads.depth += evaluation_depth(clause);
         reads.columns.sort_unstable();
         let cacheable = !reads.job_exprs;
         let reads = Arc::new(reads);
@@ -372,6 +379,12 @@ impl LeafCache {
     }
 }
 
+/// How deep the plain evaluator goes in an expression, definitions of attributes not counted: never
+/// more than this.
+pub(crate) fn evaluation_depth(clause: &Clause) -> u32 {
+    clause.depth * 2 + 4
+}
+
 fn number(value: &Value) -> f64 {
     value.as_number().unwrap_or(f64::NAN)
 }
@@ -438,7 +451,31 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The plain evaluator on rows and on tuples of values.
+/// Groups from `first` on, by the definitions among their values.
+fn by_definitions(groups: &Groups, first: usize) -> Vec<(Vec<Option<ExprId>>, Vec<u32>)> {
+    let mut places: FxHashMap<Vec<Option<ExprId>>, usize> = FxHashMap::default();
+    let mut out: Vec<(Vec<Option<ExprId>>, Vec<u32>)> = Vec::new();
+    let mut definitions = Vec::new();
+    for group in first..groups.count() {
+        definitions.clear();
+        definitions.extend(groups.tuple(group).iter().map(|cell| cell.expr_id()));
+        // Neighbours mostly have the same definitions.
+        if let Some(last) = out.last_mut()
+            && last.0 == definitions
+        {
+            last.1.push(group as u32);
+            continue;
+        }
+        let at = *places.entry(definitions.clone()).or_insert_with(|| {
+            out.push((definitions.clone(), Vec::new()));
+            out.len() - 1
+        });
+        out[at].1.push(group as u32);
+    }
+    out
+}
+
+/// An expression on rows and on tuples of values.
 pub(crate) struct Scalar<'a> {
     matcher: &'a Matcher,
     table: &'a AdTable,
@@ -469,6 +506,14 @@ impl<'a> Scalar<'a> {
             Owner::Job => self.matcher.settings().context(self.job, Some(slot)),
             Owner::Slot => self.matcher.settings().context(Some(slot), self.job),
         };
+        if self.clause.root {
+            let definition = self
+                .clause
+                .reference
+                .as_ref()
+                .and_then(|(_, name)| slot.get(name));
+            return definition.map_or(Value::Undefined, |expr| classad::evaluate(expr, &context));
+        }
         classad::evaluate(&self.clause.expr, &context)
     }
 
@@ -490,21 +535,49 @@ impl<'a> Scalar<'a> {
         self.with(slot)
     }
 
-    /// With each group from `first` on.
+    /// With each group from `first` on: by programs where the expression lowers, by the plain evaluator
+    /// where it does not.
     pub fn tuples(&self, groups: &Groups, first: usize, mut give: impl FnMut(usize, &Value)) {
         if let Some((side, name)) = &self.clause.reference
             && self.owner == Owner::Slot
             && *side != Side::Target
             && let Some(column) = self.table.column_id(name)
             && *groups.columns() == [column]
+            && !self.clause.root
         {
             self.plain_tuples(groups, first, *side, name, give);
             return;
         }
         let mut slot = Ad::new();
-        for group in first..groups.count() {
-            let value = self.tuple(&mut slot, groups.columns(), groups.tuple(group));
-            give(group, &value);
+        let mut slow = |group: usize| self.tuple(&mut slot, groups.columns(), groups.tuple(group));
+        if self.clause.mentions.unsteady || groups.count() - first < self.matcher.lower_from {
+            (first..groups.count()).for_each(|group| give(group, &slow(group)));
+            return;
+        }
+        for (definitions, wanted) in by_definitions(groups, first) {
+            let lowering = Lowering {
+                table: self.table,
+                job: self.job,
+                strict: self.matcher.settings().strict,
+                columns: groups.columns(),
+                definitions: &definitions,
+            };
+            let program = if wanted.len() < self.matcher.lower_from {
+                None
+            } else {
+                lowering.lower(&self.clause.expr, self.owner)
+            };
+            match program {
+                None => wanted
+                    .iter()
+                    .for_each(|group| give(*group as usize, &slow(*group as usize))),
+                Some(program) => {
+                    Machine::new(self.table, &program).run(groups, &wanted, |group, value| {
+                        let value = value.unwrap_or_else(|| slow(group));
+                        give(group, &value);
+                    })
+                }
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 //! bitmap, shared by all jobs that agree in the attributes the clause reads of them. The evaluator is
 //! [`classad::evaluate`] or a program proved equal to it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use classad::{Ad, Context, Expr, Name, Side, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,11 +20,15 @@ use crate::bitmap::Bitmap;
 use crate::cell::CellKind;
 use crate::clause::{Clause, ClauseCache};
 use crate::groups::Groups;
-use crate::leaf::{LeafCache, Reads};
+use crate::leaf::{LeafCache, Reads, evaluation_depth};
 use crate::table::{AdTable, ColumnId, Row};
 
 /// Distinct expressions of one attribute that are followed one by one.
 const FOLLOW_MAX: usize = 64;
+/// Fewer tuples than this are not worth a program.
+const LOWER_FROM: usize = 4;
+/// How deep the plain evaluator can go (it has a little more) before it gives up.
+const DEPTH_MAX: u32 = 380;
 
 /// Whose ad an expression belongs to: the other one is its TARGET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -177,8 +181,11 @@ pub struct Matcher {
     pub(crate) leaves: LeafCache,
     /// Rows per value of columns that are followed.
     split_rows: Mutex<FxHashMap<ColumnId, Arc<SplitRows>>>,
+    requirements: OnceLock<Arc<Clause>>,
     version: u64,
     epoch: u64,
+    /// Tuples from which on an expression is lowered to a program.
+    pub(crate) lower_from: usize,
 }
 
 /// The rows of each group of a one-column grouping.
@@ -194,8 +201,17 @@ impl Matcher {
         Matcher {
             settings,
             version: u64::MAX,
+            lower_from: LOWER_FROM,
             ..Matcher::default()
         }
+    }
+
+    /// The matcher with programs used from so many tuples on: 1 always, `usize::MAX` never. For tests and
+    /// benches; the answers are the same.
+    #[must_use]
+    pub fn with_programs_from(mut self, tuples: usize) -> Self {
+        self.lower_from = tuples;
+        self
     }
 
     /// Takes note of changes of the table and of a new time. Only changed rows are looked at again.
@@ -253,11 +269,30 @@ impl Matcher {
 
     /// The rows whose Requirements accepts the job.
     pub fn slot_accepts(&self, table: &AdTable, job: &Ad) -> Truth {
-        self.truth(table, &requirements(), Owner::Slot, Some(job))
+        let clause = self.requirements();
+        let reads = self.reads(table, &clause, Owner::Slot, Some(job));
+        if reads.chancy || reads.depth > DEPTH_MAX {
+            return self
+                .leaves
+                .truth(self, table, &clause, Owner::Slot, Some(job), &reads);
+        }
+        self.clause_truth(table, &clause, Owner::Slot, Some(job), &mut Vec::new())
+    }
+
+    fn requirements(&self) -> Arc<Clause> {
+        self.requirements
+            .get_or_init(|| Arc::new(Clause::requirements()))
+            .clone()
     }
 
     /// The rows for which an expression is true (or a number other than 0).
     pub fn truth(&self, table: &AdTable, expr: &Expr, owner: Owner, job: Option<&Ad>) -> Truth {
+        let whole = self.clauses.whole(expr);
+        let reads = self.reads(table, &whole, owner, job);
+        // Taken apart, it would draw other numbers, or go deeper than the whole could.
+        if reads.chancy || reads.depth > DEPTH_MAX {
+            return self.leaves.truth(self, table, &whole, owner, job, &reads);
+        }
         let clauses = self.clauses.split(expr);
         self.conjunction(table, &clauses, owner, job, &mut Vec::new())
     }
@@ -319,18 +354,12 @@ impl Matcher {
     /// Rows that nothing in the matching of `job` tells apart: neither its Requirements nor theirs.
     pub fn candidate_groups(&self, table: &AdTable, job: &Ad) -> Arc<Groups> {
         let mut columns = Vec::new();
-        let job_requirements = job.get_str("Requirements").cloned();
-        let slot_requirements = requirements();
-        let sides = [
-            (job_requirements.as_ref(), Owner::Job),
-            (Some(&slot_requirements), Owner::Slot),
-        ];
-        for (expr, owner) in sides {
-            if let Some(expr) = expr {
-                let clause = self.clauses.whole(expr);
-                columns.extend(&self.reads(table, &clause, owner, Some(job)).columns);
-            }
+        if let Some(expr) = job.get_str("Requirements") {
+            let clause = self.clauses.whole(expr);
+            columns.extend(&self.reads(table, &clause, Owner::Job, Some(job)).columns);
         }
+        let clause = self.requirements();
+        columns.extend(&self.reads(table, &clause, Owner::Slot, Some(job)).columns);
         self.leaves.groups(table, &columns)
     }
 
@@ -353,8 +382,14 @@ impl Matcher {
         self.job_accepts(table, job).narrow(&mut accepted);
         let slot_accepts = self.slot_accepts(table, job);
         let mut refused = FxHashMap::default();
-        let split = self.clauses.split(&requirements());
-        self.tally(table, &split, job, &accepted, &mut refused, &mut Vec::new());
+        self.tally(
+            table,
+            &[self.requirements()],
+            job,
+            &accepted,
+            &mut refused,
+            &mut Vec::new(),
+        );
         let mut refused_by: Vec<(String, usize)> = refused.into_iter().collect();
         refused_by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         Explanation {
@@ -502,6 +537,18 @@ impl Matcher {
         if *side == Side::Bare && job.is_some_and(|job| job.contains(name)) {
             return None;
         }
+        // A definition that leads back to its own name means something else when it is followed.
+        if !clause.root {
+            let leads_back = definitions.iter().any(|id| {
+                let definition = self.clauses.pooled(table, *id);
+                self.reads(table, &definition, Owner::Slot, job)
+                    .columns
+                    .contains(&column)
+            });
+            if leads_back {
+                return None;
+            }
+        }
         if let Some(split) = self.split_rows.lock().ok()?.get(&column) {
             return Some(split.clone());
         }
@@ -569,11 +616,6 @@ impl Matcher {
     }
 }
 
-/// `MY.Requirements`, as the slot's side of a match is asked.
-fn requirements() -> Expr {
-    Expr::select(Expr::attr("MY"), Name::from("Requirements"))
-}
-
 /// What `reads` collects while it follows definitions.
 pub(crate) struct Closure<'a> {
     table: &'a AdTable,
@@ -602,6 +644,7 @@ impl<'a> Closure<'a> {
         let found = &clause.mentions;
         self.reads.dynamic |= found.dynamic;
         self.reads.unsteady |= found.unsteady;
+        self.reads.chancy |= found.chancy;
         let (mine, other) = match owner {
             Owner::Job => (Owner::Job, Owner::Slot),
             Owner::Slot => (Owner::Slot, Owner::Job),
@@ -629,10 +672,13 @@ impl<'a> Closure<'a> {
             return;
         }
         self.reads.columns.push(column);
+        let mut deepest = 0;
         for id in leaves.column_exprs(self.table, column).iter() {
             let clause = cache.pooled(self.table, *id);
+            deepest = evaluation_depth(&clause).max(deepest);
             self.add(&clause, Owner::Slot, cache, leaves);
         }
+        self.reads.depth += deepest;
     }
 
     fn job_attribute(&mut self, name: &Name, cache: &ClauseCache, leaves: &LeafCache) {
@@ -646,6 +692,7 @@ impl<'a> Closure<'a> {
         if !matches!(expr, Expr::Lit(_)) {
             self.reads.job_exprs = true;
             let clause = Clause::new(expr.clone(), canonical_text(expr));
+            self.reads.depth += evaluation_depth(&clause);
             self.add(&clause, Owner::Job, cache, leaves);
         }
     }

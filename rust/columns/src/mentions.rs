@@ -1,6 +1,7 @@
 //! Which attributes an expression can read, found without evaluating it.
 
 use classad::builtins::Body;
+use classad::name::Special;
 use classad::{Expr, Name, Side};
 
 /// The attributes an expression mentions. A superset of what any evaluation of it reads, unless
@@ -17,12 +18,9 @@ pub struct Mentions {
     pub dynamic: bool,
     /// Equal ads may give different results at different times.
     pub unsteady: bool,
+    /// It draws random numbers: how many are drawn before matters.
+    pub chancy: bool,
 }
-
-/// Names that stand for an ad, not for an attribute.
-const SCOPES: [&str; 8] = [
-    "my", "target", "other", "self", "parent", "root", "toplevel", "left",
-];
 
 impl Mentions {
     /// The mentions of an expression.
@@ -41,16 +39,26 @@ impl Mentions {
             Expr::Lit(_) => {}
             Expr::Attr(name) => self.bare(name),
             Expr::AbsAttr(_) => self.dynamic = true,
-            Expr::Select(select) => match expr.as_reference() {
-                Some((Side::My, name)) if !nested => self.mine.push(name.clone()),
-                Some((Side::Target, name)) if !nested => self.other.push(name.clone()),
-                Some((_, name)) => self.bare(name),
-                None => {
-                    // A name that the selected ad lacks is looked up around it.
-                    self.bare(&select.attr);
-                    self.walk(&select.base, nested);
+            Expr::Select(select) => {
+                let reference = expr.as_reference();
+                if reference.is_some()
+                    && let Expr::Attr(scope) = &select.base
+                {
+                    // An attribute named MY or TARGET comes before the scope.
+                    self.both.push(scope.clone());
                 }
-            },
+                match reference {
+                    Some((_, name)) if name.special().is_some() => self.dynamic = true,
+                    Some((Side::My, name)) if !nested => self.mine.push(name.clone()),
+                    Some((Side::Target, name)) if !nested => self.other.push(name.clone()),
+                    Some((_, name)) => self.bare(name),
+                    None => {
+                        // A name that the selected ad lacks is looked up around it.
+                        self.bare(&select.attr);
+                        self.walk(&select.base, nested);
+                    }
+                }
+            }
             Expr::Unary(unary) => self.walk(&unary.arg, nested),
             Expr::Binary(binary) => {
                 self.walk(&binary.left, nested);
@@ -76,6 +84,7 @@ impl Mentions {
                     }
                 }
                 self.dynamic |= call.name.is("eval");
+                self.chancy |= call.name.is("random");
                 for arg in &call.args {
                     self.walk(arg, nested);
                 }
@@ -86,12 +95,12 @@ impl Mentions {
     }
 
     fn bare(&mut self, name: &Name) {
-        if SCOPES.iter().any(|scope| name.is(scope)) || name.is("right") {
-            self.dynamic = true;
-        } else {
-            self.unsteady |= name.is("CurrentTime");
-            self.both.push(name.clone());
+        match name.special() {
+            None => {}
+            Some(Special::CurrentTime) => self.unsteady = true,
+            Some(_) => self.dynamic = true,
         }
+        self.both.push(name.clone());
     }
 }
 
@@ -112,7 +121,7 @@ mod tests {
         let found = Mentions::of(&expr);
         assert_eq!(names(&found.mine), ["a"]);
         assert_eq!(names(&found.other), ["b"]);
-        assert_eq!(names(&found.both), ["c", "d"]);
+        assert_eq!(names(&found.both), ["c", "d", "my", "target"]);
         assert!(!found.dynamic);
         for text in ["eval(\"x\")", "size(parent)", ".x"] {
             let expr = classad::parse_expr(text.as_bytes(), classad::Syntax::NORMAL).unwrap();

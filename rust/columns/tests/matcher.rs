@@ -60,7 +60,13 @@ fn expr_text() -> impl Strategy<Value = String> {
             1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} ?: {b})")),
             1 => inner.clone().prop_map(|a| format!("isUndefined({a})")),
             1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("strcat({a},{b})")),
+            1 => inner.clone().prop_map(|a| format!("toUpper({a})")),
+            1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("regexp({a},{b})")),
             1 => inner.clone().prop_map(|a| format!("eval({a})")),
+            1 => inner.clone().prop_map(|a| format!("(random(10) < {a})")),
+            1 => inner.clone().prop_map(|a| format!("(time() - {a})")),
+            1 => inner.clone().prop_map(|a| format!("size({a})")),
+            1 => inner.clone().prop_map(|a| format!("real({a})")),
             1 => (inner.clone(), inner.clone(), inner.clone()).prop_map(|(a, b, c)| format!("ifThenElse({a},{b},{c})")),
             1 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{{{a},{b}}}[{b}]")),
             1 => (inner.clone(), inner).prop_map(|(a, b)| format!("[Memory = {a}; x = {b} + Memory].x")),
@@ -211,6 +217,7 @@ proptest! {
         slots in proptest::collection::vec(ad(), 1..12),
         jobs in proptest::collection::vec(ad(), 1..3),
         expr in expr_text(),
+        programs_from in proptest::sample::select(&[1usize, 1, 3, usize::MAX][..]),
         changes in proptest::collection::vec((0usize..14, ad(), 0u8..3), 0..6),
     ) {
         let mut table = AdTable::new();
@@ -218,7 +225,7 @@ proptest! {
             table.upsert(format!("slot{at}").as_bytes(), slot, 0.0).unwrap();
         }
         let expr = parsed(&expr);
-        let mut matcher = Matcher::new(SETTINGS);
+        let mut matcher = Matcher::new(SETTINGS).with_programs_from(programs_from);
         matcher.refresh(&table, SETTINGS);
         for job in jobs.iter().chain(&jobs) {
             check(&matcher, &table, job, &expr);
