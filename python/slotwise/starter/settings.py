@@ -86,7 +86,8 @@ class VolumeSettings:
     backing_mib: int = 10240
     thin_extra_mib: int = 2000
     thick_margin: float = 0.98
-    loop_files: bool = True
+    #: SLOTWISE_SCRATCH_VOLUMES: auto, lvm, loop or none.
+    wanted: str = "auto"
 
 
 def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> StarterSettings:
@@ -266,6 +267,7 @@ def _volumes(config: Config) -> VolumeSettings:
         backing_mib=_whole(config, "LVM_BACKING_FILE_SIZE_MB", 10240),
         thin_extra_mib=_whole(config, "LVM_THIN_LV_EXTRA_SIZE_MB", 2000),
         thick_margin=config.get_float("LVM_THICK_LV_MARGIN", 0.98),
+        wanted=(config.get("SLOTWISE_SCRATCH_VOLUMES") or "auto").lower(),
     )
 
 

@@ -76,8 +76,11 @@ class Volumes:
             self.problem = "mounting needs root"
             return ""
         self._store.mkdir(parents=True, exist_ok=True)
-        problems = []
+        wanted = self._settings.wanted
+        problems = [] if wanted == "auto" else [f"SLOTWISE_SCRATCH_VOLUMES is {wanted}"]
         for kind, attempt in (("lvm", self._try_lvm), ("loop", self._try_loop)):
+            if wanted not in ("auto", kind):
+                continue
             try:
                 attempt()
             except (HostError, OSError) as error:

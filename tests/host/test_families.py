@@ -1,0 +1,209 @@
+"""A job's processes on a real host: suspended, told to leave, killed, found wherever they hide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slotwise.wire.gen import schedd_pb2
+from tests.support.starter_bench import StarterBench, job_python, starter_bench
+
+pytestmark = pytest.mark.host
+EVICTED = schedd_pb2.RunEnded.EVICTED
+#: Forks twice, changes session, closes all, and writes a mark that only a living process can write.
+HIDER = """
+import os, sys, time
+if os.fork(): time.sleep(float(sys.argv[1])); os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+os.setsid() if False else os.setpgid(0, 0)
+os.environ.clear()
+for fd in range(3): os.close(fd)
+open("hidden", "w").write(str(os.getpid()))
+while True: time.sleep(0.05)
+"""
+WITHOUT_CGROUPS = {"BASE_CGROUP": ""}
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+async def _hidden_pid(bench: StarterBench) -> int:
+    """The process that hides, by the mark it leaves in the scratch directory."""
+
+    def mark() -> str:
+        found = list(bench.execute.glob("dir_*/scratch/hidden"))
+        return found[0].read_text() if found else ""
+
+    return int(await bench.eventually(mark, "the hider has hidden"))
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {},
+        WITHOUT_CGROUPS,
+        {**WITHOUT_CGROUPS, "USE_GID_PROCESS_TRACKING": "true", "MIN_TRACKING_GID": 750100, "MAX_TRACKING_GID": 750110},
+        {"USE_PID_NAMESPACES": "true"},
+        {"SLOTWISE_CGROUP_VERSION": "2"},
+    ],
+    ids=["cgroup", "descent", "gid", "pid-namespace", "cgroup2-core"],
+)
+async def test_a_hider_dies_with_the_job(root: None, knobs: dict[str, Any]) -> None:
+    async with starter_bench(**knobs) as bench:
+        run = bench.submit(job_python(), "-S", "-c", HIDER, "0.6")
+        pid = 0 if "USE_PID_NAMESPACES" in knobs else await _hidden_pid(bench)
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
+        assert not pid or not _alive(pid)
+        assert not (await bench.gone(run)).broken
+        assert not _processes_of(bench)
+
+
+@pytest.mark.parametrize(
+    "knobs", [{}, WITHOUT_CGROUPS, {"SLOTWISE_CGROUP_VERSION": "2"}], ids=["cgroup", "signals", "cgroup2-core"]
+)
+async def test_a_suspended_job_stands_still_and_goes_on(root: None, knobs: dict[str, Any]) -> None:
+    async with starter_bench(**knobs) as bench:
+        script = "import os\nif not os.fork():\n  while True: pass\nwhile True: pass"
+        run = bench.submit(job_python(), "-S", "-c", script)
+        pid = (await bench.running(run)).pid
+        startd = bench.startd
+        assert startd is not None
+        await bench.eventually(lambda: _cpu_ticks(pid) > 5, "it computes")
+        startd.command(run, suspend={"resume": False})
+        await bench.eventually(lambda: startd.of(run, "suspended"), "it is suspended")
+        family = _processes_of(bench)
+        assert len(family) >= 2
+        still = [_cpu_ticks(p) for p in family]
+        await bench.eventually(lambda: _elapsed(0.5), "half a second")
+        _began.clear()
+        assert [_cpu_ticks(p) for p in family] == still
+        startd.command(run, suspend={"resume": True})
+        await bench.eventually(lambda: all(_cpu_ticks(p) > t for p, t in zip(family, still, strict=True)), "all go on")
+        assert [e.resumed for e in startd.of(run, "suspended")] == [False, True]
+        startd.command(run, kill={"fast": True})
+        assert (await bench.ended(run)).how == EVICTED
+
+
+_began: list[float] = []
+
+
+def _elapsed(seconds: float) -> bool:
+    import time
+
+    if not _began:
+        _began.append(time.monotonic())
+    return time.monotonic() - _began[0] >= seconds
+
+
+async def test_a_soft_kill_lets_the_job_leave_with_its_own_signal(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(
+            "/bin/sh",
+            "-c",
+            "trap 'echo bye > farewell; exit 4' USR1; touch ready; while :; do sleep 0.05; done",
+            KillSig="SIGUSR1",
+            WhenToTransferOutput="ON_EXIT_OR_EVICT",
+        )
+        await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/ready")), "it is ready")
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"reason": "the owner is back", "reason_code": 1011, "vacate_s": 30})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason) == (EVICTED, 1011, "the owner is back")
+        assert bench.output(run, "farewell") == "bye\n"
+        assert bench.shadow.runs[run].end_ad.eval("ToE")["How"] == "DEACTIVATE_CLAIM"
+
+
+@pytest.mark.parametrize("knobs", [{}, WITHOUT_CGROUPS], ids=["cgroup", "signals"])
+async def test_a_job_that_ignores_the_soft_kill_is_killed_hard(root: None, knobs: dict[str, Any]) -> None:
+    async with starter_bench(**knobs) as bench:
+        script = (
+            "trap '' TERM; touch ready; (trap '' TERM; while :; do sleep 0.05; done) & while :; do sleep 0.05; done"
+        )
+        run = bench.submit("/bin/sh", "-c", script)
+        await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/ready")), "it is ready")
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"reason": "drained", "reason_code": 1014, "vacate_s": 1})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (EVICTED, 1014)
+        assert not _processes_of(bench)
+        ticket = bench.shadow.runs[run].end_ad.eval("ToE")
+        assert (ticket["How"], ticket["ExitBySignal"]) == ("DEACTIVATE_CLAIM_FORCIBLY", True)
+
+
+async def test_a_suspended_job_is_continued_before_a_soft_kill(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/sh", "-c", "trap 'exit 4' TERM; touch ready; while :; do sleep 0.05; done")
+        await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/ready")), "it is ready")
+        startd = bench.startd
+        assert startd is not None
+        startd.command(run, suspend={"resume": False})
+        await bench.eventually(lambda: startd.of(run, "suspended"), "it is suspended")
+        startd.command(run, kill={"reason_code": 1010, "vacate_s": 60})
+        assert (await bench.ended(run)).how == EVICTED
+        assert bench.shadow.runs[run].end_ad.eval("ToE")["How"] == "DEACTIVATE_CLAIM"
+
+
+async def test_private_temporary_directories(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(
+            "/bin/sh",
+            "-c",
+            "touch /tmp/mine_$$ /var/tmp/mine_$$; ls /tmp | wc -l; pwd; ls in; id -u",
+            inputs={"in": b"x"},
+        )
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0), bench.output(run, "_condor_stderr")
+        count, where, listed, uid = bench.output(run).split()
+        assert (count, listed) == ("1", "in")
+        assert where.startswith(str(bench.execute))  # below /var/tmp, which is private: still reachable
+        assert uid != "0"
+        assert not list(Path("/tmp").glob("mine_*"))
+
+
+async def test_a_process_namespace_shows_only_the_job(root: None) -> None:
+    async with starter_bench(USE_PID_NAMESPACES="true") as bench:
+        run = bench.submit("/bin/sh", "-c", "ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm; kill -9 -1; echo alive")
+        ended = await bench.ended(run)
+        assert ended.how in (schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.SIGNALED)
+        first, second = bench.output(run).split()[:2]
+        assert int(first) <= 5
+        assert second == "slotwise-init"
+
+
+async def test_a_dedicated_account_is_swept(root: None) -> None:
+    async with starter_bench(
+        SLOT1_USER="games",
+        DEDICATED_EXECUTE_ACCOUNT_REGEXP="games",
+        STARTER_ALLOW_RUNAS_OWNER="false",
+        **WITHOUT_CGROUPS,
+    ) as bench:
+        run = bench.submit(job_python(), "-S", "-c", HIDER, "0.3")
+        pid = await _hidden_pid(bench)
+        assert Path(f"/proc/{pid}").stat().st_uid == 5
+        await bench.ended(run)
+        assert not _alive(pid)
+
+
+def _processes_of(bench: StarterBench) -> list[int]:
+    """Processes whose working directory is in a scratch directory of this bench."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            cwd = (entry / "cwd").readlink()
+        except OSError:
+            continue
+        if str(cwd).startswith(str(bench.execute)) and _alive(int(entry.name)):
+            found.append(int(entry.name))
+    return found

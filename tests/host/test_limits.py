@@ -1,0 +1,137 @@
+"""Limits on a real host: memory, processes, CPU shares, disk. Jobs are real, under a real starter process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slotwise.wire.gen import schedd_pb2
+from tests.support.starter_bench import StarterBench, job_python, starter_bench
+
+pytestmark = pytest.mark.host
+HELD = schedd_pb2.RunEnded.HELD
+HOG = "b = bytearray()\nwhile True: b += bytes(8 << 20)"
+
+
+async def test_a_memory_hog_is_held_with_the_references_code_and_words(memory_cgroup: Any) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 64})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
+        assert ended.reason == (
+            "Job has gone over cgroup memory limit of 64 megabytes. Last measured usage: 64 megabytes.  "
+            "Consider resubmitting with a higher request_memory."
+        )
+        assert bench.shadow.runs[run].end_ad.eval("MemoryUsage") == 64
+        assert (await bench.gone(run)).how == "held"
+
+
+async def test_page_cache_is_not_counted_against_the_job(memory_cgroup: Any) -> None:
+    async with starter_bench() as bench:
+        script = "dd if=/dev/zero of=big bs=1M count=150 2>/dev/null; cat big big > /dev/null; rm big"
+        run = bench.submit("/bin/sh", "-c", script, slot={"Memory": 48})
+        ended = await bench.ended(run, 60)
+        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
+        assert bench.shadow.runs[run].end_ad.eval("MemoryUsage") < 48
+
+
+async def test_no_limit_without_a_policy(memory_cgroup: Any) -> None:
+    async with starter_bench(CGROUP_MEMORY_LIMIT_POLICY="none") as bench:
+        run = bench.submit(job_python(), "-S", "-c", "b = b'x' * (96 << 20)", slot={"Memory": 32})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
+
+
+async def test_a_custom_limit_is_an_expression_over_machine_and_job(memory_cgroup: Any) -> None:
+    knobs = {"CGROUP_MEMORY_LIMIT_POLICY": "custom", "CGROUP_HARD_MEMORY_LIMIT_EXPR": "MY.Memory / 2 + TARGET.Extra"}
+    async with starter_bench(**knobs) as bench:
+        run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 100}, Extra=10)
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (HELD, 34)
+        assert "limit of 60 megabytes" in ended.reason
+
+
+async def test_death_by_kill_9_alone_is_no_lack_of_memory(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/sh", "-c", "kill -9 $$")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.SIGNALED, 9)
+
+
+async def test_a_fork_bomb_is_contained_and_ended(root: None, cgroups: Any) -> None:
+    if not cgroups.has("pids"):
+        pytest.skip("needs a pids cgroup")
+    async with starter_bench(SLOTWISE_JOB_MAX_PROCESSES=50) as bench:
+        run = bench.submit("/bin/sh", "-c", "b() { b | b & }; while :; do b 2>/dev/null; sleep 0.01; done")
+        await bench.running(run)
+        pids_max = list(Path("/sys/fs/cgroup/pids/htcondor").glob(f"*{bench.root.name}*/pids.max"))
+        pids_max += list(Path("/sys/fs/cgroup").glob(f"htcondor/*{bench.root.name}*/pids.max"))
+        assert [path.read_text().strip() for path in pids_max] == ["50"]
+        current = pids_max[0].with_name("pids.current")
+        await bench.eventually(lambda: int(current.read_text()) >= 40, "the bomb goes off")
+        assert int(current.read_text()) <= 50
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"fast": True})
+        assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EVICTED
+        assert not pids_max[0].exists()
+
+
+async def test_cpu_shares_hold_under_contention(root: None, cgroups: Any) -> None:
+    if not cgroups.has("cpu"):
+        pytest.skip("needs a cpu cgroup")
+    async with starter_bench() as bench:
+        # Both on one processor: a slot with four cores gets about four times what one with one core gets.
+        spin = "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"
+        runs = [bench.submit(job_python(), "-S", "-c", spin, slot={"Cpus": cpus}) for cpus in (4, 1)]
+        pids = [(await bench.running(run)).pid for run in runs]
+        before = [_cpu_ticks(pid) for pid in pids]
+        await bench.eventually(lambda: sum(map(_cpu_ticks, pids)) - sum(before) > 150, "they spin", 60)
+        used = [_cpu_ticks(pid) - start for pid, start in zip(pids, before, strict=True)]
+        assert 2.0 < used[0] / max(1, used[1]) < 8.0
+
+
+async def test_a_disk_filler_is_held(loop_mounts: None) -> None:
+    async with starter_bench(STARTD_ENFORCE_DISK_LIMITS="true") as bench:
+        assert await _fact(bench, "EnforcesDisk") == "volume"
+        run = bench.submit("/bin/sh", "-c", "dd if=/dev/zero of=big bs=1M count=100", slot={"Disk": 30_000})
+        ended = await bench.ended(run, 60)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104)
+        assert ended.reason.startswith("Job has exceeded allocated disk (29.30 MB).")
+        await bench.clean()
+        assert str(bench.root) not in Path("/proc/self/mounts").read_text()
+
+
+async def test_a_job_within_its_volume_brings_its_files_back(loop_mounts: None) -> None:
+    async with starter_bench(STARTD_ENFORCE_DISK_LIMITS="true") as bench:
+        script = "dd if=/dev/zero of=big bs=1M count=25 2>/dev/null && cat in > out"
+        run = bench.submit("/bin/sh", "-c", script, slot={"Disk": 30_000}, inputs={"in": b"7"}, TransferOutput="out")
+        ended = await bench.ended(run, 60)
+        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
+        assert bench.output(run, "out") == "7"
+        await bench.clean()
+
+
+async def test_without_volumes_disk_use_is_measured_and_held(root: None, tmp_path: Path) -> None:
+    knobs = {"CGROUP_POLLING_INTERVAL": 0.2, "SLOTWISE_SCRATCH_VOLUMES": "none"}
+    async with starter_bench(STARTD_ENFORCE_DISK_LIMITS="true", **knobs) as bench:
+        assert await _fact(bench, "EnforcesDisk") == "measured"
+        script = "dd if=/dev/zero of=big bs=1M count=40 2>/dev/null; sync; sleep 60"
+        run = bench.submit("/bin/sh", "-c", script, slot={"Disk": 20_000})
+        ended = await bench.ended(run, 60)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104)
+
+
+async def _fact(bench: StarterBench, name: str) -> Any:
+    assert bench.startd is not None
+    startd = bench.startd
+    startd.command(facts={})
+    await bench.eventually(lambda: startd.facts is not None, "the starter tells what it enforces")
+    assert startd.facts is not None
+    return startd.facts.eval(name)
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
