@@ -55,6 +55,7 @@ class Startd:
             self._resources,
             slot_types(config, self._resources),
             config.get("SLOT_CONFIG_FAILURE_MODE") or "CONTINUE",
+            suits=settings.device_suits,
         )
         self.journal = Journal(context.home.spool / "startd.sqlite")
         boot, self._sequence = int(now), 0

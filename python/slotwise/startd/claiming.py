@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from slotwise.classad import ClassAd
 from slotwise.model.claim import Claim, Run, lease_length
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State, VacateCode
@@ -207,9 +206,7 @@ def _suits(point: ExecutionPoint, job: Job, now: float) -> Callable[[str, str], 
     def suits(tag: str, device: str) -> bool:
         if tag not in required:
             return True
-        properties = point.settings.device_properties.get(tag, {})
-        ad = ClassAd({**properties.get("", {}), **properties.get(device, {}), "Id": device})
-        wanted = attribute(job.ad, required[tag], ad, now=now)
+        wanted = attribute(job.ad, required[tag], point.settings.device(tag, device), now=now)
         return wanted == device if isinstance(wanted, str) else truth(wanted)
 
     return suits

@@ -122,8 +122,10 @@ def settle(point: ExecutionPoint, now: float) -> None:
         point.order = order = replace(order, start=None)
         point.settings.set_draining_start(None)
         _void_free_ids(point)
+        mark = Draining(order.schedule, order.request_id, order.reason, order.began_at)
         for h in list(point.holdings.values()):
-            point.happen(h, ev.Evaluate(), now)
+            if h.name in point.holdings:
+                point.happen(h, ev.DrainBegun(mark), now)
     if not point.all_drained():
         return
     for h in list(point.holdings.values()):

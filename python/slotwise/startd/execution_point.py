@@ -281,7 +281,8 @@ class ExecutionPoint:
         if action.cause.tell_schedd or action.claim_id in h.serials:
             self.tell(h, action.claim_id, Ended(action.cause))
         h.activation = h.queued = h.request = None
-        h.usage, h.serials, h.condor_load = {}, {}, 0.0
+        h.serials.pop(action.claim_id, None)
+        h.usage, h.condor_load = {}, 0.0
 
     def _new_id(self, h: Holding, action: ev.ReplaceClaimId, now: float) -> None:
         self.fresh_capability(h)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slotwise.classad import ExprTree
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError, ConfigError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
 from slotwise.startd import ads
 from slotwise.startd.ads import SlotKnobs
-from slotwise.startd.evaluate import Expr, Expression, compiled
+from slotwise.startd.evaluate import Expr, Expression, compiled, truth
 from slotwise.startd.policy import Policy, Timers, knobs_of
 from slotwise.startd.requests import DEFAULT_MODIFIERS, Requesting
 from slotwise.startd.slots.custom import CustomResource
@@ -122,6 +122,23 @@ class Settings:
         if found is None:
             found = self._requesting[slot_id, type_number] = self._read_requesting(slot_id, type_number)
         return found
+
+    def device(self, tag: str, name: str) -> ClassAd:
+        """A device as an ad: its properties and those that all of its kind share, and ``Id``."""
+        properties = self.device_properties.get(tag, {})
+        ad = ClassAd({"Id": name})
+        for text in (properties.get("", {}), properties.get(name, {})):
+            for attribute, value in text.items():
+                try:
+                    ad[attribute] = ExprTree(value)
+                except (AdSyntaxError, ValueError):
+                    ad[attribute] = value
+        return ad
+
+    def device_suits(self, tag: str, constraint: str, name: str) -> bool:
+        """Whether a device satisfies a slot type's constraint."""
+        found = compiled(f"constraint of {tag}", constraint).value(self.device(tag, name), None, 0)
+        return truth(found)
 
     def expression(self, text: str) -> Any:
         """A knob's text as an attribute: a plain value where it is a literal, else an expression."""
@@ -272,19 +289,13 @@ def seconds(config: Knobs, name: str, otherwise: float) -> float:
     try:
         value = float(text)
     except ValueError:
-        found = compiled(name, text).value(_EMPTY(), None, 0)
+        found = compiled(name, text).value(ClassAd(), None, 0)
         if isinstance(found, bool) or not isinstance(found, int | float):
             raise ConfigError(f"{name} is {text!r}, not a number", key=name) from None
         value = float(found)
     if math.isnan(value):
         raise ConfigError(f"{name} is not a number", key=name)
     return value
-
-
-def _EMPTY() -> Any:
-    from slotwise.classad import ClassAd
-
-    return ClassAd()
 
 
 def knob_expression(name: str, text: str) -> Any:

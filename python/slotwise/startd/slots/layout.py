@@ -6,7 +6,7 @@ Source: manual, "Dividing System Resources in Multi-core Machines"; spec 8.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slotwise.errors import ConfigError
@@ -62,8 +62,14 @@ def default_types(num_slots: int | None, cpus: float) -> list[SlotType]:
     return [SlotType(0, num_slots, Shares(Auto()))]
 
 
-def plan(machine: Resources, types: Sequence[SlotType], failure_mode: str = "CONTINUE") -> list[PlannedSlot]:
-    """The slots that ``types`` make of ``machine``.
+def plan(
+    machine: Resources,
+    types: Sequence[SlotType],
+    failure_mode: str = "CONTINUE",
+    *,
+    suits: Callable[[str, str, str], bool] = lambda tag, constraint, device: True,
+) -> list[PlannedSlot]:
+    """The slots that ``types`` make of ``machine``. ``suits(tag, constraint, device)`` judges devices for a share.
 
     When there is not enough: ABORT raises, CLEAR gives no slots, CONTINUE marks the slots that do not fit as broken.
 
@@ -77,9 +83,10 @@ def plan(machine: Resources, types: Sequence[SlotType], failure_mode: str = "CON
         wanted = _resources({name: values[index] for name, values in amounts.items()})
         kind = SlotKind.PARTITIONABLE if slot_type.partitionable else SlotKind.STATIC
         slot = PlannedSlot(index + 1, slot_type.number, kind, wanted, slot_type.prefix)
-        short = left.shortfall(wanted)
+        constraints = slot_type.shares.constraints
+        short = left.shortfall(wanted) or _too_few_devices(left, wanted, constraints, suits)
         if short is None:
-            wanted = with_devices(left, wanted)
+            wanted = with_devices(left, wanted, constraints, suits)
             left = left.minus(wanted)
             slots.append(replace(slot, resources=wanted))
             continue
@@ -92,14 +99,31 @@ def plan(machine: Resources, types: Sequence[SlotType], failure_mode: str = "CON
     return slots
 
 
-def with_devices(free: Resources, wanted: Resources) -> Resources:
-    """``wanted`` with names for the devices it counts, taken in order from those that are ``free``."""
+Suits = Callable[[str, str, str], bool]
+
+
+def with_devices(free: Resources, wanted: Resources, constraints: Mapping[str, str], suits: Suits) -> Resources:
+    """``wanted`` with names for the devices it counts, taken in order from those that are free and suit."""
     devices = {
-        tag: free.devices[tag][: int(amount)]
+        tag: _fitting(free, tag, constraints, suits)[: int(amount)]
         for tag, amount in wanted.custom.items()
         if free.devices.get(tag) and amount > 0
     }
     return replace(wanted, devices=devices)
+
+
+def _fitting(free: Resources, tag: str, constraints: Mapping[str, str], suits: Suits) -> tuple[str, ...]:
+    wanted = constraints.get(tag)
+    names = free.devices.get(tag, ())
+    return names if wanted is None else tuple(name for name in names if suits(tag, wanted, name))
+
+
+def _too_few_devices(free: Resources, wanted: Resources, constraints: Mapping[str, str], suits: Suits) -> str | None:
+    """The first resource of which not enough devices satisfy the type's constraint."""
+    for tag in constraints:
+        if free.devices.get(tag) and len(_fitting(free, tag, constraints, suits)) < wanted.custom.get(tag, 0):
+            return tag
+    return None
 
 
 def _divide(name: str, machine: Resources, kinds: Sequence[SlotType]) -> list[float]:

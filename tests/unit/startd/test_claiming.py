@@ -1,0 +1,314 @@
+"""Claims at the execution point: carving, refusals, capabilities, waiting claims, pslot preemption."""
+
+from __future__ import annotations
+
+import pytest
+from slotwise.classad import ExprTree
+from slotwise.model.resources import Resources
+from slotwise.startd import claiming, drain
+from slotwise.startd import events as ev
+from slotwise.startd.outbox import Ended, Granted, Kill, NowIn, Refused
+from slotwise.startd.slots.custom import CustomResource
+
+from tests.support.startd_point import job, point
+
+GPUS = CustomResource(
+    "GPUs", 3, ("a", "b", "c"), (), {"a": {"Capability": "6.0"}, "b": {"Capability": "8.0"}, "c": {"Capability": "8.6"}}
+)
+
+
+def test_amounts_go_out_and_come_back() -> None:
+    p = point()
+    claim_id = p.claim(wanted=job(RequestCpus=2, RequestMemory=1000, RequestDisk=5000))
+    child = p["slot1_1"]
+    assert (child.total.cpus, child.total.memory_mib, child.total.disk_kib) == (2, 1024, 5120)
+    assert p["slot1"].free == Resources(2, 3072, 994_880, 500_000)
+    assert p.ad("slot1")["NumDynamicSlots"] == 1
+    claiming.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    assert not p.has("slot1_1")
+    assert p["slot1"].free == p["slot1"].total
+    assert "slot1_1@host" in p.it.outbox.removed
+
+
+def test_a_request_that_fits_only_unrounded_is_met_unrounded_unless_rounding_is_a_must() -> None:
+    wanted = job(RequestMemory=4000)
+    p = point(MEMORY="4000")
+    p.claim(wanted=wanted)
+    assert p["slot1_1"].total.memory_mib == 4000
+    refused = point(MEMORY="4000", MUST_MODIFY_REQUEST_EXPRS="true").request(wanted=wanted)
+    assert isinstance(refused, Refused)
+
+
+@pytest.mark.parametrize("missing", ["RequestMemory", "RequestDisk"])
+def test_a_job_without_memory_or_disk_request_is_refused(missing: str) -> None:
+    answer = point().request(wanted=job(**{missing: None}))
+    assert isinstance(answer, Refused)
+
+
+def test_a_job_without_cpus_gets_one() -> None:
+    p = point()
+    p.claim(wanted=job(RequestCpus=None))
+    assert p["slot1_1"].total.cpus == 1
+
+
+def test_numbers_of_dynamic_slots_are_used_again() -> None:
+    p = point()
+    ids = [p.claim() for _ in range(3)]
+    claiming.tell_claim(p.it, ids[1], 0, ev.Released(), p.now)
+    p.claim()
+    assert p.has("slot1_2") and not p.has("slot1_4")
+
+
+def test_a_capability_carves_many_times_and_a_claim_id_only_once() -> None:
+    p = point()
+    capability = p["slot1"].capability
+    first = p.claim()
+    assert p["slot1"].capability == capability
+    assert isinstance(p.request_id(first), Refused)
+    static = point(NUM_SLOTS="2")
+    used = static["slot1"].capability
+    static.claim("slot1")
+    assert static["slot1"].capability != used
+    assert static.request_id(used).code == 1035
+    assert static.request_id("nonsense").code == 1034
+
+
+def test_leftovers_are_the_slot_that_is_left() -> None:
+    p = point()
+    granted = p.request(want_leftovers=True)
+    assert isinstance(granted, Granted)
+    assert (granted.leftover_slot, granted.leftover_claim_id) == ("slot1@host", p["slot1"].capability)
+
+
+def test_k_slots_come_in_one_answer_as_far_as_they_fit() -> None:
+    p = point()
+    granted = p.request(count=10)
+    assert isinstance(granted, Granted) and len(granted.slots) == 4
+    assert p["slot1"].free.cpus == 0
+
+
+def test_requirements_of_both_sides_are_checked() -> None:
+    p = point(START='TARGET.Owner == "bob"')
+    assert isinstance(p.request(), Refused)
+    assert isinstance(p.request(wanted=job(Owner="bob")), Granted)
+    picky = job(Owner="bob", Requirements=ExprTree('TARGET.Arch == "PPC"'))
+    assert "job's Requirements" in p.request(wanted=picky).reason
+
+
+def test_devices_are_handed_out_in_order_and_by_constraint() -> None:
+    p = point([GPUS])
+    p.claim(wanted=job(RequestGPUs=1))
+    assert p.ad("slot1_1")["AssignedGPUs"] == "a"
+    p.claim(wanted=job(RequestGPUs=1, RequireGPUs=ExprTree("Capability > 8.5")))
+    assert p.ad("slot1_2")["AssignedGPUs"] == "c"
+    assert p.ad("slot1")["AvailableGPUs"] == "b"
+    none = p.request(wanted=job(RequestGPUs=1, RequireGPUs=ExprTree("Capability > 9")))
+    assert isinstance(none, Refused) and "suit" in none.reason
+
+
+def test_a_slot_type_may_choose_devices() -> None:
+    p = point([GPUS], SLOT_TYPE_1="cpus=1, gpus=1:Capability>7", NUM_SLOTS_TYPE_1="2")
+    assert [p.ad(name)["AssignedGPUs"] for name in ("slot1", "slot2")] == ["b", "c"]
+
+
+def test_a_claim_that_waits_is_answered_when_the_slot_is_its() -> None:
+    p = point(NUM_SLOTS="1", RANK='(TARGET.Owner == "bob") * 10', MaxJobRetirementTime="3600")
+    p.run()
+    waiting = p.request("slot1", job(Owner="bob"), schedd="other")
+    assert waiting is None
+    assert p.place("slot1") == "Claimed/Retiring"
+    assert p.ad("slot1")["PreemptingRank"] == 10
+    p.gone()
+    grants = [m for m in p.said(Granted) if m.schedd == "other"]
+    assert len(grants) == 1 and grants[0].serial == p.serial
+    assert p["slot1"].terms.schedd_name == "other"
+    assert [m.what.cause.code for m in p.said(Ended)] == [1018]
+
+
+def test_a_lost_schedd_withdraws_its_waiting_request() -> None:
+    p = point(NUM_SLOTS="1", MaxJobRetirementTime="3600")
+    p.run()
+    p.request("slot1", schedd="other")
+    assert p.place("slot1") == "Claimed/Retiring"
+    claiming.schedd_lost(p.it, "other", p.now)
+    assert p.place("slot1") == "Claimed/Busy"
+
+
+def test_pslot_preemption_gives_amounts_back_before_the_jobs_are_gone() -> None:
+    p = point()
+    victims = [p.run(run_id=f"1.{n}#1", wanted=job(RequestCpus=2)) for n in range(2)]
+    assert p["slot1"].free.cpus == 0
+    granted = p.request(wanted=job(RequestCpus=4), preempt=tuple(victims))
+    assert isinstance(granted, Granted)
+    assert [(k.fast, k.cause.code) for k in p.told(Kill)] == [(True, 1019)] * 2
+    p.gone("1.0#1")
+    p.gone("1.1#1")
+    assert p["slot1"].free.cpus == 0 and len(p["slot1"].children) == 1
+
+
+def test_pslot_preemption_fails_whole_when_one_victim_may_not_go() -> None:
+    p = point(MaxJobRetirementTime="1000")
+    victim = p.run(wanted=job(RequestCpus=4))
+    assert "retirement" in p.request(preempt=(victim,)).reason
+    assert "gone" in p.request(preempt=("nonsense",)).reason
+    assert p.place("slot1_1") == "Claimed/Busy"
+
+
+def test_reuse_of_a_claim_for_one_job_after_another() -> None:
+    p = point()
+    claim_id = p.run(run_id="1.0#1")
+    p.gone("1.0#1")
+    assert p.activate(claim_id, "1.1#1") is None
+    ends = [m.what.run_id for m in p.said(NowIn) if m.what.activity == "Idle"]
+    assert ends == ["1.0#1"]
+
+
+def test_activation_checks_the_job_again() -> None:
+    p = point(START="TARGET.RequestMemory < 1000")
+    claim_id = p.claim()
+    assert p.activate(claim_id, wanted=job(RequestMemory=2000)).code == 1027  # type: ignore[union-attr]
+    assert p.activate(claim_id, wanted=job(JobUniverse=None)).code == 1026  # type: ignore[union-attr]
+    assert p.activate("nonsense").code == 1034  # type: ignore[union-attr]
+
+
+def test_an_activation_that_waits_too_long_is_refused() -> None:
+    p = point()
+    claim_id = p.run()
+    assert p.activate(claim_id, "1.1#1") is None
+    p.now += 20
+    claiming.drop_stale_activations(p.it, p.now)
+    refusal = p.it.outbox.schedds[-1].what
+    assert (refusal.run_id, refusal.code) == ("1.1#1", 1028)  # type: ignore[union-attr]
+
+
+def test_a_broken_dynamic_slot_takes_its_amounts_along() -> None:
+    p = point()
+    p.run()
+    p.gone(broken="scratch directory cannot be removed")
+    assert not p.has("slot1_1")
+    assert p["slot1"].free.cpus == 3
+    assert p.ad("slot1")["BrokenSlotCpus"] == 1
+
+
+def test_a_consumption_policy_decides_what_is_taken() -> None:
+    p = point(CONSUMPTION_POLICY="true", CONSUMPTION_CPUS="1", CONSUMPTION_MEMORY="512", CONSUMPTION_DISK="1024")
+    p.claim(wanted=job(RequestCpus=4, RequestMemory=1))
+    assert (p["slot1_1"].total.cpus, p["slot1_1"].total.memory_mib) == (1, 512)
+    assert p.ad("slot1")["ConsumptionMemory"] == 512
+
+
+def test_swap_follows_memory_when_told_to() -> None:
+    p = point(PROPORTIONAL_SWAP_ASSIGNMENT="true")
+    p.claim(wanted=job(RequestMemory=1024))
+    assert p["slot1_1"].total.swap_kib == 125_000
+
+
+# ----------------------------------------------------------------------------------------------------------- draining
+
+
+def begin(p, schedule: int = 0, **terms: str) -> str:  # type: ignore[no-untyped-def]
+    asked = {"reason": "test", "on_completion": "", "check": "", "start": "", **terms}
+    request_id = drain.begin(p.it, schedule=schedule, now=p.now, **asked)
+    p.it.validate()
+    return request_id
+
+
+def test_an_empty_machine_is_drained_at_once_and_says_so() -> None:
+    p = point()
+    old = p["slot1"].capability
+    begin(p, reason="kernel")
+    assert p.place("slot1") == "Drained/Idle"
+    p.it.machine.update(drain.attributes(p.it, p.now))
+    ad = p.ad("slot1")
+    assert (ad["Draining"], ad["DrainReason"], ad["DrainingRequestId"], ad["Requirements"]) == (
+        True,
+        "kernel",
+        "1",
+        False,
+    )
+    assert p.request_id(old).code == 1034
+    drain.cancel(p.it, "", p.now)
+    assert p.place("slot1") == "Unclaimed/Idle"
+
+
+def test_a_second_request_is_refused_and_a_wrong_id_does_not_cancel() -> None:
+    p = point()
+    assert begin(p) == "1"
+    with pytest.raises(Exception, match="drains already"):
+        begin(p)
+    with pytest.raises(Exception, match="request 7"):
+        drain.cancel(p.it, "7", p.now)
+    drain.cancel(p.it, "1", p.now)
+    drain.cancel(p.it, "", p.now)
+    assert begin(p) == "2"
+
+
+def test_a_false_check_stops_it() -> None:
+    p = point()
+    with pytest.raises(Exception, match="check is not true"):
+        begin(p, check="Cpus > 100")
+    assert p.place("slot1") == "Unclaimed/Idle"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "place"), [(0, "Claimed/Retiring"), (3, "Preempting/Vacating"), (20, "Preempting/Killing")]
+)
+def test_schedules(schedule: int, place: str) -> None:
+    p = point(MaxJobRetirementTime="3600")
+    p.run()
+    p.now += 100
+    begin(p, schedule)
+    assert p.place("slot1_1") == place
+    assert p.place("slot1") == "Drained/Retiring"
+    assert p.it.book.badput_cpu_s == (0 if schedule == 0 else 100)
+    p.gone()
+    drain.settle(p.it, p.now)
+    assert p.place("slot1") == "Drained/Idle"
+
+
+@pytest.mark.parametrize(
+    ("action", "place"), [("nothing", "Drained/Idle"), ("resume", "Unclaimed/Idle"), ("exit", "Drained/Idle")]
+)
+def test_completion(action: str, place: str) -> None:
+    p = point()
+    begin(p, on_completion=action)
+    assert p.place("slot1") == place
+    assert p.it.outbox.completion == ("exit" if action == "exit" else "")
+
+
+def test_jobs_accepted_while_draining_leave_with_the_last_of_the_others() -> None:
+    p = point(MaxJobRetirementTime="10000", MachineMaxVacateTime="60")
+    p.run(run_id="1.0#1")
+    begin(p, start='TARGET.Owner == "short"')
+    assert isinstance(p.request(), Refused)
+    late = p.run(run_id="2.0#1", wanted=job(Owner="short"))
+    assert late and p.place("slot1_2") == "Claimed/Busy"
+    assert p["slot1_2"].slot.run.accepted_while_draining  # type: ignore[union-attr]
+    assert p.ad("slot1_2")["AcceptedWhileDraining"] is True
+    p.gone("1.0#1")
+    drain.settle(p.it, p.now)
+    p.poll(1)
+    assert p.place("slot1_2") == "Preempting/Vacating"
+    assert isinstance(p.request(wanted=job(Owner="short")), Refused)
+
+
+def test_cancelling_lets_retiring_jobs_go_on() -> None:
+    p = point(MaxJobRetirementTime="3600")
+    p.run()
+    begin(p)
+    drain.cancel(p.it, "", p.now + 5)
+    assert p.place("slot1_1") == "Claimed/Busy"
+    assert p.place("slot1") == "Unclaimed/Idle"
+
+
+def test_what_draining_would_cost() -> None:
+    p = point(MaxJobRetirementTime="3600", MachineMaxVacateTime="600")
+    p.run(wanted=job(RequestCpus=2))
+    p.poll(1000)
+    found = drain.attributes(p.it, p.now)
+    assert found["ExpectedMachineGracefulDrainingBadput"] == 2 * (1000 + 2600)
+    assert found["ExpectedMachineQuickDrainingBadput"] == 2 * (1000 + 600)
+    assert found["ExpectedMachineGracefulDrainingCompletion"] == p.now + 2600
+    assert found["ExpectedMachineQuickDrainingCompletion"] == p.now + 600
+    p.poll(3400)  # less retirement left than vacating takes
+    assert drain.attributes(p.it, p.now)["ExpectedMachineGracefulDrainingBadput"] == 2 * (4400 + 600)

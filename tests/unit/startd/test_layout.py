@@ -1,0 +1,181 @@
+"""Slot types in every form, what is left, and what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from slotwise.errors import ConfigError
+from slotwise.model.resources import Resources
+from slotwise.model.slot import SlotKind
+from slotwise.startd.settings import machine_resources, slot_types
+from slotwise.startd.slots.custom import CustomResource, amount_or_devices, custom_resources, parse_inventory
+from slotwise.startd.slots.layout import PlannedSlot, plan
+from slotwise.startd.slots.shares import Amount, Auto, Fraction, Minimal, parse_shares
+
+MACHINE = Resources(4, 256, 1_000_000, 500_000, {"Cogs": 8, "GPUs": 3}, {"GPUs": ("a", "b", "c")})
+
+
+class Knobs(dict[str, str]):
+    """A configuration of only these knobs."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.upper(), default)
+
+
+def slots(machine: Resources = MACHINE, mode: str = "CONTINUE", **knobs: str) -> list[PlannedSlot]:
+    return plan(machine, slot_types(Knobs(knobs), machine), mode)
+
+
+def typed(text: str, count: int = 1, **more: str) -> list[PlannedSlot]:
+    return slots(SLOT_TYPE_1=text, NUM_SLOTS_TYPE_1=str(count), **more)
+
+
+def test_by_default_one_partitionable_slot_has_everything() -> None:
+    (slot,) = slots()
+    assert (slot.kind, slot.local_name, slot.resources) == (SlotKind.PARTITIONABLE, "slot1", MACHINE)
+
+
+def test_num_slots_shares_everything_equally() -> None:
+    made = slots(NUM_SLOTS="4")
+    assert [slot.local_name for slot in made] == ["slot1", "slot2", "slot3", "slot4"]
+    assert {(s.kind, s.resources.cpus, s.resources.memory_mib) for s in made} == {(SlotKind.STATIC, 1, 64)}
+    assert [slot.resources.custom["GPUs"] for slot in made] == [1, 1, 1, 0]
+    assert [slot.resources.devices["GPUs"] for slot in made[:3]] == [("a",), ("b",), ("c",)]
+
+
+def test_more_slots_than_cores_are_refused() -> None:
+    with pytest.raises(ConfigError, match="NUM_SLOTS is 5"):
+        slots(NUM_SLOTS="5")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cpus=2, ram=128, swap=25%, disk=1/2",
+        "cpus=1/2, memory=128, virt=25%, disk=50%",
+        "c=1/2, m=50%, v=1/4, disk=1/2",
+    ],
+)
+def test_the_manuals_equal_definitions_are_equal(text: str) -> None:
+    (slot,) = typed(text)
+    r = slot.resources
+    assert (r.cpus, r.memory_mib, r.swap_kib, r.disk_kib) == (2, 128, 125_000, 500_000)
+
+
+@pytest.mark.parametrize("text", ["c=25%, m=64, v=1/4, d=25%", "25%", "1/4"])
+def test_and_so_are_the_quarters(text: str) -> None:
+    (slot,) = typed(text)
+    r = slot.resources
+    assert (r.cpus, r.memory_mib, r.swap_kib, r.disk_kib) == (1, 64, 125_000, 250_000)
+
+
+def test_a_blanket_value_stands_for_what_is_not_named() -> None:
+    shares = parse_shares("cpus=1, disk=auto, 50%", ["Cogs"])
+    assert shares.of("memory") == Fraction(0.5) and shares.of("Cogs") == Fraction(0.5)
+    assert (shares.of("cpus"), shares.of("disk")) == (Amount(1), Auto())
+
+
+@pytest.mark.parametrize("text", ["cpus=2\nmem=1G\ndisk=2G", "cpus=2,mem=1G,disk=2G", "cpus=2 mem=1024 disk=2097152"])
+def test_lines_commas_and_blanks_separate(text: str) -> None:
+    shares = parse_shares(text, [])
+    assert (shares.of("cpus"), shares.of("memory"), shares.of("disk")) == (Amount(2), Amount(1024), Amount(2 * 1024**2))
+
+
+def test_units_are_of_the_resource() -> None:
+    shares = parse_shares("mem=2G, swap=1M, disk=1T", [])
+    assert [shares.of(name) for name in ("memory", "swap", "disk")] == [Amount(2048), Amount(1024), Amount(1024**3)]
+
+
+def test_auto_gets_an_equal_part_of_what_is_left() -> None:
+    made = slots(
+        SLOT_TYPE_1="mem=10%",
+        NUM_SLOTS_TYPE_1="1",
+        SLOT_TYPE_2="auto",
+        NUM_SLOTS_TYPE_2="3",
+        SLOT_TYPE_1_PARTITIONABLE="true",
+    )
+    assert [slot.resources.memory_mib for slot in made] == [25, 77, 77, 77]
+    assert [slot.kind for slot in made] == [SlotKind.PARTITIONABLE, *[SlotKind.STATIC] * 3]
+    assert [slot.type_number for slot in made] == [1, 2, 2, 2]
+
+
+def test_minimal_is_one_core_one_mib_and_a_little_disk() -> None:
+    assert parse_shares("minimal", []).of("cpus") == Minimal()
+    (slot,) = typed("minimal")
+    assert (slot.resources.cpus, slot.resources.memory_mib, slot.resources.disk_kib) == (1, 1, 1024)
+
+
+def test_custom_resources_are_named_in_full() -> None:
+    (slot,) = typed('cpus=1, cogs=50%, gpus=2:DeviceName=="x"')
+    assert slot.resources.custom == {"Cogs": 4, "GPUs": 2}
+    assert slot.resources.devices == {"GPUs": ("a", "b")}
+    assert parse_shares("gpus=1:Capability>3", ["GPUs"]).constraints == {"GPUs": "Capability>3"}
+
+
+def test_an_unknown_resource_is_an_error_only_as_an_amount() -> None:
+    assert typed("cpus=1, widgets=10%") and typed("cpus=1, widgets=0")
+    with pytest.raises(ConfigError, match="widgets"):
+        typed("cpus=1, widgets=2")
+
+
+@pytest.mark.parametrize("text", ["cpus=lots", "mem=10X", "1/0", "%", "cpus=2G"])
+def test_what_is_not_a_share_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ConfigError, match="SLOT_TYPE_1"):
+        typed(text)
+
+
+def test_what_does_not_fit_is_broken_cleared_or_refused() -> None:
+    knobs = {"SLOT_TYPE_1": "mem=100", "NUM_SLOTS_TYPE_1": "3"}
+    made = slots(**knobs)
+    assert [bool(slot.broken) for slot in made] == [False, False, True]
+    assert "Memory" in str(made[2].broken)
+    assert slots(mode="CLEAR", **knobs) == []
+    with pytest.raises(ConfigError, match="Memory"):
+        slots(mode="ABORT", **knobs)
+
+
+def test_type_zero_may_not_be_set() -> None:
+    with pytest.raises(ConfigError, match="SLOT_TYPE_0"):
+        slots(SLOT_TYPE_0="25%")
+
+
+def test_prefixes_change_names() -> None:
+    assert slots(STARTD_RESOURCE_PREFIX="box")[0].local_name == "box1"
+    assert typed("25%", SLOT_TYPE_1_NAME_PREFIX="big")[0].local_name == "big1"
+
+
+def test_overrides_and_reserves_come_off_the_machine() -> None:
+    knobs = Knobs(NUM_CPUS="40", MEMORY="1000", RESERVED_MEMORY="100", RESERVED_DISK="1", RESERVED_SWAP="1")
+    found = machine_resources(knobs, {"TotalDisk": 10_000, "TotalVirtualMemory": 2000, "DetectedCpus": 2}, [])
+    assert (found.cpus, found.memory_mib, found.disk_kib, found.swap_kib) == (40, 900, 8976, 976)
+
+
+# --------------------------------------------------------------------------------------------------- custom resources
+
+
+def custom(**knobs: str) -> list[CustomResource]:
+    config = Knobs(knobs)
+    return custom_resources(config, config.get, lambda tag, command: f"Detected{tag} = 2\n{command}")
+
+
+def test_counts_and_lists_of_devices() -> None:
+    assert amount_or_devices("4") == (4, ())
+    assert amount_or_devices('"a, b"') == (2, ("a", "b"))
+    (gears,) = custom(MACHINE_RESOURCE_GEARS="x y z", OFFLINE_MACHINE_RESOURCE_GEARS="y")
+    assert (gears.usable, gears.usable_amount) == (("x", "z"), 2)
+
+
+def test_reserved_tags_are_refused_and_the_list_of_names_chooses() -> None:
+    with pytest.raises(ConfigError, match="MACHINE_RESOURCE_CPUS"):
+        custom(MACHINE_RESOURCE_CPUS="4")
+    assert [r.tag for r in custom(MACHINE_RESOURCE_A="1", MACHINE_RESOURCE_B="1", MACHINE_RESOURCE_NAMES="B")] == ["B"]
+
+
+def test_an_inventory_program_tells_count_devices_and_properties() -> None:
+    (found,) = custom(MACHINE_RESOURCE_INVENTORY_DISH="ignored")
+    assert found.amount == 2
+    printed = 'DetectedGPUs="GPU-1, GPU-2"\nGPU_1_Capability=7.5\nGPUs_DriverVersion=12\nOfflineGPUs="GPU-2"\n'
+    gpus = parse_inventory("GPUs", printed)
+    assert gpus.usable == ("GPU-1",)
+    assert gpus.properties == {"GPU-1": {"Capability": "7.5"}, "": {"DriverVersion": "12"}}
