@@ -26,16 +26,25 @@ from slotwise.wire.security import Identity
 _CHUNK = 2000
 #: Attributes that nobody changes by hand.
 IMMUTABLE = frozenset(
-    name.lower() for name in "ClusterId ProcId Owner User OsUser MyType TargetType JobUniverse GlobalJobId".split()
+    ("clusterid", "procid", "owner", "user", "osuser", "mytype", "targettype", "jobuniverse", "globaljobid")
 )
 #: Attributes that are the schedd's own.
 PROTECTED = frozenset(
-    name.lower()
-    for name in (
-        "JobStatus", "LastJobStatus", "EnteredCurrentStatus", "QDate", "AutoClusterId", "NumJobStarts", "NumShadowStarts",
-        "PublicClaimId", "RemoteHost", "HoldReasonCode", "HoldReasonSubCode", "NumHolds", "NumVacates",
+    (
+        "lastjobstatus",
+        "enteredcurrentstatus",
+        "qdate",
+        "autoclusterid",
+        "numjobstarts",
+        "numshadowstarts",
+        "publicclaimid",
+        "remotehost",
+        "holdreasoncode",
+        "holdreasonsubcode",
+        "numholds",
+        "numvacates",
     )
-)  # fmt: skip
+)
 
 SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = (
     "success",
@@ -235,7 +244,7 @@ def checked_changes(texts: dict[str, str], *, superuser: bool) -> Changes:
         if not name.replace("_", "").isalnum() or name[0].isdigit():
             raise UsageError(f"{name!r} is not an attribute name")
         lower = name.lower()
-        if lower in IMMUTABLE or (lower in PROTECTED and not superuser) or lower == "jobstatus":
+        if lower in IMMUTABLE or lower == "jobstatus" or (lower in PROTECTED and not superuser):
             raise UsageError(f"the attribute {name} may not be changed")
         try:
             tree = ExprTree(text)

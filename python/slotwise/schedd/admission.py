@@ -11,7 +11,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import DeniedError, UsageError
 from slotwise.schedd import events
-from slotwise.schedd.ads import JobAds
+from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.job import Cluster, Job, Priority
@@ -215,19 +215,20 @@ class Admission:
         """Jobs submitted on hold begin held, with code 15."""
         held = draft.submitted.get("JobStatus") == Status.HELD
         code = draft.submitted.get("HoldReasonCode", int(Hold.SUBMITTED_ON_HOLD))
+        name = HOLD_NAMES.get(int(code), "SubmittedOnHold")
+        changes: Changes = {
+            "JobStatus": int(Status.HELD),
+            "HoldReason": draft.submitted.get("HoldReason") or "submitted on hold at user's request",
+            "HoldReasonCode": int(code),
+            "HoldReasonSubCode": 0,
+            "NumHolds": 1,
+            "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
+        }
         for job, delta in zip(draft.jobs, draft.deltas or [None] * len(draft.jobs), strict=True):
             own = delta.get("JobStatus") if delta is not None and "JobStatus" in delta else None
             if own == Status.HELD or (held and own is None):
                 job.status = Status.HELD
-                name = HOLD_NAMES.get(int(code), "SubmittedOnHold")
-                job.changes = {
-                    "JobStatus": int(Status.HELD),
-                    "HoldReason": draft.submitted.get("HoldReason") or "submitted on hold at user's request",
-                    "HoldReasonCode": int(code),
-                    "HoldReasonSubCode": 0,
-                    "NumHolds": 1,
-                    "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
-                }
+                job.changes = changes  # one for all: it is replaced, never changed
 
     def _each_job(self, draft: _Draft) -> None:
         """What the light records of jobs know when procs differ in it."""
@@ -263,7 +264,7 @@ class Admission:
             raise DeniedError(f"the queue would hold more than MAX_JOBS_SUBMITTED ({limits.jobs_most}) jobs")
         if superuser:
             return
-        own = sum(len(c.jobs) for c in self._queue.clusters.values() if c.owner == owner)
+        own = self._queue.owned.get(owner, 0)
         if own + wanted > limits.jobs_per_owner_most:
             raise DeniedError(f"{owner} would have more than MAX_JOBS_PER_OWNER ({limits.jobs_per_owner_most}) jobs")
 
@@ -282,9 +283,11 @@ class Admission:
             if draft.deltas is not None
             else [None] * len(draft.jobs)
         )
+        held = next((job.changes for job in draft.jobs if job.changes), None)
+        held_text = encode(held) if held else None
         batch.insert_jobs(
             [
-                (number, job.proc, job.status, pack, encode(job.changes) if job.changes else None)
+                (number, job.proc, job.status, pack, held_text if job.changes else None)
                 for job, pack in zip(draft.jobs, packs, strict=True)
             ]
         )
@@ -312,12 +315,23 @@ class Admission:
             draft.submitted,
             [job.proc for job in draft.jobs],
             draft.delta_pack or None,
-            {"GlobalJobId": draft.globals},
+            {"GlobalJobId": draft.globals, **_held_columns(draft.jobs)},
         )
-        for job in draft.jobs:
-            if job.changes:
-                self._ads.set(job.key, job.changes)
+        if any(not job.changes for job in draft.jobs):
+            for job in draft.jobs:
+                if job.changes:
+                    self._ads.set(job.key, job.changes)
         self._queue.admit(cluster, draft.jobs)
+
+
+def _held_columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
+    """Attributes of jobs that begin held, as columns over all of the cluster's jobs."""
+    held = next((job.changes for job in jobs if job.changes), None)
+    if held is None:
+        return {}
+    if any(not job.changes for job in jobs):
+        return {"JobStatus": [job.status for job in jobs]}
+    return {name: [value] * len(jobs) for name, value in native(held).items()}
 
 
 def describe(cluster: Cluster, submitted: Any) -> None:

@@ -42,10 +42,8 @@ class Decision:
             self.changed[job] = dict(changes)
         else:
             known.update(changes)
-        if job.changes is None:
-            job.changes = dict(changes)
-        else:
-            job.changes.update(changes)
+        # A new dict each time: jobs that never differed may share one.
+        job.changes = {**job.changes, **changes} if job.changes else dict(changes)
 
     def log(self, job: Job, entry: str) -> None:
         """``entry`` goes into the job's event log, if it has one."""

@@ -56,14 +56,14 @@ class Job:
         "bucket",
         "changes",
         "cluster",
+        "cool_until",
+        "failures",
         "log",
         "priority",
         "proc",
         "run",
         "status",
         "submitter",
-        "cool_until",
-        "failures",
     )
 
     def __init__(self, cluster: Cluster, proc: int, status: int) -> None:

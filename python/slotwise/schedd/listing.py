@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -211,16 +212,21 @@ class Listing:
         """The table of jobs as text, in pieces of many lines."""
         now = self._clock.now()
         width = query.width or 1 << 30
-        rest: dict[int, str] = {}
+        rest: dict[tuple[int, int], str] = {}
+        shapes: dict[int, _Shape] = {}
         lines: list[str] = []
         for job in self.jobs(caller, query):
             cluster = job.cluster
-            if job.changes is None and not cluster.varied:
-                tail = rest.get(cluster.number)
-                if tail is None:
-                    tail = rest[cluster.number] = self._tail(job, now)
+            shape = shapes.get(cluster.number)
+            if shape is None:
+                shape = shapes[cluster.number] = self._shape(cluster)
+            if shape.commands is None and job.priority == cluster.priority and id(job.changes) in shape.shared:
+                # Jobs that share their changes (or have none) differ in nothing that is shown.
+                tail = rest.get((cluster.number, id(job.changes)), "")
+                if not tail:
+                    tail = rest[(cluster.number, id(job.changes))] = self._tail(job, now, shape)
             else:
-                tail = self._tail(job, now)
+                tail = self._tail(job, now, shape)
             line = f"{cluster.number:4d}.{job.proc:<3d} {tail}"
             lines.append(line[:width].rstrip() if len(line) > width else line)
             if len(lines) >= _LINES:
@@ -229,28 +235,47 @@ class Listing:
         if lines:
             yield "\n".join(lines) + "\n"
 
-    def _tail(self, job: Job, now: float) -> str:
+    def _shape(self, cluster: Cluster) -> _Shape:
+        """What the lines of a cluster's jobs have in common."""
+        first = next(iter(cluster.jobs.values()))
+        commands: dict[int, str] | None = None
+        if not cluster.varied.isdisjoint(("cmd", "args", "arguments")):
+            names = ["ProcId", "Cmd", "Arguments", "Args"]
+            rows = zip(*self._ads.table.values(names, f"ClusterId == {cluster.number}"), strict=True)
+            commands = {row[0]: _command(row[1], row[2] or row[3]) for row in rows}
+        seen: dict[int, int] = {}
+        for job in cluster.jobs.values():
+            seen[id(job.changes)] = seen.get(id(job.changes), 0) + 1
+        shared = frozenset(key for key, count in seen.items() if count > 1 or key == id(None))
+        return _Shape(commands, self._ads.number(first, "ImageSize", 0) / 1024, shared)
+
+    def _tail(self, job: Job, now: float, shape: _Shape) -> str:
         cluster = job.cluster
         wall = job.number("RemoteWallClockTime")
         if job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
             wall += max(0.0, now - job.number("ShadowBday", now))
-        if cluster.varied.isdisjoint(("cmd", "args", "arguments")):
-            command = cluster.command
-        else:
-            from slotwise.schedd.admission import command_of
-
-            command = command_of(self._ads.ad(job))
+        command = cluster.command if shape.commands is None else shape.commands.get(job.proc, "")
+        resident = job.number("ResidentSetSize_RAW", -1)
+        size = resident / 1024 if resident >= 0 else shape.image_mib
         return (
             f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {LETTERS[job.status]:<2} "
-            f"{-job.priority[2]:<3d} {self._size_mib(job):6.1f} {command}"
+            f"{-job.priority[2]:<3d} {size:6.1f} {command}"
         )
 
-    def _size_mib(self, job: Job) -> float:
-        resident = job.number("ResidentSetSize_RAW", -1)
-        if resident >= 0:
-            return resident / 1024
-        image = self._ads.number(job, "ImageSize", 0)
-        return image / 1024
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the lines of a cluster's jobs have in common: commands by proc if they differ, size if it never ran."""
+
+    commands: dict[int, str] | None
+    image_mib: float
+    #: Identities of change sets that several jobs share.
+    shared: frozenset[int]
+
+
+def _command(command: Any, arguments: Any) -> str:
+    text = os.path.basename(command) if isinstance(command, str) else ""
+    return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
 
 
 @lru_cache(maxsize=4096)

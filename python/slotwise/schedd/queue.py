@@ -40,6 +40,9 @@ class Queue:
         self.clusters: dict[int, Cluster] = {}
         self.runnable = Runnable()
         self.date_form = date_form
+        self._totals = [0] * 8
+        #: Jobs in the queue by owner.
+        self.owned: dict[str, int] = {}
         #: Idle jobs that wait before they are tried again, because starts of them failed.
         self.cooling: set[Job] = set()
 
@@ -64,11 +67,7 @@ class Queue:
 
     def counts(self) -> list[int]:
         """Jobs by JobStatus, in all."""
-        totals = [0] * 8
-        for cluster in self.clusters.values():
-            for status, count in enumerate(cluster.counts):
-                totals[status] += count
-        return totals
+        return list(self._totals)
 
     def frame(self, job: Job, now: float) -> Frame:
         """The head of a log entry of ``job``."""
@@ -88,6 +87,9 @@ class Queue:
                     raise InvariantError(f"{job} waits for a match")
             if counts != cluster.counts:
                 raise InvariantError(f"cluster {cluster.number} counts {cluster.counts}, has {counts}")
+        totals = [sum(cluster.counts[status] for cluster in self.clusters.values()) for status in range(8)]
+        if totals != self._totals:
+            raise InvariantError(f"the queue counts {self._totals}, has {totals}")
 
     # ---- coming and going
 
@@ -97,14 +99,18 @@ class Queue:
         for job in jobs:
             cluster.jobs[job.proc] = job
             cluster.counts[job.status] += 1
+            self._totals[job.status] += 1
             if job.status == Status.IDLE and not job.run:
                 self.runnable.add(job)
+        self.owned[cluster.owner] = self.owned.get(cluster.owner, 0) + len(jobs)
 
     def _retire(self, job: Job, decision: Decision) -> None:
         cluster = job.cluster
         if cluster.jobs.pop(job.proc, None) is None:
             return
         cluster.counts[job.status] -= 1
+        self._totals[job.status] -= 1
+        self.owned[cluster.owner] -= 1
         if job.status == Status.COMPLETED:
             cluster.done += 1
         self.runnable.discard(job)
@@ -121,6 +127,8 @@ class Queue:
         counts = job.cluster.counts
         counts[former] -= 1
         counts[status] += 1
+        self._totals[former] -= 1
+        self._totals[status] += 1
         changes.update(JobStatus=int(status), LastJobStatus=int(former), EnteredCurrentStatus=int(decision.now))
         decision.set(job, changes)
         self._sort_in(job, decision)
