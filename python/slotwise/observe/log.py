@@ -44,4 +44,5 @@ def start_log(home: PoolHome, daemon: str, config: Config) -> None:
     root.handlers[:] = [handler]
     verbose = "D_FULLDEBUG" in (config.get(f"{daemon.upper()}_DEBUG") or "")
     root.setLevel(logging.DEBUG if verbose else logging.INFO)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    for library in ("asyncio", "grpc"):
+        logging.getLogger(library).setLevel(logging.WARNING)

@@ -285,31 +285,49 @@ fn join_cgroups(spec: &Spec) -> io::Result<()> {
 
 fn mount_all(spec: &Spec) -> io::Result<()> {
     mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE)?;
-    let mut pinned: Vec<(OwnedFd, &Path)> = Vec::new();
-    for path in &spec.pins {
-        let name = c_path(path)?;
-        // SAFETY: a valid name; the descriptor is ours.
-        let fd = unsafe {
-            OwnedFd::from_raw_fd(checked(libc::open(
-                name.as_ptr(),
-                libc::O_PATH | libc::O_CLOEXEC,
-            ))?)
-        };
-        pinned.push((fd, path));
+    // All sources are opened first: the first mount (of /tmp, say) may hide where the others are.
+    let pinned = opened(
+        spec.pins
+            .iter()
+            .map(|path| (path.as_path(), path.as_path())),
+    )?;
+    let bound = opened(
+        spec.mounts
+            .iter()
+            .map(|(from, to)| (from.as_path(), to.as_path())),
+    )?;
+    for (source, to) in &bound {
+        bind(source, to)?;
     }
-    for (from, to) in &spec.mounts {
-        mount(&c_path(from)?, &c_path(to)?, libc::MS_BIND | libc::MS_REC)?;
-    }
-    for (fd, path) in pinned {
+    for (source, path) in &pinned {
         std::fs::create_dir_all(path)?;
-        let from = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-        mount(
-            &c_path(&from)?,
-            &c_path(path)?,
-            libc::MS_BIND | libc::MS_REC,
-        )?;
+        bind(source, path)?;
     }
     Ok(())
+}
+
+/// Each source as an open descriptor, with its target.
+fn opened<'a>(
+    pairs: impl Iterator<Item = (&'a Path, &'a Path)>,
+) -> io::Result<Vec<(OwnedFd, &'a Path)>> {
+    pairs
+        .map(|(from, to)| {
+            let name = c_path(from)?;
+            // SAFETY: a valid name; the descriptor is ours.
+            let fd = unsafe {
+                OwnedFd::from_raw_fd(checked(libc::open(
+                    name.as_ptr(),
+                    libc::O_PATH | libc::O_CLOEXEC,
+                ))?)
+            };
+            Ok((fd, to))
+        })
+        .collect()
+}
+
+fn bind(source: &OwnedFd, to: &Path) -> io::Result<()> {
+    let from = PathBuf::from(format!("/proc/self/fd/{}", source.as_raw_fd()));
+    mount(&c_path(&from)?, &c_path(to)?, libc::MS_BIND | libc::MS_REC)
 }
 
 fn mount(from: &CStr, to: &CStr, flags: libc::c_ulong) -> io::Result<()> {
