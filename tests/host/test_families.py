@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from slotwise.wire.gen import schedd_pb2
+
 from tests.support.starter_bench import StarterBench, job_python, starter_bench
 
 pytestmark = pytest.mark.host

@@ -373,3 +373,28 @@ async def starter_bench(**knobs: Any) -> AsyncIterator[StarterBench]:
     finally:
         await bench.stop()
         shutil.rmtree(root, ignore_errors=True)
+
+
+def processes_below(directory: Path) -> list[int]:
+    """Living processes whose working directory lies below ``directory`` (a keeper's own is the root directory)."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            if state not in "ZX" and str((entry / "cwd").readlink()).startswith(str(directory)):
+                found.append(int(entry.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """True while the process runs."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def groups_of(directory: Path) -> list[Path]:
+    """Cgroups of jobs whose EXECUTE is ``directory``."""
+    name = str(directory).replace("/", "_")
+    return [path for path in Path("/sys/fs/cgroup").glob(f"*/htcondor/{name}*") if path.is_dir()]

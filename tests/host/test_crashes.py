@@ -1,0 +1,225 @@
+"""kill -9 of starter, keeper and zygote: jobs go on or end, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slotwise.starter.launcher import holder
+from slotwise.wire.gen import schedd_pb2
+
+from tests.support.starter_bench import (
+    StarterBench,
+    groups_of,
+    is_alive,
+    job_python,
+    processes_below,
+    starter_bench,
+)
+
+pytestmark = pytest.mark.host
+EXITED = schedd_pb2.RunEnded.EXITED
+EVICTED = schedd_pb2.RunEnded.EVICTED
+WITHOUT_CGROUPS = {"BASE_CGROUP": ""}
+#: A child in a session of its own, two forks away; both write where they are.
+FAMILY = """
+import os, time
+if not os.fork():
+    os.setsid()
+    if os.fork(): os._exit(0)
+open(f"pid_{os.getpid()}", "w").close()
+while True: time.sleep(0.05)
+"""
+
+
+def control_of(bench: StarterBench) -> Path:
+    """The control directory of the only run."""
+    (found,) = bench.execute.glob("dir_*/control")
+    return found
+
+
+async def family_of(bench: StarterBench) -> list[int]:
+    """The processes of FAMILY, once both are there."""
+    marks = await bench.eventually(
+        lambda: len(found := list(bench.execute.glob("dir_*/scratch/pid_*"))) == 2 and found, "the family is there"
+    )
+    return [int(mark.name.removeprefix("pid_")) for mark in marks]
+
+
+async def nothing_left(bench: StarterBench) -> None:
+    """No directory, process, cgroup, mount or volume of the pool's jobs."""
+    await bench.clean()
+    assert processes_below(bench.execute) == []
+    await bench.eventually(lambda: not groups_of(bench.execute), "no cgroup is left")
+    assert str(bench.execute) not in Path("/proc/self/mounts").read_text()
+    assert not list(bench.execute.glob(".starter/volumes/dir_*"))
+
+
+async def test_a_job_goes_on_without_the_starter_and_is_taken_up_again(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/sh", "-c", "while [ ! -e stop ]; do sleep 0.05; done; echo done > result; exit 7")
+        pid = (await bench.running(run)).pid
+        keeper = holder(control_of(bench))
+        await bench.kill_9()
+        assert is_alive(pid) and holder(control_of(bench)) == keeper
+        await bench.start()
+        startd = bench.startd
+        assert startd is not None
+        startd.command(list={})
+        listed = (await bench.eventually(lambda: startd.of("", "jobs"), "the starter lists its runs"))[0].jobs
+        assert [(job.run_id, job.phase, job.pid) for job in listed] == [(run, "running", pid)]
+        await bench.eventually(lambda: bench.shadow.runs[run].accepted == 2, "the run says hello again")
+        assert bench.shadow.listed == [run]
+        (control_of(bench).parent / "scratch" / "stop").touch()
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 7)
+        assert bench.output(run, "result") == "done\n"
+        await bench.gone(run)
+        await nothing_left(bench)
+
+
+async def test_a_job_that_ends_while_the_starter_is_away_is_reported(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/sh", "-c", "echo out; exit 5")
+        bench.shadow.acknowledges = False
+        await bench.ended(run)
+        control = control_of(bench)
+        await bench.kill_9()
+        bench.shadow.runs[run].ended = None
+        bench.shadow.acknowledges = True
+        await bench.start()
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 5)
+        assert bench.output(run) == "out\n"
+        await bench.eventually(lambda: not control.exists(), "the run is removed")
+        await nothing_left(bench)
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {},
+        WITHOUT_CGROUPS,
+        {**WITHOUT_CGROUPS, "USE_GID_PROCESS_TRACKING": "true", "MIN_TRACKING_GID": 750200, "MAX_TRACKING_GID": 750210},
+        {"SLOTWISE_CGROUP_VERSION": "2"},
+    ],
+    ids=["cgroup", "environment", "gid", "cgroup2-core"],
+)
+@pytest.mark.parametrize("starter_too", [False, True], ids=["keeper", "keeper-and-starter"])
+async def test_the_family_of_a_killed_keeper_is_ended(root: None, knobs: dict[str, Any], starter_too: bool) -> None:
+    async with starter_bench(**knobs) as bench:
+        run = bench.submit(job_python(), "-S", "-c", FAMILY)
+        pids = await family_of(bench)
+        keeper = holder(control_of(bench))
+        assert keeper is not None
+        if starter_too:
+            await bench.kill_9()
+        os.kill(keeper, signal.SIGKILL)
+        if starter_too:
+            await bench.start()
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (EVICTED, 1007)
+        assert not any(map(is_alive, pids))
+        await nothing_left(bench)
+
+
+async def test_the_first_process_of_a_namespace_dies_with_its_keeper(root: None) -> None:
+    async with starter_bench(USE_PID_NAMESPACES="true") as bench:
+        run = bench.submit(job_python(), "-S", "-c", FAMILY)
+        await bench.running(run)
+        await bench.eventually(lambda: len(processes_below(bench.execute)) >= 2, "the family is there")
+        keeper = holder(control_of(bench))
+        assert keeper is not None
+        await bench.kill_9()
+        os.kill(keeper, signal.SIGKILL)
+        await bench.eventually(lambda: not processes_below(bench.execute), "the kernel ends the namespace")
+        await bench.start()
+        assert (await bench.ended(run)).how == EVICTED
+        await nothing_left(bench)
+
+
+async def test_a_killed_zygote_is_replaced(root: None) -> None:
+    async with starter_bench() as bench:
+        await bench.ended(bench.submit("/bin/true"))
+        assert bench.process is not None
+        children = Path(f"/proc/{bench.process.pid}/task/{bench.process.pid}/children").read_text().split()
+        zygotes = [int(p) for p in children if Path(f"/proc/{p}/comm").read_text() == "slotwise-zygote\n"]
+        assert len(zygotes) == 1
+        os.kill(zygotes[0], signal.SIGKILL)
+        await bench.eventually(lambda: "zygote has ended" in bench.log(), "the starter notices")
+        assert (await bench.ended(bench.submit("/bin/true"))).how == EXITED
+
+
+async def test_a_job_without_starter_and_startd_ends_with_its_lease(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(job_python(), "-S", "-c", FAMILY, lease_s=2)
+        pids = await family_of(bench)
+        await bench.kill_9()
+        await bench.eventually(lambda: not any(map(is_alive, pids)), "the keeper ends the job")
+        await bench.start()
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (EVICTED, 1009)
+        await nothing_left(bench)
+
+
+async def test_the_last_of_a_pool_ends_its_jobs(root: None) -> None:
+    async with starter_bench() as bench:
+        bench.submit(job_python(), "-S", "-c", FAMILY)
+        pids = await family_of(bench)
+        assert bench.startd is not None and bench.process is not None
+        await bench.startd.close()
+        bench.startd = None
+        bench.process.terminate()
+        await bench.eventually(lambda: bench.process is not None and bench.process.poll() is not None, "it stops")
+        assert not any(map(is_alive, pids))
+        await nothing_left(bench)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    "knobs",
+    [{}, {"STARTD_ENFORCE_DISK_LIMITS": "true"}, {"USE_PID_NAMESPACES": "true"}],
+    ids=["plain", "volumes", "pids"],
+)
+async def test_killed_at_any_moment_nothing_is_left(
+    root: None, loop_mounts: None, knobs: dict[str, Any], seed: int
+) -> None:
+    chance = random.Random(seed)
+    volumes = "STARTD_ENFORCE_DISK_LIMITS" in knobs
+    async with starter_bench(**knobs) as bench:
+        runs = []
+        for _ in range(3):
+            batch = [
+                bench.submit("/bin/sh", "-c", "sleep 0.1; echo $$ > mine; exit 3", inputs={"in": b"x" * 300_000})
+                for _ in range(4 if volumes else 12)
+            ]
+            runs += batch
+            wanted = chance.randrange(1, len(batch))
+
+            def begun(batch: list[str] = batch, wanted: int = wanted) -> bool:
+                return sum(bench.shadow.runs[run].accepted > 0 for run in batch) >= wanted
+
+            await bench.eventually(begun, "some begin")
+            for control in list(bench.execute.glob("dir_*/control")):
+                keeper = holder(control) if chance.random() < 0.2 else None
+                if keeper:
+                    os.kill(keeper, signal.SIGKILL)
+            await bench.kill_9()
+            await bench.start()
+        startd = bench.startd
+        assert startd is not None
+        startd.command(list={})
+        listed = await bench.eventually(lambda: startd.of("", "jobs"), "the starter lists its runs")
+        held = {job.run_id for job in listed[0].jobs}
+        for run in held:
+            await bench.ended(run, 60)
+        await nothing_left(bench)
+        ends = [bench.shadow.runs[run] for run in runs if bench.shadow.runs[run].ended is not None]
+        for run in ends:
+            assert run.ended is not None
+            if run.ended.how == EXITED:
+                assert run.ended.code == 3 and run.outputs["mine"]
