@@ -394,6 +394,8 @@ def _finish(state: RunState, end: End) -> Step:
             hold=ends_in_hold(end.reason_code, end.reason_subcode),
         )
         return replace(state, kill=kill), [StopHard()]
+    if state.unwanted:
+        return _clean(state)
     outputs = state.outputs if end == state.end else "none"
     state = replace(state, phase=Phase.ENDED, end=end, outputs=outputs)
     if not state.told_gone:

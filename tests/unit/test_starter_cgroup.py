@@ -1,0 +1,139 @@
+"""What is found out about control groups, and what a job gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotwise.starter.cgroup.plan import CgroupRules, group_name, memory_limit_mib, plan
+from slotwise.starter.cgroup.probe import CgroupHost, probe
+from slotwise.starter.keeper_spec import CgroupPlan
+
+V1 = CgroupHost(
+    1,
+    {name: Path(f"/cg/{name}/htcondor") for name in ("memory", "cpu", "cpuacct", "freezer", "pids")},
+    frozenset({"memory", "cpu", "cpuacct", "freezer", "pids"}),
+)
+V2 = CgroupHost(2, {"": Path("/cg/htcondor")}, frozenset({"memory", "pids", "cpu", "io"}))
+
+
+def made(host: CgroupHost, rules: CgroupRules, memory_mib: int = 100, cpus: float = 2) -> dict[str, str]:
+    found = plan(host, rules, name="job", cpus=cpus, memory_mib=memory_mib, user=True)
+    return {setting.path: setting.value for setting in found.settings}
+
+
+@pytest.mark.parametrize(
+    ("policy", "hard", "limit"),
+    [("hard", None, 100), ("custom", 7, 7), ("custom", None, None), ("soft", None, None), ("none", None, None)],
+)
+def test_each_policy_gives_its_limit(policy: str, hard: int | None, limit: int | None) -> None:
+    rules = CgroupRules(memory_policy=policy, hard_mib=hard)
+    assert memory_limit_mib(rules, 100) == limit
+    settings = made(V2, rules)
+    assert settings.get("/cg/htcondor/job.slice/memory.max") == (None if limit is None else str(limit << 20))
+    settings = made(V1, rules)
+    assert settings.get("/cg/memory/htcondor/job/memory.limit_in_bytes") == (
+        None if limit is None else str(limit << 20)
+    )
+
+
+def test_swap_goes_with_the_memory_limit_only() -> None:
+    assert made(V2, CgroupRules())["/cg/htcondor/job.slice/memory.swap.max"] == "0"
+    assert made(V1, CgroupRules())["/cg/memory/htcondor/job/memory.memsw.limit_in_bytes"] == str(100 << 20)
+    for rules in (CgroupRules(disable_swap=False), CgroupRules(memory_policy="none")):
+        assert not any("swap" in path or "memsw" in path for host in (V1, V2) for path in made(host, rules))
+
+
+def test_shares_and_counts() -> None:
+    rules = CgroupRules(max_processes=9, low_mib=3)
+    v1, v2 = made(V1, rules), made(V2, rules)
+    assert v1["/cg/cpu/htcondor/job/cpu.shares"] == v2["/cg/htcondor/job.slice/cpu.weight"] == "200"
+    assert v1["/cg/pids/htcondor/job/pids.max"] == v2["/cg/htcondor/job.slice/pids.max"] == "9"
+    assert v2["/cg/htcondor/job.slice/memory.low"] == str(3 << 20)
+    assert v2["/cg/htcondor/job.slice/memory.oom.group"] == "1"
+
+
+def test_a_missing_memory_limit_forbids_the_run_other_limits_are_reported() -> None:
+    for host in (V1, V2):
+        found = plan(host, CgroupRules(max_processes=1), name="job", cpus=1, memory_mib=1, user=True)
+        required = {Path(s.path).name for s in found.settings if s.required}
+        assert required <= {"memory.max", "memory.limit_in_bytes"} and len(required) == 1
+
+
+def test_places_of_version_2() -> None:
+    found = plan(V2, CgroupRules(), name="job", cpus=1, memory_mib=1, user=True)
+    assert found.make == ("/cg/htcondor/job.slice", "/cg/htcondor/job.slice/job.scope")
+    assert found.join == found.own == ("/cg/htcondor/job.slice/job.scope",)
+    assert found.freezer == found.memory == "/cg/htcondor/job.slice"
+
+
+def test_without_cgroups_there_is_no_plan() -> None:
+    assert plan(CgroupHost(), CgroupRules(), name="j", cpus=1, memory_mib=1, user=True) == CgroupPlan()
+
+
+def test_names_are_the_slot_s_alone() -> None:
+    assert group_name("/var/lib/x", "slot1_2@h") == "_var_lib_x_slot1_2@h"
+
+
+def tree(root: Path, *, v2: str = "", v1: tuple[str, ...] = ()) -> tuple[Path, Path]:
+    """Mounts and own groups of a pretended host; plain directories take the place of cgroup file systems."""
+    lines = []
+    if v2:
+        top = root / "unified"
+        top.mkdir()
+        (top / "cgroup.controllers").write_text(v2)
+        (top / "cgroup.subtree_control").write_text("")
+        (top / "htcondor").mkdir()
+        (top / "htcondor" / "cgroup.controllers").write_text(v2)
+        (top / "htcondor" / "cgroup.subtree_control").write_text(v2)
+        lines.append(f"cgroup2 {top} cgroup2 rw 0 0")
+    for controller in v1:
+        (root / controller).mkdir()
+        lines.append(f"cgroup {root / controller} cgroup rw,{controller} 0 0")
+    mounts, own = root / "mounts", root / "own"
+    mounts.write_text("\n".join(lines))
+    own.write_text("4:memory:/x\n0::/\n")
+    return mounts, own
+
+
+def as_the_kernel_writes(path: Path, text: str) -> None:
+    """A write of ``+name`` adds to what subtree_control reads."""
+    path.write_text(f"{path.read_text()} {text.removeprefix('+')}")
+
+
+def test_version_2_when_it_has_memory_and_pids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slotwise.starter.cgroup.probe._write", as_the_kernel_writes)
+    mounts, own = tree(tmp_path, v2="cpu memory pids", v1=("memory", "freezer"))
+    found = probe("htcondor", is_root=True, mounts=mounts, own=own)
+    assert found.version == 2
+    assert found.controllers == {"cpu", "memory", "pids"}
+    assert any("io" in problem for problem in found.problems)
+
+
+def test_version_1_when_version_2_has_no_controllers(tmp_path: Path) -> None:
+    mounts, own = tree(tmp_path, v2="hugetlb", v1=("memory", "freezer"))
+    found = probe("htcondor", is_root=True, mounts=mounts, own=own)
+    assert (found.version, found.controllers) == (1, {"memory", "freezer"})
+    assert any("cpu is not mounted" in problem for problem in found.problems)
+    assert (tmp_path / "memory" / "htcondor").is_dir()
+
+
+def test_version_by_request(tmp_path: Path) -> None:
+    mounts, own = tree(tmp_path, v2="hugetlb", v1=("memory",))
+    assert probe("htcondor", is_root=True, version="2", mounts=mounts, own=own).version == 2
+    assert probe("htcondor", is_root=True, version="none", mounts=mounts, own=own).version == 0
+
+
+def test_without_root_only_when_allowed(tmp_path: Path) -> None:
+    mounts, own = tree(tmp_path, v1=("memory",))
+    refused = probe("htcondor", is_root=False, mounts=mounts, own=own)
+    assert refused.version == 0 and "CREATE_CGROUP_WITHOUT_ROOT" in refused.problems[0]
+    (tmp_path / "memory" / "x").mkdir()
+    found = probe("htcondor", is_root=False, without_root=True, mounts=mounts, own=own)
+    assert found.bases["memory"] == tmp_path / "memory" / "x" / "htcondor"
+
+
+def test_a_host_without_cgroups_says_so(tmp_path: Path) -> None:
+    mounts, own = tree(tmp_path)
+    found = probe("htcondor", is_root=True, mounts=mounts, own=own)
+    assert found.version == 0 and found.problems

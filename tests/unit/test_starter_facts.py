@@ -1,0 +1,172 @@
+"""Arguments, environments and ads as the starter reads them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from slotwise.errors import UsageError
+from slotwise.starter import arguments, environment
+from slotwise.starter.environment import EnvironmentSettings, Places
+from slotwise.starter.facts import JobFacts, SlotFacts, read_job, read_slot, signal_number
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        ("a b  c", ["a", "b", "c"]),
+        ("'a b' c", ["a b", "c"]),
+        ("it''s", ["its"]),
+        ("'it''s' fine", ["it's", "fine"]),
+        ("pre'in side'post", ["prein sidepost"]),
+        ("''", [""]),
+        ('say "hi"', ["say", '"hi"']),
+        ("a\tb\nc", ["a", "b", "c"]),
+    ],
+)
+def test_new_syntax(text: str, words: list[str]) -> None:
+    assert arguments.split_new(text) == words
+
+
+def test_an_open_quote_is_refused() -> None:
+    with pytest.raises(UsageError, match="unbalanced"):
+        arguments.split_new("a 'b c")
+
+
+@given(st.lists(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=12)))
+def test_any_words_survive_the_new_syntax(words: list[str]) -> None:
+    quoted = " ".join("'" + word.replace("'", "''") + "'" for word in words)
+    assert arguments.split_new(quoted) == words
+
+
+def test_old_environment_ends_entries_at_the_delimiter() -> None:
+    assert arguments.environment_old("A=1;B=two words;;C=") == {"A": "1", "B": "two words", "C": ""}
+    assert arguments.environment_old("A=1|B=2;3", "|") == {"A": "1", "B": "2;3"}
+
+
+def test_configured_environment_in_either_syntax() -> None:
+    assert arguments.environment_either("A=1;B=2") == {"A": "1", "B": "2"}
+    assert arguments.environment_either('"A=\'x y\' B=""q"""') == {"A": "x y", "B": '"q"'}
+
+
+def test_an_entry_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError):
+        arguments.environment_new("=1")
+
+
+def job(**ad: object) -> JobFacts:
+    return read_job(ad.get)
+
+
+def test_a_job_ad_is_read() -> None:
+    found = job(
+        ClusterId=3,
+        ProcId=1,
+        Cmd="/bin/x",
+        Arguments="a 'b c'",
+        Environment="X=1",
+        KillSig="SIGUSR1",
+        RemoveKillSig=9,
+        TransferOutput="a, b/c ,",
+        JobMaxVacateTime=30,
+        User="ann@there",
+    )
+    assert (found.job_id, found.arguments, dict(found.environment)) == ("3.1", ("a", "b c"), {"X": "1"})
+    assert (found.kill.soft, found.kill.remove, found.kill.hold, found.kill.vacate_s) == (10, 9, None, 30)
+    assert found.transfer.output_files == ("a", "b/c")
+    assert found.owner == "ann"
+
+
+def test_old_attributes_serve_when_the_new_are_missing() -> None:
+    found = job(Args="a 'b c'", Env="X=1;Y=2")
+    assert found.arguments == ("a", "'b", "c'")
+    assert dict(found.environment) == {"X": "1", "Y": "2"}
+
+
+def test_no_list_of_outputs_differs_from_an_empty_one() -> None:
+    assert job().transfer.output_files is None
+    assert job(TransferOutput="").transfer.output_files == ()
+
+
+@pytest.mark.parametrize(("text", "number"), [("SIGTERM", 15), ("term", 15), ("9", 9), (" usr2 ", 12)])
+def test_signals_by_name_and_number(text: str, number: int) -> None:
+    assert signal_number(text) == number
+
+
+def test_an_unknown_signal_is_refused() -> None:
+    with pytest.raises(UsageError):
+        signal_number("SIGNOPE")
+
+
+def test_devices_of_a_slot() -> None:
+    slot = read_slot({"Cpus": 2, "MachineResources": "Cpus GPUs", "AssignedGPUs": "CUDA0,CUDA1"}.get, "slot1@h")
+    assert (slot.cpus, dict(slot.assigned)) == (2, {"GPUs": "CUDA0,CUDA1"})
+
+
+PLACES = Places("/x/scratch", "/x/htcondor/.job.ad", "/x/htcondor/.machine.ad", "/x/scratch")
+
+
+def build(
+    facts: JobFacts, slot: SlotFacts | None = None, settings: EnvironmentSettings | None = None, home: str = "/home/a"
+) -> dict[str, str]:
+    slot = slot or SlotFacts("slot1_1@h", cpus=4)
+    return environment.build(facts, slot, PLACES, settings or EnvironmentSettings(), home=home, marker="_M=1")
+
+
+def test_what_every_job_gets() -> None:
+    env = build(job())
+    assert env["_CONDOR_SCRATCH_DIR"] == env["TMPDIR"] == env["TEMP"] == env["TMP"] == "/x/scratch"
+    assert (env["_CONDOR_SLOT"], env["BATCH_SYSTEM"], env["HOME"], env["_M"]) == (
+        "slot1_1@h", "HTCondor", "/home/a", "1",
+    )  # fmt: skip
+    assert env["_CONDOR_JOB_AD"] == "/x/htcondor/.job.ad"
+
+
+def test_the_job_s_own_values_stay() -> None:
+    env = build(job(Environment="TMPDIR=/mine HOME=/h OMP_NUM_THREADS=1"), settings=EnvironmentSettings(
+        thread_variables=("OMP_NUM_THREADS", "GOMAXPROCS")
+    ))  # fmt: skip
+    assert (env["TMPDIR"], env["HOME"], env["OMP_NUM_THREADS"], env["GOMAXPROCS"]) == ("/mine", "/h", "1", "4")
+    assert env["TEMP"] == "/x/scratch"
+
+
+def test_the_scratch_text_is_replaced_in_values() -> None:
+    assert build(job(Environment="D=#CoNdOrScRaTcHdIr#/sub"))["D"] == "/x/scratch/sub"
+
+
+def test_order_of_sources() -> None:
+    settings = EnvironmentSettings(inherited={"A": "0", "B": "0", "C": "0"}, extra={"B": "1", "C": "1"})
+    env = build(job(Environment="C=2"), settings=settings)
+    assert (env["A"], env["B"], env["C"]) == ("0", "1", "2")
+
+
+def test_inherited_environment_by_rule() -> None:
+    own = {"PATH": "/bin", "LC_ALL": "C", "LC_TIME": "C", "SLOTWISE_HOME": "/p"}
+    assert environment.inherited_part("false", own) == {}
+    assert environment.inherited_part("true", own) == {"PATH": "/bin", "LC_ALL": "C", "LC_TIME": "C"}
+    assert set(environment.inherited_part("LC_*, path", own)) == {"LC_ALL", "LC_TIME", "PATH"}
+
+
+def gpus(template: str, devices: str | None = "CUDA0,CUDA1", unassigned: str = "none") -> dict[str, str]:
+    assigned = {} if devices is None else {"GPUs": devices}
+    slot = SlotFacts("s", machine_resources=("Cpus", "GPUs"), assigned=assigned)
+    settings = EnvironmentSettings(assigned={"GPUs": template}, unassigned={"GPUs": unassigned})
+    return environment.assigned_devices(slot, settings)
+
+
+def test_device_variables() -> None:
+    env = gpus("GPU_NAME_ID_PREFIX=/CUDA/Gpu_/ CUDA_VISIBLE_DEVICES")
+    assert env["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert env["GPU_NAME_ID_PREFIX"] == "Gpu_0,Gpu_1"
+    assert env["_CONDOR_AssignedGPUs"] == env["NVIDIA_VISIBLE_DEVICES"] == "CUDA0,CUDA1"
+
+
+def test_device_groups_in_replacements() -> None:
+    assert gpus("X=/^(\\w)\\w+(\\d)$/$2-$1/")["X"] == "0-C,1-C"
+
+
+def test_a_slot_without_devices_hides_them() -> None:
+    env = gpus("CUDA_VISIBLE_DEVICES", devices=None, unassigned="10000")
+    assert env["CUDA_VISIBLE_DEVICES"] == "10000"
+    assert gpus("", devices="")["NVIDIA_VISIBLE_DEVICES"] == "none"
