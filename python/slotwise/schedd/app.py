@@ -139,7 +139,7 @@ class AccessPoint:
         """Take up what a former process left, and start everything that runs by itself."""
         stored = self._stored
         restore(stored, self.queue, self.ads, self.admission, self._settings.name)
-        decision = self.reattachment.restore(stored.claims, stored.runs, 0.0)
+        decision = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.ledger.start(stored.planned)
         if decision.entries:
             self.ledger.commit(decision)

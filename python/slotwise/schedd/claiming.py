@@ -26,6 +26,8 @@ from slotwise.wire.gen import schedd_pb2, startd_pb2
 _log = logging.getLogger(__name__)
 #: How long the end of a run may be missing after its claim is gone, before the run is given up.
 GRACE_S = 30.0
+#: How long an idle claim's starter may take to say that it has the run's end, before the run is asked for again.
+ASK_AGAIN_S = 2.0
 _FAILURES_MOST = 2
 
 
@@ -456,6 +458,6 @@ class Claiming:
         elif state.activity in ("Busy", "Retiring"):
             self.queue.continued(run.job, decision)
         elif state.activity == "Idle" and state.run_id == run.id and run.stream is None:
-            run.silent_until = min(run.silent_until or 1e18, self.clock.now() + GRACE_S)
+            run.silent_until = min(run.silent_until or 1e18, self.clock.now() + ASK_AGAIN_S)
         if decision.changed:
             self.ledger.commit(decision)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 
 from slotwise.schedd import events
-from slotwise.schedd.claiming import GRACE_S, Claiming
+from slotwise.schedd.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims import Claim, Run
 from slotwise.schedd.codes import Status, Vacate
 from slotwise.schedd.decision import Decision
@@ -19,8 +19,6 @@ from slotwise.schedd.store import Batch, StoredClaim, StoredRun
 from slotwise.wire.gen import startd_pb2
 
 _log = logging.getLogger(__name__)
-#: How long an idle claim's starter may take to say that it has the run's end, before the run is asked for again.
-_ASK_AGAIN_S = 3.0
 
 
 class Reattachment:
@@ -30,6 +28,7 @@ class Reattachment:
         self._claiming = claiming
         self._book = claiming.book
         claiming.on_known = self.known
+        claiming.on_starter = self.starter_at
         #: Starter address by startd address, as far as learned.
         self._starters: dict[str, str] = {}
         #: Starter -> run ids it named last, on a stream that is open.
@@ -38,10 +37,11 @@ class Reattachment:
 
     # ---- at start
 
-    def restore(self, claims: list[StoredClaim], runs: list[StoredRun], down_since: float) -> Decision:
+    def restore(self, claims: list[StoredClaim], runs: list[StoredRun], starters: dict[str, str]) -> Decision:
         """Take over what a former process held; links are opened and jobs wait for word of their starters."""
         now = self._claiming.clock.now()
         decision = Decision(now)
+        self._starters.update(starters)
         for row in claims:
             self._book.add(Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad))
         for stored in runs:
@@ -119,10 +119,10 @@ class Reattachment:
         starter = self._starters.get(run.claim.startd, "")
         listed = self._listed.get(starter)
         if run.stream is None and (listed is None or run.id not in listed):
-            if not run.executing_at and not run.activated:
+            if listed is not None or (not run.executing_at and not run.activated):
                 self._claiming.activate(run)
                 return
-            run.silent_until = self._claiming.clock.now() + _ASK_AGAIN_S
+            run.silent_until = self._claiming.clock.now() + ASK_AGAIN_S
 
     # ---- the starter's side
 
@@ -135,8 +135,11 @@ class Reattachment:
 
     def starter_at(self, startd: str, starter: str) -> None:
         """The startd's runs go to this starter."""
-        if startd and starter:
+        if startd and starter and self._starters.get(startd) != starter:
             self._starters[startd] = starter
+            batch = Batch()
+            batch.put_starter(startd, starter)
+            self._claiming.ledger.commit(Decision(self._claiming.clock.now()), batch)
 
     def starter_left(self, starter: str) -> None:
         """The stream of the starter broke: what it had is not known any more."""
@@ -146,6 +149,8 @@ class Reattachment:
         """The run's starter said hello."""
         run.silent_until = 0.0
         self.starter_at(run.claim.startd, run.starter)
+        if run.starter in self._listed:
+            self._listed[run.starter].add(run.id)
         if run.disconnect_logged:
             run.disconnect_logged = False
             now = self._claiming.clock.now()

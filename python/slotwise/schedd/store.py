@@ -26,6 +26,7 @@ from slotwise.errors import HostError
 
 _log = logging.getLogger(__name__)
 
+_STARTER = "starter "
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clusters (
@@ -103,6 +104,8 @@ class StoredQueue:
 
     next_cluster: int = 1
     next_planned: int = 1
+    #: Starter address by startd address.
+    starters: dict[str, str] = field(default_factory=dict)
     clusters: list[StoredCluster] = field(default_factory=list)
     #: (cluster, proc, status, delta pack, changes JSON)
     jobs: list[tuple[int, int, int, bytes | None, str | None]] = field(default_factory=list)
@@ -136,6 +139,10 @@ class Batch:
             " DO UPDATE SET value=max(value, excluded.value)",
             (row.cluster + 1,),
         )
+
+    def put_starter(self, startd: str, starter: str) -> None:
+        """The starter that a startd's runs go to."""
+        self._one("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_STARTER + startd, starter))
 
     def raise_counter(self, next_cluster: int) -> None:
         """The next cluster gets at least this number."""
@@ -245,6 +252,7 @@ class Store:
         return StoredQueue(
             next_cluster=meta.get("next_cluster", 1),
             next_planned=newest + 1,
+            starters={name.removeprefix(_STARTER): value for name, value in meta.items() if name.startswith(_STARTER)},
             clusters=[
                 StoredCluster(*row)
                 for row in db.execute("SELECT * FROM clusters WHERE cluster IN (SELECT DISTINCT cluster FROM jobs)")
