@@ -180,10 +180,10 @@ def _show_amounts(h: Holding) -> None:
 
 def _make_room(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> str | None:
     """Pslot preemption: end the dynamic claims that the schedd names, if all may be; their amounts come back now."""
-    victims = []
+    victims: list[Holding] = []
     for claim_id in ask.preempt:
         victim = point.holding_of_claim(claim_id)
-        if victim is None or victim.parent != h.name:
+        if victim is None or victim.parent != h.name or victim.returned or victim in victims:
             return "a claim that was to make room is gone"
         run = victim.slot.run
         if run is not None and own_remaining(victim.slot, point.judge(victim, now)(victim.slot), run, now) > 0:

@@ -300,7 +300,7 @@ class ExecutionPoint:
         if parent is None:
             return
         parent.children.discard(h.name)
-        if h.slot.broken:
+        if h.slot.broken and not h.returned:
             parent.lost = parent.lost.plus(h.total)
         elif not h.returned:
             parent.free = parent.free.plus(h.total)

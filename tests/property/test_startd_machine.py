@@ -1,0 +1,229 @@
+"""Laws of the startd, whatever happens in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from slotwise.model.claim import Claim, Run
+from slotwise.model.slot import SlotKind, State
+from slotwise.startd import claiming, drain
+from slotwise.startd import events as ev
+from slotwise.startd.machine import next_timer, step, validate
+from slotwise.startd.replay import Log
+from slotwise.startd.states import Draining, Owner, Slot
+from tests.support.startd_point import Point, job, point
+
+T0 = 1_000_000.0
+
+FACTS = st.builds(
+    ev.Facts,
+    start=st.sampled_from([True, False, None]),
+    is_owner=st.booleans(),
+    suspend=st.booleans(),
+    continue_=st.booleans(),
+    preempt=st.booleans(),
+    kill=st.booleans(),
+    want_suspend=st.booleans(),
+    want_vacate=st.booleans(),
+    want_hold=st.sampled_from([None, ev.Hold("too big", 102)]),
+    run_benchmarks=st.booleans(),
+    machine_retirement_s=st.sampled_from([-1.0, 0.0, 100.0, 3600.0]),
+    machine_vacate_s=st.sampled_from([0.0, 10.0, 600.0]),
+    worklife_s=st.sampled_from([None, 0.0, 1200.0]),
+    longest_retirement_s=st.sampled_from([0.0, 500.0]),
+    start_in_force=st.booleans(),
+    waiting_start=st.sampled_from([True, False, None]),
+    all_drained=st.booleans(),
+)
+COMMANDS = st.sampled_from(
+    [
+        ev.Evaluate(), ev.MatchNoticed(), ev.PreempterWithdrawn(), ev.RunFinishing(), ev.RunGone(),
+        ev.Deactivated(False), ev.Deactivated(True), ev.Released(), ev.Released(fast=True), ev.KeptAlive(),
+        ev.SuspendCommanded(), ev.ContinueCommanded(), ev.VacateCommanded(), ev.VacateCommanded(True),
+        ev.DrainBegun(Draining(0, "1", "x", T0)), ev.DrainBegun(Draining(10, "1", "x", T0)),
+        ev.DrainBegun(Draining(20, "1", "x", T0)), ev.DrainEnded(), ev.BenchmarksDone(), ev.ShadowLost(),
+        ev.EvictedForPslot(),
+    ]
+)  # fmt: skip
+
+
+class OneSlot(RuleBasedStateMachine):
+    """A static slot under every stimulus and any policy. The machine itself raises on a move that is not in the table."""
+
+    @initialize(facts=FACTS)
+    def begin(self, facts: ev.Facts) -> None:
+        self.now = T0
+        self.number = 0
+        self.facts = facts
+        self.slot = Slot("slot1", SlotKind.STATIC, Owner(), T0, T0)
+        self.log = Log(self.slot)
+
+    def happen(self, stimulus: ev.Stimulus) -> tuple[ev.Action, ...]:
+        outcome = self.log.step(self.slot, stimulus, lambda _: self.facts, self.now)
+        self.slot = outcome.slot
+        return outcome.actions
+
+    @rule(facts=FACTS, after=st.sampled_from([0.0, 1.0, 31.0, 700.0]))
+    def the_policy_says_otherwise(self, facts: ev.Facts, after: float) -> None:
+        self.facts = facts
+        self.now += after
+        self.happen(ev.Evaluate())
+
+    @rule(stimulus=COMMANDS)
+    def something_happens(self, stimulus: ev.Stimulus) -> None:
+        self.happen(stimulus)
+
+    @rule(rank=st.sampled_from([0.0, 1.0, 2.0]), lease=st.sampled_from([60.0, 1200.0]))
+    def a_schedd_asks(self, rank: float, lease: float) -> None:
+        self.number += 1
+        claim = Claim(f"claim-{self.number}", "schedd", self.now, lease, self.now, rank)
+        actions = self.happen(ev.ClaimRequested(claim))
+        answers = [a for a in actions if isinstance(a, ev.ClaimGranted | ev.ClaimQueued | ev.ClaimRefused)]
+        assert answers, "a request is always answered or queued"
+
+    @rule(retirement=st.sampled_from([None, 0.0, 200.0]), vacate=st.sampled_from([None, 5.0, 900.0]))
+    def a_job_starts(self, retirement: float | None, vacate: float | None) -> None:
+        self.number += 1
+        run = Run(f"{self.number}.0#1", self.now, vacate_s=vacate, retirement_s=retirement)
+        actions = self.happen(ev.Activated(run))
+        assert any(isinstance(a, ev.StartRun | ev.ActivationRefused) for a in actions)
+
+    @invariant()
+    def the_slot_is_sound(self) -> None:
+        validate(self.slot)
+        times = self.slot.time_in(self.now)
+        assert abs(sum(times.values()) - (self.now - T0)) < 1e-3
+
+    @invariant()
+    def timers_lead_out(self) -> None:
+        """From Matched, Retiring, Vacating and Killing, time alone leads on, if nothing else happens."""
+        slot, now = self.slot, self.now
+        place = slot.place
+        waits = place[0] is State.MATCHED or place[1] in ("Retiring", "Vacating", "Killing")
+        if not waits or place[0] is State.DRAINED:
+            return
+        for _ in range(40):
+            timer = next_timer(slot, self.facts, now)
+            assert timer is not None, f"nothing leads out of {place}"
+            now = max(now + 0.001, timer)
+            slot = step(slot, ev.Evaluate(), lambda _: self.facts, now).slot
+            if slot.place != place:
+                return
+        raise AssertionError(f"nothing leads out of {place}")
+
+    def teardown(self) -> None:
+        assert self.log.replay() == self.slot, "the same stimuli with the same facts give the same slot"
+
+
+TestOneSlot = OneSlot.TestCase
+TestOneSlot.settings = settings(
+    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+class WholeMachine(RuleBasedStateMachine):
+    """A partitionable slot whose resources are asked for, used and given back."""
+
+    @initialize(retirement=st.sampled_from(["0", "300"]))
+    def begin(self, retirement: str) -> None:
+        self.p: Point = point(MaxJobRetirementTime=retirement, MachineMaxVacateTime="60", CLAIM_WORKLIFE="500")
+        self.claims: list[str] = []
+        self.runs: list[str] = []
+        self.number = 0
+
+    def known(self, index: int) -> str:
+        return self.claims[index % len(self.claims)]
+
+    @rule(cpus=st.integers(0, 5), memory=st.integers(1, 5000), count=st.integers(1, 3))
+    def a_schedd_asks(self, cpus: int, memory: int, count: int) -> None:
+        wanted = job(RequestCpus=cpus, RequestMemory=memory)
+        answer = self.p.request(wanted=wanted, count=count)
+        self.claims += [claim_id for claim_id, _ in getattr(answer, "slots", ())]
+
+    @precondition(lambda self: self.claims)
+    @rule(index=st.integers(0, 50))
+    def a_job_starts(self, index: int) -> None:
+        self.number += 1
+        run_id = f"{self.number}.0#1"
+        claim_id = self.known(index)
+        self.p.activate(claim_id, run_id)
+        self.runs.append(run_id)
+
+    @precondition(lambda self: self.runs)
+    @rule(index=st.integers(0, 50), broken=st.sampled_from([None, None, None, "scratch"]))
+    def a_job_ends(self, index: int, broken: str | None) -> None:
+        self.p.gone(self.runs[index % len(self.runs)], broken=broken)
+
+    @precondition(lambda self: self.claims)
+    @rule(index=st.integers(0, 50), fast=st.booleans())
+    def a_claim_is_released(self, index: int, fast: bool) -> None:
+        claiming.tell_claim(self.p.it, self.known(index), 0, ev.Released(fast=fast), self.p.now)
+
+    @precondition(lambda self: self.claims)
+    @rule(index=st.integers(0, 50))
+    def claims_make_room(self, index: int) -> None:
+        answer = self.p.request(wanted=job(RequestCpus=2), preempt=(self.known(index),))
+        self.claims += [claim_id for claim_id, _ in getattr(answer, "slots", ())]
+
+    @rule(schedule=st.sampled_from([0, 10, 20]), start=st.sampled_from(["", "TARGET.RequestCpus < 2"]))
+    def an_administrator_drains(self, schedule: int, start: str) -> None:
+        if self.p.it.order is None:
+            begin = {"reason": "x", "on_completion": "resume", "check": "", "start": start}
+            drain.begin(self.p.it, schedule=schedule, now=self.p.now, **begin)
+
+    @rule()
+    def draining_is_cancelled(self) -> None:
+        drain.cancel(self.p.it, "", self.p.now)
+
+    @rule(after=st.sampled_from([0.0, 5.0, 100.0, 1300.0]))
+    def time_passes(self, after: float) -> None:
+        self.p.poll(after)
+        drain.settle(self.p.it, self.p.now)
+
+    @invariant()
+    def amounts_add_up(self) -> None:
+        self.p.it.validate()
+
+    def teardown(self) -> None:
+        """Once all jobs are gone and all leases over, the machine is whole, less what broke."""
+        drain.cancel(self.p.it, "", self.p.now)
+        for _ in range(3):
+            for h in list(self.p.it.holdings.values()):
+                if h.slot.run:
+                    self.p.gone(h.slot.run.run_id)
+            self.p.poll(2000)
+        slot = self.p["slot1"]
+        assert list(self.p.it.holdings) == ["slot1@host"]
+        assert slot.free.cpus + slot.lost.cpus == 4
+        assert set(self.p.it.by_claim) == {slot.capability}
+        assert not self.p.it.by_run
+
+
+TestWholeMachine = WholeMachine.TestCase
+TestWholeMachine.settings = settings(
+    max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@given(
+    total=st.floats(0, 64), rooms=st.lists(st.integers(1, 8), min_size=1, max_size=8), states=st.lists(
+        st.sampled_from([State.OWNER, State.UNCLAIMED, State.CLAIMED]), min_size=8, max_size=8)
+)  # fmt: skip
+def test_load_is_dealt_out_once_and_owners_come_first(total: float, rooms: list[int], states: list[State]) -> None:
+    from slotwise.startd.load import LoadOf, share_load
+
+    slots = [LoadOf(f"slot{n}", states[n], room, 0.0) for n, room in enumerate(rooms)]
+    shares = {name: load for name, (load, _) in share_load(total, slots).items()}
+    dealt = sum(shares.values())
+    assert dealt <= total + 0.01 * len(slots)
+    assert dealt >= min(total, sum(rooms)) - 0.05 - 0.01 * len(slots)
+    full = all(shares[s.name] >= s.room - 0.01 for s in slots if s.state is State.OWNER)
+    assert full or not any(shares[s.name] for s in slots if s.state is not State.OWNER)
+
+
+def test_a_claim_keeps_its_terms() -> None:
+    claim = Claim("c", "s", T0, 100, T0)
+    assert replace(claim, last_alive=T0 + 50).lease_ends() == T0 + 150
