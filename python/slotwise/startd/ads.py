@@ -6,13 +6,13 @@ layer is a function from what the startd knows to attributes; nothing here reads
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd.evaluate import Expr, attribute
+from slotwise.startd.evaluate import Expr, Expression, attribute
 from slotwise.startd.holding import Holding
 from slotwise.startd.retirement import own_remaining
 from slotwise.startd.states import Claimed, Preempting
@@ -41,6 +41,7 @@ class SlotKnobs:
     slot_weight: str = "Cpus"
     consumption: Mapping[str, str] = field(default_factory=dict)
     clauses: Sequence[str] = ()
+    latches: Mapping[str, Expression] = field(default_factory=dict)
     health: Sequence[str] = ()
 
 
@@ -214,6 +215,17 @@ def children_of(children: Sequence[Holding], names: Sequence[str]) -> dict[str, 
     for name in names:
         attributes[f"Child{name}"] = [child.shown.get(name) for child in children]
     return attributes
+
+
+def slots_of(holdings: Iterable[Holding], me: Holding, names: Sequence[str]) -> dict[str, Any]:
+    """``slot<n>_<attr>`` of the other slots (STARTD_SLOT_ATTRS)."""
+    return {
+        f"{other.name.partition('@')[0]}_{name}": other.shown[name]
+        for other in holdings
+        if other is not me
+        for name in names
+        if name in other.shown
+    }
 
 
 def job_attrs_of(h: Holding, names: Sequence[str], now: float) -> dict[str, Any]:

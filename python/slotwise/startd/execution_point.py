@@ -107,10 +107,23 @@ class ExecutionPoint:
             if outcome.trace or outcome.actions:
                 self.outbox.changed[h.name] = None
                 self.outbox.dirty[h.name] = None
+                self._spread(h, now)
         for action in outcome.actions:
             if not (quiet and isinstance(action, ev.ClaimGranted | ev.ClaimRefused)):
                 _CARRY_OUT[type(action)](self, h, action, now)
         return outcome
+
+    def _spread(self, h: Holding, now: float) -> None:
+        """STARTD_SLOT_ATTRS: the other slots' policies see at once what this slot does."""
+        if not self.settings.slot_knobs(h.slot_id, h.type_number).slot_attrs or h.name not in self.holdings:
+            return
+        h.shown.update(ads.state_of(h, now))
+        for other in self.holdings.values():
+            names = self.settings.slot_knobs(other.slot_id, other.type_number).slot_attrs
+            if other is not h and names:
+                seen = ads.slots_of([h], other, names)
+                write(other.ad, seen)
+                other.shown.update(seen)
 
     def judge(self, h: Holding, now: float) -> ev.Judge:
         """Evaluates the slot's policy at a point of a step."""
@@ -178,6 +191,20 @@ class ExecutionPoint:
             changes[name] = None
         write(h.ad, changes)
         h.shown = {name: value for name, value in attributes.items() if value is not None}
+        changes.update(self._latch(h, now))
+        return changes
+
+    def _latch(self, h: Holding, now: float) -> dict[str, Any]:
+        """Look at the expressions whose changes are to be dated; returns attributes of those that changed."""
+        changes: dict[str, Any] = {}
+        for name, expression in self.settings.slot_knobs(h.slot_id, h.type_number).latches.items():
+            value = expression.value(h.ad, None, now)
+            if isinstance(value, bool | int | float) and h.latches.get(name, (None, 0))[0] != int(value):
+                h.latches[name] = (int(value), int(now))
+                changes[f"{name}Value"], changes[f"{name}Time"] = h.latches[name]
+        if changes:
+            write(h.ad, changes)
+            h.shown.update(changes)
         return changes
 
     def attributes(self, h: Holding, now: float) -> dict[str, Any]:
@@ -207,6 +234,12 @@ class ExecutionPoint:
         result.update(ads.history_of(h, now))
         result.update(ads.claim_of(h, now, h.facts))
         result.update(ads.job_attrs_of(h, knobs.job_attrs, now))
+        for knob, text in policy.mentioned.items():
+            result[knob] = settings.expression(text)
+        if knobs.slot_attrs:
+            result.update(ads.slots_of(self.holdings.values(), h, knobs.slot_attrs))
+        for name, (value, at) in h.latches.items():
+            result[f"{name}Value"], result[f"{name}Time"] = value, at
         if h.kind is SlotKind.PARTITIONABLE:
             result.update(ads.children_of(self.children(h), knobs.child_attrs))
         if h.slot.broken or (parent is not None and parent.slot.broken):

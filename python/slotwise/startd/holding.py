@@ -96,6 +96,8 @@ class Holding:
     children: set[str] = field(default_factory=set)
     #: Amounts were given to the partitionable slot before the job was gone (pslot preemption).
     returned: bool = False
+    #: Values of STARTD_LATCH_EXPRS and when they changed last.
+    latches: dict[str, tuple[int, int]] = field(default_factory=dict)
     lost: Resources = field(default_factory=Resources)
     shown: dict[str, Any] = field(default_factory=dict)
     #: The attributes as the collector was told them last.

@@ -7,6 +7,7 @@ jobs of that universe.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -70,6 +71,8 @@ class Policy:
                 special = (get(f"{knob}_{suffix}") or "").strip()
                 if special:
                     self._compiled[f"{knob}_{suffix}"] = compiled(f"{knob}_{suffix}", special)
+        #: Knobs that others mention by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
+        self.mentioned = {knob: text for knob, text in self.texts.items() if _is_mentioned(knob, self.texts, get)}
         self._special = {name.rpartition("_")[2] for name in self._compiled if name not in JUDGING}
         self._draining_start: Expression | None = None
 
@@ -151,6 +154,15 @@ class Policy:
     def _worklife(self, my: ClassAd, job: ClassAd | None, now: float, universe: int) -> float | None:
         seconds = number(self.value("CLAIM_WORKLIFE", my, job, now, universe), -1)
         return None if seconds < 0 else seconds
+
+
+def _is_mentioned(knob: str, texts: Mapping[str, str], get: Get) -> bool:
+    """Whether a policy expression names ``knob``, which then must be an attribute."""
+    if knob in ("START", "RANK", "MAXJOBRETIREMENTTIME", "MACHINEMAXVACATETIME"):
+        return False  # in every ad
+    pattern = re.compile(rf"\b{knob}\b", re.IGNORECASE)
+    special = [get(f"{name}_{suffix}") or "" for name in texts for suffix in ("VANILLA", "VM")]
+    return any(pattern.search(text) for text in (*texts.values(), *special))
 
 
 def knobs_of(get: Get, slot_id: int, type_number: int) -> Get:

@@ -179,6 +179,9 @@ class Settings:
             for tag in ("Cpus", "Memory", "Disk", *self.resources.custom):
                 default = f"ifThenElse(target.Request{tag} =?= undefined, 0, target.Request{tag})"
                 consumption[tag] = (get(f"CONSUMPTION_{tag.upper()}") or default).strip()
+        latches = {}
+        for name in words(self.config.get("SYSTEM_STARTD_LATCH_EXPRS")) + words(self.config.get("STARTD_LATCH_EXPRS")):
+            latches[name] = compiled(name, (get(name) or "").strip() or name)
         return SlotKnobs(
             attrs,
             tuple(dict.fromkeys(job_attrs)),
@@ -187,6 +190,7 @@ class Settings:
             (get("SLOT_WEIGHT") or "Cpus").strip(),
             consumption,
             tuple(words(get("SLOT_REQUIREMENTS_CLAUSES"))),
+            latches,
             tuple(health),
         )
 

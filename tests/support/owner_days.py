@@ -1,0 +1,116 @@
+"""A simulated machine owner: when keys are pressed and what load programs make, and the events a policy makes of it."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotwise.config import load
+from slotwise.model.slot import State
+from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.outbox import Kill
+from slotwise.startd.settings import Sampled, Settings, machine_resources, slot_types
+from slotwise.startd.slots.layout import plan
+
+from tests.support.startd_point import DETECTED, Knobs, Point
+
+#: A Monday at midnight, UTC.
+MONDAY = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC).timestamp()
+MINUTE, HOUR = 60, 3600
+
+
+@dataclass
+class Owner:
+    """Spans of use: (from, to) in hours since Monday midnight, for the keyboard and for programs of their own."""
+
+    typing: tuple[tuple[float, float], ...] = ()
+    computing: tuple[tuple[float, float], ...] = ()
+    load: float = 1.0
+
+    def keyboard_idle(self, hours: float) -> int:
+        """Seconds since the last key."""
+        last = -1000.0
+        for begin, end in self.typing:
+            if begin <= hours:
+                last = max(last, min(hours, end))
+        return int((hours - last) * HOUR)
+
+    def load_now(self, hours: float) -> float:
+        """Load of the owner's own programs."""
+        return self.load if any(begin <= hours < end for begin, end in self.computing) else 0.0
+
+
+@dataclass
+class Days(Point):
+    """A point whose configuration is a text in condor_config syntax, and whose owner lives by the clock."""
+
+    text: str = ""
+    owner: Owner = field(default_factory=Owner)
+    events: list[str] = field(default_factory=list)
+    poll_s: int = 30
+
+    def __post_init__(self) -> None:
+        self.now = MONDAY
+        self._places: dict[str, str] = {}
+
+    def configure(self, directory: Path) -> Days:
+        """Read the text."""
+        path = directory / "condor_config"
+        path.write_text(self.text + "\nRunBenchmarks = false\n")
+        config = load(str(path), subsystem="STARTD", env={}, home=None)
+        resources = machine_resources(config, DETECTED, [])
+        settings = Settings.of(config, {"Arch": "X86_64"}, resources, [], "host")
+        numbers = iter(range(1, 1_000_000))
+        self.it = ExecutionPoint(
+            settings, plan(resources, slot_types(config, resources)), lambda: f"<host>#1#{next(numbers)}#s", self.now
+        )
+        self.notice()
+        return self
+
+    @property
+    def hours(self) -> float:
+        """Hours since Monday midnight."""
+        return (self.now - MONDAY) / HOUR
+
+    def until(self, hours: float, each: Callable[[], None] = lambda: None) -> None:
+        """Let time pass, polling; ``each`` is called after every poll."""
+        while self.hours < hours:
+            self.now += self.poll_s
+            self.sample()
+            self.poll()
+            for kill in self.told(Kill):
+                if kill.fast:
+                    self.gone(kill.run_id)
+            self.forget()
+            each()
+            self.notice()
+
+    def sample(self) -> None:
+        """What the host would measure now."""
+        hours, idle = self.hours, self.owner.keyboard_idle(self.hours)
+        local = datetime.datetime.fromtimestamp(self.now, datetime.UTC)
+        busy = [
+            h for h in self.it.holdings.values() if h.slot.state.state is State.CLAIMED and h.slot.place[1] == "Busy"
+        ]
+        loads = {
+            h.name: (self.owner.load_now(hours) + (h in busy), float(h in busy)) for h in self.it.holdings.values()
+        }
+        machine = {"ClockMin": local.hour * 60 + local.minute, "ClockDay": (local.weekday() + 1) % 7}
+        self.it.settings.sample = Sampled(machine, loads, (idle, idle), (idle, idle))
+
+    def notice(self) -> None:
+        """Write down every slot that is somewhere else than before."""
+        for name, h in self.it.holdings.items():
+            place = "/".join(h.slot.place)
+            if self._places.get(name) != place:
+                self._places[name] = place
+                day, hour = divmod(self.hours, 24)
+                stamp = f"{'Mon Tue Wed Thu Fri Sat Sun'.split()[int(day) % 7]} {int(hour):02}:{int(hour * 60) % 60:02}"
+                self.events.append(f"{stamp} {name.partition('@')[0]} {place}")
+
+
+def days(directory: Path, text: str, owner: Owner) -> Days:
+    """A machine with this configuration and owner, at Monday midnight."""
+    return Days(Knobs(), text=text, owner=owner).configure(directory)
