@@ -14,6 +14,7 @@ from slotwise.startd import events as ev
 from slotwise.startd.machine import next_timer, step, validate
 from slotwise.startd.replay import Log
 from slotwise.startd.states import Draining, Owner, Slot
+
 from tests.support.startd_point import Point, job, point
 
 T0 = 1_000_000.0

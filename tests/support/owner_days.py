@@ -9,6 +9,7 @@ from pathlib import Path
 
 from slotwise.config import load
 from slotwise.model.slot import State
+from slotwise.startd import claiming
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.outbox import Kill
 from slotwise.startd.settings import Sampled, Settings, machine_resources, slot_types
@@ -62,6 +63,8 @@ class Days(Point):
         config = load(str(path), subsystem="STARTD", env={}, home=None)
         resources = machine_resources(config, DETECTED, [])
         settings = Settings.of(config, {"Arch": "X86_64"}, resources, [], "host")
+        idle = self.owner.keyboard_idle(0)
+        settings.sample = Sampled({"ClockMin": 0, "ClockDay": 1}, {}, (idle, idle), (idle, idle))
         numbers = iter(range(1, 1_000_000))
         self.it = ExecutionPoint(
             settings, plan(resources, slot_types(config, resources)), lambda: f"<host>#1#{next(numbers)}#s", self.now
@@ -84,6 +87,9 @@ class Days(Point):
                 if kill.fast:
                     self.gone(kill.run_id)
             self.forget()
+            claims = [h.slot.claim.claim_id for h in self.it.holdings.values() if h.slot.claim]
+            claiming.keep_alive(self.it, claims, self.now)
+            self.notice()
             each()
             self.notice()
 
@@ -106,8 +112,10 @@ class Days(Point):
             place = "/".join(h.slot.place)
             if self._places.get(name) != place:
                 self._places[name] = place
-                day, hour = divmod(self.hours, 24)
-                stamp = f"{'Mon Tue Wed Thu Fri Sat Sun'.split()[int(day) % 7]} {int(hour):02}:{int(hour * 60) % 60:02}"
+                day, minute = divmod(int(round(self.now - MONDAY)) // MINUTE, 24 * 60)
+                stamp = (
+                    f"{['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'][day % 7]} {minute // 60:02}:{minute % 60:02}"
+                )
                 self.events.append(f"{stamp} {name.partition('@')[0]} {place}")
 
 
