@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from slotwise.config import load
 from slotwise.errors import SubmitError
 from slotwise.submit import Submission, parse

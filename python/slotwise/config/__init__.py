@@ -4,6 +4,7 @@
 Rust (crate ``config``). Rules: HTCondor manual, "Introduction to Configuration".
 """
 
+from slotwise.config.checking import Problem, check, require_sound
 from slotwise.config.loading import config_file_of, load
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs, templates
 from slotwise.config.view import Config, Origin
@@ -12,10 +13,13 @@ __all__ = [
     "Config",
     "Knob",
     "Origin",
+    "Problem",
+    "check",
     "config_file_of",
     "find_knob",
     "knobs",
     "load",
+    "require_sound",
     "similar_knobs",
     "templates",
 ]

@@ -179,6 +179,7 @@ def firm_facts(subsystem: str, local_name: str | None) -> Pairs:
         ("REAL_GID", str(os.getgid())),
         ("PID", str(os.getpid())),
         ("PPID", str(os.getppid())),
+        ("DETECTED_CPUS", str(capacity()["logical"])),
         ("IP_ADDRESS", v4),
         ("IP_ADDRESS_IS_IPV6", "false"),
         ("IPV4_ADDRESS", v4),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import slotwise._native as _native
-from slotwise.config import detect
+from slotwise.config import detect, persistent
 from slotwise.config.refusal import config_error
 from slotwise.config.view import Config
 from slotwise.errors import ConfigError
@@ -117,5 +117,5 @@ def _user_directory(env: Mapping[str, str], reader: str) -> str | None:
 def _persistent_files(home: PoolHome | Path | None, reader: str) -> list[str]:
     if home is None:
         return []
-    directory = _root(home) / "config.d"
-    return [str(directory / "all.persistent"), str(directory / f"{reader.lower()}.persistent")]
+    place = home if isinstance(home, PoolHome) else PoolHome(Path(home))
+    return persistent.files(place, reader)

@@ -13,7 +13,8 @@ import slotwise._native as _native
 class Knob:
     """One row of the knob table.
 
-    ``default`` is the raw macro text. ``used`` tells whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
+    ``default`` is the raw macro text; ``implied`` is what typed reading falls back to for knobs
+    without one. ``used`` tells whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
     (``reconfig``, ``restart``, ``next job``, ``command``) and ``description`` are filled in for those. ``*`` in a name
     stands for a part that the administrator chooses.
     """
@@ -23,6 +24,7 @@ class Knob:
     lowest: float | None
     highest: float | None
     default: str | None
+    implied: str | None
     in_reference: bool
     used: bool
     unit: str

@@ -161,6 +161,18 @@ pub fn boolean(text: &str, name: &str) -> Option<bool> {
     value_as(text, name)?.truth()
 }
 
+/// The truth value a text starts with.
+#[must_use]
+pub fn leading_boolean(text: &str) -> Option<bool> {
+    let bytes = text.as_bytes();
+    [("true", true), ("1", true), ("false", false), ("0", false)]
+        .into_iter()
+        .find_map(|(word, truth)| {
+            (bytes.len() >= word.len() && bytes[..word.len()].eq_ignore_ascii_case(word.as_bytes()))
+                .then_some(truth)
+        })
+}
+
 /// The text an expression evaluates to, if it is one and gives a string.
 #[must_use]
 pub fn string(text: &str) -> Option<String> {

@@ -121,6 +121,11 @@ pub struct Knob {
     pub highest: Option<f64>,
     /// Default before expansion; `None` when the knob has none.
     pub default: Option<Box<str>>,
+    /// Default that the reference's table does not have but its code does: the knob reads as undefined, and typed
+    /// reading falls back to this.
+    pub implied: Option<&'static str>,
+    /// Type in the reference's table, if it is there: what the reference's own typed reading follows.
+    pub reference_kind: Option<Type>,
     /// Filled in for knobs that Slotwise reads.
     pub used: Option<Usage>,
     /// Whether the reference knows it.
@@ -186,6 +191,8 @@ fn table() -> &'static Table {
                 lowest: lowest.parse().ok(),
                 highest: highest.parse().ok(),
                 default: default_of_column(default),
+                implied: None,
+                reference_kind: Some(Type::from_name(kind)),
                 used: None,
                 in_reference: true,
             });
@@ -224,7 +231,7 @@ impl Table {
         at
     }
 
-    fn describe(&mut self, name: &'static str, kind: &str, default: &str, usage: Usage) {
+    fn describe(&mut self, name: &'static str, kind: &str, default: &'static str, usage: Usage) {
         let at = match self.index.get(&name.to_ascii_lowercase()) {
             Some(&at) => at,
             None => self.add(Knob {
@@ -233,6 +240,8 @@ impl Table {
                 lowest: None,
                 highest: None,
                 default: default_of_column(default),
+                implied: None,
+                reference_kind: None,
                 used: None,
                 in_reference: !name.starts_with("SLOTWISE_"),
             }),
@@ -244,6 +253,7 @@ impl Table {
         if knob.name.starts_with("SLOTWISE_") || knob.default.is_none() {
             knob.default = default_of_column(default).or(knob.default.take());
         }
+        knob.implied = default.strip_prefix('~');
         knob.used = Some(usage);
     }
 }
@@ -300,6 +310,12 @@ fn family(name: &str) -> Option<&'static Knob> {
                     _ => false,
                 })
         })
+}
+
+/// The knob whose type counts for a name, with or without a prefix.
+#[must_use]
+pub fn typed(name: &str) -> Option<&'static Knob> {
+    exact(name).or_else(|| name.split_once('.').and_then(|(_, rest)| exact(rest)))
 }
 
 /// The default of an already lower-case name; `prefix.name` finds defaults of one subsystem.

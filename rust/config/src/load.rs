@@ -89,6 +89,7 @@ pub fn load(reader: &mut Reader<'_>, request: &Request) -> Result<(), ConfigErro
         )?;
     }
     insert_all(reader, &request.firm, DETECTED);
+    count_processors(reader)?;
     for (name, raw) in &request.fallback {
         if reader.value(name)?.is_none() {
             insert_all(reader, &[(name.clone(), raw.clone())], DETECTED);
@@ -110,6 +111,17 @@ fn insert_all(reader: &mut Reader<'_>, values: &[(String, String)], source: u32)
             },
         );
     }
+}
+
+/// With COUNT_HYPERTHREAD_CPUS false, hyper-threads are not processors.
+fn count_processors(reader: &mut Reader<'_>) -> Result<(), ConfigError> {
+    if reader.view().boolean("COUNT_HYPERTHREAD_CPUS", true)? {
+        return Ok(());
+    }
+    if let Some(physical) = reader.value("DETECTED_PHYSICAL_CPUS")? {
+        insert_all(reader, &[("DETECTED_CPUS".into(), physical)], DETECTED);
+    }
+    Ok(())
 }
 
 fn read_file(

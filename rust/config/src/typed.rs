@@ -93,18 +93,20 @@ impl View<'_> {
     /// # Errors
     /// Runaway expansion.
     pub fn integer(&self, name: &str, otherwise: i64) -> Result<i64, ConfigError> {
-        let knob = knobs::find(name);
-        let fixed = self
-            .set
-            .default_of(name)
-            .or_else(|| knob.and_then(|knob| knob.default.as_deref()));
-        let otherwise = fixed.and_then(plain_integer).unwrap_or(otherwise);
+        let knob = knobs::typed(name);
+        let otherwise = self
+            .fixed(name)
+            .and_then(plain_integer)
+            .unwrap_or(otherwise);
         let Some(text) = self.text(name)? else {
             return Ok(otherwise);
         };
         let mut number = expr::integer(&text, name).unwrap_or(otherwise);
-        if knob.is_some_and(|knob| knob.kind == Type::Int) {
-            number = number.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
+        // What does not fit 32 bits is cut to them, and then no range applies.
+        if knob.is_some_and(|knob| knob.reference_kind == Some(Type::Int))
+            && i32::try_from(number).is_err()
+        {
+            return Ok(number.clamp(i64::from(i32::MIN), i64::from(i32::MAX)));
         }
         if let Some(lowest) = knob.and_then(|knob| knob.lowest) {
             number = number.max(lowest as i64);
@@ -120,12 +122,16 @@ impl View<'_> {
     /// # Errors
     /// Runaway expansion.
     pub fn boolean(&self, name: &str, otherwise: bool) -> Result<bool, ConfigError> {
-        let fixed = self.set.default_of(name).and_then(plain_boolean);
-        let otherwise = fixed.unwrap_or(otherwise);
+        let otherwise = self
+            .fixed(name)
+            .and_then(plain_boolean)
+            .unwrap_or(otherwise);
         let Some(text) = self.text(name)? else {
             return Ok(otherwise);
         };
-        Ok(expr::boolean(&text, name).unwrap_or(otherwise))
+        // A value that only starts like a truth value counts as that when it is no expression.
+        Ok(expr::boolean(&text, name)
+            .unwrap_or_else(|| expr::leading_boolean(&text).unwrap_or(otherwise)))
     }
 
     /// A real knob; what is none counts as the built-in default, else as `otherwise`.
@@ -133,15 +139,23 @@ impl View<'_> {
     /// # Errors
     /// Runaway expansion.
     pub fn real(&self, name: &str, otherwise: f64) -> Result<f64, ConfigError> {
-        let fixed = self.set.default_of(name).and_then(plain_real);
-        let otherwise = fixed.unwrap_or(otherwise);
+        let otherwise = self.fixed(name).and_then(plain_real).unwrap_or(otherwise);
         let Some(text) = self.text(name)? else {
             return Ok(otherwise);
         };
         Ok(expr::real(&text, name).unwrap_or(otherwise))
     }
 
-    /// A knob by the type of the table; `None` when undefined, or empty without a type that gives it a value.
+    /// The built-in default that typed reading falls back to.
+    fn fixed(&self, name: &str) -> Option<&str> {
+        let knob = knobs::typed(name);
+        self.set
+            .default_of(name)
+            .or_else(|| knob.and_then(|knob| knob.default.as_deref()))
+            .or_else(|| knob.and_then(|knob| knob.implied))
+    }
+
+    /// A knob by the reference's type; `None` when undefined, or empty without a type that gives it a value.
     ///
     /// # Errors
     /// Runaway expansion.
@@ -150,7 +164,10 @@ impl View<'_> {
             return Ok(None);
         }
         Ok(
-            match knobs::find(name).map_or(Type::Text, |knob| knob.kind) {
+            match knobs::typed(name)
+                .and_then(|knob| knob.reference_kind)
+                .unwrap_or(Type::Text)
+            {
                 Type::Int | Type::Long => Some(Typed::Int(self.integer(name, 0)?)),
                 Type::Bool => Some(Typed::Bool(self.boolean(name, false)?)),
                 Type::Real => Some(Typed::Real(self.real(name, 0.0)?)),
@@ -160,9 +177,19 @@ impl View<'_> {
     }
 }
 
+/// The number of a built-in default, when that is a literal or a product such as `10000 * 1024`.
 fn plain_integer(raw: &str) -> Option<i64> {
-    let (number, end) = expr::leading_integer(raw)?;
-    raw[end..].trim_ascii().is_empty().then_some(number)
+    if raw.contains('$') {
+        return None;
+    }
+    raw.split('*').try_fold(1_i64, |product, factor| {
+        let (number, end) = expr::leading_integer(factor)?;
+        if factor[end..].trim_ascii().is_empty() {
+            product.checked_mul(number)
+        } else {
+            None
+        }
+    })
 }
 
 fn plain_real(raw: &str) -> Option<f64> {

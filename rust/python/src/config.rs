@@ -345,6 +345,7 @@ fn knob_dict<'py>(py: Python<'py>, knob: &knobs::Knob) -> PyResult<Bound<'py, Py
     row.set_item("lowest", knob.lowest)?;
     row.set_item("highest", knob.highest)?;
     row.set_item("default", knob.default.as_deref())?;
+    row.set_item("implied", knob.implied)?;
     row.set_item("in_reference", knob.in_reference)?;
     row.set_item("used", knob.used.is_some())?;
     row.set_item("unit", knob.used.as_ref().map_or("", |used| used.unit))?;
@@ -395,10 +396,31 @@ fn config_templates() -> Vec<(&'static str, &'static str, String)> {
         .collect()
 }
 
+/// Why a text is no expression: (message, byte), or None.
+#[pyfunction]
+fn expression_complaint(text: &str) -> Option<(String, usize)> {
+    ::config::expr::complaint(text)
+}
+
+/// A text as a value of a knob type: int, float, bool or str; None when it gives none.
+#[pyfunction]
+fn typed_text(py: Python<'_>, kind: &str, text: &str, name: &str) -> PyResult<Option<Py<PyAny>>> {
+    use ::config::expr;
+    let value = match kind {
+        "int" | "long" => expr::integer(text, name).map(Typed::Int),
+        "bool" => expr::boolean(text, name).map(Typed::Bool),
+        "double" => expr::real(text, name).map(Typed::Real),
+        _ => Some(Typed::Text(text.to_owned())),
+    };
+    value.map(|value| typed_object(py, value)).transpose()
+}
+
 /// Adds the names of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ConfigData>()?;
     module.add_function(wrap_pyfunction!(load_config, module)?)?;
+    module.add_function(wrap_pyfunction!(expression_complaint, module)?)?;
+    module.add_function(wrap_pyfunction!(typed_text, module)?)?;
     module.add_function(wrap_pyfunction!(knob_table, module)?)?;
     module.add_function(wrap_pyfunction!(find_knob, module)?)?;
     module.add_function(wrap_pyfunction!(similar_knobs, module)?)?;

@@ -1,14 +1,15 @@
 //! Reads configuration text statement by statement into a [`MacroSet`]: assignments, blocks, includes, templates.
 
+mod include;
+mod template;
+
 use crate::condition::Blocks;
 use crate::error::{Code, ConfigError};
 use crate::expand::Expander;
-use crate::knobs;
 use crate::lines::{CommentRule, Lines, trim_start};
 use crate::set::{MacroSet, Origin, View};
 use crate::source::Source;
 use crate::statement::{self, Op, Statement};
-use crate::templates;
 
 /// Includes and templates may nest this deep.
 pub const MAX_DEPTH: u32 = 20;
@@ -20,15 +21,6 @@ pub struct Warning {
     pub place: crate::error::Place,
     /// What about it.
     pub message: String,
-}
-
-/// Whether reading of a file went to its end, or an `error` statement with a positive code stopped it silently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// To the end.
-    Whole,
-    /// Stopped; what was read stays.
-    Stopped,
 }
 
 /// Reads configuration for one subsystem.
@@ -102,6 +94,7 @@ impl<'w> Reader<'w> {
     /// # Errors
     /// Runaway expansion.
     pub fn assign(&mut self, name: &str, raw: &str, origin: Origin) -> Result<(), ConfigError> {
+        let raw = self.as_default(name, raw);
         if raw.contains('$') {
             let other = self.without_own_prefix(name);
             let value = Expander::new(&self.view())
@@ -127,8 +120,24 @@ impl<'w> Reader<'w> {
         if self.set.get(name).is_some() {
             return self.assign(name, raw, origin);
         }
+        let raw = self.as_default(name, raw);
         self.set.insert(name, raw, origin);
         Ok(())
+    }
+
+    /// A truth value that is a knob's default but for case reads as the default is spelled, when it is set first.
+    fn as_default<'r>(&self, name: &str, raw: &'r str) -> &'r str {
+        if !(raw.eq_ignore_ascii_case("true") || raw.eq_ignore_ascii_case("false"))
+            || self.set.get(name).is_some()
+        {
+            return raw;
+        }
+        let rest = name.split_once('.').map(|(_, rest)| rest);
+        let knob = crate::knobs::exact(name).or_else(|| rest.and_then(crate::knobs::exact));
+        let default = knob.and_then(|knob| knob.default.as_deref());
+        default
+            .filter(|text| text.eq_ignore_ascii_case(raw))
+            .unwrap_or(raw)
     }
 
     /// For `STARTD.X` read by the startd: `X`, which refers to the same knob.
@@ -145,7 +154,7 @@ impl<'w> Reader<'w> {
     ///
     /// # Errors
     /// Everything the language refuses, with file and line.
-    pub fn read_text(&mut self, file: &str, text: &str, depth: u32) -> Result<End, ConfigError> {
+    pub fn read_text(&mut self, file: &str, text: &str, depth: u32) -> Result<(), ConfigError> {
         let source = self.set.add_source(file);
         let mut blocks = Blocks::default();
         let mut here: Option<Here> = None;
@@ -183,14 +192,9 @@ impl<'w> Reader<'w> {
             if blocks.take(line, &self.view()).map_err(place)? || !blocks.enabled() {
                 continue;
             }
-            match self
+            here = self
                 .statement(line, &origin, depth, strict_colon)
-                .map_err(place)?
-            {
-                Step::Done => {}
-                Step::Here(open) => here = Some(open),
-                Step::Stop => return Ok(End::Stopped),
-            }
+                .map_err(place)?;
         }
         if let Some(open) = here {
             let message = format!("Found end-of-file while scanning for '@{}'", open.tag);
@@ -209,7 +213,7 @@ impl<'w> Reader<'w> {
                 .hint("every if needs its endif in the same file")
                 .at(file, lines.line()));
         }
-        Ok(End::Whole)
+        Ok(())
     }
 
     fn statement(
@@ -218,25 +222,25 @@ impl<'w> Reader<'w> {
         origin: &Origin,
         depth: u32,
         strict: bool,
-    ) -> Result<Step, ConfigError> {
+    ) -> Result<Option<Here>, ConfigError> {
         let Some(found) = statement::split(line) else {
             if line.starts_with('[')
                 && !line.contains(|c: char| c.is_ascii_whitespace() || c == '=' || c == ':')
             {
-                return Ok(Step::Done);
+                return Ok(None);
             }
             return Err(no_statement(line));
         };
         let keyword = found.name.strip_prefix('@').unwrap_or(found.name);
         if found.op == Op::Colon {
             if keyword.eq_ignore_ascii_case("use") {
-                return self.use_templates(&found, origin, depth);
+                return self.use_templates(&found, origin, depth).map(|()| None);
             }
             if keyword.eq_ignore_ascii_case("include") {
-                return self.include(&found, depth);
+                return self.include(&found, depth).map(|()| None);
             }
             if keyword.eq_ignore_ascii_case("error") || keyword.eq_ignore_ascii_case("warning") {
-                return self.stated(&found, keyword, origin);
+                return self.stated(&found, keyword, origin).map(|()| None);
             }
             if strict && !found.name.eq_ignore_ascii_case("RunBenchmarks") {
                 let message = format!(
@@ -253,7 +257,7 @@ impl<'w> Reader<'w> {
         match found.op {
             Op::Text => {
                 let tag = found.value.to_owned();
-                return Ok(Step::Here(Here {
+                return Ok(Some(Here {
                     name,
                     tag,
                     text: String::new(),
@@ -271,7 +275,7 @@ impl<'w> Reader<'w> {
             }
             Op::Assign | Op::Colon => self.assign(&name, found.value, origin.clone())?,
         }
-        Ok(Step::Done)
+        Ok(None)
     }
 
     fn stated(
@@ -279,275 +283,18 @@ impl<'w> Reader<'w> {
         found: &Statement<'_>,
         keyword: &str,
         origin: &Origin,
-    ) -> Result<Step, ConfigError> {
+    ) -> Result<(), ConfigError> {
         let message = self.expand(found.value)?;
         if keyword.eq_ignore_ascii_case("warning") {
             self.warnings.push(Warning {
                 place: self.set.place(origin),
                 message,
             });
-            return Ok(Step::Done);
+            return Ok(());
         }
-        match crate::expr::leading_integer(found.between) {
-            Some((code, _)) if code > 0 => {
-                self.warnings.push(Warning {
-                    place: self.set.place(origin),
-                    message,
-                });
-                Ok(Step::Stop)
-            }
-            _ => Err(ConfigError::new(Code::Stated, message)
-                .hint("an `error :` statement of the configuration stops it here")),
-        }
+        Err(ConfigError::new(Code::Stated, message)
+            .hint("an `error :` statement of the configuration stops it here"))
     }
-
-    fn include(&mut self, found: &Statement<'_>, depth: u32) -> Result<Step, ConfigError> {
-        let options = statement::include_options(found.between).map_err(|words| {
-            ConfigError::new(
-                Code::Syntax,
-                format!("unexpected keyword(s) '{words}' after include"),
-            )
-            .hint("these may follow: ifexist, command, command into FILE")
-        })?;
-        let name = self.expand(found.value)?;
-        let (label, text) = match self.included(&name, &options) {
-            Ok(read) => read,
-            Err(_) if options.if_exists => return Ok(Step::Done),
-            Err(error) => return Err(error),
-        };
-        if depth + 1 >= MAX_DEPTH {
-            return Err(too_deep(&label));
-        }
-        // A nested `error` with a positive code stops the inner file only.
-        self.read_text(&label, &text, depth + 1)?;
-        Ok(Step::Done)
-    }
-
-    fn included(
-        &self,
-        name: &str,
-        options: &statement::IncludeOptions<'_>,
-    ) -> Result<(String, String), ConfigError> {
-        if let Some(into) = options.into {
-            let cache = self.expand(into)?;
-            if let Ok(text) = self.world.read(&cache) {
-                return Ok((cache, text));
-            }
-        }
-        self.open(name, options.command)
-    }
-
-    /// The text of a file, or of a command when `name` has a `|` at its end or `command` says so.
-    ///
-    /// # Errors
-    /// [`Code::Unreadable`] and [`Code::Command`].
-    pub fn open(&self, name: &str, command: bool) -> Result<(String, String), ConfigError> {
-        let piped = name.contains('|');
-        if !piped && !command {
-            let text = self.world.read(name).map_err(|reason| {
-                ConfigError::new(
-                    Code::Unreadable,
-                    format!("can't open file {name}: {reason}"),
-                )
-                .hint("make the file, or write `include ifexist :` when it may be missing")
-            })?;
-            return Ok((name.to_owned(), text));
-        }
-        if piped && !name.ends_with('|') {
-            return Err(ConfigError::new(
-                Code::Command,
-                format!("{name} is not a valid command, | must be at the end"),
-            ));
-        }
-        let line = if piped {
-            name.trim_end_matches(['|', ' '])
-        } else {
-            name
-        };
-        let (text, _) = self.world.run(line).map_err(|reason| {
-            ConfigError::new(
-                Code::Command,
-                format!("{line} is not a valid command: {reason}"),
-            )
-        })?;
-        Ok((
-            if piped {
-                name.to_owned()
-            } else {
-                format!("{name} |")
-            },
-            text,
-        ))
-    }
-
-    fn use_templates(
-        &mut self,
-        found: &Statement<'_>,
-        origin: &Origin,
-        depth: u32,
-    ) -> Result<Step, ConfigError> {
-        let category = self.expand(found.between)?;
-        self.apply(&category, found.value, origin, depth + 1)
-    }
-
-    /// Applies templates: `use category : list`.
-    ///
-    /// # Errors
-    /// Unknown names, nesting too deep, `error` statements in a template.
-    pub(crate) fn apply(
-        &mut self,
-        category: &str,
-        list: &str,
-        origin: &Origin,
-        depth: u32,
-    ) -> Result<Step, ConfigError> {
-        if category.is_empty() {
-            return Err(ConfigError::new(
-                Code::Syntax,
-                format!("Error: use needs a keyword before : {list}"),
-            ));
-        }
-        let key = category.split(':').next().unwrap_or_default();
-        if !templates::has_category(key) {
-            return Err(ConfigError::new(
-                Code::UnknownTemplate,
-                format!("use {category}: there is no such category"),
-            )
-            .hint("categories are ROLE, FEATURE, POLICY and SECURITY"));
-        }
-        let wanted = templates::wanted(list).map_err(|name| {
-            ConfigError::new(
-                Code::Syntax,
-                format!("use {category}: the arguments of {name} do not close"),
-            )
-            .hint("add the missing )")
-        })?;
-        for want in wanted {
-            let Some(template) = templates::find(key, want.name) else {
-                let known = templates::names(key).join(", ");
-                return Err(ConfigError::new(
-                    Code::UnknownTemplate,
-                    format!("use {category}: does not recognise {}", want.name),
-                )
-                .hint(format!("known are {known}")));
-            };
-            let text = templates::with_arguments(&template.text, want.arguments);
-            let mut origin = origin.clone();
-            origin.template = Some(format!("{}:{}", template.category, template.name).into());
-            if let Step::Stop = self.read_template(&text, &origin, depth)? {
-                return Ok(Step::Stop);
-            }
-        }
-        Ok(Step::Done)
-    }
-
-    fn read_template(
-        &mut self,
-        text: &str,
-        origin: &Origin,
-        depth: u32,
-    ) -> Result<Step, ConfigError> {
-        let mut blocks = Blocks::default();
-        let mut here: Option<Here> = None;
-        for line in text.lines().map(crate::lines::trim) {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            if let Some(open) = &mut here {
-                if line.strip_prefix('@') == Some(open.tag.as_str()) {
-                    let done = std::mem::take(open);
-                    here = None;
-                    self.assign(&done.name, &done.text, origin.clone())?;
-                } else {
-                    open.push(line);
-                }
-                continue;
-            }
-            if blocks.take(line, &self.view())? || !blocks.enabled() {
-                continue;
-            }
-            let Some(found) = statement::split(line) else {
-                return Err(no_statement(line));
-            };
-            if found.op == Op::Colon && found.name.eq_ignore_ascii_case("use") {
-                if depth >= MAX_DEPTH {
-                    return Err(too_deep(line));
-                }
-                self.apply(found.between, found.value, origin, depth + 1)?;
-            } else if found.op == Op::Colon
-                && (found.name.eq_ignore_ascii_case("error")
-                    || found.name.eq_ignore_ascii_case("warning"))
-            {
-                if found.name.eq_ignore_ascii_case("error") {
-                    return Err(ConfigError::new(Code::Stated, self.expand(found.value)?));
-                }
-                self.stated(&found, found.name, origin)?;
-            } else if let Op::Text = found.op {
-                let (name, tag) = (found.name.to_owned(), found.value.to_owned());
-                here = Some(Here {
-                    name,
-                    tag,
-                    text: String::new(),
-                    line: origin.line,
-                });
-            } else if statement::is_name(found.name) {
-                self.assign(found.name, found.value, origin.clone())?;
-            } else {
-                return Err(bad_name(found.name));
-            }
-        }
-        Ok(Step::Done)
-    }
-
-    /// Applies templates that `AUTO_USE_<category>_<name>` knobs ask for.
-    ///
-    /// # Errors
-    /// As [`Self::apply`].
-    pub fn apply_automatic(&mut self) -> Result<(), ConfigError> {
-        let mut names: Vec<String> = self
-            .set
-            .entries()
-            .iter()
-            .map(|entry| entry.name.to_string())
-            .chain(knobs::all().iter().map(|knob| knob.name.to_owned()))
-            .filter(|name| {
-                name.len() > 9 && name.as_bytes()[..9].eq_ignore_ascii_case(b"AUTO_USE_")
-            })
-            .collect();
-        names.sort_by_key(|name| name.to_ascii_lowercase());
-        names.dedup_by_key(|name| name.to_ascii_lowercase());
-        for name in names {
-            let Some((category, template)) = name[9..].split_once('_') else {
-                continue;
-            };
-            let Some(trigger) = self.value(&name)? else {
-                continue;
-            };
-            if !crate::condition::test(&trigger, &self.view()).unwrap_or(false)
-                || templates::find(category, template).is_none()
-            {
-                continue;
-            }
-            let source = self.set.add_source(&name);
-            let origin = Origin {
-                source,
-                line: 0,
-                template: None,
-            };
-            self.apply(category, template, &origin, 1)?;
-        }
-        Ok(())
-    }
-}
-
-/// What a statement asks of the loop that reads lines.
-pub(crate) enum Step {
-    /// Nothing.
-    Done,
-    /// Collect lines up to the tag.
-    Here(Here),
-    /// Stop reading this file.
-    Stop,
 }
 
 impl Here {

@@ -1,0 +1,161 @@
+"""Looks for what is wrong with a configuration: names, types, ranges, expressions, macro loops.
+
+Nothing here refuses a configuration; :func:`require_sound` does, for the policy that a daemon is about to use.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from slotwise.config.table import Knob, find_knob, similar_knobs
+from slotwise.config.view import Config, Origin
+from slotwise.errors import ConfigError
+
+#: Severities, the worst first.
+ERROR, WARNING, NOTE = "error", "warning", "note"
+_REFERENCE = re.compile(r"\$[A-Za-z_]*\(\s*([A-Za-z0-9_./]+)")
+_OWN_SOURCES = frozenset({"<Detected>"})
+#: Names that appear in names the administrator makes up: `X` in ``JOB_TRANSFORM_NAMES = X`` makes ``JOB_TRANSFORM_X``.
+_NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|LIST|ATTRS)$")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong or doubtful. ``code`` is stable; ``hint`` is the remedy or empty."""
+
+    severity: str
+    code: str
+    name: str
+    message: str
+    origin: Origin | None = None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.origin.file}:{self.origin.line}: " if self.origin and self.origin.line else ""
+        if self.origin and not self.origin.line:
+            place = f"{self.origin.file}: "
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.severity}: {self.message}{hint}"
+
+    def as_dict(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "Severity": self.severity,
+            "Code": self.code,
+            "Name": self.name,
+            "Message": self.message,
+            "File": self.origin.file if self.origin else None,
+            "Line": self.origin.line if self.origin else None,
+            "Hint": self.hint or None,
+        }
+
+
+def check(config: Config, *, notes: bool = False) -> list[Problem]:
+    """All problems, in the order of the settings.
+
+    :param notes: also tell which knobs of the reference Slotwise does not use.
+    """
+    settings = [entry for entry in config.settings() if entry[2].file not in _OWN_SOURCES]
+    mentioned = _mentioned(config)
+    problems = [Problem(WARNING, "config-warning", "", text, origin) for origin, text in config.warnings]
+    for name, _, origin in settings:
+        problem = _name_problem(name, origin, mentioned, notes=notes) or _value_problem(config, name, origin)
+        if problem is not None:
+            problems.append(problem)
+    return problems
+
+
+def _mentioned(config: Config) -> set[str]:
+    """Names (lower case) that some value refers to, or that a list of names makes."""
+    found: set[str] = set()
+    for name, raw, _ in config.settings():
+        found.update(word.lower() for word in _REFERENCE.findall(raw))
+        if _NAME_LISTS.search(name.upper()):
+            found.update(word.lower() for word in re.findall(r"[A-Za-z0-9_.]+", raw))
+    return found
+
+
+def _name_problem(name: str, origin: Origin, mentioned: set[str], *, notes: bool) -> Problem | None:
+    bare = name.split(".", 1)[-1]
+    knob = find_knob(name)
+    if knob is not None:
+        if notes and not knob.used and bare.lower() not in mentioned and origin.template is None:
+            return Problem(NOTE, "config-not-used", name, f"Slotwise does not use {name}", origin)
+        return None
+    lower = bare.lower()
+    if lower in mentioned or name.lower() in mentioned or origin.template is not None:
+        return None
+    if any(word and word in lower for word in mentioned if len(word) > 3):
+        return None
+    near = similar_knobs(bare)
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+        return Problem(WARNING, "config-unknown-name", name, f"there is no knob {name}", origin, hint)
+    message = f"there is no knob {name}, and nothing refers to it"
+    return Problem(NOTE, "config-unknown-name", name, message, origin) if notes else None
+
+
+def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
+    try:
+        text = config.data.seen_by(None, None).text(name)
+    except ValueError:
+        try:
+            config.get(name)
+        except ConfigError as error:
+            return Problem(ERROR, error.code, name, error.message.split(": ", 1)[-1], origin, error.hint or "")
+        return None
+    knob = find_knob(name)
+    if text is None or knob is None:
+        return None
+    return _type_problem(knob, name, text, origin)
+
+
+def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:
+    import slotwise._native as _native
+
+    if knob.type == "expression":
+        complaint = _native.expression_complaint(text)
+        if complaint is not None:
+            message = f"{name} is no expression: {complaint[0]} at character {complaint[1] + 1} of `{text}`"
+            return Problem(ERROR, "config-bad-expression", name, message, origin, _bracket_hint(text))
+        return None
+    value = _native.typed_text(knob.type, text, name)
+    if value is None and knob.type in ("int", "long", "double", "bool"):
+        kind = {"int": "an integer", "long": "an integer", "double": "a number", "bool": "true or false"}[knob.type]
+        message = f"{name} must be {kind}, and `{text}` does not give one"
+        default = f"its default is {knob.default}" if knob.default else "correct it"
+        return Problem(ERROR, "config-bad-type", name, message, origin, default)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        low, high = knob.lowest, knob.highest
+        if (low is not None and value < low) or (high is not None and value > high):
+            bounds = f"from {low:g}" if low is not None else ""
+            bounds += f" to {high:g}" if high is not None else ""
+            message = f"{name} = {value:g} is out of range"
+            return Problem(ERROR, "config-out-of-range", name, message, origin, f"write a number {bounds.strip()}")
+    return None
+
+
+def _bracket_hint(text: str) -> str:
+    difference = text.count("(") - text.count(")")
+    if difference > 0:
+        return f"{difference} closing parenthes{'is' if difference == 1 else 'es'} missing"
+    if difference < 0:
+        return f"{-difference} opening parenthes{'is' if difference == -1 else 'es'} missing"
+    return "correct the expression"
+
+
+def require_sound(config: Config) -> list[Problem]:
+    """Refuse a configuration whose policy cannot work; give back what is merely doubtful.
+
+    :raises ConfigError: at the place of the first broken expression, type, range or loop of a knob Slotwise reads.
+    """
+    problems = check(config)
+    for problem in problems:
+        knob = find_knob(problem.name) if problem.name else None
+        if problem.severity == ERROR and (knob is None or knob.used):
+            origin = f"{problem.origin.file}:{problem.origin.line}" if problem.origin else ""
+            error = ConfigError(problem.message, hint=problem.hint or None, origin=origin, key=problem.name)
+            error.code = problem.code
+            raise error
+    return problems

@@ -1,0 +1,61 @@
+"""Settings that a command makes: persistent ones stay, run-time ones last until the pool is started again.
+
+They live in files of the pool's home that :func:`slotwise.config.load` reads after everything else, one pair for all
+daemons and one for each subsystem. The reference: condor_config_val -set, -unset, -rset, -runset.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from slotwise.errors import ConfigError
+from slotwise.home import PoolHome
+
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_./]+)\s*=\s*(.*?)\s*", re.DOTALL)
+
+
+def settings_file(home: PoolHome, subsystem: str | None, *, runtime: bool) -> Path:
+    """The file for settings of one subsystem, or of all."""
+    directory = home.run if runtime else home.root / "config.d"
+    kind = "runtime" if runtime else "persistent"
+    return directory / f"{(subsystem or 'all').lower()}.{kind}"
+
+
+def files(home: PoolHome, subsystem: str) -> list[str]:
+    """Files that a daemon of ``subsystem`` reads, in order."""
+    pairs = [(None, False), (subsystem, False), (None, True), (subsystem, True)]
+    return [str(settings_file(home, who, runtime=runtime)) for who, runtime in pairs]
+
+
+def parse_assignment(text: str) -> tuple[str, str]:
+    """Name and value of ``NAME = value``.
+
+    :raises ConfigError: when it is no assignment.
+    """
+    found = _ASSIGNMENT.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"`{text}` is no assignment", hint="write 'NAME = value'")
+    if "\n" in found[2]:
+        raise ConfigError(f"the value of {found[1]} has a line break", hint="write it on one line", key=found[1])
+    return found[1], found[2]
+
+
+def change(home: PoolHome, subsystem: str | None, name: str, value: str | None, *, runtime: bool) -> None:
+    """Set a knob, or take the setting back when ``value`` is None. The file changes in one step."""
+    path = settings_file(home, subsystem, runtime=runtime)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = [line for line in old if line.split("=", 1)[0].strip().lower() != name.lower()]
+    if value is not None:
+        kept.append(f"{name} = {value}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    temporary.replace(path)
+
+
+def forget_runtime(home: PoolHome) -> None:
+    """Take all run-time settings back: the pool starts again."""
+    for path in home.run.glob("*.runtime"):
+        path.unlink(missing_ok=True)

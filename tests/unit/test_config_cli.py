@@ -1,0 +1,118 @@
+"""`slotwise config`: what scripts rely on, and what people are told."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.main import dispatch
+
+
+def run(tmp_path: Path, text: str, *words: str, home: bool = False) -> tuple[int, str, str]:
+    (tmp_path / "main").write_text(text)
+    env = {"CONDOR_CONFIG": str(tmp_path / "main"), "HOME": str(tmp_path)}
+    if home:
+        env["SLOTWISE_HOME"] = str(tmp_path / "home")
+    out, err = io.StringIO(), io.StringIO()
+    inv = Invocation(cwd=tmp_path, env=env, stdin=io.StringIO(), stdout=out, stderr=err)
+    status = dispatch(["config", *words], inv)
+    return status, out.getvalue(), err.getvalue()
+
+
+def test_val_prints_the_value_alone(tmp_path: Path) -> None:
+    assert run(tmp_path, "A = 1\nB = $(A) x\n", "val", "B") == (0, "1 x\n", "")
+    assert run(tmp_path, "A =\n", "val", "A") == (1, "", "Not defined: A\n")
+    assert run(tmp_path, "MAX_JOBS_RUNNING = 2 * 60\n", "val", "MAX_JOBS_RUNNING")[1] == "120\n"
+    assert run(tmp_path, "X = a\nSTARTD.X = b\n", "val", "--subsystem", "STARTD", "X")[1] == "b\n"
+    assert run(tmp_path, "X = a\nme.X = b\n", "val", "-local-name", "me", "X")[1] == "b\n"
+    assert run(tmp_path, "NUM_CPUS = 3\n", "val", "-default", "NEGOTIATOR_INTERVAL")[1] == "60\n"
+    assert run(tmp_path, "A = $(B)\n", "val", "-raw", "A")[1] == "$(B)\n"
+
+
+def test_val_json_is_one_object(tmp_path: Path) -> None:
+    status, out, _ = run(tmp_path, "A = 1\nGRACEFULLY_REMOVE_JOBS = 2 > 1\n", "val", "--json", "A", "NOPE")
+    assert json.loads(out) == {"A": "1", "NOPE": None}
+    assert status == 1
+    assert json.loads(run(tmp_path, "A = 1\n", "val", "--json", "A")[1]) == {"A": "1"}
+
+
+def test_a_refused_configuration_has_exit_status_2(tmp_path: Path) -> None:
+    status, out, err = run(tmp_path, "A = 1\nnonsense\n", "val", "A")
+    assert (status, out) == (2, "")
+    assert f"{tmp_path}/main:2" in err
+    status, _, err = run(tmp_path, "A = $(B)\nB = $(A)\n", "val", "A")
+    assert status == 2
+    assert "A -> B -> A" in err
+
+
+def test_val_verbose_tells_where_a_value_comes_from(tmp_path: Path) -> None:
+    out = run(tmp_path, "\nNEGOTIATOR_INTERVAL = 2 * 10\n", "val", "-verbose", "NEGOTIATOR_INTERVAL")[1]
+    for part in ("NEGOTIATOR_INTERVAL = 20", "raw: 2 * 10", "default: 60", "main, line 2", "read by: negotiator"):
+        assert part in out
+    assert "did you mean NEGOTIATOR_INTERVAL?" in run(tmp_path, "", "val", "-verbose", "NEGOTIATOR_INTERVL")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("STRAT = true\n", 1, "did you mean START?"),
+        ("\nMAX_JOBS_RUNING = 4\n", 2, "did you mean MAX_JOBS_RUNNING?"),
+        ("START = (KeyboardIdle > 5\n", 1, "1 closing parenthesis missing"),
+        ("NEGOTIATOR_INTERVAL = soon\n", 1, "must be an integer"),
+        ("PERIODIC_EXPR_TIMESLICE = a\n", 1, "must be a number"),
+        ("COLLECTOR_PORT = 99999\n", 1, "out of range"),
+        ("A = $(B)\nB = x$(A)\n", 1, "A -> B -> A"),
+        ("warning : look here\n", 1, "look here"),
+    ],
+)
+def test_check_finds_mistakes(tmp_path: Path, text: str, line: int, message: str) -> None:
+    status, out, _ = run(tmp_path, text, "check")
+    first = out.splitlines()[0]
+    assert f"main:{line}:" in first
+    assert message in first
+    assert status == (0 if "warning" in first else 1)
+    assert run(tmp_path, text, "check", "-strict")[0] == 1
+    assert json.loads(run(tmp_path, text, "check", "--json")[1])[0]["Line"] == line
+
+
+def test_check_is_content_with_macros_and_templates(tmp_path: Path) -> None:
+    text = "MY_LIMIT = 5\nSTART = KeyboardIdle > $(MY_LIMIT)\nuse POLICY : Desktop\nuse FEATURE : GPUs\n"
+    text += 'STARTD_ATTRS = $(STARTD_ATTRS) SiteName\nSiteName = "x"\nSLOT_TYPE_1 = 50%\n'
+    text += "JOB_TRANSFORM_NAMES = Fix\nJOB_TRANSFORM_Fix @=end\nSET a 1\n@end\n"
+    status, out, _ = run(tmp_path, text, "check", "-strict")
+    assert (status, out) == (0, "0 error(s), 0 warning(s)\n")
+
+
+def test_dump_changed_shows_what_was_set(tmp_path: Path) -> None:
+    out = run(tmp_path, "NUM_CPUS = 4\nNEGOTIATOR_INTERVAL = 60\n", "dump", "--changed")[1]
+    assert "NUM_CPUS = 4" in out
+    assert "NEGOTIATOR_INTERVAL" not in out
+    everything = json.loads(run(tmp_path, "", "dump", "--json")[1])
+    assert everything["NEGOTIATOR_INTERVAL"] == "60"
+    assert len(everything) > 1000
+
+
+def test_explain_shows_macros_with_their_places(tmp_path: Path) -> None:
+    status, out, _ = run(tmp_path, "Idle = 300\nSTART = KeyboardIdle > $(Idle)\n", "explain", "START")
+    assert status == 0
+    assert out.startswith("START = KeyboardIdle > 300\n")
+    assert "Idle = 300    [" in out
+    assert "PREEMPT =" in run(tmp_path, "", "explain")[1]
+
+
+def test_set_and_unset_are_read_after_all_files(tmp_path: Path) -> None:
+    assert run(tmp_path, "A = 1\n", "set", "A = 2", home=True)[0] == 0
+    assert run(tmp_path, "A = 1\n", "val", "A", home=True)[1] == "2\n"
+    assert run(tmp_path, "A = 1\n", "set", "-runtime", "-subsystem", "STARTD", "A=3", home=True)[0] == 0
+    assert run(tmp_path, "A = 1\n", "val", "A", home=True)[1] == "2\n"
+    assert run(tmp_path, "A = 1\n", "val", "-subsystem", "STARTD", "A", home=True)[1] == "3\n"
+    run(tmp_path, "A = 1\n", "unset", "A", home=True)
+    assert run(tmp_path, "A = 1\n", "val", "A", home=True)[1] == "1\n"
+
+
+def test_templates_are_listed(tmp_path: Path) -> None:
+    assert "POLICY:UWCS_DESKTOP" in run(tmp_path, "", "templates", "policy")[1]
+    assert "DAEMON_LIST=$(DAEMON_LIST) STARTD" in run(tmp_path, "", "templates", "ROLE:Execute")[1]
