@@ -21,7 +21,7 @@ import grpc
 
 from slotwise import __version__
 from slotwise.clock import Clock, SystemClock
-from slotwise.config import Config, load
+from slotwise.config import Config, load, require_sound
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
 from slotwise.errors import SlotwiseError, UsageError
@@ -139,6 +139,8 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
     start_log(home, name, config)
     try:
+        for problem in require_sound(config):
+            _log.warning("configuration: %s", problem)
         return await _serve(name, env, config_file, home, config)
     except SlotwiseError as error:
         _log.error("%s cannot run: %s", name, error)
@@ -153,8 +155,10 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
     context = await _context(name, home, config, env, config_file)
 
     async def reload() -> list[str]:
-        context.config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
-        return await daemon.reconfig(context.config)
+        fresh = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
+        doubts = [str(problem) for problem in require_sound(fresh)]
+        context.config = fresh
+        return doubts + await daemon.reconfig(fresh)
 
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonServicer(context, reload), context.server)
     daemon: RunningDaemon = await importlib.import_module(DAEMONS[name]).start(context)

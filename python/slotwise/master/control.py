@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slotwise.config import Config, load
+from slotwise.config import Config, load, persistent, require_sound
 from slotwise.daemon import lock, process
 from slotwise.errors import DeniedError, HostError, PeerUnavailableError, SlotwiseError
 from slotwise.home import PoolHome
@@ -50,10 +50,13 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     :raises HostError: when no master can be started.
     """
     config = load(config_file, subsystem="MASTER", env=env, home=home)
+    require_sound(config)
     home.create()
     write_owner_token(home, config)
     _await_revival(home)
     lives = lock.holder(home, "master") is not None
+    if not lives:
+        persistent.forget_runtime(home)
     result = _await_running(home) if lives else _start_master(home, env, config_file)
     if result.failed:
         result.log_tails = [(name, log_tail(home, name)) for name in result.failed]
