@@ -3,7 +3,7 @@
 use crate::evaluate::Evaluation;
 use crate::ledger::Ledger;
 use crate::outcome::{PreemptionKind, Reason, SlotCounts};
-use crate::pool::{Place, Pool};
+use crate::pool::{Head, Pool};
 use fairshare::{Limits, permits};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -54,7 +54,7 @@ pub struct Candidate<'a> {
     /// What the match does to the slot's user.
     pub state: SlotState,
     /// Best slot of the class.
-    pub place: Place<'a>,
+    pub head: Head<'a>,
     /// The class.
     pub class: u32,
     /// What a match costs.
@@ -75,11 +75,16 @@ impl Ord for Candidate<'_> {
         number(self.pre_rank, other.pre_rank)
             .then_with(|| number(self.job_rank, other.job_rank))
             .then_with(|| number(self.post_rank, other.post_rank))
-            .then_with(|| number(self.place.post_rank, other.place.post_rank))
+            .then_with(|| number(self.head.place.post_rank, other.head.place.post_rank))
             .then_with(|| self.state.cmp(&other.state))
             .then_with(|| number(self.preemption_rank, other.preemption_rank))
-            .then_with(|| number(self.place.preemption_rank, other.place.preemption_rank))
-            .then_with(|| self.place.cmp(&other.place))
+            .then_with(|| {
+                number(
+                    self.head.place.preemption_rank,
+                    other.head.place.preemption_rank,
+                )
+            })
+            .then_with(|| self.head.place.cmp(&other.head.place))
     }
 }
 impl PartialOrd for Candidate<'_> {
@@ -126,13 +131,22 @@ impl<'a> Candidates<'a> {
             generation: ledger.generation,
         };
         let mut found = Vec::new();
+        let short = evaluation.has_short_way();
+        let static_ranks = evaluation.shared().plan.pre_rank_static;
         for class in 0..pool.classes().len() {
-            if pool.left(class) > 0
-                && let Some(candidate) =
-                    evaluation.candidate(pool, ledger, class, rank_only, &mut out.refused)
-            {
-                found.push(candidate);
+            if pool.left(class) == 0 {
+                continue;
             }
+            let plain = short
+                && pool.lean().get(class).is_some_and(|lean| lean.plain)
+                && (!static_ranks || pool.pre_rank(class).is_some());
+            if plain {
+                if !rank_only {
+                    found.extend(evaluation.plain_candidate(pool, class));
+                }
+                continue;
+            }
+            found.extend(evaluation.candidate(pool, ledger, class, rank_only, &mut out.refused));
         }
         out.heap = found.into();
         out
@@ -150,12 +164,11 @@ impl<'a> Candidates<'a> {
         loop {
             let mut top = self.heap.pop()?;
             let class = top.class as usize;
-            let Some(head) = pool.head(class) else {
-                continue;
-            };
-            if head != top.place {
-                top.place = head;
-                self.heap.push(top);
+            if !pool.is_there(class, &top.head) {
+                if let Some(head) = evaluation.head(pool, class, top.head.at.unwrap_or(0)) {
+                    top.head = head;
+                    self.heap.push(top);
+                }
                 continue;
             }
             let permitted = match top.state {
@@ -164,11 +177,11 @@ impl<'a> Candidates<'a> {
                 SlotState::Free => permits(taken.unclaimed, top.cost, limits.unclaimed),
             };
             if !permitted {
-                self.refused.too_heavy += u64::from(pool.left(class));
+                self.refused.too_heavy += evaluation.count(pool, class);
                 continue;
             }
             if let Some(limit) = evaluation.limit_met_by(ledger, &pool.classes()[class]) {
-                self.refused.limited += u64::from(pool.left(class));
+                self.refused.limited += evaluation.count(pool, class);
                 self.limit_met.get_or_insert(limit);
                 continue;
             }
@@ -177,11 +190,18 @@ impl<'a> Candidates<'a> {
     }
 
     /// Puts a class back after one of its slots was taken.
-    pub fn again(&mut self, candidate: Candidate<'a>, pool: &Pool<'a>) {
-        if let Some(place) = pool.head(candidate.class as usize)
-            && candidate.eviction.is_none()
+    pub fn again(
+        &mut self,
+        candidate: Candidate<'a>,
+        evaluation: &Evaluation<'a>,
+        pool: &Pool<'a>,
+    ) {
+        let class = candidate.class as usize;
+        let from = candidate.head.at.map_or(0, |at| at + 1);
+        if candidate.eviction.is_none()
+            && let Some(head) = evaluation.head(pool, class, from)
         {
-            self.heap.push(Candidate { place, ..candidate });
+            self.heap.push(Candidate { head, ..candidate });
         }
     }
 

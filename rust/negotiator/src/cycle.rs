@@ -1,7 +1,7 @@
 //! One negotiation cycle, from snapshot to outcome.
 
 use crate::config::CycleConfig;
-use crate::evaluate::{MatchRow, REMOTE_NAMES, Shared, insert_remote};
+use crate::evaluate::{Answers, REMOTE_NAMES, Shared, insert_remote};
 use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
 use crate::outcome::{Match, Outcome, Reason, Rejection, SlotCounts, Statistics};
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::request::Demand;
 use crate::slot::SlotClass;
-use columns::AdTable;
+use columns::{AdTable, EvalSettings, Matcher};
 use fairshare::GroupTree;
 use rustc_hash::FxHashMap;
 
@@ -32,9 +32,8 @@ impl Stopwatch for Stopped {
 pub struct Memory {
     /// Slots by class.
     pub index: SlotIndex,
-    /// Answers by request signature.
-    pub answers: FxHashMap<u128, MatchRow>,
-    answers_stamp: u64,
+    /// The engine that asks conditions of whole columns.
+    pub matcher: Matcher,
 }
 
 /// What a cycle is given.
@@ -66,7 +65,8 @@ pub(crate) struct Cycle<'a> {
     /// Seconds used by each submitter entry and each access point.
     pub entry_time: Vec<f64>,
     pub schedd_time: FxHashMap<String, f64>,
-    pub answers: FxHashMap<u128, MatchRow>,
+    pub answers: FxHashMap<u128, Answers>,
+    pub answer_bytes: usize,
     pub matches: Vec<Match>,
     pub rejections: Vec<Rejection>,
     pub rejection_at: FxHashMap<(u32, Reason), usize>,
@@ -94,34 +94,30 @@ pub fn run_cycle(
     clock: &dyn Stopwatch,
 ) -> Outcome {
     let started = clock.seconds();
-    let renewed = memory
+    let settings = EvalSettings {
+        now,
+        ..EvalSettings::default()
+    };
+    memory.matcher.refresh(snapshot.slots, settings);
+    memory
         .index
-        .refresh(snapshot.slots, snapshot.plan, config, now);
-    let volatile = snapshot.plan.unsteady || snapshot.plan.mentions(&REMOTE_NAMES);
-    if renewed || volatile || memory.answers_stamp != memory.index.stamp() {
-        memory.answers.clear();
-        memory.answers_stamp = memory.index.stamp();
-    }
+        .refresh(snapshot.slots, snapshot.plan, config, &memory.matcher, now);
     let shared = Shared {
         table: snapshot.slots,
+        matcher: &memory.matcher,
         index: &memory.index,
         plan: snapshot.plan,
         config,
         now,
     };
-    let answers = std::mem::take(&mut memory.answers);
-    let mut cycle = Cycle::prepare(shared, snapshot, answers, clock, started);
+    let mut cycle = Cycle::prepare(shared, snapshot, clock, started);
     let prepared = clock.seconds();
     cycle.negotiate_all();
     let ended = clock.seconds();
-    let base = cycle.pool.base_classes();
-    let mut answers = std::mem::take(&mut cycle.answers);
     let mut outcome = cycle.finish();
     outcome.timings.prepare_s = prepared - started;
     outcome.timings.match_s = ended - prepared - outcome.timings.sort_s;
     outcome.timings.total_s = clock.seconds() - started;
-    answers.values_mut().for_each(|row| row.keep_base(base));
-    memory.answers = answers;
     outcome
 }
 
@@ -129,7 +125,6 @@ impl<'a> Cycle<'a> {
     fn prepare(
         shared: Shared<'a>,
         snapshot: &Snapshot<'a>,
-        answers: FxHashMap<u128, MatchRow>,
         clock: &'a dyn Stopwatch,
         started: f64,
     ) -> Self {
@@ -175,7 +170,8 @@ impl<'a> Cycle<'a> {
             pool,
             clock,
             started,
-            answers,
+            answers: FxHashMap::default(),
+            answer_bytes: 0,
         };
         for group in ignored {
             cycle

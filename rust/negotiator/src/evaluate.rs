@@ -7,11 +7,11 @@ use crate::index::{SlotIndex, hash_bytes};
 use crate::ledger::Ledger;
 use crate::outcome::SlotCounts;
 use crate::plan::Plan;
-use crate::pool::{Pool, amounts, with_consumption};
+use crate::pool::{Head, Pool, amounts, with_consumption};
 use crate::request::{LimitSpec, Request, Submitter};
 use crate::slot::{Division, SlotClass};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
-use columns::{AdTable, Row};
+use columns::{AdTable, Bitmap, Matcher, Numbers, Owner, Row};
 use fairshare::{GroupTree, LimitRequest, parse_limits};
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ use std::sync::Arc;
 pub struct Shared<'a> {
     /// Slot ads.
     pub table: &'a AdTable,
+    /// The engine that asks conditions of whole columns.
+    pub matcher: &'a Matcher,
     /// Slots by class.
     pub index: &'a SlotIndex,
     /// What is looked at.
@@ -44,9 +46,16 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Whether they match, by class: what is known so far.
+/// What is known of a request before it is served.
 #[derive(Debug, Clone, Default)]
-pub struct MatchRow {
+pub struct Answers {
+    /// Slots that match, as the column engine sees them.
+    pub rows: Option<Arc<Bitmap>>,
+    /// The job's Rank of each slot, when it depends on the slot.
+    pub job_rank: Option<Arc<Numbers>>,
+    /// NEGOTIATOR_PRE_JOB_RANK of each slot, when it depends on the job.
+    pub pre_rank: Option<Arc<Numbers>>,
+    /// Class by class: what the plain evaluator said so far.
     known: Vec<u8>,
     ranks: Vec<f64>,
 }
@@ -55,7 +64,29 @@ const UNKNOWN: u8 = 0;
 const NO: u8 = 1;
 const YES: u8 = 2;
 
-impl MatchRow {
+impl Answers {
+    /// Asks the column engine; without row matching nothing is known beforehand.
+    #[must_use]
+    pub fn ask(shared: &Shared<'_>, job: &Ad) -> Self {
+        if !shared.plan.row_matching {
+            return Self::default();
+        }
+        let (table, matcher) = (shared.table, shared.matcher);
+        let selection = &shared.config.selection;
+        let rank_varies = !selection.ignore_job_ranks
+            && job
+                .get_str("Rank")
+                .is_some_and(|rank| !matches!(rank, Expr::Lit(_)));
+        Self {
+            rows: Some(Arc::new(matcher.matches(table, job))),
+            job_rank: rank_varies.then(|| matcher.job_rank(table, job)),
+            pre_rank: (!shared.plan.pre_rank_static)
+                .then(|| matcher.numbers(table, &selection.pre_job_rank, Owner::Slot, Some(job))),
+            known: Vec::new(),
+            ranks: Vec::new(),
+        }
+    }
+
     fn grow(&mut self, classes: usize) {
         if self.known.len() < classes {
             self.known.resize(classes, UNKNOWN);
@@ -63,22 +94,10 @@ impl MatchRow {
         }
     }
 
-    /// Forgets classes that live only as long as a cycle.
-    pub fn keep_base(&mut self, classes: usize) {
-        self.known.truncate(classes);
-        self.ranks.truncate(classes);
-    }
-
-    /// Notes an answer that was worked out elsewhere.
-    pub fn note(&mut self, class: usize, matches: bool) {
-        self.grow(class + 1);
-        self.known[class] = if matches { YES } else { NO };
-    }
-
-    /// Whether the answer for a class is known.
+    /// Bytes held.
     #[must_use]
-    pub fn knows(&self, class: usize) -> bool {
-        self.known.get(class).is_some_and(|k| *k != UNKNOWN)
+    pub fn heap_bytes(&self) -> usize {
+        self.rows.as_ref().map_or(0, |rows| rows.heap_bytes()) + self.known.capacity() * 9
     }
 }
 
@@ -93,7 +112,7 @@ pub struct Evaluation<'a> {
     limits: LimitSpec,
     constant_rank: Option<f64>,
     /// Answers so far.
-    pub row: MatchRow,
+    pub answers: Answers,
     /// What the answers are kept under.
     pub signature: u128,
     /// Busy classes that nothing but a look at their match would tell apart.
@@ -181,14 +200,14 @@ pub fn insert_remote(
 }
 
 impl<'a> Evaluation<'a> {
-    /// Prepares a request; `row` holds what is known of it already.
+    /// Prepares a request; `answers` hold what is known of it already.
     #[must_use]
     pub fn new(
         shared: Shared<'a>,
         request: &Request,
         submitter: &Submitter,
         job: Ad,
-        row: MatchRow,
+        answers: Answers,
     ) -> Self {
         let constant_rank = if shared.config.selection.ignore_job_ranks {
             Some(0.0)
@@ -207,7 +226,7 @@ impl<'a> Evaluation<'a> {
             families: crate::slot::address_families(&submitter.address),
             limits: request.limits.clone(),
             constant_rank,
-            row,
+            answers,
             signature: request.signature,
             deferred: Vec::new(),
         }
@@ -240,16 +259,47 @@ impl<'a> Evaluation<'a> {
         self.families == 0 || facts.families == 0 || self.families & facts.families != 0
     }
 
-    /// Both Requirements hold, and the resources suffice.
-    pub fn matches(&mut self, facts: &SlotClass, class: usize) -> bool {
-        self.row.grow(class + 1);
-        match self.row.known[class] {
+    /// Rows among which slots of a class match: none when all slots of the class are alike in that.
+    fn rows_of(&self, pool: &Pool<'a>, class: usize) -> Option<&Bitmap> {
+        if pool.representative(class).is_none() || pool.classes()[class].partitionable {
+            return None;
+        }
+        self.answers.rows.as_deref()
+    }
+
+    /// The best slot of a class that matches, at or after place `from`.
+    #[must_use]
+    pub fn head(&self, pool: &Pool<'a>, class: usize, from: u32) -> Option<Head<'a>> {
+        pool.head(class, from, self.rows_of(pool, class))
+    }
+
+    /// Slots of a class that match and are left.
+    #[must_use]
+    pub fn count(&self, pool: &Pool<'a>, class: usize) -> u64 {
+        pool.count(class, self.rows_of(pool, class))
+    }
+
+    /// Both Requirements hold, and the resources suffice; slots of undivided
+    /// classes are looked at one by one when the best is sought.
+    pub fn matches(&mut self, pool: &Pool<'a>, facts: &SlotClass, class: usize) -> bool {
+        if self.rows_of(pool, class).is_some() {
+            return true;
+        }
+        self.answers.grow(class + 1);
+        match self.answers.known[class] {
             YES => return true,
             NO => return false,
             _ => {}
         }
-        let yes = matches(&self.shared, &self.job, facts);
-        self.row.known[class] = if yes { YES } else { NO };
+        let whole = !matches!(facts.division, Division::ConsumptionPolicy { .. });
+        let yes = match (&self.answers.rows, pool.representative(class)) {
+            (Some(rows), Some(row)) if whole => {
+                rows.get(row as usize)
+                    && (facts.division == Division::Whole || self.amounts(facts).is_some())
+            }
+            _ => matches(&self.shared, &self.job, facts),
+        };
+        self.answers.known[class] = if yes { YES } else { NO };
         yes
     }
 
@@ -259,21 +309,38 @@ impl<'a> Evaluation<'a> {
         amounts(&self.job, facts, self.shared.config, self.shared.now)
     }
 
-    fn job_rank(&mut self, facts: &SlotClass, class: usize) -> f64 {
+    fn job_rank(&mut self, pool: &Pool<'a>, facts: &SlotClass, class: usize) -> f64 {
         if let Some(rank) = self.constant_rank {
             return rank;
         }
-        self.row.grow(class + 1);
-        if self.row.ranks[class].is_nan() {
+        if let (Some(numbers), Some(row)) = (&self.answers.job_rank, pool.representative(class)) {
+            return numbers.get(row).unwrap_or(0.0);
+        }
+        self.answers.grow(class + 1);
+        if self.answers.ranks[class].is_nan() {
             let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
                 self.shared
                     .eval(expr, &self.job, &facts.ad)
                     .as_number()
                     .unwrap_or(0.0)
             });
-            self.row.ranks[class] = if rank.is_nan() { 0.0 } else { rank };
+            self.answers.ranks[class] = if rank.is_nan() { 0.0 } else { rank };
         }
-        self.row.ranks[class]
+        self.answers.ranks[class]
+    }
+
+    fn pre_rank(&self, pool: &mut Pool<'a>, facts: &SlotClass, class: usize) -> f64 {
+        if let (Some(numbers), Some(row)) = (&self.answers.pre_rank, pool.representative(class)) {
+            return numbers.get(row).unwrap_or(f64::NEG_INFINITY);
+        }
+        if let Some(known) = pool.pre_rank(class) {
+            return known;
+        }
+        let rank = self.negotiator_rank(&self.shared.config.selection.pre_job_rank, facts);
+        if self.shared.plan.pre_rank_static {
+            pool.note_pre_rank(class, rank);
+        }
+        rank
     }
 
     /// Rank the slot gives the job.
@@ -292,6 +359,42 @@ impl<'a> Evaluation<'a> {
             .as_number()
             .filter(|n| !n.is_nan())
             .unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// A plain class as a candidate, if one of its slots matches: the common case of [`Evaluation::candidate`].
+    pub fn plain_candidate(&self, pool: &Pool<'a>, class: usize) -> Option<Candidate<'a>> {
+        let lean = pool.lean()[class];
+        if self.families != 0 && lean.families != 0 && self.families & lean.families == 0 {
+            return None;
+        }
+        let head = pool.head(class, 0, self.answers.rows.as_deref())?;
+        let row = lean.representative;
+        let pre_rank = match &self.answers.pre_rank {
+            Some(numbers) => numbers.get(row).unwrap_or(f64::NEG_INFINITY),
+            None => pool.pre_rank(class)?,
+        };
+        let job_rank = match (&self.answers.job_rank, self.constant_rank) {
+            (_, Some(rank)) => rank,
+            (Some(numbers), None) => numbers.get(row).unwrap_or(0.0),
+            (None, None) => return None,
+        };
+        Some(Candidate {
+            pre_rank,
+            job_rank,
+            post_rank: 0.0,
+            preemption_rank: 0.0,
+            state: SlotState::Free,
+            head,
+            class: class as u32,
+            cost: lean.weight,
+            eviction: None,
+        })
+    }
+
+    /// Whether plain classes can be looked at the short way.
+    #[must_use]
+    pub fn has_short_way(&self) -> bool {
+        self.answers.rows.is_some() && self.shared.plan.post_rank_static
     }
 
     /// The class as a candidate, or nothing; `refused` counts slots by cause.
@@ -316,15 +419,18 @@ impl<'a> Evaluation<'a> {
             }
             return None;
         }
-        if !self.matches(&facts, class) {
+        if !self.matches(pool, &facts, class) {
             return if evicts {
                 evict::candidate(self, pool, ledger, class, rank_only)
             } else {
                 None
             };
         }
+        if !evicts && self.head(pool, class, 0).is_none() {
+            return None;
+        }
         let state = if busy {
-            self.state_of_busy(&facts, rank_only, u64::from(pool.left(class)), refused)?
+            self.state_of_busy(pool, &facts, rank_only, class, refused)?
         } else if rank_only {
             return None;
         } else {
@@ -343,9 +449,10 @@ impl<'a> Evaluation<'a> {
 
     fn state_of_busy(
         &self,
+        pool: &Pool<'a>,
         facts: &SlotClass,
         rank_only: bool,
-        slots: u64,
+        class: usize,
         refused: &mut SlotCounts,
     ) -> Option<SlotState> {
         let rank = self.slot_rank(facts);
@@ -361,13 +468,13 @@ impl<'a> Evaluation<'a> {
             .eval(requirements, &facts.ad, &self.job)
             .is_true()
         {
-            refused.protected += slots;
+            refused.protected += self.count(pool, class);
             return None;
         }
         match (rank, facts.current_rank) {
             (Some(rank), Some(current)) if rank >= current => Some(SlotState::Priority),
             _ => {
-                refused.prefer_running += slots;
+                refused.prefer_running += self.count(pool, class);
                 None
             }
         }
@@ -397,16 +504,7 @@ impl<'a> Evaluation<'a> {
                 pool.cut(class, amounts).cost
             }
         };
-        let pre_rank = match pool.pre_rank(class) {
-            Some(known) => known,
-            None => {
-                let rank = self.negotiator_rank(&config.selection.pre_job_rank, facts);
-                if plan.pre_rank_static {
-                    pool.note_pre_rank(class, rank);
-                }
-                rank
-            }
-        };
+        let pre_rank = self.pre_rank(pool, facts, class);
         let post_rank = if plan.post_rank_static {
             0.0
         } else {
@@ -414,11 +512,11 @@ impl<'a> Evaluation<'a> {
         };
         Some(Candidate {
             pre_rank,
-            job_rank: self.job_rank(facts, class),
+            job_rank: self.job_rank(pool, facts, class),
             post_rank,
             preemption_rank,
             state,
-            place: pool.head(class)?,
+            head: self.head(pool, class, 0)?,
             class: class as u32,
             cost,
             eviction: None,
@@ -447,7 +545,7 @@ impl<'a> Evaluation<'a> {
             post_rank: 0.0,
             preemption_rank: self.negotiator_rank(&config.preemption.rank, facts),
             state,
-            place: pool.head(class)?,
+            head: pool.head(class, 0, None)?,
             class: class as u32,
             cost: facts.weight,
             eviction: Some(Box::new(eviction)),
@@ -531,17 +629,15 @@ impl<'a> Evaluation<'a> {
 
     /// Looks at the classes that were put off: how many slots would match but are protected.
     pub fn count_protected(&mut self, pool: &Pool<'a>) -> u64 {
-        let deferred = std::mem::take(&mut self.deferred);
-        deferred
-            .into_iter()
-            .map(|class| class as usize)
-            .filter(|class| pool.left(*class) > 0)
-            .filter(|class| {
-                let facts = Arc::clone(&pool.classes()[*class]);
-                self.matches(&facts, *class)
-            })
-            .map(|class| u64::from(pool.left(class)))
-            .sum()
+        let mut slots = 0;
+        for class in std::mem::take(&mut self.deferred) {
+            let class = class as usize;
+            let facts = Arc::clone(&pool.classes()[class]);
+            if pool.left(class) > 0 && self.matches(pool, &facts, class) {
+                slots += self.count(pool, class);
+            }
+        }
+        slots
     }
 }
 

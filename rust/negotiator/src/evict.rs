@@ -30,7 +30,7 @@ pub fn candidate<'a>(
     rank_only: bool,
 ) -> Option<Candidate<'a>> {
     let shared = evaluation.shared();
-    let row = pool.head(class)?.row;
+    let row = pool.head(class, 0, None)?.place.row;
     let facts = SlotClass::clone(&pool.classes()[class]);
     let new_rank = evaluation.slot_rank(&facts).unwrap_or(0.0);
     let children = children(evaluation, ledger, row, &facts);

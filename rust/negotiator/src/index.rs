@@ -1,10 +1,10 @@
 //! Slots sorted into classes, kept between cycles and brought up to date row by row.
 
 use crate::config::CycleConfig;
-use crate::plan::{Grain, Plan, each_distinct};
+use crate::plan::{Grain, KeyColumn, Plan, each_distinct};
 use crate::slot::SlotClass;
-use classad::{Ad, Context, Name, evaluate};
-use columns::{AdTable, Cell, Chunk, ColumnId, Row};
+use classad::{Ad, Name};
+use columns::{AdTable, Bitmap, Cell, Chunk, ColumnId, Matcher, Owner, Row};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ pub struct SlotIndex {
     row_class: Vec<u32>,
     /// Value of NEGOTIATOR_POST_JOB_RANK by row, when it is the same for all jobs.
     post_rank: Vec<f64>,
-    post_rank_memo: FxHashMap<u128, f64>,
     classes: Vec<Arc<SlotClass>>,
     by_key: FxHashMap<u128, u32>,
     /// Rows of each class, best first: post rank, then name.
@@ -142,6 +141,7 @@ impl SlotIndex {
         table: &AdTable,
         plan: &Plan,
         config: &CycleConfig,
+        matcher: &Matcher,
         now: i64,
     ) -> bool {
         let stamp = stamp_of(table, plan, config);
@@ -159,6 +159,7 @@ impl SlotIndex {
                 table,
                 plan,
                 config,
+                matcher,
                 now,
             };
             self.apply(&builder, &changed);
@@ -210,12 +211,7 @@ impl SlotIndex {
             self.row_class[at] = class;
             arrivals.push((class, *row));
         }
-        builder.post_ranks(
-            &arrivals,
-            &self.classes,
-            &mut self.post_rank,
-            &mut self.post_rank_memo,
-        );
+        builder.post_ranks(&arrivals, &mut self.post_rank);
         self.merge_members(table, arrivals, &touched, changed);
     }
 
@@ -227,7 +223,7 @@ impl SlotIndex {
         changed: &[Row],
     ) {
         if touched.iter().any(|t| *t) {
-            let mut gone = columns::Bitmap::empty(table.row_end());
+            let mut gone = Bitmap::empty(table.row_end());
             changed.iter().for_each(|row| gone.set(*row as usize, true));
             for (class, members) in self.members.iter_mut().enumerate() {
                 if touched[class] {
@@ -306,6 +302,7 @@ struct Builder<'b> {
     table: &'b AdTable,
     plan: &'b Plan,
     config: &'b CycleConfig,
+    matcher: &'b Matcher,
     now: i64,
 }
 
@@ -313,12 +310,20 @@ impl Builder<'_> {
     /// Class keys of rows; `None` for rows without an ad.
     fn keys(&self, rows: &[Row]) -> Vec<Option<u128>> {
         let family = self.family_words();
+        let divided = self.table.column_named("PartitionableSlot");
         let mut out: Vec<Option<u128>> = Vec::with_capacity(rows.len());
         for group in rows.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
             let chunk = group[0] as usize / CHUNK;
             let mut keys = vec![0x5107_u128; group.len()];
-            for (column, grain) in &self.plan.key {
-                self.add_column(&mut keys, group, chunk, *column, grain, &family);
+            let is_divided = |row: &Row| divided.is_some_and(|c| self.may_be_divided(*row, c));
+            let whole: Vec<bool> = group.iter().map(is_divided).collect();
+            let any_whole = whole.iter().any(|w| *w);
+            for known in &self.plan.key {
+                if known.always {
+                    self.add_column(&mut keys, group, chunk, known, &family, None);
+                } else if any_whole {
+                    self.add_column(&mut keys, group, chunk, known, &family, Some(&whole));
+                }
             }
             let live = self.table.live();
             out.extend(
@@ -331,40 +336,54 @@ impl Builder<'_> {
         out
     }
 
+    fn may_be_divided(&self, row: Row, column: ColumnId) -> bool {
+        let cell = self.table.cell(row, column);
+        cell == Cell::TRUE || cell.expr_id().is_some()
+    }
+
     fn add_column(
         &self,
         keys: &mut [u128],
         rows: &[Row],
         chunk: usize,
-        column: ColumnId,
-        grain: &Grain,
+        known: &KeyColumn,
         family: &FxHashMap<u64, u64>,
+        only: Option<&[bool]>,
     ) {
         let table = self.table;
-        let is_address = Some(column) == self.address_column();
+        let is_address = Some(known.column) == self.address_column();
         let word = |cell: Cell| {
             if is_address {
                 family.get(&cell.word()).copied().unwrap_or(0)
             } else {
-                grain_word(table, cell, grain)
+                grain_word(table, cell, &known.grain)
             }
         };
-        match table.column(column).chunk(chunk) {
+        let wanted = |at: usize| only.is_none_or(|only| only[at]);
+        match table.column(known.column).chunk(chunk) {
             Chunk::Const(cell) => {
                 let same = word(*cell);
-                keys.iter_mut().for_each(|key| *key = mix(*key, same));
+                for (at, key) in keys.iter_mut().enumerate() {
+                    if wanted(at) {
+                        *key = mix(*key, same);
+                    }
+                }
             }
             Chunk::Coded { dict, codes } => {
                 let words: Vec<u64> = dict.iter().map(|cell| word(*cell)).collect();
                 let missing = word(Cell::MISSING);
-                for (key, row) in keys.iter_mut().zip(rows) {
-                    let code = codes.get(*row as usize % CHUNK);
-                    *key = mix(*key, code.map_or(missing, |c| words[usize::from(*c)]));
+                for (at, (key, row)) in keys.iter_mut().zip(rows).enumerate() {
+                    if wanted(at) {
+                        let code = codes.get(*row as usize % CHUNK);
+                        *key = mix(*key, code.map_or(missing, |c| words[usize::from(*c)]));
+                    }
                 }
             }
             dense => {
-                for (key, row) in keys.iter_mut().zip(rows) {
-                    *key = mix(*key, word(dense.get(*row as usize % CHUNK)));
+                for (at, (key, row)) in keys.iter_mut().zip(rows).enumerate() {
+                    if wanted(at) {
+                        *key = mix(*key, word(dense.get(*row as usize % CHUNK)));
+                    }
                 }
             }
         }
@@ -404,7 +423,14 @@ impl Builder<'_> {
     }
 
     fn read(&self, row: Row) -> SlotClass {
-        let ad = self.partial_ad(row, &self.plan.names);
+        let divided = self.table.column_named("PartitionableSlot");
+        let whole = divided.is_some_and(|c| self.may_be_divided(row, c));
+        let names = if whole {
+            &self.plan.names
+        } else {
+            &self.plan.order_names
+        };
+        let ad = self.partial_ad(row, names);
         let address = self
             .address_column()
             .and_then(|c| self.table.cell(row, c).str_id());
@@ -419,46 +445,16 @@ impl Builder<'_> {
         class
     }
 
-    /// Static post-job ranks of rows, each distinct set of values evaluated once.
-    fn post_ranks(
-        &self,
-        rows: &[(u32, Row)],
-        classes: &[Arc<SlotClass>],
-        out: &mut [f64],
-        memo: &mut FxHashMap<u128, f64>,
-    ) {
+    /// Static post-job ranks of rows.
+    fn post_ranks(&self, rows: &[(u32, Row)], out: &mut [f64]) {
         if !self.plan.post_rank_static {
             rows.iter().for_each(|(_, row)| out[*row as usize] = 0.0);
             return;
         }
         let expr = &self.config.selection.post_job_rank;
-        let columns: Vec<(Name, ColumnId)> = self
-            .plan
-            .row_names
-            .iter()
-            .filter_map(|name| Some((name.clone(), self.table.column_id(name)?)))
-            .collect();
-        for (class, row) in rows {
-            if !classes[*class as usize].is_candidate() {
-                continue;
-            }
-            let key = hash_words(
-                columns
-                    .iter()
-                    .map(|(_, column)| self.table.cell(*row, *column).word()),
-            );
-            let value = memo.entry(key).or_insert_with(|| {
-                let ad = self.partial_ad(*row, columns.iter().map(|(name, _)| name));
-                let context = Context {
-                    my: Some(&ad),
-                    now: self.now,
-                    ..Context::default()
-                };
-                evaluate(expr, &context)
-                    .as_number()
-                    .unwrap_or(f64::NEG_INFINITY)
-            });
-            out[*row as usize] = *value;
+        let numbers = self.matcher.numbers(self.table, expr, Owner::Slot, None);
+        for (_, row) in rows {
+            out[*row as usize] = numbers.get(*row).unwrap_or(f64::NEG_INFINITY);
         }
     }
 }

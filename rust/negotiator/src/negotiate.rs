@@ -2,15 +2,19 @@
 
 use crate::candidates::{Candidate, Candidates, SlotState, Taken};
 use crate::cycle::Cycle;
-use crate::evaluate::{Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
+use crate::evaluate::{Answers, Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
 use crate::outcome::{Match, Preempted};
 use crate::slot::Division;
 use crate::spin::Verdict;
+use classad::Ad;
 use fairshare::{Limits, exhausted, tolerance};
+use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 /// Requests whose answers are worked out together.
 const LOOK_AHEAD: usize = 256;
+/// Answers kept at once; beyond that they are asked for again.
+const ANSWER_BYTES: usize = 512 << 20;
 
 /// What bounds a negotiation.
 pub(crate) struct Turn {
@@ -127,36 +131,52 @@ impl<'a> Cycle<'a> {
             *pie_left -= cost;
         }
         if let Some(evaluation) = evaluation {
-            self.keep_answers(request, evaluation);
+            self.keep_answers(evaluation);
         }
         ended
     }
 
-    /// The request with the attributes of its submitter and what is known of it.
-    fn evaluation(&mut self, turn: &Turn, request: usize) -> Evaluation<'a> {
+    /// The job of a request with the attributes of its submitter, and what its answers are kept under.
+    fn job_of(&self, entry: usize, negotiating: usize, request: usize) -> (Ad, u128) {
         let asked = &self.demand.requests[request];
         let mut job = asked.ad.clone();
-        let mut signature = asked.signature;
-        if self.names_submitter {
-            let account = self.account_of[turn.entry];
-            insert_submitter(
-                &mut job,
-                account,
-                turn.negotiating,
-                &self.ledger,
-                &self.groups,
-            );
-            signature = live_signature(asked, &job, &SUBMITTER_NAMES);
+        if !self.names_submitter {
+            return (job, asked.signature);
         }
-        let row = self.answers.remove(&signature).unwrap_or_default();
+        insert_submitter(
+            &mut job,
+            self.account_of[entry],
+            negotiating,
+            &self.ledger,
+            &self.groups,
+        );
+        let signature = live_signature(asked, &job, &SUBMITTER_NAMES);
+        (job, signature)
+    }
+
+    /// The request with what is known of it.
+    fn evaluation(&mut self, turn: &Turn, request: usize) -> Evaluation<'a> {
+        let asked = &self.demand.requests[request];
+        let (job, signature) = self.job_of(turn.entry, turn.negotiating, request);
+        let answers = match self.answers.remove(&signature) {
+            Some(known) => known,
+            None => Answers::ask(&self.shared, &job),
+        };
         let submitter = &self.demand.submitters[turn.entry];
-        let mut evaluation = Evaluation::new(self.shared, asked, submitter, job, row);
+        let mut evaluation = Evaluation::new(self.shared, asked, submitter, job, answers);
         evaluation.signature = signature;
         evaluation
     }
 
-    fn keep_answers(&mut self, _request: usize, evaluation: Evaluation<'a>) {
-        self.answers.insert(evaluation.signature, evaluation.row);
+    /// Keeps answers for later spins, as long as they do not fill the memory.
+    fn keep_answers(&mut self, evaluation: Evaluation<'a>) {
+        self.answer_bytes += evaluation.answers.heap_bytes();
+        if self.answer_bytes > ANSWER_BYTES {
+            self.answers.clear();
+            self.answer_bytes = 0;
+        }
+        self.answers
+            .insert(evaluation.signature, evaluation.answers);
     }
 
     fn gather_if_needed(
@@ -205,7 +225,7 @@ impl<'a> Cycle<'a> {
         let mut carve = Vec::new();
         let mut landed = None;
         let row = if facts.division == Division::Whole || best.eviction.is_some() {
-            self.pool.take(class)
+            self.pool.take(class, &best.head)
         } else {
             let amounts = evaluation.amounts(&facts).unwrap_or_default();
             let cut = self.pool.cut(class, amounts);
@@ -214,12 +234,10 @@ impl<'a> Cycle<'a> {
                 .iter()
                 .map(|(name, _)| name.to_text().into_owned());
             carve = names.zip(cut.amounts.iter().copied()).collect();
-            self.pool.take_cut(class, &cut).map(|(row, rest)| {
-                landed = rest;
-                row
-            })
+            let (row, rest) = self.pool.take_cut(class, &best.head, &cut);
+            landed = rest;
+            row
         };
-        let Some(row) = row else { return };
         let (limits, text) = evaluation.limits_on(&facts);
         self.ledger
             .book(self.account_of[turn.entry], best.cost, &limits);
@@ -258,14 +276,52 @@ impl<'a> Cycle<'a> {
             limits: text,
             group: turn.negotiating as u32,
         });
-        list.again(best, &self.pool);
+        list.again(best, evaluation, &self.pool);
         if let Some(rest) = landed {
             list.add(evaluation, &mut self.pool, &self.ledger, rest as usize);
         }
     }
 
     /// Works out answers for the requests that come next, on all cores.
-    pub(crate) fn look_ahead(&mut self, entries: &[usize]) {
-        let _ = (entries, LOOK_AHEAD);
+    pub(crate) fn look_ahead(&mut self, entries: &[usize], negotiating: usize) {
+        if !self.shared.plan.row_matching || self.pool.remaining == 0 {
+            return;
+        }
+        let known = |cycle: &Self, request: &usize| {
+            cycle.left[*request] == 0
+                || cycle
+                    .answers
+                    .contains_key(&cycle.demand.requests[*request].signature)
+        };
+        let demand = self.demand;
+        let needed = &demand.submitters[entries[0]].requests;
+        if self.names_submitter || needed.iter().all(|r| known(self, r)) {
+            return;
+        }
+        let next = entries.iter().flat_map(|entry| {
+            let requests = demand.submitters[*entry].requests.iter();
+            requests.map(move |request| (*entry, *request))
+        });
+        let mut seen = FxHashSet::default();
+        let asked: Vec<(u128, Ad)> = next
+            .filter(|(_, request)| !known(self, request))
+            .map(|(entry, request)| (entry, request, demand.requests[request].signature))
+            .filter(|(_, _, signature)| seen.insert(*signature))
+            .take(LOOK_AHEAD.max(needed.len()))
+            .map(|(entry, request, signature)| {
+                (signature, self.job_of(entry, negotiating, request).0)
+            })
+            .collect();
+        let shared = self.shared;
+        let made: Vec<(u128, Answers)> = asked
+            .into_par_iter()
+            .map(|(signature, job)| (signature, Answers::ask(&shared, &job)))
+            .collect();
+        self.answer_bytes += made.iter().map(|(_, a)| a.heap_bytes()).sum::<usize>();
+        if self.answer_bytes > ANSWER_BYTES {
+            self.answers.clear();
+            self.answer_bytes = made.iter().map(|(_, a)| a.heap_bytes()).sum();
+        }
+        self.answers.extend(made);
     }
 }

@@ -6,15 +6,14 @@
 //! between those numbers, so slots that differ in it still share a class.
 
 use crate::config::CycleConfig;
+use crate::evaluate::REMOTE_NAMES;
 use crate::mentions::Mentions;
 use classad::{Ad, BinaryOp, Context, Expr, Name, Value, evaluate};
 use columns::{AdTable, Cell, Chunk, ColumnId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Attributes that decide by themselves how a slot is treated.
-const FACTS: [&str; 28] = [
-    "Requirements",
-    "NegotiatorRequirements",
+const FACTS: [&str; 26] = [
     "Rank",
     "CurrentRank",
     "SlotWeight",
@@ -42,6 +41,8 @@ const FACTS: [&str; 28] = [
     "GhostMultiplier",
     "MachineResources",
 ];
+/// What decides whether a slot takes a job.
+const CONDITIONS: [&str; 2] = ["Requirements", "NegotiatorRequirements"];
 /// Facts needed of partitionable slots.
 const PARTITION_FACTS: [&str; 3] = ["Cpus", "Memory", "Disk"];
 /// Job attributes that matter in every cycle.
@@ -58,13 +59,29 @@ pub enum Grain {
     Presence,
 }
 
+/// A column of the class key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyColumn {
+    /// The column.
+    pub column: ColumnId,
+    /// How finely it tells slots apart.
+    pub grain: Grain,
+    /// Tells all slots apart, not only those that are divided (whose rest has to be evaluated anew).
+    pub always: bool,
+}
+
 /// The attributes a cycle looks at.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// All names any expression of the cycle mentions.
     pub names: FxHashSet<Name>,
+    /// Those that order slots or decide how a slot is treated; the others only decide whether it matches.
+    pub order_names: FxHashSet<Name>,
     /// Columns of the slot table that tell classes apart.
-    pub key: Vec<(ColumnId, Grain)>,
+    pub key: Vec<KeyColumn>,
+    /// Whether a slot matches is asked row by row of the column engine; else class by class of the plain evaluator,
+    /// because conditions read attributes that only exist during the cycle.
+    pub row_matching: bool,
     /// Values may change though no attribute does.
     pub unsteady: bool,
     /// The value of NEGOTIATOR_PRE_JOB_RANK is the same for all jobs.
@@ -236,15 +253,22 @@ impl Plan {
         let preemption_rank_static = !(sees(&mut sources, &config.preemption.rank)
             || preempt.names().any(is_live_attribute));
 
-        let start = starting_points(
-            config,
-            &resources,
-            jobs,
-            post_rank_static,
-            preemption_rank_static,
-        );
+        let start = starting_points(config, post_rank_static, preemption_rank_static);
+        let ordering = sources.reach(start);
+        let mut order_names: FxHashSet<Name> = ordering.names().cloned().collect();
+        let mut start = ordering;
+        conditions(config, &resources, jobs, &mut start);
         let reached = sources.reach(start);
         let names: FxHashSet<Name> = reached.names().cloned().collect();
+        let inserted = |name: &Name| {
+            REMOTE_NAMES.iter().any(|n| name.is(n))
+                || selection.match_exprs.iter().any(|(n, _)| name.is(n))
+        };
+        let replaced = slots.column_named("NegotiatorRequirements").is_some();
+        let row_matching = !(reached.unbounded || replaced || names.iter().any(inserted));
+        if !row_matching {
+            order_names.clone_from(&names);
+        }
         let mut row_names = FxHashSet::default();
         if post_rank_static {
             row_names.extend(post.names().cloned());
@@ -252,10 +276,12 @@ impl Plan {
         if preemption_rank_static {
             row_names.extend(preempt.names().cloned());
         }
-        let key = key_columns(&mut sources, &names, &reached, config);
+        let key = key_columns(&mut sources, &names, &order_names, &reached, config);
         Self {
             names,
+            order_names,
             key,
+            row_matching,
             unsteady: reached.unsteady,
             pre_rank_static,
             post_rank_static,
@@ -290,15 +316,14 @@ pub fn resource_names(slots: &AdTable) -> FxHashSet<Name> {
     out
 }
 
-fn starting_points(
+/// What decides whether a slot takes a job, and what a divided slot gives.
+fn conditions(
     config: &CycleConfig,
     resources: &FxHashSet<Name>,
     jobs: &AdTable,
-    post_static: bool,
-    preempt_static: bool,
-) -> Mentions {
-    let mut start = Mentions::default();
-    for name in FACTS.iter().chain(&PARTITION_FACTS).chain(&JOB_FACTS) {
+    start: &mut Mentions,
+) {
+    for name in CONDITIONS.iter().chain(&PARTITION_FACTS) {
         start.bare.insert(Name::from(*name));
     }
     for resource in resources {
@@ -317,6 +342,20 @@ fn starting_points(
             start.bare.insert(name.clone());
         }
     }
+    config.partition.carve.values().for_each(|e| start.add(e));
+    config
+        .selection
+        .match_exprs
+        .iter()
+        .for_each(|(_, e)| start.add(e));
+}
+
+/// What orders slots or decides how one is treated.
+fn starting_points(config: &CycleConfig, post_static: bool, preempt_static: bool) -> Mentions {
+    let mut start = Mentions::default();
+    for name in FACTS.iter().chain(&["ConcurrencyLimits"]) {
+        start.bare.insert(Name::from(*name));
+    }
     let selection = &config.selection;
     start.add(&selection.pre_job_rank);
     start.add(&config.preemption.requirements);
@@ -327,8 +366,6 @@ fn starting_points(
         &selection.job_constraint,
     ];
     optional.into_iter().flatten().for_each(|e| start.add(e));
-    selection.match_exprs.iter().for_each(|(_, e)| start.add(e));
-    config.partition.carve.values().for_each(|e| start.add(e));
     if !post_static {
         start.add(&selection.post_job_rank);
     }
@@ -351,28 +388,42 @@ fn starting_points(
 fn key_columns(
     sources: &mut Sources<'_>,
     names: &FxHashSet<Name>,
+    order_names: &FxHashSet<Name>,
     reached: &Mentions,
     config: &CycleConfig,
-) -> Vec<(ColumnId, Grain)> {
+) -> Vec<KeyColumn> {
     let slots = sources.slots;
     if reached.unbounded {
         let all = 0..slots.column_count() as ColumnId;
-        return all.map(|column| (column, Grain::Value)).collect();
+        let value = |column| KeyColumn {
+            column,
+            grain: Grain::Value,
+            always: true,
+        };
+        return all.map(value).collect();
     }
     let grains = grains(sources, names, config);
-    let mut key: Vec<(ColumnId, Grain)> = names
+    let mut key: Vec<KeyColumn> = names
         .iter()
         .filter_map(|name| Some((slots.column_id(name)?, name)))
-        .map(|(column, name)| (column, grains.get(name).cloned().unwrap_or(Grain::Value)))
+        .map(|(column, name)| KeyColumn {
+            column,
+            grain: grains.get(name).cloned().unwrap_or(Grain::Value),
+            always: order_names.contains(name),
+        })
         .collect();
-    for name in ["Name", "MyAddress", "StartdIpAddr"] {
+    for name in ["Name", "MyAddress"] {
         if let Some(column) = slots.column_named(name)
-            && !key.iter().any(|(known, _)| *known == column)
+            && !key.iter().any(|known| known.column == column)
         {
-            key.push((column, Grain::Presence));
+            key.push(KeyColumn {
+                column,
+                grain: Grain::Presence,
+                always: true,
+            });
         }
     }
-    key.sort_unstable_by_key(|(column, _)| *column);
+    key.sort_unstable_by_key(|known| known.column);
     key
 }
 
@@ -384,7 +435,11 @@ fn grains(
 ) -> FxHashMap<Name, Grain> {
     let mut uses = Uses::default();
     uses.numbers(&"RetirementTimeRemaining".into(), 0.0);
-    for raw in FACTS.iter().filter(|n| **n != "RetirementTimeRemaining") {
+    for raw in FACTS
+        .iter()
+        .chain(&CONDITIONS)
+        .filter(|n| **n != "RetirementTimeRemaining")
+    {
         uses.spoil(&Name::from(*raw));
     }
     let consuming = sources.slots.column_named("ConsumptionDisk").is_some();

@@ -5,7 +5,7 @@ use crate::index::{SlotIndex, hash_words};
 use crate::plan::{Grain, Plan};
 use crate::slot::{Division, SlotClass, weight};
 use classad::{Ad, Context, Expr, Value, evaluate};
-use columns::{AdTable, Row};
+use columns::{AdTable, Bitmap, Row};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -44,6 +44,15 @@ impl PartialOrd for Place<'_> {
     }
 }
 
+/// A slot of a class and where it stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Head<'a> {
+    /// The slot.
+    pub place: Place<'a>,
+    /// Its place in the list of its class; none for slots that came during the cycle.
+    pub at: Option<u32>,
+}
+
 /// A carved slot's own state.
 #[derive(Debug, Clone)]
 struct Carved {
@@ -62,6 +71,19 @@ pub struct Cut {
     pub amounts: Vec<f64>,
 }
 
+/// The few facts that decide most classes, close together.
+#[derive(Debug, Clone, Copy)]
+pub struct Lean {
+    /// Free, undivided and open to everybody: nothing but a match is needed.
+    pub plain: bool,
+    /// Address families.
+    pub families: u8,
+    /// First row of the class.
+    pub representative: Row,
+    /// Weight charged.
+    pub weight: f64,
+}
+
 /// Slots that are left in this cycle, by class.
 pub struct Pool<'a> {
     table: &'a AdTable,
@@ -69,6 +91,8 @@ pub struct Pool<'a> {
     share: &'a SharePolicy,
     now: i64,
     classes: Vec<Arc<SlotClass>>,
+    /// Rows that nobody has taken out of its base class.
+    untaken: Bitmap,
     /// Base classes: members before the cursor are gone.
     cursor: Vec<u32>,
     /// Busy base classes whose members were put in order of preemption rank.
@@ -76,6 +100,7 @@ pub struct Pool<'a> {
     /// Slots put into a class during the cycle.
     extra: Vec<BinaryHeap<Place<'a>>>,
     left: Vec<u32>,
+    lean: Vec<Lean>,
     carved: FxHashMap<Row, Carved>,
     by_cut: FxHashMap<(u32, u128), u32>,
     by_state: FxHashMap<(u32, u128), u32>,
@@ -106,11 +131,14 @@ impl<'a> Pool<'a> {
             }
         };
         let left: Vec<u32> = (0..classes.len()).map(count).collect();
+        let lean = (0..classes.len()).map(|at| lean(&classes[at], index.members(at), config));
         Self {
             table,
             index,
+            lean: lean.collect(),
             share: &config.share,
             now,
+            untaken: table.live().clone(),
             cursor: vec![0; classes.len()],
             ordered: FxHashMap::default(),
             extra: Vec::new(),
@@ -141,6 +169,12 @@ impl<'a> Pool<'a> {
     #[must_use]
     pub fn base_classes(&self) -> usize {
         self.cursor.len()
+    }
+
+    /// The few facts of the base classes.
+    #[must_use]
+    pub fn lean(&self) -> &[Lean] {
+        &self.lean
     }
 
     /// Slots left in a class.
@@ -193,40 +227,90 @@ impl<'a> Pool<'a> {
         self.ordered.insert(class as u32, places);
     }
 
-    /// The best slot left in a class.
+    /// The best slot left in a class, at or after place `from` of its list, among `rows` if given.
     #[must_use]
-    pub fn head(&self, class: usize) -> Option<Place<'a>> {
+    pub fn head(&self, class: usize, from: u32, rows: Option<&Bitmap>) -> Option<Head<'a>> {
         let extra = self.extra.get(class).and_then(|heap| heap.peek().copied());
+        let extra = extra.map(|place| Head { place, at: None });
         let Some(cursor) = self.cursor.get(class) else {
             return extra;
         };
-        let at = *cursor as usize;
+        let wanted =
+            |row: Row| self.untaken.get(row as usize) && rows.is_none_or(|r| r.get(row as usize));
+        let start = from.max(*cursor) as usize;
         let own = match self.ordered.get(&(class as u32)) {
-            Some(places) => places.get(at).copied(),
-            None => self
-                .index
-                .members(class)
-                .get(at)
-                .map(|row| self.place(*row)),
+            Some(places) => {
+                let found = places[start.min(places.len())..]
+                    .iter()
+                    .position(|p| wanted(p.row));
+                found.map(|skip| (start + skip, places[start + skip]))
+            }
+            None => {
+                let members = self.index.members(class);
+                let found = members[start.min(members.len())..]
+                    .iter()
+                    .position(|row| wanted(*row));
+                found.map(|skip| (start + skip, self.place(members[start + skip])))
+            }
         };
+        let own = own.map(|(at, place)| Head {
+            place,
+            at: Some(at as u32),
+        });
         match (own, extra) {
-            (Some(own), Some(extra)) => Some(own.max(extra)),
+            (Some(own), Some(extra)) if extra.place > own.place => Some(extra),
             (own, extra) => own.or(extra),
         }
     }
 
-    /// Takes the best slot of a class out.
-    pub fn take(&mut self, class: usize) -> Option<Row> {
-        let head = self.head(class)?;
-        let from_extra = self.extra.get(class).and_then(|heap| heap.peek()) == Some(&head);
-        if from_extra {
-            self.extra[class].pop();
-        } else {
-            self.cursor[class] += 1;
+    /// Takes the slot found by [`Pool::head`] out.
+    pub fn take(&mut self, class: usize, head: &Head<'a>) -> Row {
+        match head.at {
+            None => {
+                self.extra[class].pop();
+            }
+            Some(at) => {
+                self.untaken.set(head.place.row as usize, false);
+                if at == self.cursor[class] {
+                    self.cursor[class] += 1;
+                }
+            }
         }
         self.left[class] -= 1;
         self.remaining -= 1;
-        Some(head.row)
+        head.place.row
+    }
+
+    /// Whether the head is still the best of its class that it stood for.
+    #[must_use]
+    pub fn is_there(&self, class: usize, head: &Head<'a>) -> bool {
+        match head.at {
+            Some(_) => self.untaken.get(head.place.row as usize),
+            None => self.extra[class].peek() == Some(&head.place),
+        }
+    }
+
+    /// How many slots of a class are left among `rows`.
+    #[must_use]
+    pub fn count(&self, class: usize, rows: Option<&Bitmap>) -> u64 {
+        match rows {
+            Some(rows) if class < self.cursor.len() => {
+                let members = self.index.members(class).iter();
+                members
+                    .filter(|row| self.untaken.get(**row as usize) && rows.get(**row as usize))
+                    .count() as u64
+            }
+            _ => u64::from(self.left[class]),
+        }
+    }
+
+    /// First member of a base class: its attributes are those of the class.
+    #[must_use]
+    pub fn representative(&self, class: usize) -> Option<Row> {
+        if class >= self.cursor.len() {
+            return None;
+        }
+        self.index.members(class).first().copied()
     }
 
     /// Puts a slot into a class.
@@ -312,8 +396,8 @@ impl<'a> Pool<'a> {
     /// Takes the best slot of a class, cuts it and puts back what is left.
     ///
     /// Returns the row and the class it is in now, if it can be matched again.
-    pub fn take_cut(&mut self, class: usize, cut: &Cut) -> Option<(Row, Option<u32>)> {
-        let row = self.take(class)?;
+    pub fn take_cut(&mut self, class: usize, head: &Head<'a>, cut: &Cut) -> (Row, Option<u32>) {
+        let row = self.take(class, head);
         let mut own = match self.carved.remove(&row) {
             Some(own) => own,
             None => self.uncarved(class, row),
@@ -330,7 +414,7 @@ impl<'a> Pool<'a> {
             rest
         });
         self.carved.insert(row, own);
-        Some((row, again))
+        (row, again)
     }
 
     fn uncarved(&self, class: usize, row: Row) -> Carved {
@@ -354,10 +438,21 @@ impl<'a> Pool<'a> {
     }
 }
 
+fn lean(class: &SlotClass, members: &[Row], config: &CycleConfig) -> Lean {
+    let free = class.user.is_none() || !config.preemption.consider;
+    let hidden = class.rolled_up && config.preemption.partitionable;
+    Lean {
+        plain: free && !class.partitionable && !hidden && class.is_candidate(),
+        families: class.families,
+        representative: members.first().copied().unwrap_or(0),
+        weight: class.weight,
+    }
+}
+
 fn disk_intervals(table: &AdTable, plan: &Plan) -> Option<Vec<f64>> {
     let column = table.column_named("Disk")?;
-    let (_, grain) = plan.key.iter().find(|(known, _)| *known == column)?;
-    match grain {
+    let known = plan.key.iter().find(|known| known.column == column)?;
+    match &known.grain {
         Grain::Intervals(numbers) => Some(numbers.clone()),
         _ => None,
     }

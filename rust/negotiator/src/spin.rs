@@ -155,7 +155,7 @@ impl Cycle<'_> {
             {
                 break;
             }
-            self.look_ahead(&entries[at..]);
+            self.look_ahead(&entries[at..], table.negotiating);
             let slice = self.slice(table, pie, spin, entry, shares[at], *pie_left);
             let verdict = self.visit(table, spin, ignore_limit, entry, slice, pie_left);
             if verdict == Verdict::Resume {
