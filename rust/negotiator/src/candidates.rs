@@ -105,6 +105,8 @@ pub struct Taken {
 /// The candidates of one request, and why others are none.
 pub struct Candidates<'a> {
     heap: BinaryHeap<Candidate<'a>>,
+    /// With NEGOTIATOR_DEPTH_FIRST: the rest of the machine carved last.
+    pinned: Option<Candidate<'a>>,
     /// Only slots that prefer the job to what they run.
     pub rank_only: bool,
     /// Slots that could not be taken, by cause.
@@ -125,6 +127,7 @@ impl<'a> Candidates<'a> {
     ) -> Self {
         let mut out = Self {
             heap: BinaryHeap::new(),
+            pinned: None,
             rank_only,
             refused: SlotCounts::default(),
             limit_met: None,
@@ -162,7 +165,10 @@ impl<'a> Candidates<'a> {
         limits: Limits,
     ) -> Option<Candidate<'a>> {
         loop {
-            let mut top = self.heap.pop()?;
+            let mut top = match self.pinned.take() {
+                Some(rest) => rest,
+                None => self.heap.pop()?,
+            };
             let class = top.class as usize;
             if !pool.is_there(class, &top.head) {
                 if let Some(head) = evaluation.head(pool, class, top.head.at.unwrap_or(0)) {
@@ -218,6 +224,9 @@ impl<'a> Candidates<'a> {
     ) {
         let candidate =
             evaluation.candidate(pool, ledger, class, self.rank_only, &mut self.refused);
+        if evaluation.shared().config.partition.depth_first {
+            self.pinned.clone_from(&candidate);
+        }
         self.heap.extend(candidate);
     }
 

@@ -4,7 +4,7 @@ use crate::candidates::{Candidate, Candidates, SlotState, Taken};
 use crate::cycle::Cycle;
 use crate::evaluate::{Answers, Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
 use crate::outcome::{Match, Preempted};
-use crate::slot::Division;
+use crate::slot::{Division, SlotClass, own_number};
 use crate::spin::Verdict;
 use classad::Ad;
 use fairshare::{Limits, exhausted, tolerance};
@@ -15,6 +15,17 @@ use rustc_hash::FxHashSet;
 const LOOK_AHEAD: usize = 256;
 /// Answers kept at once; beyond that they are asked for again.
 const ANSWER_BYTES: usize = 512 << 20;
+
+/// How many jobs like this one fit a machine: by cores and memory, at least one.
+fn jobs_in(job: &Ad, facts: &SlotClass, now: i64) -> u32 {
+    let per = |wanted: &str, free: &str| {
+        let wanted = own_number(job, wanted, now).unwrap_or(1.0).max(1.0);
+        (own_number(&facts.ad, free, now).unwrap_or(1.0) / wanted).floor()
+    };
+    per("RequestCpus", "Cpus")
+        .min(per("RequestMemory", "Memory"))
+        .max(1.0) as u32
+}
 
 /// What bounds a negotiation.
 pub(crate) struct Turn {
@@ -262,6 +273,12 @@ impl<'a> Cycle<'a> {
             self.pool.put_last(class, row, *turns);
         }
         self.left[request] -= 1;
+        let policy = &self.shared.config.partition;
+        if policy.depth_first && facts.partitionable && facts.division == Division::Whole {
+            // The access point starts as many as fit on what it is given.
+            let more = jobs_in(&evaluation.job, &facts, self.shared.now) - 1;
+            self.left[request] -= more.min(self.left[request]);
+        }
         self.matches.push(Match {
             request: request as u32,
             nth,

@@ -323,7 +323,11 @@ fn conditions(
     jobs: &AdTable,
     start: &mut Mentions,
 ) {
-    for name in CONDITIONS.iter().chain(&PARTITION_FACTS) {
+    for name in CONDITIONS
+        .iter()
+        .chain(&PARTITION_FACTS)
+        .chain(&["NumClaims"])
+    {
         start.bare.insert(Name::from(*name));
     }
     for resource in resources {
