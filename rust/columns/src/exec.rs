@@ -9,6 +9,7 @@ use classad::builtins::{Body, Builtin, Env};
 use classad::ops;
 use classad::{BinaryOp, Context, Expr, UnaryOp, Value};
 
+use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellKind, StrId};
 use crate::groups::Groups;
 use crate::lower::{Op, Operand, Program};
@@ -228,6 +229,70 @@ pub(crate) fn elvis(first: Val, second: Val) -> Val {
     }
 }
 
+impl Program {
+    /// The comparison, if the program is nothing but one of a column with an integer: as if the column
+    /// stood on the left.
+    pub fn column_against_integer(&self) -> Option<(BinaryOp, i64)> {
+        let [Op::Load(0), Op::Binary(op, a, b)] = &*self.ops else {
+            return None;
+        };
+        if !matches!(self.result, Operand::Reg(1)) {
+            return None;
+        }
+        match (a, b) {
+            (Operand::Reg(0), Operand::Const(Val::Int(number))) => {
+                plain_comparison(*op).then_some((*op, *number))
+            }
+            (Operand::Const(Val::Int(number)), Operand::Reg(0)) => {
+                let turned = match op {
+                    BinaryOp::Lt => BinaryOp::Gt,
+                    BinaryOp::Le => BinaryOp::Ge,
+                    BinaryOp::Gt => BinaryOp::Lt,
+                    BinaryOp::Ge => BinaryOp::Le,
+                    same => *same,
+                };
+                plain_comparison(turned).then_some((turned, *number))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn plain_comparison(op: BinaryOp) -> bool {
+    op.is_comparison() && !matches!(op, BinaryOp::Is | BinaryOp::Isnt)
+}
+
+/// Bits of `first..` of `out`: whether the integer compares so.
+pub(crate) fn compare_integers(
+    op: BinaryOp,
+    integers: &[i64],
+    number: i64,
+    first: usize,
+    out: &mut Bitmap,
+) {
+    fn fill(integers: &[i64], first: usize, out: &mut Bitmap, holds: impl Fn(i64) -> bool) {
+        let start = first / 64 * 64;
+        for (word, values) in out.words_mut()[start / 64..]
+            .iter_mut()
+            .zip(integers[start..].chunks(64))
+        {
+            let mut bits = 0u64;
+            for (at, value) in values.iter().enumerate() {
+                bits |= u64::from(holds(*value)) << at;
+            }
+            *word = bits;
+        }
+    }
+    match op {
+        BinaryOp::Lt => fill(integers, first, out, |value| value < number),
+        BinaryOp::Le => fill(integers, first, out, |value| value <= number),
+        BinaryOp::Eq => fill(integers, first, out, |value| value == number),
+        BinaryOp::Ne => fill(integers, first, out, |value| value != number),
+        BinaryOp::Ge => fill(integers, first, out, |value| value >= number),
+        _ => fill(integers, first, out, |value| value > number),
+    }
+}
+
 /// Registers for a batch of tuples.
 pub(crate) struct Machine<'a> {
     table: &'a AdTable,
@@ -263,6 +328,31 @@ impl<'a> Machine<'a> {
                 let value = self.operand(self.program.result, lane);
                 let known = (value != Val::Unknown).then(|| value.value(self.table, &self.others));
                 give(*group as usize, known);
+            }
+        }
+    }
+
+    /// As `run`, for conditions: `give` gets whether the result is true, or none.
+    pub fn run_truths(
+        &mut self,
+        groups: &Groups,
+        first: usize,
+        mut give: impl FnMut(usize, Option<bool>),
+    ) {
+        let mut batch = Vec::with_capacity(LANES);
+        for start in (first..groups.count()).step_by(LANES) {
+            batch.clear();
+            batch.extend(start as u32..groups.count().min(start + LANES) as u32);
+            self.others.truncate(self.program.others.len());
+            for at in 0..self.program.ops.len() {
+                self.step(at, groups, &batch);
+            }
+            for (lane, group) in batch.iter().enumerate() {
+                let value = self.operand(self.program.result, lane);
+                give(
+                    *group as usize,
+                    (value != Val::Unknown).then(|| value.truth() == Some(true)),
+                );
             }
         }
     }

@@ -4,6 +4,8 @@
 //! reads only those columns has one result a group. Numbers stay when rows change, so results that
 //! were computed for a group stay good too; only changed rows are looked at again.
 
+use std::sync::OnceLock;
+
 use rustc_hash::FxHashMap;
 
 use crate::cell::Cell;
@@ -28,6 +30,8 @@ pub struct Groups {
     pub(crate) restarted: u64,
     /// Rows that moved in refresh `stamp`.
     pub(crate) moved: Vec<Row>,
+    /// The values, if there is one column and all are plain integers; made when first needed.
+    integers: OnceLock<Option<Vec<i64>>>,
 }
 
 impl Groups {
@@ -64,6 +68,7 @@ impl Groups {
             stamp_before: 0,
             restarted: 0,
             moved: Vec::new(),
+            integers: OnceLock::new(),
         }
     }
 
@@ -79,6 +84,7 @@ impl Groups {
             stamp_before: 0,
             restarted: 0,
             moved: Vec::new(),
+            integers: OnceLock::new(),
         }
     }
 
@@ -110,6 +116,17 @@ impl Groups {
         &self.tuples[group * width..(group + 1) * width]
     }
 
+    /// The values by group, if there is one column and all are plain integers.
+    pub(crate) fn integers(&self) -> Option<&[i64]> {
+        let made = self.integers.get_or_init(|| {
+            if self.columns.len() != 1 {
+                return None;
+            }
+            self.tuples.iter().map(|cell| cell.as_small_int()).collect()
+        });
+        made.as_deref()
+    }
+
     /// Puts changed rows into their groups. False if starting anew is better.
     pub(crate) fn refresh(&mut self, table: &AdTable, rows: &[Row], stamp: u64) -> bool {
         if self.count > table.row_end() * 2 + 4096 {
@@ -121,6 +138,7 @@ impl Groups {
                 self.index.insert(tuple, group as u32);
             }
         }
+        self.integers = OnceLock::new();
         let mut moved = Vec::new();
         let mut tuple = Vec::with_capacity(self.columns.len());
         self.group_of.resize(table.row_end(), 0);

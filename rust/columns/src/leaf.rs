@@ -9,10 +9,10 @@ use crate::ads::canonical_text;
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellKind, ExprId};
 use crate::clause::{Clause, ClauseCache};
-use crate::exec::Machine;
+use crate::exec::{Machine, compare_integers};
 use crate::groups::Groups;
 use crate::log::WHOLE_ROW;
-use crate::lower::Lowering;
+use crate::lower::{Lowering, Program};
 use crate::matcher::{Closure, Matcher, Numbers, Owner, Truth, Values};
 use crate::table::{AdTable, ColumnId, Row};
 
@@ -270,11 +270,7 @@ impl LeafCache {
         }
         let known = entry.by_group.len();
         entry.by_group.resize(groups.count());
-        scalar.tuples(groups, known, |group, value| {
-            if value.is_true() {
-                entry.by_group.set(group, true);
-            }
-        });
+        scalar.truths(groups, known, &mut entry.by_group);
         let by_group = &entry.by_group;
         if !fresh && entry.stamp == groups.stamp_before {
             let rows = Arc::make_mut(&mut entry.rows);
@@ -533,6 +529,53 @@ impl<'a> Scalar<'a> {
             }
         }
         self.with(slot)
+    }
+
+    /// Sets the bits of the groups from `first` on for which this is true.
+    pub fn truths(&self, groups: &Groups, first: usize, out: &mut Bitmap) {
+        let mut slot = Ad::new();
+        let mut slow = |group: usize| {
+            self.tuple(&mut slot, groups.columns(), groups.tuple(group))
+                .is_true()
+        };
+        match self.plain_program(groups, first) {
+            None => self.tuples(groups, first, |group, value| {
+                if value.is_true() {
+                    out.set(group, true);
+                }
+            }),
+            Some(program) => {
+                if let Some((op, number)) = program.column_against_integer()
+                    && let Some(integers) = groups.integers()
+                {
+                    compare_integers(op, integers, number, first, out);
+                    return;
+                }
+                Machine::new(self.table, &program).run_truths(groups, first, |group, truth| {
+                    if truth.unwrap_or_else(|| slow(group)) {
+                        out.set(group, true);
+                    }
+                });
+            }
+        }
+    }
+
+    /// The one program for all groups from `first` on, if none of their values is an expression.
+    fn plain_program(&self, groups: &Groups, first: usize) -> Option<Program> {
+        let few = groups.count() - first < self.matcher.lower_from;
+        let leaves = &self.matcher.leaves;
+        let defined = |id: &ColumnId| !leaves.column_exprs(self.table, *id).is_empty();
+        if few || self.clause.mentions.unsteady || groups.columns().iter().any(defined) {
+            return None;
+        }
+        let lowering = Lowering {
+            table: self.table,
+            job: self.job,
+            strict: self.matcher.settings().strict,
+            columns: groups.columns(),
+            definitions: &vec![None; groups.columns().len()],
+        };
+        lowering.lower(&self.clause.expr, self.owner)
     }
 
     /// With each group from `first` on: by programs where the expression lowers, by the plain evaluator
