@@ -52,7 +52,7 @@ COMMANDS = st.sampled_from(
 
 
 class OneSlot(RuleBasedStateMachine):
-    """A static slot under every stimulus and any policy. The machine itself raises on a move that is not in the table."""
+    """A static slot under every stimulus and any policy. A move that is not in the table raises by itself."""
 
     @initialize(facts=FACTS)
     def begin(self, facts: ev.Facts) -> None:

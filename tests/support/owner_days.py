@@ -112,7 +112,7 @@ class Days(Point):
             place = "/".join(h.slot.place)
             if self._places.get(name) != place:
                 self._places[name] = place
-                day, minute = divmod(int(round(self.now - MONDAY)) // MINUTE, 24 * 60)
+                day, minute = divmod(round(self.now - MONDAY) // MINUTE, 24 * 60)
                 stamp = (
                     f"{['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'][day % 7]} {minute // 60:02}:{minute % 60:02}"
                 )

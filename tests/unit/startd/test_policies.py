@@ -87,6 +87,7 @@ MachineMaxVacateTime = 60
 
 def test_time_of_day(tmp_path: Path) -> None:
     d = days(tmp_path, WORK_HOURS, Owner())
+    d.poll_s = 60
     d.until(7 * 24, lambda: keeps_a_job_waiting(d))
     week = []
     for day in ("Mon", "Tue", "Wed", "Thu", "Fri"):
@@ -150,7 +151,8 @@ def test_a_desktop_that_is_never_left_alone_runs_nothing(tmp_path: Path) -> None
 
 
 def test_static_slots_that_are_not_connected_never_see_the_keyboard(tmp_path: Path) -> None:
-    text = "use POLICY : Desktop\nNUM_CPUS = 2\nNUM_SLOTS = 2\nSLOTS_CONNECTED_TO_KEYBOARD = 1\nSLOTS_CONNECTED_TO_CONSOLE = 1\n"
+    text = "use POLICY : Desktop\nNUM_CPUS = 2\nNUM_SLOTS = 2\n"
+    text += "SLOTS_CONNECTED_TO_KEYBOARD = 1\nSLOTS_CONNECTED_TO_CONSOLE = 1\n"
     d = days(tmp_path, text, Owner(typing=((1, 2),)))
     d.sample()
     sample = d.it.settings.sample
