@@ -161,7 +161,7 @@ class Actions:
                 waiting.append(self._ledger.commit(decision))
                 decision = Decision(self._clock.now())
                 await asyncio.sleep(0)
-        if decision.changed or decision.retired:
+        if decision.changed or decision.retired or decision.kills:
             waiting.append(self._ledger.commit(decision))
         if waiting:
             await asyncio.gather(*waiting)

@@ -9,7 +9,7 @@ from typing import Any
 from slotwise.errors import HostError, UsageError
 from slotwise.schedd.ads import native, removed
 from slotwise.schedd.selection import constraint_of
-from slotwise.schedd.store import Store
+from slotwise.schedd.store import Batch, Store
 from slotwise.schedd.values import decode
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2
@@ -24,6 +24,10 @@ class History:
     def __init__(self, store: Store, schedd_name: str) -> None:
         self._store = store
         self._name = schedd_name
+
+    async def settled(self) -> None:
+        """Wait until everything decided so far is in the database."""
+        await self._store.commit(Batch())
 
     def answer(self, query: schedd_pb2.HistoryQuery, now: int) -> Iterator[tuple[bytes, int]]:
         """(piece, number of ads in it), in order. Runs in a worker thread.

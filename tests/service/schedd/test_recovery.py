@@ -21,7 +21,7 @@ from tests.support.execution_point import ExecutionPoint, Script
 
 
 class Doom:
-    """Lets ``after`` commits through, then none; ``commit_last``: the last one reaches the disk but nobody hears of it."""
+    """Lets ``after`` commits through, then none; with ``commit_last`` one more reaches the disk, but nobody hears of it."""
 
     def __init__(self, store: Store, after: int, *, commit_last: bool) -> None:
         self.left = after
@@ -98,7 +98,7 @@ async def finish(root: Path, point: ExecutionPoint) -> RunningAccessPoint:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("commit_last", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("after", range(0, 14))
+@pytest.mark.parametrize("after", range(14))
 async def test_killed_at_a_commit(home: Path, tmp_path: Path, after: int, commit_last: bool) -> None:
     first = await started(home)
     point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=3)

@@ -1,0 +1,279 @@
+"""Files, holds, policies and claims of running jobs, with a pretended execution point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import htcondor2
+from slotwise.classad import ExprTree
+from slotwise.wire.gen import schedd_pb2
+
+from tests.support.access_point import RunningAccessPoint
+from tests.support.execution_point import ExecutionPoint, Script
+
+
+async def held(schedd: RunningAccessPoint) -> Any:
+    """The one job, once it is held."""
+
+    async def is_held() -> bool:
+        return len(await schedd.jobs("JobStatus == 5")) == 1
+
+    await schedd.until(is_held)
+    return (await schedd.jobs())[0]
+
+
+def numbers(log: Path) -> list[int]:
+    return [int(event.type) for event in htcondor2.JobEventLog(str(log)).events(stop_after=0)]
+
+
+async def test_inputs_go_out_with_names_of_their_own(
+    schedd: RunningAccessPoint, point: ExecutionPoint, tmp_path: Path
+) -> None:
+    root = schedd.home.root
+    (root / "in.txt").write_text("input")
+    (root / "stdin").write_text("typed")
+    (root / "prog").write_bytes(b"#!" + b"x" * 2_000_000)
+    (root / "tree/sub").mkdir(parents=True)
+    (root / "tree/sub/f").write_text("deep")
+    seen: dict[str, bytes] = {}
+
+    def script(ad: Any) -> Script:
+        for run in point.runs.values():
+            seen.update(run.inputs)
+        return Script()
+
+    point.script = script
+    await schedd.submit(Cmd="prog", TransferExecutable=True, In="stdin", TransferInput="in.txt, tree, tree/")
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    assert {name: len(data) for name, data in seen.items()} == {
+        "prog": 2_000_002,
+        "stdin": 5,
+        "in.txt": 5,
+        "tree": 0,
+        "tree/sub": 0,
+        "tree/sub/f": 4,
+        "sub": 0,
+        "sub/f": 4,
+    }
+
+
+async def test_an_input_that_cannot_be_read_holds_the_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    await schedd.submit(TransferInput="missing", UserLog="j.log")
+    await schedd.negotiate(point.address)
+    ad = await held(schedd)
+    assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (13, 2)
+    assert "missing" in ad["HoldReason"]
+
+
+async def test_a_missing_working_directory_holds_the_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    await schedd.submit(Iwd="/no/such/place", TransferInput="x")
+    await schedd.negotiate(point.address)
+    ad = await held(schedd)
+    assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (14, 2)
+
+
+async def test_a_result_that_cannot_be_written_holds_the_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(outputs={"_condor_stdout": b"x"})
+    await schedd.submit(Out="/proc/no/out")
+    await schedd.negotiate(point.address)
+    ad = await held(schedd)
+    assert ad["HoldReasonCode"] == 12
+    assert "/proc/no/out" in ad["HoldReason"]
+
+
+async def test_a_log_that_cannot_be_written_holds_the_job(schedd: RunningAccessPoint) -> None:
+    await schedd.submit(UserLog="/no/such/dir/log")
+    ad = await held(schedd)
+    assert ad["HoldReasonCode"] == 22
+    assert "/no/such/dir/log" in ad["HoldReason"]
+
+
+async def test_results_are_renamed(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(outputs={"a": b"1", "b": b"2"})
+    await schedd.submit(TransferOutputRemaps="a=moved/A")
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    root = schedd.home.root
+    assert ((root / "moved/A").read_text(), (root / "b").read_text()) == ("1", "2")
+    assert not (root / "a").exists()
+
+
+async def test_retries_end_after_their_number(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(exit_code=1)
+    await schedd.submit(
+        JobMaxRetries=2,
+        OnExitRemove=ExprTree("NumJobCompletions > JobMaxRetries || ExitCode == 0"),
+        UserLog="j.log",
+    )
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    (ad,) = await schedd.history()
+    assert (ad["NumJobCompletions"], ad["NumJobStarts"], ad["ExitCode"]) == (3, 3, 1)
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 4, 1, 4, 1, 5]
+
+
+async def test_holds_and_vacates_of_the_execution_point(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    ended = schedd_pb2.RunEnded
+    point.script = lambda ad: Script(how=ended.HELD, reason="out of memory", reason_code=34, reason_subcode=102)
+    cluster = await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+    ad = await held(schedd)
+    assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"], ad["NumHolds"]) == (34, 102, 1)
+    assert str(ad.lookup("NumHoldsByReason")) == "[ JobOutOfResources = 1 ]"
+    point.script = lambda ad: Script()
+    request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.RELEASE)
+    request.jobs.ids.append(str(cluster))
+    await schedd.stub.Act(request, metadata=schedd.user)
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 4, 12, 13, 1, 5]
+
+
+async def test_a_running_job_is_removed_when_its_run_is_over(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(until_killed=True)
+    cluster = await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+
+    async def running() -> bool:
+        return bool(await schedd.jobs("NumJobStarts == 1"))
+
+    await schedd.until(running)
+    request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE, reason="enough")
+    request.jobs.ids.append(f"{cluster}.0")
+    await schedd.stub.Act(request, metadata=schedd.user)
+    await schedd.until_gone()
+    (ad,) = await schedd.history()
+    assert (ad["JobStatus"], ad["RemoveReason"]) == (3, "enough")
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 9]
+
+
+async def test_suspend_continue_and_vacate(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(until_killed=ad["NumShadowStarts"] == 1)
+    cluster = await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+    act = schedd_pb2.ActRequest
+
+    async def ask(action: int) -> None:
+        request = schedd_pb2.ActRequest(action=action)  # type: ignore[arg-type]
+        request.jobs.ids.append(f"{cluster}.0")
+        reply = await schedd.stub.Act(request, metadata=schedd.user)
+        assert dict(reply.totals) == {"success": 1}
+
+    def status(number: int) -> Any:
+        async def has() -> bool:
+            return bool(await schedd.jobs(f"JobStatus == {number} && NumJobStarts == 1"))
+
+        return has
+
+    await schedd.until(status(2))
+    await ask(act.SUSPEND)
+    await schedd.until(status(7))
+    await ask(act.CONTINUE)
+    await schedd.until(status(2))
+    await ask(act.VACATE)
+    await schedd.until_gone()
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 10, 11, 4, 1, 5]
+
+
+async def test_a_claim_is_kept_idle_for_the_next_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    await schedd.submit(KeepClaimIdle=30)
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    assert point.releases == []
+    await schedd.submit(1)  # nobody negotiates for this one
+    await schedd.until_gone()
+    assert len(point.history) == 2
+
+
+async def test_jobs_of_other_submitters_do_not_use_a_claim(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.slots = 1
+    await schedd.submit(1)
+    await schedd.submit(1, AccountingGroup="other.group")
+    assert await schedd.negotiate(point.address, slots=1) == 1
+
+    async def one_left() -> bool:
+        return len(await schedd.jobs()) == 1
+
+    await schedd.until(one_left)
+    assert len(point.releases) == 1
+
+
+async def test_dollar_references_are_filled_in_from_the_slot(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    seen: list[str] = []
+
+    def script(ad: Any) -> Script:
+        seen.append(ad["Arguments"])
+        return Script()
+
+    point.script = script
+    await schedd.submit(Arguments="$$(Memory) $$(Nothing:none) $$([Cpus + 1])")
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    assert seen[0] == "1024 none 2"
+
+
+async def test_completed_jobs_may_stay_in_the_queue(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    cluster = await schedd.submit(LeaveJobInQueue=True)
+    await schedd.negotiate(point.address)
+
+    async def completed() -> bool:
+        return bool(await schedd.jobs("JobStatus == 4"))
+
+    await schedd.until(completed)
+    request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
+    request.jobs.ids.append(str(cluster))
+    await schedd.stub.Act(request, metadata=schedd.user)
+    assert await schedd.jobs() == []
+    (ad,) = await schedd.history()
+    assert (ad["JobStatus"], ad["ExitCode"]) == (4, 0)
+
+
+async def test_periodic_policies_act_on_the_queue(schedd: RunningAccessPoint) -> None:
+    await schedd.submit(1, PeriodicHold=ExprTree("JobPrio == 3"), JobPrio=3, PeriodicHoldReason="three")
+    await schedd.submit(1, PeriodicRemove=ExprTree("JobStatus == 1"))
+    await schedd.submit(1)
+    assert schedd.point.periodic.evaluate() == 2
+    ads = await schedd.jobs()
+    assert [(ad["JobStatus"], ad.get("HoldReason")) for ad in ads] == [(5, "three"), (1, None)]
+
+
+async def test_a_refused_claim_leaves_the_job_runnable(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.refuse_claims = True
+    await schedd.submit(1)
+    await schedd.negotiate(point.address)
+    point.refuse_claims = False
+
+    async def matched() -> bool:
+        await schedd.negotiate(point.address)
+        return not await schedd.jobs()
+
+    await schedd.until(matched)
+    assert len(point.history) == 1
+
+
+async def test_jobs_submitted_on_hold_wait_with_code_15(schedd: RunningAccessPoint) -> None:
+    await schedd.submit(2, JobStatus=5, UserLog="j.log")
+    ads = await schedd.jobs()
+    assert [(ad["JobStatus"], ad["HoldReasonCode"]) for ad in ads] == [(5, 15)] * 2
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 12, 0, 12]
+
+
+async def test_procs_may_differ_in_significant_attributes(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    await schedd.submit(procs=[{"RequestMemory": 100 + p % 2, "Args": str(p)} for p in range(6)])
+    query = schedd_pb2.ResourceRequestsQuery(significant_attributes=["RequestMemory"], with_submitters=True)
+    from slotwise.table import unpack_ads
+
+    found: list[Any] = []
+    submitters: list[Any] = []
+    async for reply in schedd.stub.ResourceRequests(query, metadata=schedd.daemon):
+        found += unpack_ads(reply.pack) if reply.pack else []
+        submitters += unpack_ads(reply.submitters) if reply.submitters else []
+    assert [(ad["RequestMemory"], ad["ResourceRequestCount"]) for ad in found] == [(100, 3), (101, 3)]
+    assert [(ad["Name"], ad["IdleJobs"]) for ad in submitters] == [(f"{schedd.owner}@here", 6)]

@@ -1,0 +1,63 @@
+"""Event logs hold each planned entry once, whatever moment a former process ended at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from slotwise.schedd import events
+from slotwise.schedd.eventlog import LogSizes, append, missing_text, settle
+from slotwise.schedd.events import Frame
+from slotwise.schedd.store import PlannedText
+
+
+def entry(number: int) -> str:
+    return events.aborted(Frame(number, 0, "2026-01-01 00:00:00"), f"reason {number}")
+
+
+def plans(path: Path, groups: list[list[int]], offset: int = 0) -> list[PlannedText]:
+    return [
+        PlannedText(seq, str(path), "root", offset, "".join(entry(n) for n in group))
+        for seq, group in enumerate(groups, 1)
+    ]
+
+
+@given(
+    groups=st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), min_size=1, max_size=4),
+    cut=st.integers(0, 2000),
+    before=st.booleans(),
+)
+def test_a_log_cut_anywhere_is_completed(groups: list[list[int]], cut: int, before: bool) -> None:
+    old = entry(9) if before else ""
+    whole = "".join(entry(n) for group in groups for n in group)
+    written = old + whole[: min(cut, len(whole))]
+    texts = plans(Path("/log"), groups, len(old))
+    tail = written[len(old) :]
+    assert old + tail + missing_text(tail, texts) == old + whole
+
+
+def test_entries_of_others_between_ours_stay(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(entry(1) + entry(7))
+    done, failures = settle(plans(log, [[1], [2]]), LogSizes())
+    assert (done, failures) == ([1, 2], [])
+    assert log.read_text() == entry(1) + entry(7) + entry(2)
+
+
+def test_what_lies_before_the_offset_does_not_count(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(entry(1))
+    settle(plans(log, [[1]], offset=len(entry(1))), LogSizes())
+    assert log.read_text() == entry(1) * 2
+
+
+def test_append_reports_logs_that_cannot_be_written(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "no" / "such" / "log"
+    texts = [PlannedText(1, str(good), "root", 0, entry(1)), PlannedText(2, str(bad), "root", 0, entry(2))]
+    sizes = LogSizes()
+    done, failures = append(texts, sizes)
+    assert done == [1]
+    assert [failure.seqs for failure in failures] == [(2,)]
+    assert str(bad) in failures[0].reason
+    assert sizes.offset(str(good)) == len(entry(1))

@@ -1,0 +1,116 @@
+"""Rounding, $$(), machine attributes, autoclusters, values, selections, file names."""
+
+from __future__ import annotations
+
+import pytest
+from slotwise.errors import UsageError
+from slotwise.schedd.ads import references
+from slotwise.schedd.autocluster import Autoclusters
+from slotwise.schedd.files import FilePlan, TransferError, destination, parse_remaps, split_list
+from slotwise.schedd.matchtime import UnresolvedError, expand, machine_attributes
+from slotwise.schedd.rounding import rounded, with_rounded
+from slotwise.schedd.selection import constraint_of
+from slotwise.schedd.values import Expr, decode, encode, literal, long_form
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0, 0), (1, 1), (35, 35), (100, 100), (101, 125), (987, 1000), (1234, 1250)]
+)
+def test_rounding_by_a_quarter(value: int, expected: int) -> None:
+    assert rounded(value) == expected
+    assert rounded(expected) == expected or expected < 10
+
+
+def test_rounding_to_places_keeps_the_exact_value_beside() -> None:
+    assert rounded(12345, "3") == 13000
+    found = with_rounded({"ImageSize": 101, "Other": 101})
+    assert found == {"ImageSize": 125, "ImageSize_RAW": 101, "Other": 101}
+
+
+def test_dollar_dollar_references() -> None:
+    slot = {"Arch": "X86_64", "Memory": 5}
+    fill = lambda text: expand(text, slot.get, lambda expr: f"<{expr}>")  # noqa: E731
+    assert fill("run.$$(Arch) $$(Memory)/$$(Nope:none) $$([Memory * (2)])") == "run.X86_64 5/none <Memory * (2)>"
+    assert fill("no $ $$ here") == "no $ $$ here"
+    with pytest.raises(UnresolvedError):
+        fill("$$(Nope)")
+
+
+def test_machine_attributes_move_up() -> None:
+    former = {"MachineAttrCpus0": 1, "MachineAttrCpus1": 2}
+    assert machine_attributes(["Cpus"], 3, former.get, lambda name: 9) == {
+        "MachineAttrCpus0": 9,
+        "MachineAttrCpus1": 1,
+        "MachineAttrCpus2": 2,
+    }
+
+
+def test_autoclusters_are_void_when_the_significant_attributes_grow() -> None:
+    clusters = Autoclusters()
+    first = clusters.id_of(("a",))
+    assert clusters.id_of(("a",)) == first
+    assert not clusters.learn(["requirements", "RANK"])
+    assert clusters.learn(["Extra"])
+    assert "Extra" in clusters.significant
+    assert clusters.id_of(("a",)) > first
+    fixed = Autoclusters(replaced=["Rank"], removed=["Rank"])
+    assert fixed.significant == []
+    assert not fixed.learn(["Extra"])
+
+
+def test_references_are_those_of_the_own_ad() -> None:
+    text = '(TARGET.Memory >= RequestMemory) && MY.Foo == "Bar" && TARGET.Arch == "X"'
+    assert references(text) == {"requestmemory", "foo"}
+
+
+def test_values_as_text_and_back() -> None:
+    changes = {"A": 1, "B": 2.5, "C": 'say "x"\n', "D": Expr("A + 1"), "E": True, "F": None}
+    assert decode(encode(changes)) == changes
+    assert isinstance(decode(encode(changes))["D"], Expr)
+    assert long_form(changes) == 'A = 1\nB = 2.5\nC = "say \\"x\\"\\n"\nD = A + 1\nE = true'
+    assert literal(3.0) == "3.0"
+
+
+def test_selections_as_constraints() -> None:
+    assert constraint_of([], [], "") == ""
+    assert constraint_of(["3", "4.1"], ["al"], "X > 1") == (
+        '(ClusterId == 3 || (ClusterId == 4 && ProcId == 1)) && (Owner == "al") && (X > 1)'
+    )
+    with pytest.raises(UsageError):
+        constraint_of(["4.x"], [], "")
+
+
+def test_remaps_and_lists() -> None:
+    assert parse_remaps("a=b; c = d/e ;f\\=g=h\\;i") == {"a": "b", "c": "d/e", "f=g": "h;i"}
+    assert split_list(" a, b/,,c d ") == ("a", "b/", "c d")
+
+
+PLAN = FilePlan(
+    owner="root",
+    iwd="/home/u",
+    stdout="logs/out",
+    stderr="/abs/err",
+    remaps={"r": "moved/r", "d": "dir2", "url": "https://x/y"},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_condor_stdout", "/home/u/logs/out"),
+        ("_condor_stderr", "/abs/err"),
+        ("/abs/err", "/abs/err"),
+        ("plain", "/home/u/plain"),
+        ("r", "/home/u/moved/r"),
+        ("d/inner", "/home/u/dir2/inner"),
+        ("url", None),
+    ],
+)
+def test_where_results_go(name: str, expected: str | None) -> None:
+    assert destination(PLAN, name) == expected
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../../x"])
+def test_results_do_not_leave_the_directory(name: str) -> None:
+    with pytest.raises(TransferError):
+        destination(PLAN, name)
