@@ -12,6 +12,8 @@ pub struct Ad {
     entries: Vec<(Name, Expr)>,
     /// Open addressing: high half the name's hash, low half the entry's place plus one; 0 is free.
     index: Vec<u64>,
+    /// Whether an attribute was ever set whose name means something to scoping (`my`, `target`, ...).
+    special: bool,
 }
 
 impl Ad {
@@ -27,6 +29,7 @@ impl Ad {
         let mut ad = Self {
             entries: Vec::with_capacity(n),
             index: Vec::new(),
+            special: false,
         };
         if n > SCAN_LIMIT {
             ad.index = vec![0; (n * 2).next_power_of_two()];
@@ -71,6 +74,13 @@ impl Ad {
         }
     }
 
+    /// Whether an attribute may hide a scope word such as `TARGET`.
+    #[must_use]
+    #[inline]
+    pub fn may_shadow(&self) -> bool {
+        self.special
+    }
+
     /// The place of an attribute in [`Ad::iter`]'s order.
     #[must_use]
     #[inline]
@@ -110,6 +120,7 @@ impl Ad {
             return Some(std::mem::replace(&mut self.entries[at].1, expr));
         }
         let hash = name.hash32();
+        self.special |= name.special().is_some();
         self.entries.push((name, expr));
         if self.index.is_empty() && self.entries.len() <= SCAN_LIMIT {
             return None;

@@ -3,7 +3,7 @@
 use crate::ad::Ad;
 use crate::builtins::{Body, Env};
 use crate::expr::{Call, Expr};
-use crate::name::Name;
+use crate::name::{Name, Special};
 use crate::ops;
 use crate::scope::{Found, MY, ROOT, Scopes, TARGET};
 use crate::value::{AdValue, ListValue, Scope, Value};
@@ -312,23 +312,16 @@ impl<'a> Evaluator<'a> {
                 let Expr::Attr(scope) = &sel.base else {
                     return None;
                 };
-                use crate::name::Special;
-                if sel.attr.special().is_some() {
-                    return None;
-                }
                 let side = match (scope.special()?, self.names) {
                     (Special::My, here @ (MY | TARGET)) => here,
                     (Special::Target, MY) => TARGET,
                     (Special::Target, TARGET) => MY,
                     _ => return None,
                 };
-                // An attribute of that name would come first.
-                let shadowed = self.scopes.own(self.names, scope).is_some();
-                if shadowed {
-                    None
-                } else {
-                    self.glance_name(side, &sel.attr, false)
+                if sel.attr.special().is_some() || !self.scopes.unshadowed(self.names) {
+                    return None;
                 }
+                self.glance_name(side, &sel.attr, false)
             }
             _ => None,
         }
@@ -342,16 +335,14 @@ impl<'a> Evaluator<'a> {
         if self.depth <= 2 {
             return None;
         }
-        let found = match self.scopes.own(scope, name) {
+        let found = match self.scopes.direct(scope, name) {
             Some(found) => found,
-            None if bare && (scope == MY || scope == TARGET) => {
-                self.scopes.own(self.scopes.alternate(scope), name)?
-            }
+            None if bare => self.scopes.direct(self.scopes.alternate(scope), name)?,
             None => return None,
         };
         match found {
-            Found::Borrowed(Expr::Lit(Value::RelTime(_))) => None,
-            Found::Borrowed(Expr::Lit(value)) => Some(value),
+            Expr::Lit(Value::RelTime(_)) => None,
+            Expr::Lit(value) => Some(value),
             _ => None,
         }
     }

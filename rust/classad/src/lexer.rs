@@ -225,7 +225,10 @@ impl<'t> Lexer<'t> {
     /// # Errors
     /// When the text there is no token.
     pub fn next_token(&mut self) -> Result<(Token, Span), ParseError> {
-        self.skip_blank()?;
+        if let Err(error) = self.skip_blank() {
+            self.reach = self.text.len();
+            return Err(error);
+        }
         let start = self.at;
         let token = self.token(start)?;
         self.after_operand = token.ends_operand();

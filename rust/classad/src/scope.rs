@@ -21,12 +21,10 @@ pub(crate) enum Held<'a> {
 }
 
 pub(crate) struct Node<'a> {
-    pub(crate) held: Held<'a>,
-    pub(crate) parent: Scope,
+    held: Held<'a>,
+    parent: Scope,
     /// Where bare names are looked up that neither this ad nor those around it have.
-    pub(crate) alternate: Scope,
-    /// The ad as a value, made when first asked for.
-    shared: Option<Arc<Ad>>,
+    alternate: Scope,
 }
 
 pub(crate) const MY: Scope = Scope(0);
@@ -34,6 +32,8 @@ pub(crate) const TARGET: Scope = Scope(1);
 const LEFT_CONTEXT: Scope = Scope(2);
 const RIGHT_CONTEXT: Scope = Scope(3);
 pub(crate) const ROOT: Scope = Scope(4);
+/// The first scope that is not one of the five above.
+const FIRST_NESTED: u32 = 5;
 
 /// What a name stands for.
 pub(crate) enum Found<'a> {
@@ -47,71 +47,60 @@ pub(crate) enum Found<'a> {
     Time,
 }
 
-/// All scopes of one evaluation; nodes are only ever added.
+/// All scopes of one evaluation; nested ones are only ever added.
 pub(crate) struct Scopes<'a> {
-    nodes: smallvec::SmallVec<[Node<'a>; 6]>,
+    my: Option<&'a Ad>,
+    target: Option<&'a Ad>,
+    nested: Vec<Node<'a>>,
+    /// MY and TARGET as values, made when first asked for.
+    shared: [Option<Arc<Ad>>; 2],
     pub(crate) matching: bool,
     strict: bool,
 }
 
 impl<'a> Scopes<'a> {
+    #[inline]
     pub(crate) fn new(my: Option<&'a Ad>, target: Option<&'a Ad>, strict: bool) -> Self {
-        let mut scopes = Self {
-            nodes: smallvec::SmallVec::new(),
-            matching: false,
-            strict,
+        let matching = target.is_some();
+        let my = if matching {
+            Some(my.unwrap_or_else(|| empty_ad()))
+        } else {
+            my
         };
-        match (my, target) {
-            (None, None) => {}
-            (Some(my), None) => {
-                scopes.push(Held::Borrowed(my), Scope::NONE, Scope::NONE);
-            }
-            (my, Some(target)) => {
-                scopes.matching = true;
-                let my = my.unwrap_or_else(|| empty_ad());
-                let (left_alternate, right_alternate) = if strict {
-                    (Scope::NONE, Scope::NONE)
-                } else {
-                    (TARGET, MY)
-                };
-                scopes.push(Held::Borrowed(my), LEFT_CONTEXT, left_alternate);
-                scopes.push(Held::Borrowed(target), RIGHT_CONTEXT, right_alternate);
-                scopes.push(Held::LeftContext, ROOT, Scope::NONE);
-                scopes.push(Held::RightContext, ROOT, Scope::NONE);
-                scopes.push(Held::MatchRoot, Scope::NONE, Scope::NONE);
-            }
+        Self {
+            my,
+            target,
+            nested: Vec::new(),
+            shared: [None, None],
+            matching,
+            strict,
         }
-        scopes
     }
 
     /// The scope of MY, or none.
+    #[inline]
     pub(crate) fn first(&self) -> Scope {
-        if self.nodes.is_empty() {
-            Scope::NONE
-        } else {
-            MY
-        }
+        if self.my.is_none() { Scope::NONE } else { MY }
     }
 
     fn push(&mut self, held: Held<'a>, parent: Scope, alternate: Scope) -> Scope {
-        self.nodes.push(Node {
+        self.nested.push(Node {
             held,
             parent,
             alternate,
-            shared: None,
         });
-        Scope(self.nodes.len() as u32 - 1)
+        Scope(FIRST_NESTED + self.nested.len() as u32 - 1)
     }
 
     /// The scope of a nested ad; the same ad in the same place gets the same scope again, if recent.
     pub(crate) fn nested(&mut self, ad: &Arc<Ad>, parent: Scope) -> Scope {
-        for (i, node) in self.nodes.iter().enumerate().rev().take(8) {
+        for (i, node) in self.nested.iter().enumerate().rev().take(8) {
             if let Held::Shared(other) = &node.held
                 && Arc::ptr_eq(ad, other)
                 && node.parent == parent
                 && node.alternate == Scope::NONE
             {
-                return Scope(i as u32);
+                return Scope(FIRST_NESTED + i as u32);
             }
         }
         self.push(Held::Shared(ad.clone()), parent, Scope::NONE)
@@ -119,50 +108,77 @@ impl<'a> Scopes<'a> {
 
     /// A copy of a scope that looks further in `alternate`.
     pub(crate) fn with_alternate(&mut self, scope: Scope, alternate: Scope) -> Scope {
-        let Some(node) = self.get(scope) else {
-            return scope;
-        };
-        if node.alternate == alternate {
+        if self.alternate(scope) == alternate {
             return scope;
         }
-        let (held, parent) = (node.held.clone(), node.parent);
-        self.push(held, parent, alternate)
+        match self.held(scope) {
+            Some(held) => {
+                let parent = self.parent(scope);
+                self.push(held, parent, alternate)
+            }
+            None => scope,
+        }
     }
 
     #[inline]
-    pub(crate) fn get(&self, scope: Scope) -> Option<&Node<'a>> {
-        self.nodes.get(scope.0 as usize)
+    fn node(&self, scope: Scope) -> Option<&Node<'a>> {
+        self.nested
+            .get((scope.0).wrapping_sub(FIRST_NESTED) as usize)
     }
 
+    fn held(&self, scope: Scope) -> Option<Held<'a>> {
+        match scope {
+            MY => self.my.map(Held::Borrowed),
+            TARGET => self.target.map(Held::Borrowed),
+            LEFT_CONTEXT | RIGHT_CONTEXT | ROOT if !self.matching => None,
+            LEFT_CONTEXT => Some(Held::LeftContext),
+            RIGHT_CONTEXT => Some(Held::RightContext),
+            ROOT => Some(Held::MatchRoot),
+            _ => self.node(scope).map(|n| n.held.clone()),
+        }
+    }
+
+    #[inline]
     pub(crate) fn parent(&self, scope: Scope) -> Scope {
-        self.get(scope).map_or(Scope::NONE, |n| n.parent)
+        match scope {
+            MY if self.matching => LEFT_CONTEXT,
+            TARGET => RIGHT_CONTEXT,
+            LEFT_CONTEXT | RIGHT_CONTEXT => ROOT,
+            MY | ROOT => Scope::NONE,
+            _ => self.node(scope).map_or(Scope::NONE, |n| n.parent),
+        }
     }
 
+    #[inline]
     pub(crate) fn alternate(&self, scope: Scope) -> Scope {
-        self.get(scope).map_or(Scope::NONE, |n| n.alternate)
+        match scope {
+            MY if self.matching && !self.strict => TARGET,
+            TARGET if self.matching && !self.strict => MY,
+            _ => self.node(scope).map_or(Scope::NONE, |n| n.alternate),
+        }
     }
 
     /// The outermost ad around a scope.
     pub(crate) fn root_of(&self, scope: Scope) -> Scope {
         let mut at = scope;
-        while let Some(node) = self.get(at) {
-            if node.parent == Scope::NONE {
+        while at != Scope::NONE {
+            let around = self.parent(at);
+            if around == Scope::NONE {
                 return at;
             }
-            at = node.parent;
+            at = around;
         }
         Scope::NONE
     }
 
     /// The ad of a scope as a value.
     pub(crate) fn ad(&mut self, scope: Scope) -> Option<Arc<Ad>> {
-        let node = self.get(scope)?;
-        if let Some(ad) = &node.shared {
+        if let Some(Some(ad)) = self.shared.get(scope.0 as usize) {
             return Some(ad.clone());
         }
-        let ad = match &node.held {
-            Held::Shared(ad) => return Some(ad.clone()),
-            Held::Borrowed(ad) => Arc::new((*ad).clone()),
+        let ad = match self.held(scope)? {
+            Held::Shared(ad) => return Some(ad),
+            Held::Borrowed(ad) => Arc::new(ad.clone()),
             Held::LeftContext => Arc::new(context_ad("LEFT", "RIGHT")),
             Held::RightContext => Arc::new(context_ad("RIGHT", "LEFT")),
             Held::MatchRoot => {
@@ -177,8 +193,8 @@ impl<'a> Scopes<'a> {
                 Arc::new(ad)
             }
         };
-        if let Some(node) = self.nodes.get_mut(scope.0 as usize) {
-            node.shared = Some(ad.clone());
+        if let Some(place) = self.shared.get_mut(scope.0 as usize) {
+            *place = Some(ad.clone());
         }
         Some(ad)
     }
@@ -186,21 +202,45 @@ impl<'a> Scopes<'a> {
     /// A name in one ad alone.
     #[inline]
     pub(crate) fn own(&self, scope: Scope, name: &Name) -> Option<Found<'a>> {
-        let node = self.get(scope)?;
-        match &node.held {
-            Held::Borrowed(ad) => ad.get(name).map(Found::Borrowed),
-            Held::Shared(ad) => ad
-                .get(name)
-                .map(|e| Found::Copied(e.clone(), std::ptr::from_ref(e) as usize)),
-            Held::LeftContext => context_name(name.special()?, MY, TARGET).map(Found::Scope),
-            Held::RightContext => context_name(name.special()?, TARGET, MY).map(Found::Scope),
-            Held::MatchRoot => match name.special()? {
+        match scope {
+            MY => self.my?.get(name).map(Found::Borrowed),
+            TARGET => self.target?.get(name).map(Found::Borrowed),
+            LEFT_CONTEXT => context_name(name.special()?, MY, TARGET).map(Found::Scope),
+            RIGHT_CONTEXT => context_name(name.special()?, TARGET, MY).map(Found::Scope),
+            ROOT => match name.special()? {
                 Special::Left => Some(Found::Scope(MY)),
                 Special::Right => Some(Found::Scope(TARGET)),
                 Special::LeftContext => Some(Found::Scope(LEFT_CONTEXT)),
                 Special::RightContext => Some(Found::Scope(RIGHT_CONTEXT)),
                 _ => MATCH_RULES.get(name).map(Found::Borrowed),
             },
+            _ => match &self.node(scope)?.held {
+                Held::Borrowed(ad) => ad.get(name).map(Found::Borrowed),
+                Held::Shared(ad) => ad
+                    .get(name)
+                    .map(|e| Found::Copied(e.clone(), std::ptr::from_ref(e) as usize)),
+                _ => None,
+            },
+        }
+    }
+
+    /// A name of MY or TARGET whose definition is at hand.
+    #[inline]
+    pub(crate) fn direct(&self, scope: Scope, name: &Name) -> Option<&'a Expr> {
+        match scope {
+            MY => self.my?.get(name),
+            TARGET => self.target?.get(name),
+            _ => None,
+        }
+    }
+
+    /// Whether scope words mean what they say in MY or TARGET.
+    #[inline]
+    pub(crate) fn unshadowed(&self, scope: Scope) -> bool {
+        match scope {
+            MY => self.my.is_some_and(|ad| !ad.may_shadow()),
+            TARGET => self.target.is_some_and(|ad| !ad.may_shadow()),
+            _ => false,
         }
     }
 
@@ -215,7 +255,6 @@ impl<'a> Scopes<'a> {
     ) -> Option<Found<'a>> {
         let mut here = start;
         loop {
-            let node = self.get(here)?;
             *at = here;
             if let Some(found) = self.own(here, name) {
                 return Some(found);
@@ -223,7 +262,7 @@ impl<'a> Scopes<'a> {
             let around = if here == root {
                 Scope::NONE
             } else {
-                node.parent
+                self.parent(here)
             };
             if let Some(special) = name.special() {
                 match special {

@@ -78,7 +78,11 @@ impl<'t> OldReader<'t> {
                 return None;
             }
             let mut ad = Ad::with_capacity(self.seen.len());
-            match self.read_into(&mut ad) {
+            let end = self.read_into(&mut ad);
+            if matches!(end, End::BadLine(_)) {
+                self.skip_to_separator();
+            }
+            match end {
                 End::Separator if ad.is_empty() => {}
                 End::BadLine(error) if !self.rules.lenient || ad.is_empty() => {
                     return Some(Err(error));
@@ -123,7 +127,6 @@ impl<'t> OldReader<'t> {
             if let Err(mut error) = self.attribute(ad, line, place) {
                 error.span.start += start;
                 error.span.end += start;
-                self.skip_to_separator();
                 return End::BadLine(error);
             }
             place += 1;

@@ -21,6 +21,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ERROR", convert::special(module.py(), true)?)?;
     module.add_function(wrap_pyfunction!(parse::parse_old, module)?)?;
     module.add_function(wrap_pyfunction!(cases::evaluate_text, module)?)?;
+    module.add_function(wrap_pyfunction!(cases::read_ads_as_reference, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;
     Ok(())
 }
