@@ -48,9 +48,10 @@ pub fn from_new(raw: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Replaces the escapes of JSON; `None` for a malformed `\u` or a NUL.
+/// Replaces the escapes of JSON; `None` for a malformed `\u` or a NUL. `as_reference` garbles characters
+/// above ASCII the way the reference does.
 #[must_use]
-pub fn from_json(raw: &[u8]) -> Option<Vec<u8>> {
+pub fn from_json(raw: &[u8], as_reference: bool) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len());
     let mut at = 0;
     while at < raw.len() {
@@ -72,6 +73,10 @@ pub fn from_json(raw: &[u8]) -> Option<Vec<u8>> {
                 let digits = std::str::from_utf8(raw.get(at..at + 4)?).ok()?;
                 let number = u32::from_str_radix(digits, 16).ok()?;
                 at += 4;
+                if as_reference && number >= 0x80 {
+                    push_garbled(&mut out, number);
+                    continue;
+                }
                 push_unicode(&mut out, number, raw, &mut at)?;
             }
             other => out.push(other),
@@ -99,4 +104,14 @@ fn push_unicode(out: &mut Vec<u8>, number: u32, raw: &[u8], at: &mut usize) -> O
     let c = char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER);
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     Some(())
+}
+
+/// What the reference makes of `\u0080` and above: its masks are written in the wrong base.
+fn push_garbled(out: &mut Vec<u8>, number: u32) {
+    if number >= 0x800 {
+        let last = number as u8 | 0x11;
+        out.extend_from_slice(&[(number >> 12) as u8, (number >> 6) as u8 | 0x11, last]);
+    } else {
+        out.extend_from_slice(&[(number >> 6) as u8, number as u8 & 0x11]);
+    }
 }

@@ -139,6 +139,7 @@ pub struct Lexer<'t> {
     at: usize,
     syntax: Syntax,
     after_operand: bool,
+    reach: usize,
 }
 
 /// C's isspace.
@@ -160,6 +161,7 @@ impl<'t> Lexer<'t> {
             at: 0,
             syntax,
             after_operand: false,
+            reach: 0,
         }
     }
 
@@ -167,6 +169,51 @@ impl<'t> Lexer<'t> {
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
+    }
+
+    /// How far the reference's reader looks to make out the tokens read so far: it reads one byte ahead where a
+    /// token could go on.
+    #[must_use]
+    pub fn reach(&self) -> usize {
+        self.reach
+    }
+
+    fn looked_at(&self, token: &Token) -> usize {
+        let alone = matches!(
+            token,
+            Token::Star
+                | Token::Percent
+                | Token::Plus
+                | Token::BitNot
+                | Token::BitXor
+                | Token::Colon
+                | Token::Semicolon
+                | Token::Comma
+                | Token::OpenBox
+                | Token::CloseBox
+                | Token::OpenParen
+                | Token::CloseParen
+                | Token::OpenBrace
+                | Token::CloseBrace
+                | Token::Elvis
+                | Token::And
+                | Token::Or
+                | Token::Le
+                | Token::Ge
+                | Token::Eq
+                | Token::Ne
+                | Token::Shl
+                | Token::Ushr
+        ) || (matches!(token, Token::Is | Token::Isnt)
+            && self.text[self.at - 1] == b'=')
+            || (*token == Token::Minus && self.after_operand);
+        let mut end = self.at;
+        if matches!(token, Token::Str(_)) && !self.syntax.old_strings {
+            while end < self.text.len() && is_space(self.text[end]) {
+                end += 1;
+            }
+        }
+        (end + usize::from(!alone)).min(self.text.len())
     }
 
     fn peek(&self, ahead: usize) -> u8 {
@@ -230,7 +277,11 @@ impl<'t> Lexer<'t> {
             return Err(error);
         }
         let start = self.at;
-        let token = self.token(start)?;
+        let token = self.token(start);
+        self.reach = self
+            .reach
+            .max(self.looked_at(token.as_ref().unwrap_or(&Token::End)));
+        let token = token?;
         self.after_operand = token.ends_operand();
         Ok((
             token,
@@ -381,7 +432,7 @@ impl<'t> Lexer<'t> {
         let bytes = if memchr::memchr(b'\\', raw).is_none() {
             std::borrow::Cow::Borrowed(raw)
         } else if self.syntax.json {
-            match crate::escape::from_json(raw) {
+            match crate::escape::from_json(raw, self.syntax.exact_json) {
                 Some(bytes) => bytes.into(),
                 None => {
                     return self.fail(

@@ -25,6 +25,8 @@ pub struct Syntax {
     pub old_strings: bool,
     /// Tokens as in JSON: `null`, JSON escapes, `undefined` a plain name.
     pub json: bool,
+    /// JSON escapes above ASCII come out as the reference garbles them.
+    pub exact_json: bool,
 }
 
 impl Syntax {
@@ -33,12 +35,12 @@ impl Syntax {
         strict: false,
         old_strings: false,
         json: false,
+        exact_json: false,
     };
     /// The right-hand sides of old-syntax ads, normal mode.
     pub const OLD: Syntax = Syntax {
-        strict: false,
         old_strings: true,
-        json: false,
+        ..Syntax::NORMAL
     };
 }
 
@@ -62,6 +64,18 @@ pub fn parse_ad(text: &[u8], syntax: Syntax) -> Result<(Ad, usize), ParseError> 
     let ad = parser.ad()?;
     let end = parser.span_before.end;
     Ok((ad, end))
+}
+
+/// As [`parse_ad`], telling how far the text was looked at before an error.
+pub(crate) fn parse_ad_reaching(
+    text: &[u8],
+    syntax: Syntax,
+) -> Result<(Ad, usize), (ParseError, usize)> {
+    let mut parser = Parser::new(text, syntax).map_err(|error| (error, text.len()))?;
+    match parser.ad() {
+        Ok(ad) => Ok((ad, parser.span_before.end)),
+        Err(error) => Err((error, parser.lexer.reach())),
+    }
 }
 
 pub(crate) struct Parser<'t> {

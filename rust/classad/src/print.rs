@@ -309,7 +309,8 @@ impl<'o> Printer<'o> {
         self.out.push(quote);
     }
 
-    fn escaped(&mut self, bytes: &[u8], quote: u8) {
+    /// Writes the inside of a string or quoted name.
+    pub(crate) fn escaped(&mut self, bytes: &[u8], quote: u8) {
         for &b in bytes {
             if b == quote {
                 self.out.extend_from_slice(&[b'\\', b]);

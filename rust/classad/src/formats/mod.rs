@@ -1,3 +1,6 @@
 //! Ads in their text formats: old (one attribute a line), new, JSON, XML.
 
+pub mod json;
 pub mod old;
+pub mod stream;
+pub mod xml;

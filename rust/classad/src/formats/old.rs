@@ -92,6 +92,18 @@ impl<'t> OldReader<'t> {
         }
     }
 
+    /// The ad up to the next separator, whatever is in it; for the reference's way of reading.
+    /// After a bad line it goes on to the next separator only if `skip`.
+    pub(crate) fn one_ad(&mut self, skip: bool) -> Ad {
+        let mut ad = Ad::new();
+        if let End::BadLine(_) = self.read_into(&mut ad)
+            && skip
+        {
+            self.skip_to_separator();
+        }
+        ad
+    }
+
     fn next_line(&mut self) -> &'t [u8] {
         let rest = &self.text[self.at..];
         let end = memchr(b'\n', rest).unwrap_or(rest.len());

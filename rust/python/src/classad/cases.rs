@@ -1,10 +1,13 @@
 //! One call per case of the conformance commands: texts in, plain results out.
 
 use super::convert::{now, text, with_bytes};
-use ::classad::print::unparse_value;
+use ::classad::formats::json::write_json;
+use ::classad::formats::old::write_old;
+use ::classad::formats::stream::{Format, read_as_reference};
+use ::classad::print::{pretty_ad, unparse, unparse_ad, unparse_value};
 use ::classad::{Ad, Context, Syntax, Value, parse_ad, parse_expr, try_evaluate};
 use pyo3::prelude::*;
-use pyo3::types::PyFloat;
+use pyo3::types::{PyDict, PyFloat};
 
 fn ad_of(source: Option<&Bound<'_, PyAny>>, syntax: Syntax) -> PyResult<Option<Option<Ad>>> {
     match source {
@@ -57,4 +60,49 @@ pub fn evaluate_text<'py>(
         other => text(py, &unparse_value(other))?,
     };
     Ok(Some((kind, shown)))
+}
+
+/// The ads of a text as the reference reads them, each with its printed forms; None if it refuses the text.
+/// ``format`` is ``new1`` (one new-syntax ad), ``new``, ``old``, ``auto``, ``json`` or ``xml``.
+#[pyfunction]
+pub fn read_ads_as_reference<'py>(
+    source: &Bound<'py, PyAny>,
+    format: &str,
+) -> PyResult<Option<Vec<Bound<'py, PyDict>>>> {
+    let py = source.py();
+    let ads = with_bytes(source, |bytes| match format {
+        "new1" => parse_ad(bytes, Syntax::NORMAL).ok().map(|(ad, _)| vec![ad]),
+        "auto" => read_as_reference(bytes, None).ok(),
+        _ => {
+            let format = match format {
+                "new" => Format::New,
+                "json" => Format::Json,
+                "xml" => Format::Xml,
+                _ => Format::Old,
+            };
+            read_as_reference(bytes, Some(format)).ok()
+        }
+    })?;
+    let Some(ads) = ads else { return Ok(None) };
+    ads.iter()
+        .map(|ad| printed(py, ad))
+        .collect::<PyResult<Vec<_>>>()
+        .map(Some)
+}
+
+fn printed<'py>(py: Python<'py>, ad: &Ad) -> PyResult<Bound<'py, PyDict>> {
+    let attrs = PyDict::new(py);
+    for (name, expr) in ad.sorted() {
+        attrs.set_item(text(py, name.as_bytes())?, text(py, &unparse(expr))?)?;
+    }
+    let (mut old, mut json) = (Vec::new(), Vec::new());
+    write_old(&mut old, ad);
+    write_json(&mut json, ad, true);
+    let out = PyDict::new(py);
+    out.set_item("attrs", attrs)?;
+    out.set_item("new", text(py, &unparse_ad(ad))?)?;
+    out.set_item("old", text(py, &old)?)?;
+    out.set_item("json", text(py, &json)?)?;
+    out.set_item("pretty", text(py, &pretty_ad(ad))?)?;
+    Ok(out)
 }
