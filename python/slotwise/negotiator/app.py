@@ -42,7 +42,12 @@ class Negotiator:
         self.schedule = Schedule(settings.timing, timer_at=context.clock.now())
         self._bell = asyncio.Event()
         self.cycles = Cycles(
-            context, settings, Knobs.of_config(context.config), Mirror(context, self._slots_changed), self._store, books
+            context,
+            settings,
+            Knobs.of_config(context.config),
+            Mirror(context, self._slots_changed, self._schedd_joined),
+            self._store,
+            books,
         )
         self.cycles.history.length = settings.stats_length
         self._advertiser = Advertiser(
@@ -82,6 +87,11 @@ class Negotiator:
         if self.cycles.unmet:
             self.schedule.slot_freed(self._context.clock.now())
             self._bell.set()
+
+    def _schedd_joined(self) -> None:
+        """A queue that has come up may hold idle jobs from its former life."""
+        self.schedule.ask(self._context.clock.now(), on_demand=True)
+        self._bell.set()
 
     async def _run(self) -> None:
         clock = self._context.clock

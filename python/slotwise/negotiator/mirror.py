@@ -25,11 +25,16 @@ class Mirror:
     """Slots, their capabilities, and access points. While :meth:`hold` lasts, changes wait.
 
     :param changed: called after slots have changed.
+    :param joined: called when an access point has come up, for the first time or again.
     """
 
-    def __init__(self, context: DaemonContext, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, context: DaemonContext, changed: Callable[[], None], joined: Callable[[], None] = lambda: None
+    ) -> None:
         self._context = context
         self._changed = changed
+        self._joined = joined
+        self._lives: set[tuple[str, str]] = set()
         self._tables: dict[tuple[str, bool], AdTable] = {}
         self._arriving: dict[tuple[str, bool], AdTable] = {}
         self._held: list[collector_pb2.SubscribeReply] | None = None
@@ -106,3 +111,12 @@ class Mirror:
                 self.complete.set()
         if which == _SLOTS and which not in self._arriving:
             self._changed()
+        if which == _SCHEDDS and which not in self._arriving:
+            self._see_schedds()
+
+    def _see_schedds(self) -> None:
+        names, starts = self.schedds.values(["Name", "DaemonStartTime"])
+        lives = {(str(name), str(start)) for name, start in zip(names, starts, strict=True)}
+        new, self._lives = lives - self._lives, lives
+        if new:
+            self._joined()
