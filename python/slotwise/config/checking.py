@@ -86,7 +86,7 @@ def _name_problem(name: str, origin: Origin, mentioned: set[str], *, notes: bool
     lower = bare.lower()
     if lower in mentioned or name.lower() in mentioned or origin.template is not None:
         return None
-    if any(word and word in lower for word in mentioned if len(word) > 3):
+    if _made_from(lower, mentioned):
         return None
     near = similar_knobs(bare)
     if near:
@@ -94,6 +94,13 @@ def _name_problem(name: str, origin: Origin, mentioned: set[str], *, notes: bool
         return Problem(WARNING, "config-unknown-name", name, f"there is no knob {name}", origin, hint)
     message = f"there is no knob {name}, and nothing refers to it"
     return Problem(NOTE, "config-unknown-name", name, message, origin) if notes else None
+
+
+def _made_from(name: str, mentioned: set[str]) -> bool:
+    """Whether a part of the name is a name that some list mentions: JOB_TRANSFORM_<part>, STARTD_CRON_<part>_PERIOD."""
+    words = re.split(r"([_.])", name)
+    spans = ("".join(words[i:j]) for i in range(0, len(words), 2) for j in range(i + 1, len(words) + 1, 2))
+    return any(len(span) > 2 and span in mentioned for span in spans)
 
 
 def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
