@@ -12,10 +12,9 @@ import time
 from pathlib import Path
 
 from harness import Report, timed
-from synthetic import slots_file
-
 from slotwise.classad import ClassAd
-from slotwise.table import AdTable, PackBuilder, unpack_ads
+from slotwise.table import AdTable, Form, PackBuilder, unpack_ads
+from synthetic import slots_file
 
 OUT = Path(__file__).resolve().parent / "out"
 
@@ -85,7 +84,7 @@ def ask(report: Report, table: AdTable, slots: int) -> None:
     constraint = 'State == "Unclaimed" && Memory > 3000 && OpSysMajorVer >= 9 && LoadAvg < 0.1'
     projection = ["Name", "Cpus", "Memory", "State", "Activity", "LoadAvg"]
     expected = sum(
-        ad["State"] == "Unclaimed" and ad["Memory"] > 3000 and ad["OpSysMajorVer"] >= 9 and ad["LoadAvg"] < 0.1
+        bool(ad["State"] == "Unclaimed" and ad["Memory"] > 3000 and ad["OpSysMajorVer"] >= 9 and ad["LoadAvg"] < 0.1)
         for ad in unpack_ads(table.query(projection=[*projection, "OpSysMajorVer"]))
     )
     assert table.count(constraint) == expected > 0
@@ -98,10 +97,11 @@ def ask(report: Report, table: AdTable, slots: int) -> None:
     report.add("count by two attributes", "ms", values)
     values = [t * 1e3 for t in timed(lambda: table.values(["Name", "Memory", "State"]))]
     report.add("three attributes as Python lists", "ms", values)
-    for form, reference in (("long", "30"), ("json", "")):
+    forms: list[tuple[Form, str]] = [("long", "30"), ("json", "")]
+    for form, reference in forms:
 
-        def listing(form: str = form) -> int:
-            return sum(len(piece) for piece in table.query_chunks(form=form))  # type: ignore[arg-type]
+        def listing(form: Form = form) -> int:
+            return sum(len(piece) for piece in table.query_chunks(form=form))
 
         assert listing() > slots * 1000
         report.add(f"{form} form of all", "s", timed(listing, repeat=3), target="< 5", reference=reference)

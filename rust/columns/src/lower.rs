@@ -97,8 +97,7 @@ const BY_VALUE: [&str; 4] = ["strcat", "ifThenElse", "quantize", "stringListsInt
 /// Whether a function may be called with values.
 fn callable(builtin: Builtin) -> bool {
     let spec = builtin.spec();
-    spec.steady
-        && (matches!(spec.body, Body::Pure(_)) || BY_VALUE.iter().any(|name| spec.name == *name))
+    spec.steady && (matches!(spec.body, Body::Pure(_)) || BY_VALUE.contains(&spec.name))
 }
 
 impl Builder<'_> {

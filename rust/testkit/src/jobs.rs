@@ -86,7 +86,7 @@ pub fn job_text(spec: &JobSpec) -> String {
         "Rank",
         &["0.0", "TARGET.KFlops", "TARGET.Memory", "0.0"][(noise / 3 % 4) as usize],
     );
-    if noise % 2 == 0 {
+    if noise.is_multiple_of(2) {
         put(
             "AcctGroup",
             &["\"physics\"", "\"chem\"", "\"bio\""][(spec.submitter % 3) as usize],

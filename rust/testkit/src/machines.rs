@@ -123,7 +123,7 @@ pub fn slot_text(spec: &MachineSpec, index: u64) -> String {
         machine & 0xffff
     );
     let slot = index % per + 1;
-    let claimed = spec.claimed_every > 0 && index % spec.claimed_every == 0;
+    let claimed = spec.claimed_every > 0 && index.is_multiple_of(spec.claimed_every);
     let noise = mix(spec.seed + 2, index);
     let booted = spec.now - 86_400 * (1 + (noise % 40) as i64);
     let kind = if spec.partitionable {
