@@ -337,7 +337,9 @@ impl<'a> Evaluator<'a> {
         }
         let found = match self.scopes.direct(scope, name) {
             Some(found) => found,
-            None if bare => self.scopes.direct(self.scopes.alternate(scope), name)?,
+            None if bare && matches!(scope, MY | TARGET) => {
+                self.scopes.direct(self.scopes.alternate(scope), name)?
+            }
             None => return None,
         };
         match found {
