@@ -344,3 +344,10 @@ async def test_the_last_cycle_can_be_looked_at(pool: Harness) -> None:
     await pool.cycle()
     told = json.loads((await pool.stub.LastCycle(common_pb2.Empty(), metadata=READ)).json)
     assert told["why"] == "test" and told["matches"] == 0
+
+
+async def test_work_that_came_before_any_slot_is_served_when_one_comes(pool: Harness) -> None:
+    pool.schedd.requests = [wants("ann@d", 1)]
+    assert await pool.cycle() == []
+    await pool.slots(slot(1))
+    await until(lambda: any(s.matches for batch in pool.schedd.offers for s in batch.submitters))

@@ -128,7 +128,7 @@ class Cycles:
             dispatch_s=dispatched - decided,
         )
         self.history.cycles.appendleft(report)
-        self.unmet = bool(report.rejections)
+        self.unmet = demand.jobs > len(told)
         await self.channels.keep({point.target for point in points.values()})
         return report
 

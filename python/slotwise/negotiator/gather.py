@@ -33,6 +33,8 @@ class Demand:
     submitters: AdTable = field(default_factory=AdTable)
     #: By key of a request: schedd, submitter, autocluster, first job.
     origins: dict[str, tuple[str, str, int, str]] = field(default_factory=dict)
+    #: How many jobs all requests stand for.
+    jobs: int = 0
     #: Access points that did not answer.
     failed: list[str] = field(default_factory=list)
 
@@ -107,6 +109,8 @@ def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList) -> N
         for ad in unpack_ads(reply.pack):
             submitter = str(ad.get("Submitter", ""))
             cluster = ad.get("AutoClusterId", -1)
+            count = ad.get("ResourceRequestCount", 1)
+            demand.jobs += count if isinstance(count, int) else 1
             key = f"{point.name}#{len(demand.origins)}"
             ad["ScheddName"] = point.name
             demand.requests.upsert(key, ad)
