@@ -21,7 +21,7 @@ from tests.support.execution_point import ExecutionPoint, Script
 
 
 class Doom:
-    """Lets ``after`` commits through, then none; with ``commit_last`` one more reaches the disk, but nobody hears of it."""
+    """Lets ``after`` commits through, then none; ``commit_last``: one more reaches the disk, and nobody hears of it."""
 
     def __init__(self, store: Store, after: int, *, commit_last: bool) -> None:
         self.left = after
