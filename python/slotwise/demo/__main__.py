@@ -31,7 +31,7 @@ def main() -> int:
         try:
             console.print(pool.run("up").rstrip())
             console.print(f"[dim]answered after {time.monotonic() - started:.1f} s[/]\n")
-            console.print(pool.run("status").rstrip(), markup=False)
+            console.print(pool.run("status").rstrip(), markup=False, soft_wrap=True)
             return _demonstrate(console, pool)
         finally:
             console.rule("[bold]The end")
@@ -117,7 +117,7 @@ def _tell(console: Console, pool: DemoPool, clusters: dict[str, str], halfway: d
     ):
         console.rule(f"[bold]{title}")
         console.print(f"$ slotwise {' '.join(words)}")
-        console.print(pool.run(*words, check=False).rstrip(), markup=False)
+        console.print(pool.run(*words, check=False).strip("\n"), markup=False, soft_wrap=True)
         if words[0] == "userprio" and halfway:
             shares = ", ".join(f"{user} {count}" for user, count in halfway.items())
             factors = " : ".join(str(factor) for factor in FACTORS.values())
