@@ -150,6 +150,6 @@ def _target(host: str, inv: Invocation) -> str:
     except (grpc.RpcError, PeerUnavailableError) as failure:
         if isinstance(failure, grpc.RpcError) and failure.code() is not grpc.StatusCode.UNAVAILABLE:
             raise to_error(failure, peer="the collector") from None
-    if host in ("localhost", "") or "@" not in host and host.startswith("slot"):
+    if host in ("localhost", "") or ("@" not in host and host.startswith("slot")):
         return address.lookup(inv.home, "startd").target
     raise NotFoundError(f"the pool has no machine {host!r}", hint="`slotwise status` lists them")

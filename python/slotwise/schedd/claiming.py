@@ -186,11 +186,11 @@ class Claiming:
             for claim_id in event.alive.unknown:
                 if claim := self.book.claims.get(claim_id):
                     self._claim_gone(claim, "the startd does not know the claim any more")
+        elif what == "activation_refused":
+            self._activation_refused(event.activation_refused)
         elif claim := self.book.claims.get(event.claim_id):
             if what == "activated":
                 self._activated(claim, event.activated)
-            elif what == "activation_refused":
-                self._activation_refused(claim, event.activation_refused)
             elif what == "state":
                 self._state(claim, event.state)
             elif what == "ended":
@@ -371,11 +371,12 @@ class Claiming:
             run.starter = event.starter_address
             self.on_starter(claim.startd, event.starter_address)
 
-    def _activation_refused(self, claim: Claim, event: startd_pb2.ActivationRefused) -> None:
+    def _activation_refused(self, event: startd_pb2.ActivationRefused) -> None:
+        """The run does not begin. Its claim may be gone already: the word of its end can come first."""
         run = self.book.runs.get(event.run_id)
-        claim.failures += 1
         if run is not None and not run.over:
-            _log.info("%s did not activate %s: %s", claim.slot_name, run.id, event.reason)
+            run.claim.failures += 1
+            _log.info("%s did not activate %s: %s", run.claim.slot_name, run.id, event.reason)
             self.give_up(run, "not_started", event.reason, event.code or int(Vacate.FAILED_TO_ACTIVATE_CLAIM))
 
     # ---- ends

@@ -113,6 +113,10 @@ class Vacate(IntEnum):
     JOB_REMOVED = 1023
 
 
+#: Refusals of an activation that speak of the claim alone (cleaning, work life over, preempted, not idle, unclaimed,
+#: not found, old): the job never left the queue, so nothing is counted or logged, and it may start elsewhere at once.
+CLAIM_WAS_OVER = frozenset({1028, 1029, 1030, 1032, 1033, 1034, 1035})
+
 #: Names used as keys of NumVacatesByReason.
 VACATE_NAMES = {
     1000: "JobPolicy",

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from slotwise.errors import InvariantError
 from slotwise.schedd import events
-from slotwise.schedd.codes import HOLD_NAMES, MOVES, VACATE_NAMES, Hold, Status, Vacate, is_vacate
+from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, MOVES, VACATE_NAMES, Hold, Status, Vacate, is_vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
 from slotwise.schedd.events import DateForm, Frame
 from slotwise.schedd.job import Cluster, Job
@@ -372,6 +372,9 @@ class Queue:
 
     def _vacated(self, job: Job, end: RunEnd, decision: Decision) -> None:
         code = end.reason_code or int(Vacate.STARTER_ERROR if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
+        if end.how == "not_started" and code in CLAIM_WAS_OVER:
+            self._move(job, Status.IDLE, decision, {})
+            return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
         changes: Changes = {
             "LastVacateTime": int(decision.now),
