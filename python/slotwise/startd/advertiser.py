@@ -14,11 +14,10 @@ from typing import Any
 
 import grpc
 
-from slotwise.classad import ExprTree
 from slotwise.errors import PeerUnavailableError
 from slotwise.startd import drain
 from slotwise.startd.driver import Driver
-from slotwise.startd.evaluate import Expr
+from slotwise.startd.evaluate import Expr, tree_of
 from slotwise.startd.holding import Holding
 from slotwise.table import PackBuilder
 from slotwise.wire.channel import open_async
@@ -183,7 +182,7 @@ class Advertiser:
         ad = h.ad.copy()
         ad["UpdateSequenceNumber"] = self._next_number(h)
         public.upsert(h.name, ad)
-        h.sent = dict(h.shown)
+        h.sent = h.shown
         self._private(h, private)
 
     def _update(self, h: Holding, public: PackBuilder) -> None:
@@ -191,10 +190,10 @@ class Advertiser:
         before, now = h.sent, h.shown
         delta = {name: value for name, value in now.items() if name not in before or before[name] != value}
         removed = [name for name in before if name not in now]
-        plain = {name: ExprTree(value) if isinstance(value, Expr) else value for name, value in delta.items()}
+        plain = {name: tree_of(value) if isinstance(value, Expr) else value for name, value in delta.items()}
         plain["UpdateSequenceNumber"] = self._next_number(h)
         public.update(h.name, plain, removed)
-        h.sent = dict(now)
+        h.sent = now
 
     def _private(self, h: Holding, private: PackBuilder) -> None:
         children = [child.slot.claim.claim_id for child in self._driver.point.children(h) if child.slot.claim]

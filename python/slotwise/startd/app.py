@@ -30,6 +30,9 @@ from slotwise.wire.gen import startd_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
+#: Timers are set anew at most this often (seconds).
+_GATHER_S = 0.05
+
 
 async def start(context: DaemonContext) -> Startd:
     """Start the startd of a host."""
@@ -168,6 +171,7 @@ class Startd:
             driver.wake.clear()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(driver.wake.wait(), wait)
+                await asyncio.sleep(_GATHER_S)  # many changes, one look
             now = clock.now()
             timer = self.point.next_timer(now)
             if now < due and (timer is None or timer > now):
@@ -188,7 +192,7 @@ class Startd:
         now = self._context.clock.now()
         survey.take_sample(self.point, self._context.config, self._execute, now)
         for h in self.point.holdings.values():
-            self.point.show(h, now)
+            self.point.refresh(h, now)
 
     def _no_claim_shutdown(self, now: float) -> None:
         limit = float(self._context.config.get("STARTD_NOCLAIM_SHUTDOWN") or 0)

@@ -152,7 +152,7 @@ def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, no
     name = f"{local}_{number}@{rest}"
     slot = Slot(name, SlotKind.DYNAMIC, Unclaimed(), now, now, draining=h.slot.draining)
     child = Holding(slot, h.slot_id, h.type_number, taken, taken, parent=h.name, dslot_id=number)
-    child.ad, child.shown = h.ad.copy(), dict(h.shown)
+    child.ad, child.shown = h.ad.copy(), h.shown
     child.request, child.terms = ask.job, ask.terms
     h.free = h.free.minus(taken)
     h.children.add(name)
@@ -175,7 +175,7 @@ def _show_amounts(h: Holding) -> None:
     """The partitionable slot's ad with what is left, so that the next carving is judged by it."""
     free = h.free
     h.ad.update({"Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom})
-    h.shown.update({"Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom})
+    h.shown = {**h.shown, "Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom}
 
 
 def _make_room(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> str | None:

@@ -163,7 +163,7 @@ class Driver:
                     slot_name=h.name,
                     run_token=h.activation.run_token,
                     shadow_address=h.activation.shadow_address,
-                    limits=pack_ads([limits_of(h, self.point.settings.config)]),
+                    limits=pack_ads([limits_of(h, self.point.settings.config, self.point.settings.limits)]),
                     lease_s=int(claim.lease_s) if claim else 0,
                 ),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
@@ -82,6 +83,12 @@ def attribute(ad: ClassAd, name: str, target: ClassAd | None = None, *, now: flo
     return None if isinstance(found, SpecialValue) else found
 
 
+@lru_cache(maxsize=4096)
+def tree_of(text: Expr) -> ExprTree:
+    """The expression of a text; all slots share one."""
+    return ExprTree(str(text))
+
+
 def write(ad: ClassAd, changes: Mapping[str, Value]) -> None:
     """Set attributes of ``ad``; None takes one out, :class:`Expr` is parsed."""
     plain = {}
@@ -89,7 +96,7 @@ def write(ad: ClassAd, changes: Mapping[str, Value]) -> None:
         if value is None:
             ad.pop(name, None)
         else:
-            plain[name] = ExprTree(value) if isinstance(value, Expr) else value
+            plain[name] = tree_of(value) if isinstance(value, Expr) else value
     if plain:
         ad.update(plain)
 

@@ -117,13 +117,13 @@ class ExecutionPoint:
         """STARTD_SLOT_ATTRS: the other slots' policies see at once what this slot does."""
         if not self.settings.slot_knobs(h.slot_id, h.type_number).slot_attrs or h.name not in self.holdings:
             return
-        h.shown.update(ads.state_of(h, now))
+        h.shown = {**h.shown, **ads.state_of(h, now)}
         for other in self.holdings.values():
             names = self.settings.slot_knobs(other.slot_id, other.type_number).slot_attrs
             if other is not h and names:
                 seen = ads.slots_of([h], other, names)
                 write(other.ad, seen)
-                other.shown.update(seen)
+                other.shown = {**other.shown, **seen}
 
     def judge(self, h: Holding, now: float) -> ev.Judge:
         """Evaluates the slot's policy at a point of a step."""
@@ -194,6 +194,16 @@ class ExecutionPoint:
         changes.update(self._latch(h, now))
         return changes
 
+    def refresh(self, h: Holding, now: float) -> None:
+        """Bring only what was measured, and times, up to date: what policies look at between full updates."""
+        attributes = {**self.settings.sampled(h, self), **ads.state_of(h, now)}
+        shown = h.shown
+        changes = {name: value for name, value in attributes.items() if shown.get(name) != value}
+        if changes:
+            write(h.ad, changes)
+            h.shown = {**shown, **changes}
+        self._latch(h, now)
+
     def _latch(self, h: Holding, now: float) -> dict[str, Any]:
         """Look at the expressions whose changes are to be dated; returns attributes of those that changed."""
         changes: dict[str, Any] = {}
@@ -204,7 +214,7 @@ class ExecutionPoint:
                 changes[f"{name}Value"], changes[f"{name}Time"] = h.latches[name]
         if changes:
             write(h.ad, changes)
-            h.shown.update(changes)
+            h.shown = {**h.shown, **changes}
         return changes
 
     def attributes(self, h: Holding, now: float) -> dict[str, Any]:

@@ -99,6 +99,7 @@ class Holding:
     #: Values of STARTD_LATCH_EXPRS and when they changed last.
     latches: dict[str, tuple[int, int]] = field(default_factory=dict)
     lost: Resources = field(default_factory=Resources)
+    #: The attributes as :attr:`ad` has them; replaced, never changed, as others may hold it.
     shown: dict[str, Any] = field(default_factory=dict)
     #: The attributes as the collector was told them last.
     sent: dict[str, Any] = field(default_factory=dict)

@@ -144,16 +144,28 @@ def _record(h: Holding) -> str:
     )
 
 
+_FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _KINDS.values()}
+
+
 def _encoded(value: Any) -> Any:
     """Frozen values as JSON, each with the name of its kind."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: _encoded(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"": type(value).__name__, **fields}
-    if isinstance(value, tuple | list):
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    names = _FIELDS.get(kind)
+    if names is not None:
+        record: dict[str, Any] = {"": kind.__name__}
+        for name in names:
+            record[name] = _encoded(getattr(value, name))
+        return record
+    if kind in (tuple, list):
         return [_encoded(item) for item in value]
-    if isinstance(value, dict):
+    if kind is dict:
         return {key: _encoded(item) for key, item in value.items()}
     return value
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def _decoded(value: Any) -> Any:

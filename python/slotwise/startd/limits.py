@@ -14,11 +14,14 @@ _COPIED = (
 )  # fmt: skip
 
 
-def limits_of(h: Holding, config: Knobs) -> dict[str, Any]:
-    """The ad of limits: amounts, user, times, and the knobs above, spelled as in the configuration."""
+def limits_of(h: Holding, config: Knobs, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The ad of limits: amounts, user, times, and the knobs above, spelled as in the configuration.
+
+    ``known`` remembers the knobs by slot name as long as the configuration stays.
+    """
+    if h.name not in known:
+        known[h.name] = _knobs_of(h, config)
     run = h.slot.run
-    slot_user = config.get(f"SLOT{h.slot_id}_{h.dslot_id}_USER") if h.dslot_id else None
-    slot_user = slot_user or config.get(f"SLOT{h.slot_id}_USER") or config.get("SLOT_USER")
     attributes: dict[str, Any] = {
         "SlotName": h.name,
         "SlotId": h.slot_id,
@@ -27,6 +30,19 @@ def limits_of(h: Holding, config: Knobs) -> dict[str, Any]:
         "Disk": h.total.disk_kib,
         "VirtualMemory": h.total.swap_kib,
         "MachineMaxVacateTime": int(run.machine_vacate_s) if run else 600,
+        **known[h.name],
+    }
+    for tag, names in h.total.devices.items():
+        if names:
+            attributes[f"Assigned{tag}"] = ",".join(names)
+            attributes[f"EnvironmentFor{tag}"] = " ".join(words(config.get(f"ENVIRONMENT_FOR_Assigned{tag}")))
+    return attributes
+
+
+def _knobs_of(h: Holding, config: Knobs) -> dict[str, Any]:
+    slot_user = config.get(f"SLOT{h.slot_id}_{h.dslot_id}_USER") if h.dslot_id else None
+    slot_user = slot_user or config.get(f"SLOT{h.slot_id}_USER") or config.get("SLOT_USER")
+    attributes: dict[str, Any] = {
         "KillingTimeout": int(seconds(config, "KILLING_TIMEOUT", 30)),
         "AllowRunAsOwner": flag(config, "STARTER_ALLOW_RUNAS_OWNER"),
     }
@@ -39,8 +55,4 @@ def limits_of(h: Holding, config: Knobs) -> dict[str, Any]:
         value = value if value is not None else config.get(knob)
         if value is not None and value.strip():
             attributes[knob] = value.strip()
-    for tag, names in h.total.devices.items():
-        if names:
-            attributes[f"Assigned{tag}"] = ",".join(names)
-            attributes[f"EnvironmentFor{tag}"] = " ".join(words(config.get(f"ENVIRONMENT_FOR_Assigned{tag}")))
     return attributes

@@ -71,7 +71,7 @@ def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
         slot, record.slot_id, record.type_number, record.total, record.total, parent=parent.name,
         dslot_id=record.dslot_id, returned=record.returned,
     )  # fmt: skip
-    child.ad, child.shown = parent.ad.copy(), dict(parent.shown)
+    child.ad, child.shown = parent.ad.copy(), parent.shown
     parent.children.add(record.name)
     point.holdings[record.name] = child
     point.fresh_capability(child)

@@ -63,6 +63,8 @@ class Settings:
     keyboard_slots: int = 0
     console_slots: int = 0
     draining_start: Expression | None = None
+    #: Knobs that travel with runs, by slot name, once read.
+    limits: dict[str, dict[str, Any]] = field(default_factory=dict)
     _policies: dict[tuple[int, int], Policy] = field(default_factory=dict)
     _knobs: dict[tuple[int, int], SlotKnobs] = field(default_factory=dict)
     _requesting: dict[tuple[int, int], Requesting] = field(default_factory=dict)
