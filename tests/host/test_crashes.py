@@ -38,8 +38,8 @@ while True: time.sleep(0.05)
 
 def control_of(bench: StarterBench) -> Path:
     """The control directory of the only run."""
-    (found,) = bench.execute.glob("dir_*/control")
-    return found
+    (found,) = bench.execute.glob("dir_*/htcondor")
+    return found.resolve()
 
 
 async def family_of(bench: StarterBench) -> list[int]:
@@ -74,7 +74,7 @@ async def test_a_job_goes_on_without_the_starter_and_is_taken_up_again(root: Non
         assert [(job.run_id, job.phase, job.pid) for job in listed] == [(run, "running", pid)]
         await bench.eventually(lambda: bench.shadow.runs[run].accepted == 2, "the run says hello again")
         assert bench.shadow.listed == [run]
-        (control_of(bench).parent / "scratch" / "stop").touch()
+        (bench.execute / control_of(bench).name / "scratch" / "stop").touch()
         ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 7)
         assert bench.output(run, "result") == "done\n"
@@ -204,7 +204,7 @@ async def test_killed_at_any_moment_nothing_is_left(
                 return sum(bench.shadow.runs[run].accepted > 0 for run in batch) >= wanted
 
             await bench.eventually(begun, "some begin")
-            for control in list(bench.execute.glob("dir_*/control")):
+            for control in list(bench.execute.glob("dir_*/htcondor")):
                 keeper = holder(control) if chance.random() < 0.2 else None
                 if keeper:
                     os.kill(keeper, signal.SIGKILL)

@@ -22,10 +22,11 @@ from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
 from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.control import control_root
 from slotwise.starter.enforcement import Enforcement
 from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.keeper_spec import KeeperSpec
-from slotwise.starter.launcher import Launcher
+from slotwise.starter.launcher import Launcher, lay_out
 from slotwise.starter.lifecycle import Phase
 from slotwise.starter.preparation import Surroundings
 from slotwise.starter.report import Disk
@@ -68,14 +69,13 @@ class JobHost:
         self._own_address = own_address
         self._metadata = metadata
         self._groups = TrackingGroups(*settings.tracking_gids)
-        self.service_directory = settings.execute / ".starter"
-        self.lease = self.service_directory / "lease"
-        self.launcher = Launcher(self.service_directory / "notices", self._notice)
+        self.control = control_root(settings.execute, settings.control)
+        self.lease = self.control / "lease"
+        self.launcher = Launcher(self.control / "notices", self._notice)
 
     async def open(self) -> None:
-        """Make what the service needs in EXECUTE, and the zygote."""
-        self.service_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.lease.touch()
+        """Make what the service needs, and the zygote."""
+        self.lease.touch(mode=0o600)
         await self.launcher.start()
 
     async def close(self) -> None:
@@ -83,6 +83,11 @@ class JobHost:
         for link in list(self._links.values()):
             await link.close()
         await self.launcher.stop()
+        if not self.runs:
+            for path in (self.lease, self.control / "notices"):
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.control.rmdir()
 
     @property
     def cgroups(self) -> CgroupHost:
@@ -106,10 +111,11 @@ class JobHost:
         obstacle = None
         try:
             parent = Path(execute) if isinstance(execute, str) and execute else self.settings.execute
-            directory = scratch.create(parent, nested=self.settings.nested)
+            directory = scratch.create(parent, self.control, nested=self.settings.nested)
         except OSError as error:
             obstacle = scratch_failure(error)
-            directory = RunDirectory(self.settings.execute / f"none_{ids.secret(32)}")
+            name = f"none_{ids.secret(32)}"
+            directory = RunDirectory(self.settings.execute / name, self.control / name)
         run = Run(self, run_id, slot, machine_ad, directory)
         run.obstacle = obstacle
         run.token = start.run_token
@@ -241,18 +247,17 @@ class JobHost:
             limit if limit is not None else run.slot.memory_mib or -1, self.settings.always_hold_on_oom
         )
         run.cgrouped = self.cgroups.version != 0
-        run.directory.job_ad.write_text(text(run.job_ad))
-        run.directory.machine_ad.write_text(text(run.machine_ad))
         spec = preparation.compose(
             around,
             settings,
             self.cgroups,
-            notify=self.service_directory / "notices",
+            notify=self.control / "notices",
             lease=self.lease,
             lease_s=run.lease_s,
             secret=ids.secret(64),
         )
-        scratch.remember(run.directory, self._memory_of(run))
+        ads = (text(run.job_ad), text(run.machine_ad))
+        lay_out(scratch.start_files(run.directory, ads, self._memory_of(run), spec))
         return spec
 
     def _settings_of(self, run: Run) -> StarterSettings:
@@ -298,7 +303,7 @@ class JobHost:
         }
 
     def restore(self, directory: RunDirectory, kept: dict[str, object]) -> Run:
-        """A run as :func:`scratch.remember` kept it; not yet on a stream.
+        """A run as :func:`scratch.start_files` kept it; not yet on a stream.
 
         :raises SlotwiseError: when the ads cannot be read.
         """
@@ -357,8 +362,8 @@ class JobHost:
         return await asyncio.get_running_loop().run_in_executor(None, self._dispose, run)
 
     def _dispose(self, run: Run) -> list[str]:
-        problems = self.volumes.remove(run.directory.name, run.directory.scratch)
-        return problems + (scratch.remove(run.directory) if run.directory.path.exists() else [])
+        problems = self.volumes.remove(run.directory.name, run.directory.scratch) if run.volume is not None else []
+        return problems + scratch.remove(run.directory)
 
     def forget(self, run: Run) -> None:
         """The run is gone."""

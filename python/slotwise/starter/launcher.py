@@ -198,6 +198,24 @@ def sweep(control: Path, patience_s: float = 5.0) -> tuple[str, list[str]]:
     return found
 
 
+#: A directory (content None) or file: path, mode, owner (user, group) or None, content.
+Entry = tuple[str, int, tuple[int, int] | None, bytes | None]
+
+
+def lay_out(entries: list[Entry]) -> None:
+    """Make directories and files in order, in one call of native code.
+
+    :raises OSError: the first that the file system refuses, with its name.
+    """
+    _native.keeper_lay_out(entries)
+
+
+def remove_tree(path: Path) -> list[str]:
+    """Remove a tree; what could not be removed, in words. Blocks, without the interpreter lock."""
+    problems: list[str] = _native.keeper_remove_tree(path)
+    return problems
+
+
 def clear_group(version: int, group: Path, patience_s: float = 5.0) -> bool:
     """End all processes of a cgroup and remove it; True when it is gone. Blocks."""
     gone: bool = _native.keeper_clear_group(version, group, patience_s)

@@ -6,6 +6,7 @@ import os
 import resource
 import stat
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from slotwise.classad import ClassAd
@@ -17,7 +18,7 @@ from slotwise.starter.environment import Places
 from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, SlotFacts
 from slotwise.starter.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
 from slotwise.starter.privilege import rights_of
-from slotwise.starter.scratch import RunDirectory, temporary_mount
+from slotwise.starter.scratch import RunDirectory, temporary_source
 from slotwise.starter.settings import StarterSettings
 
 
@@ -47,7 +48,7 @@ def compose(
 ) -> KeeperSpec:
     """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own.
 
-    :raises OSError: when a directory cannot be made.
+    :raises OSError: when the program cannot be looked at.
     """
     job, directory = around.job, around.directory
     scratch = str(directory.scratch)
@@ -138,18 +139,27 @@ def _isolation(around: Surroundings, settings: StarterSettings, program: str) ->
     mounts: list[tuple[str, str]] = []
     pins: list[str] = []
     for target in settings.mount_targets(around.machine_ad, around.job_ad):
-        real = os.path.realpath(target)
+        real = _real_directory(target)
         # A directory that the job works in or starts from cannot be hidden from it.
-        if not Path(real).is_dir() or any(_below(real, path) for path in used):
+        if not real or any(_below(real, os.path.realpath(path)) for path in used):
             continue
-        mounts.append((str(temporary_mount(directory, target)), real))
-        if _below(real, str(directory.path)):
+        mounts.append((temporary_source(directory, target), real))
+        if _below(real, f"{_real_directory(str(directory.path.parent))}/{directory.name}"):
             pins.append(str(directory.path))
+        if _below(real, os.path.realpath(directory.control)):
+            pins.append(str(directory.control))
     return Isolation(tuple(mounts), tuple(dict.fromkeys(pins)), settings.pid_namespace)
 
 
-def _below(top: str, path: str) -> bool:
-    return f"{os.path.realpath(path)}/".startswith(f"{top.rstrip('/')}/")
+@lru_cache(maxsize=256)
+def _real_directory(path: str) -> str:
+    """The directory behind ``path``, links followed; empty when there is none. Looked up once: these do not move."""
+    real = os.path.realpath(path)
+    return real if Path(real).is_dir() else ""
+
+
+def _below(top: str, real: str) -> bool:
+    return f"{real}/".startswith(f"{top.rstrip('/')}/")
 
 
 def cgroup_rules(around: Surroundings, settings: StarterSettings) -> CgroupRules:

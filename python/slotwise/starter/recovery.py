@@ -21,7 +21,7 @@ async def recover(host: JobHost) -> None:
     """Bring the directories under EXECUTE and the runs of ``host`` in line. Before any command of the startd."""
     loop = asyncio.get_running_loop()
     places = (host.settings.execute, *host.settings.other_executes)
-    directories = [directory for place in places for directory in scratch.existing(place)]
+    directories = scratch.existing(places, host.control, nested=host.settings.nested)
     found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))
     alive: list[Run] = []
     for directory, (fate, names) in zip(directories, found, strict=True):
@@ -61,7 +61,7 @@ def _restored(host: JobHost, directory: RunDirectory) -> Run | None:
     if kept is None or not (directory.control / "spec").exists():
         return None
     try:
-        return host.restore(RunDirectory(directory.path, host.settings.nested), kept)
+        return host.restore(directory, kept)
     except (SlotwiseError, KeyError, ValueError, TypeError) as error:
         _log.error("%s cannot be taken up again: %s", directory.path, error)
         return None
@@ -92,6 +92,6 @@ def _clear_volumes(host: JobHost) -> None:
         if not (host.settings.execute / name).exists():
             for problem in host.volumes.remove(name, host.settings.execute / name / "scratch"):
                 _log.error("volume %s: %s", name, problem)
-    trials = host.service_directory / "volumes"
+    trials = host.volumes.store
     for trial in trials.glob("trial_*") if trials.is_dir() else ():
         shutil.rmtree(trial, ignore_errors=True)

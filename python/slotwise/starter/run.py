@@ -335,7 +335,6 @@ class Run:
             if self.transfers and self.job is not None and self.job.transfer.output_files is None:
                 self.before = transfer.listing(self.directory.scratch, self.identity)
             self.spec = await self.host.prepare(self)
-            (self.directory.control / "spec").write_bytes(self.spec.encode())
             pid = await self.host.spawn(self)
         except (OSError, SlotwiseError) as error:
             self.on(life.Failed(failure(error)))

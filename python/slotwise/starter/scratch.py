@@ -1,12 +1,12 @@
-"""The directory of a run under EXECUTE: layout, making, removing.
+"""The directories of a run: layout, making, removing.
 
 ::
 
-    dir_<pid>_<n>/            0755, the starter's
+    EXECUTE/dir_<pid>_<n>/    0755, the starter's
         scratch/              the job's own, its working directory (JOB_EXECDIR_PERMISSIONS)
-        htcondor/             .job.ad .machine.ad .update.ad, readable for the job
-        tmp/                  what the job sees as /tmp, /var/tmp (MOUNT_UNDER_SCRATCH)
-        control/              0700: the keeper's files, and what a restarted starter needs
+        htcondor              link to the control directory: .job.ad .machine.ad .update.ad, readable for the job
+        tmp, var_tmp          what the job sees as /tmp, /var/tmp (MOUNT_UNDER_SCRATCH)
+    CONTROL/dir_<pid>_<n>/    0710: the keeper's files (0600), and what a restarted starter needs; see `control`
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slotwise.starter.keeper_spec import Identity
+from slotwise.starter.keeper_spec import Identity, KeeperSpec
+from slotwise.starter.launcher import Entry, lay_out, remove_tree
 
 PREFIX = "dir_"
 _MODES = {"user": 0o700, "group": 0o750, "world": 0o755}
@@ -30,9 +30,10 @@ _serial = itertools.count(1)
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The places of one run."""
+    """The places of one run: its directory under EXECUTE, and its control directory of the same name."""
 
     path: Path
+    control: Path
     nested: bool = True
 
     @property
@@ -47,18 +48,8 @@ class RunDirectory:
 
     @property
     def ours(self) -> Path:
-        """Where the ads lie: beside the job's directory, or (not nested) in it."""
+        """Where the job finds its ads: beside its directory (a link), or (not nested) in it."""
         return self.path / "htcondor" if self.nested else self.scratch
-
-    @property
-    def control(self) -> Path:
-        """The keeper's and the starter's own files."""
-        return self.path / "control"
-
-    @property
-    def temporary(self) -> Path:
-        """Sources of private temporary directories."""
-        return self.path / "tmp"
 
     @property
     def job_ad(self) -> Path:
@@ -76,37 +67,46 @@ class RunDirectory:
         return self.ours / ".update.ad"
 
 
-def create(execute: Path, *, nested: bool = True) -> RunDirectory:
-    """Make the directory of a new run with its control directory; the rest comes when the job is known.
+def create(execute: Path, control: Path, *, nested: bool = True) -> RunDirectory:
+    """Make the directories of a new run, empty; the rest comes when the job is known.
 
-    :raises OSError: when the file system refuses (full, read-only).
+    :raises OSError: when a file system refuses (full, read-only).
     """
     while True:
-        path = execute / f"{PREFIX}{os.getpid()}_{next(_serial)}"
+        name = f"{PREFIX}{os.getpid()}_{next(_serial)}"
+        run = RunDirectory(execute / name, control / name, nested)
         try:
-            path.mkdir(mode=0o755)
+            run.control.mkdir(mode=0o700)
         except FileExistsError:
             continue
-        break
-    try:
-        (path / "control").mkdir(mode=0o700)
-    except OSError:
-        path.rmdir()
-        raise
-    return RunDirectory(path, nested)
+        try:
+            run.path.mkdir(mode=0o755)
+        except FileExistsError:
+            run.control.rmdir()
+            continue
+        except OSError:
+            run.control.rmdir()
+            raise
+        return run
 
 
 def furnish(run: RunDirectory, identity: Identity, permissions: str = "user") -> None:
-    """Make the job's directory (its own) and ours.
+    """Make the job's directory (its own), and the link to its ads.
 
     :raises OSError: when the file system refuses.
     """
-    run.scratch.mkdir(exist_ok=True)
-    run.scratch.chmod(_MODES.get(permissions, 0o700))
-    if identity.uid is not None and identity.gid is not None:
-        os.chown(run.scratch, identity.uid, identity.gid)
+    owner = None if identity.uid is None or identity.gid is None else (identity.uid, identity.gid)
+    # Only the job's own group passes through to its ads: other users' jobs have no business there.
+    passing = None if identity.gid is None else (os.geteuid(), identity.gid)
+    lay_out(
+        [
+            (str(run.control), 0o700 if passing is None else 0o710, passing, None),
+            (str(run.scratch), _MODES.get(permissions, 0o700), owner, None),
+        ]
+    )
     if run.nested:
-        run.ours.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            run.ours.symlink_to(run.control)
 
 
 def make_mount_point(run: RunDirectory) -> None:
@@ -114,26 +114,26 @@ def make_mount_point(run: RunDirectory) -> None:
     run.scratch.mkdir(exist_ok=True)
 
 
-def temporary_mount(run: RunDirectory, target: str) -> Path:
-    """The directory that the job sees as ``target``; made if need be, for all to write."""
-    run.temporary.mkdir(exist_ok=True)
-    source = run.temporary / target.strip("/").replace("/", "_")
-    source.mkdir(exist_ok=True)
-    source.chmod(0o1777)
-    return source
+def temporary_source(run: RunDirectory, target: str) -> str:
+    """The directory that the job sees as ``target``."""
+    return str(run.path / target.strip("/").replace("/", "_"))
 
 
-def remember(run: RunDirectory, facts: Mapping[str, Any]) -> None:
-    """Keep what a restarted starter needs, in one step."""
-    path = run.control / "run.json"
-    fresh = path.with_suffix(".new")
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(facts, file)
-    fresh.rename(path)
+def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, Any], spec: KeeperSpec) -> list[Entry]:
+    """All that is written when a job starts: ads it may read (job's, machine's), private directories, what a restart
+    needs, and last the keeper's spec: a run with a spec can be taken up again."""
+    entries: list[Entry] = [
+        (str(run.job_ad), 0o644, None, ads[0].encode("utf-8", "surrogateescape")),
+        (str(run.machine_ad), 0o644, None, ads[1].encode("utf-8", "surrogateescape")),
+    ]
+    entries += [(source, 0o1777, None, None) for source, _target in spec.isolation.mounts]
+    entries.append((str(run.control / "run.json"), 0o600, None, json.dumps(kept).encode()))
+    entries.append((str(run.control / "spec"), 0o600, None, spec.encode()))
+    return entries
 
 
 def recall(run: RunDirectory) -> dict[str, Any] | None:
-    """What :func:`remember` kept; None when it never came to that."""
+    """What :func:`start_files` kept; None when it never came to that."""
     try:
         found: dict[str, Any] = json.loads((run.control / "run.json").read_text())
     except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
@@ -141,32 +141,18 @@ def recall(run: RunDirectory) -> dict[str, Any] | None:
     return found
 
 
-def existing(execute: Path) -> list[RunDirectory]:
-    """Directories of runs that lie there, oldest name first."""
-    with contextlib.suppress(FileNotFoundError):
-        return [RunDirectory(path) for path in sorted(execute.glob(f"{PREFIX}*")) if path.is_dir()]
-    return []
+def existing(executes: Iterable[Path], control: Path, *, nested: bool = True) -> list[RunDirectory]:
+    """Directories of runs that lie there, whether only one of the two or both, in the order of their names."""
+    found: dict[str, Path] = {}
+    for execute in executes:
+        with contextlib.suppress(FileNotFoundError):
+            found |= {path.name: path for path in execute.glob(f"{PREFIX}*") if path.is_dir()}
+    for path in control.glob(f"{PREFIX}*"):
+        found.setdefault(path.name, control / ".none" / path.name)
+    return [RunDirectory(found[name], control / name, nested) for name in sorted(found)]
 
 
 def remove(run: RunDirectory) -> list[str]:
-    """Remove the whole tree; returns what could not be removed. Blocks."""
-    problems: list[str] = []
-
-    def failed(function: Any, name: str, error: BaseException) -> None:
-        # A job may have taken away the right to enter a directory: take it back, once.
-        path = Path(name)
-        try:
-            path.parent.chmod(0o700)
-            if path.is_dir() and not path.is_symlink():
-                path.chmod(0o700)
-            function(name)
-        except OSError:
-            if os.path.lexists(name):
-                problems.append(f"{name}: {error}")
-
-    shutil.rmtree(run.path, onerror=lambda function, path, info: failed(function, path, info[1]))
-    if run.path.exists() and not problems:
-        shutil.rmtree(run.path, ignore_errors=True)
-        if run.path.exists():
-            problems.append(str(run.path))
-    return problems
+    """Remove both trees; returns what could not be removed. Blocks."""
+    # The control directory goes last: with it the run can still be taken up again.
+    return remove_tree(run.path) + remove_tree(run.control)

@@ -29,6 +29,8 @@ class StarterSettings:
     """Everything the configuration says to the starter. Times in seconds."""
 
     execute: Path
+    #: SLOTWISE_CONTROL_DIR: where the starter's own files go; empty: memory.
+    control: str = ""
     #: Further directories for runs (SLOT<N>_EXECUTE).
     other_executes: tuple[Path, ...] = ()
     nested: bool = True
@@ -97,6 +99,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
     execute = Path(config.get("EXECUTE") or home.execute)
     return StarterSettings(
         execute=execute,
+        control=config.get("SLOTWISE_CONTROL_DIR") or "",
         other_executes=_other_executes(config, execute),
         nested=get_bool("STARTER_NESTED_SCRATCH", True),
         permissions=(config.get("JOB_EXECDIR_PERMISSIONS") or "user").lower(),

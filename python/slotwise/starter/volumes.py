@@ -65,7 +65,7 @@ class Volumes:
 
     def __init__(self, settings: VolumeSettings, store: Path) -> None:
         self._settings = settings
-        self._store = store
+        self.store = store
         self._group = settings.volume_group or _OWN_GROUP
         self.kind = ""
         self.problem = ""
@@ -75,7 +75,7 @@ class Volumes:
         if not root:
             self.problem = "mounting needs root"
             return ""
-        self._store.mkdir(parents=True, exist_ok=True)
+        self.store.mkdir(parents=True, exist_ok=True)
         wanted = self._settings.wanted
         problems = [] if wanted == "auto" else [f"SLOTWISE_SCRATCH_VOLUMES is {wanted}"]
         for kind, attempt in (("lvm", self._try_lvm), ("loop", self._try_loop)):
@@ -99,12 +99,16 @@ class Volumes:
         :raises HostError: when the host refuses.
         """
         whole_kib = int(size_kib * (1 + _OVERHEAD[0])) + _OVERHEAD[1]
-        if self.kind == "lvm":
-            device = self._make_logical(name, whole_kib)
-            _run("mkfs.ext4", "-q", "-F", "-m", "0", device)
-            _run("mount", "-o", _OPTIONS, device, str(mount))
-        else:
-            self._make_loop(name, mount, whole_kib)
+        try:
+            if self.kind == "lvm":
+                device = self._make_logical(name, whole_kib)
+                _run("mkfs.ext4", "-q", "-F", "-m", "0", device)
+                _run("mount", "-o", _OPTIONS, device, str(mount))
+            else:
+                self._make_loop(name, mount, whole_kib)
+        except (HostError, OSError):
+            self.remove(name, mount)
+            raise
         with contextlib.suppress(OSError):
             mount.joinpath("lost+found").rmdir()
         return self.find(name, mount, size_kib)
@@ -138,7 +142,7 @@ class Volumes:
 
     def leftovers(self) -> list[str]:
         """Names of volumes that are there now (after a crash)."""
-        found = {path.stem for path in self._store.glob("dir_*.img")} if self._store.is_dir() else set()
+        found = {path.stem for path in self.store.glob("dir_*.img")} if self.store.is_dir() else set()
         if self.kind == "lvm":
             with contextlib.suppress(HostError):
                 names = _run("lvs", "--noheadings", "-o", "lv_name", self._group).split()
@@ -164,7 +168,7 @@ class Volumes:
     def _make_group(self) -> None:
         """A volume group on a file of our own (LVM_BACKING_FILE)."""
         named = self._settings.backing_file
-        backing = Path(named) if named else self._store / "backing.img"
+        backing = Path(named) if named else self.store / "backing.img"
         size = self._settings.backing_mib << 20
         if not backing.exists():
             with open(backing, "wb") as file:
@@ -192,10 +196,10 @@ class Volumes:
     # ---- files
 
     def _image(self, name: str) -> Path:
-        return self._store / f"{name}.img"
+        return self.store / f"{name}.img"
 
     def _try_loop(self) -> None:
-        trial = self._store / f"trial_{os.getpid()}"
+        trial = self.store / f"trial_{os.getpid()}"
         trial.mkdir(exist_ok=True)
         try:
             self._make_loop(trial.name, trial, 8192)

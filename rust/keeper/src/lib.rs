@@ -26,6 +26,7 @@ mod outcome;
 pub mod spec;
 mod sweep;
 mod sys;
+pub mod tree;
 mod usage;
 pub mod zygote;
 

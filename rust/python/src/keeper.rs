@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 /// Forks a keeper for each control directory named on the `SOCK_SEQPACKET` socket `fd`. Never returns; the process
@@ -41,11 +42,40 @@ fn keeper_clear_group(py: Python<'_>, version: u32, group: PathBuf, patience_s: 
     py.detach(|| keeper::cgroup::clear(version, &group, patience_s))
 }
 
+/// (path, mode, owner or None, content or None for a directory).
+type TreeEntry = (PathBuf, u32, Option<(u32, u32)>, Option<Vec<u8>>);
+
+/// Makes directories and files in order; an `OSError` names the first that the file system refuses.
+#[pyfunction]
+fn keeper_lay_out(entries: Vec<TreeEntry>) -> PyResult<()> {
+    let entries: Vec<_> = entries
+        .into_iter()
+        .map(|(path, mode, owner, content)| keeper::tree::Entry {
+            path,
+            mode,
+            owner,
+            content,
+        })
+        .collect();
+    keeper::tree::lay_out(&entries).map_err(|(path, error)| {
+        let number = error.raw_os_error().unwrap_or(0);
+        PyOSError::new_err((number, error.to_string(), path))
+    })
+}
+
+/// Removes a tree; what could not be removed, in words.
+#[pyfunction]
+fn keeper_remove_tree(py: Python<'_>, path: PathBuf) -> Vec<String> {
+    py.detach(|| keeper::tree::remove(&path))
+}
+
 /// Adds the functions to the extension module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keeper_zygote, module)?)?;
     module.add_function(wrap_pyfunction!(keeper_sweep, module)?)?;
     module.add_function(wrap_pyfunction!(keeper_holder, module)?)?;
     module.add_function(wrap_pyfunction!(keeper_clear_group, module)?)?;
+    module.add_function(wrap_pyfunction!(keeper_lay_out, module)?)?;
+    module.add_function(wrap_pyfunction!(keeper_remove_tree, module)?)?;
     Ok(())
 }
