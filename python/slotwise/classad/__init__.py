@@ -4,28 +4,29 @@
 >>> job = ClassAd({"RequestMemory": 1024})
 >>> ExprTree("TARGET.Memory >= RequestMemory").eval(job, ClassAd("[ Memory = 2048 ]"))
 True
+
+``docs/reference/classad.md`` describes the language as it is here, and where it differs from HTCondor's.
 """
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from slotwise._native import ERROR, UNDEFINED, ClassAd, ExprTree, SpecialValue, quote
+from slotwise._native import ERROR, UNDEFINED, ClassAd, ExprTree, References, SpecialValue, quote
+from slotwise.classad.matching import Clause, Match, Side, match
 from slotwise.classad.stream import parse_ads
 
 MutableMapping.register(ClassAd)
-
-
-def match(a: ClassAd, b: ClassAd, *, now: int | None = None) -> bool:
-    """Whether each of the two ads satisfies the other's Requirements."""
-    return a.symmetric_match(b, now=now)
-
 
 __all__ = [
     "ERROR",
     "UNDEFINED",
     "ClassAd",
+    "Clause",
     "ExprTree",
+    "Match",
+    "References",
+    "Side",
     "SpecialValue",
     "match",
     "parse_ads",

@@ -7,6 +7,7 @@ pub mod error;
 pub mod escape;
 pub mod eval;
 pub mod expr;
+pub mod facts;
 pub mod fold;
 pub mod formats;
 pub mod lexer;

@@ -2,7 +2,7 @@
 
 use super::convert::{self, expr_to_python, from_python, name, to_python};
 use super::expr::{Call, PyExpr};
-use ::classad::{Ad, Syntax, matching};
+use ::classad::{Ad, Syntax, facts, fold, matching};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -311,6 +311,80 @@ impl PyAd {
     #[pyo3(name = "symmetricMatch")]
     fn symmetric_match2<'py>(slf: PyRef<'py, Self>, ad: PyRef<'py, PyAd>) -> bool {
         Self::symmetric_match(slf, ad, None)
+    }
+
+    /// Why ``target`` satisfies this ad's Requirements or not: the value of the whole (UNDEFINED if there are
+    /// none), and each clause with its value.
+    #[pyo3(signature = (target, *, now=None))]
+    fn verdict<'py>(
+        slf: PyRef<'py, Self>,
+        target: PyRef<'py, PyAd>,
+        now: Option<i64>,
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<(PyExpr, Bound<'py, PyAny>)>)> {
+        let py = slf.py();
+        let call = Call {
+            my: Some(slf),
+            target: Some(target),
+            now,
+            strict: false,
+        };
+        let verdict = matching::verdict(&call.context());
+        let clauses = verdict
+            .clauses
+            .into_iter()
+            .map(|clause| Ok((PyExpr::of(clause.expr), to_python(py, &clause.value)?)))
+            .collect::<PyResult<Vec<_>>>()?;
+        Ok((to_python(py, &verdict.value)?, clauses))
+    }
+
+    /// The names ``expr`` reads that this ad does not define.
+    #[pyo3(name = "externalRefs")]
+    fn external_refs(&self, expr: PyRef<'_, PyExpr>) -> Vec<String> {
+        let reads = facts::reads_in(&expr.expr, &self.ad);
+        reads
+            .target
+            .iter()
+            .map(|name| name.to_text().into_owned())
+            .collect()
+    }
+
+    /// The names ``expr`` reads that this ad defines.
+    #[pyo3(name = "internalRefs")]
+    fn internal_refs(&self, expr: PyRef<'_, PyExpr>) -> Vec<String> {
+        let reads = facts::reads_in(&expr.expr, &self.ad);
+        let own = reads.my.iter().filter(|name| self.ad.contains(name));
+        own.map(|name| name.to_text().into_owned()).collect()
+    }
+
+    /// What is left of ``expr`` in this ad while the target is unknown; a value if nothing is.
+    fn flatten<'py>(
+        &self,
+        py: Python<'py>,
+        expr: PyRef<'py, PyExpr>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        expr_to_python(py, &fold::residual(&expr.expr, &self.ad))
+    }
+
+    /// The ad as JSON; ``indent`` puts every member on a line of its own.
+    #[pyo3(signature = (*, indent=true))]
+    fn print_json<'py>(&self, py: Python<'py>, indent: bool) -> PyResult<Bound<'py, PyAny>> {
+        let mut out = Vec::new();
+        ::classad::formats::json::write_json(&mut out, &self.ad, indent);
+        convert::text(py, &out)
+    }
+
+    /// The same as ``print_json``, by its name in ``classad2``.
+    #[pyo3(name = "printJson")]
+    fn print_json2<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.print_json(py, true)
+    }
+
+    /// The ad as XML; ``indent`` puts every attribute on a line of its own.
+    #[pyo3(signature = (*, indent=true))]
+    fn print_xml<'py>(&self, py: Python<'py>, indent: bool) -> PyResult<Bound<'py, PyAny>> {
+        let mut out = Vec::new();
+        ::classad::formats::xml::write_xml(&mut out, &self.ad, indent);
+        convert::text(py, &out)
     }
 
     /// The ad in old syntax, one attribute a line.

@@ -2,7 +2,7 @@
 
 use super::convert::{self, to_python};
 use super::{PyAd, ad};
-use ::classad::{Context, Evaluator, Expr, Syntax, Value};
+use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, facts, fold};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -127,6 +127,42 @@ impl PyExpr {
         ))
     }
 
+    /// The attributes the expression reads. With ``my``, the ad it belongs to, also those of the definitions it
+    /// uses, and each name without scope word counted where it is found.
+    #[pyo3(signature = (my=None))]
+    fn references(&self, my: Option<PyRef<'_, PyAd>>) -> References {
+        let reads = match my {
+            Some(my) => facts::reads_in(&self.expr, &my.ad),
+            None => facts::reads(&self.expr),
+        };
+        References { reads }
+    }
+
+    /// The expression with its constant parts evaluated; it means the same.
+    fn fold(&self) -> Self {
+        Self::of(fold::fold(&self.expr))
+    }
+
+    /// What is left of the expression once the ad it belongs to is known and only TARGET is not.
+    fn residual(&self, my: PyRef<'_, PyAd>) -> Self {
+        Self::of(fold::residual(&self.expr, &my.ad))
+    }
+
+    /// The clauses of ``a && b && c``, in order; the expression alone if it is no conjunction.
+    fn conjuncts(&self) -> Vec<Self> {
+        fold::conjuncts(&self.expr)
+            .into_iter()
+            .map(|e| Self::of(e.clone()))
+            .collect()
+    }
+
+    /// A number that expressions share which differ only in the case of names and in parentheses; the same in
+    /// every process.
+    #[getter]
+    fn canonical_hash(&self) -> u64 {
+        facts::canonical_hash(&self.expr)
+    }
+
     fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         convert::text(py, &::classad::unparse(&self.expr))
     }
@@ -140,12 +176,7 @@ impl PyExpr {
     }
 
     fn __hash__(&self) -> u64 {
-        use std::hash::{Hash, Hasher};
-        let mut hasher = std::hash::DefaultHasher::new();
-        ::classad::unparse(&self.expr)
-            .to_ascii_lowercase()
-            .hash(&mut hasher);
-        hasher.finish()
+        facts::canonical_hash(&self.expr)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
@@ -161,6 +192,51 @@ impl PyExpr {
 
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
+    }
+}
+
+/// The attributes an expression reads.
+#[pyclass(frozen, name = "References", module = "slotwise.classad")]
+pub struct References {
+    reads: facts::Reads,
+}
+
+fn texts(names: &[Name]) -> Vec<String> {
+    names
+        .iter()
+        .map(|name| name.to_text().into_owned())
+        .collect()
+}
+
+#[pymethods]
+impl References {
+    /// Attributes of the ad the expression belongs to.
+    #[getter]
+    fn my(&self) -> Vec<String> {
+        texts(&self.reads.my)
+    }
+    /// Attributes of the other ad.
+    #[getter]
+    fn target(&self) -> Vec<String> {
+        texts(&self.reads.target)
+    }
+    /// Names without scope word, if the ad was not given.
+    #[getter]
+    fn bare(&self) -> Vec<String> {
+        texts(&self.reads.bare)
+    }
+    /// Whether it reads more than its text tells (``eval`` of something computed).
+    #[getter]
+    fn opaque(&self) -> bool {
+        self.reads.opaque
+    }
+    fn __repr__(&self) -> String {
+        format!(
+            "References(my={:?}, target={:?}, bare={:?})",
+            self.my(),
+            self.target(),
+            self.bare()
+        )
     }
 }
 

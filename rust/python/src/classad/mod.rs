@@ -17,9 +17,11 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyExpr>()?;
     module.add_class::<convert::Special>()?;
     module.add_class::<parse::AdIterator>()?;
+    module.add_class::<expr::References>()?;
     module.add("UNDEFINED", convert::special(module.py(), false)?)?;
     module.add("ERROR", convert::special(module.py(), true)?)?;
-    module.add_function(wrap_pyfunction!(parse::parse_old, module)?)?;
+    module.add_function(wrap_pyfunction!(parse::parse_text, module)?)?;
+    module.add_function(wrap_pyfunction!(parse::complete_prefix, module)?)?;
     module.add_function(wrap_pyfunction!(cases::evaluate_text, module)?)?;
     module.add_function(wrap_pyfunction!(cases::read_ads_as_reference, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;

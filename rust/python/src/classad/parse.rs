@@ -1,7 +1,9 @@
 //! Streams of ads.
 
 use super::{PyAd, convert};
-use ::classad::formats::old::{OldReader, Rules};
+use ::classad::formats::old::Rules;
+use ::classad::formats::stream::{AdReader, Format, detect};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -24,19 +26,35 @@ impl AdIterator {
     }
 }
 
-/// Reads all ads of an old-syntax text.
+fn format_of(name: &str, text: &[u8]) -> PyResult<Format> {
+    Ok(match name {
+        "auto" => detect(text),
+        "old" => Format::Old,
+        "new" => Format::New,
+        "json" => Format::Json,
+        "xml" => Format::Xml,
+        other => {
+            let message = format!("{other:?} is no format: use auto, old, new, json or xml");
+            return Err(PyValueError::new_err(message));
+        }
+    })
+}
+
+/// Reads all ads of a text. ``format`` is ``auto``, ``old``, ``new``, ``json`` or ``xml``. Raises
+/// ``AdSyntaxError`` for text that is no ad; with ``lenient`` a bad line of the old format ends its ad quietly.
 #[pyfunction]
-#[pyo3(signature = (text, *, lenient=false))]
-pub fn parse_old(text: &Bound<'_, PyAny>, lenient: bool) -> PyResult<AdIterator> {
+#[pyo3(signature = (text, *, format="auto", lenient=false))]
+pub fn parse_text(text: &Bound<'_, PyAny>, format: &str, lenient: bool) -> PyResult<AdIterator> {
     let py = text.py();
     convert::with_bytes(text, |bytes| {
+        let format = format_of(format, bytes)?;
+        let rules = Rules {
+            rules_separate: true,
+            lenient,
+            strict: false,
+        };
         let read = py.detach(|| {
-            let rules = Rules {
-                rules_separate: true,
-                lenient,
-                strict: false,
-            };
-            let mut reader = OldReader::new(bytes, rules);
+            let mut reader = AdReader::new(bytes, format, rules);
             let mut ads = Vec::new();
             while let Some(ad) = reader.next_ad() {
                 match ad {
@@ -54,4 +72,10 @@ pub fn parse_old(text: &Bound<'_, PyAny>, lenient: bool) -> PyResult<AdIterator>
             Err(error) => Err(convert::syntax_error(py, &error, bytes)),
         }
     })?
+}
+
+/// How much of a chunk of old-format text ends with a separator, so that the rest can wait for more.
+#[pyfunction]
+pub fn complete_prefix(chunk: &[u8]) -> usize {
+    memchr::memmem::rfind(chunk, b"\n\n").map_or(0, |at| at + 2)
 }
