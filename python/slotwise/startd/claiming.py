@@ -259,6 +259,9 @@ def _unfit(point: ExecutionPoint, h: Holding, job: Job, now: float) -> tuple[int
         return VacateCode.BAD_REQUEST, "the job has no JobUniverse"
     if h.slot.state.state is not State.CLAIMED:
         return None  # the state machine says why
+    knobs = point.settings.slot_knobs(h.slot_id, h.type_number)
+    if knobs.health and not truth(attribute(h.ad, "Healthy", None, now=now)):
+        return VacateCode.UNHEALTHY, "the slot is not healthy"
     mismatch = why_no_match(h, job, now)
     return None if mismatch is None else (VacateCode.NO_MATCH, mismatch)
 
@@ -283,14 +286,30 @@ def run_gone(point: ExecutionPoint, run_id: str, now: float, *, broken: str | No
     """The starter is done with a run: the slot is free for the next one."""
     h = point.holdings.get(point.by_run.pop(run_id, ""))
     if h is None or h.slot.run is None or h.slot.run.run_id != run_id:
+        if broken is not None:
+            _found_broken_later(point, run_id, broken, now)
         return
+    h.last_run = run_id
     h.usage, h.condor_load = {}, 0.0
     point.happen(h, ev.RunGone(broken), now)
     h.activation = None if h.slot.run is None else h.activation
+    if not any(other.slot.run is not None for other in point.holdings.values()):
+        point.idle_since = now
     queued, claim = h.queued, h.slot.claim
     if queued is not None and claim is not None and _idle(h):
         h.queued = None
         activate(point, claim.claim_id, queued, now)
+
+
+def _found_broken_later(point: ExecutionPoint, run_id: str, reason: str, now: float) -> None:
+    """The leavings of a run that was thought to be over cannot be removed: no further job for its slot."""
+    for h in list(point.holdings.values()):
+        if h.last_run == run_id:
+            if h.slot.run is None:
+                point.happen(h, ev.FoundBroken(reason), now)
+            else:
+                h.slot = replace(h.slot, broken=reason)
+            point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
 
 
 def _idle(h: Holding) -> bool:

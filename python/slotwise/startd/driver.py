@@ -191,6 +191,8 @@ class Driver:
             self._refused_run(run_id, event.refused.reason, now)
         elif what == "usage":
             self._usage(run_id, event.usage.pack, now)
+        elif what == "host_facts":
+            self._host_facts(event.host_facts.pack, now)
         elif what == "jobs":
             self.starter_lists(event.jobs)
 
@@ -214,6 +216,14 @@ class Driver:
         if isinstance(usage, int | float):
             h.condor_load = float(usage)
         self.point.show(h, now)
+
+    def _host_facts(self, pack: bytes, now: float) -> None:
+        """What the starter can do for jobs on this host, and what it cannot, goes into every slot's ad."""
+        for ad in unpack_ads(pack):
+            facts = {name: ad.eval(name, None, now=int(now)) for name in ad}
+            if self.point.abilities != facts:
+                self.point.abilities = facts
+                self.touch_all()
 
     def starter_lists(self, jobs: starter_pb2.JobList) -> None:
         """The starter told which runs it has: put both sides in agreement."""

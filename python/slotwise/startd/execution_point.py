@@ -11,7 +11,7 @@ from typing import Any
 
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
-from slotwise.model.slot import Activity, SlotKind, State
+from slotwise.model.slot import Activity, SlotKind, State, VacateCode
 from slotwise.startd import ads
 from slotwise.startd import events as ev
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
@@ -21,7 +21,6 @@ from slotwise.startd.machine import Step, next_timer, step, validate
 from slotwise.startd.outbox import (
     ActivatedRun,
     Ended,
-    Forget,
     Freeze,
     Granted,
     Kill,
@@ -34,7 +33,7 @@ from slotwise.startd.outbox import (
 )
 from slotwise.startd.settings import Settings
 from slotwise.startd.slots.layout import PlannedSlot
-from slotwise.startd.states import Claimed, Drained, Owner, Preempting, Slot
+from slotwise.startd.states import Cause, Claimed, Drained, Owner, Preempting, Slot
 
 _ACTIVE = frozenset({State.CLAIMED, State.PREEMPTING, State.BACKFILL, State.MATCHED})
 
@@ -62,6 +61,8 @@ class ExecutionPoint:
         #: Attributes of the machine as a whole: what fingerprints and drains say.
         self.machine: dict[str, Any] = dict(settings.machine)
         self.extra: dict[str, Any] = {}
+        #: What the starter says that it can enforce here.
+        self.abilities: dict[str, Any] = {}
         for planned in layout:
             self._add_planned(planned, now)
 
@@ -224,7 +225,7 @@ class ExecutionPoint:
         policy = settings.policy(h.slot_id, h.type_number)
         parent = self.holdings.get(h.parent or "")
         order = self.order
-        result: dict[str, Any] = {**self.machine}
+        result: dict[str, Any] = {**self.machine, **self.abilities}
         result.update(settings.sampled(h, self))
         result.update(knobs.attrs)
         result.update(ads.identity(h))
@@ -273,13 +274,21 @@ class ExecutionPoint:
             self.tell(h, claim.claim_id, ActivatedRun(action.run.run_id))
 
     def _soft(self, h: Holding, action: ev.SoftKill, now: float) -> None:
+        self._book_drained(h, action.cause, now)
         self.outbox.starter.append(Kill(action.run_id, False, action.cause, action.vacate_s))
 
     def _hard(self, h: Holding, action: ev.HardKill, now: float) -> None:
         self.outbox.starter.append(Kill(action.run_id, True, action.cause))
 
+    def _book_drained(self, h: Holding, cause: Cause, now: float) -> None:
+        """A graceful drain costs what the jobs did that it really evicts."""
+        run, order = h.slot.run, self.order
+        if order is not None and order.schedule == 0 and run is not None and cause.code == VacateCode.DRAINING:
+            self.book.badput_cpu_s += h.total.cpus * run.ran(now)
+
     def _family(self, h: Holding, action: ev.KillFamily, now: float) -> None:
-        self.outbox.starter.append(Forget(action.run_id))
+        cause = Cause(VacateCode.VACATE_COMMAND, "everything that is left of the job is killed", fast=True)
+        self.outbox.starter.append(Kill(action.run_id, True, cause))
 
     def _pause(self, h: Holding, action: ev.PauseRun, now: float) -> None:
         self.outbox.starter.append(Freeze(action.run_id, resume=False))

@@ -86,6 +86,8 @@ class Holding:
     terms: Terms = field(default_factory=Terms)
     request: Job | None = None
     activation: Activation | None = None
+    #: The run that ended last on this slot.
+    last_run: str = ""
     queued: Activation | None = None
     queued_at: float = 0.0
     waiting: Job | None = None

@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 Spawn = Callable[[], None]
 
+#: How many commands may share a frame.
+_MOST_IN_FRAME = 200
+
 
 class StarterLink:
     """One stream to the starter, opened again whenever it breaks.
@@ -122,27 +125,41 @@ class StarterLink:
         async with open_async(target) as channel:
             call = starter_pb2_grpc.StarterStub(channel).Jobs(metadata=self._metadata)
             await call.write(starter_pb2.JobCommand(list=starter_pb2.ListJobs()))
-            first = await call.read()
-            while first is not grpc.aio.EOF and first.WhichOneof("what") != "jobs":
-                first = await call.read()
-            if first is grpc.aio.EOF:
-                raise PeerUnavailableError("the starter closed the stream")
+            listed, behind = await self._first_list(call)
             self.connected, self.address = True, target
-            self._on_connected(first.jobs)
+            self._on_connected(listed)
+            self._on_events(behind)
             writer = asyncio.get_running_loop().create_task(self._write(call))
             try:
                 while (event := await call.read()) is not grpc.aio.EOF:
-                    self._on_events([event, *getattr(event, "more", ())])
+                    self._on_events(_unbundled(event))
             finally:
                 writer.cancel()
                 with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
                     await writer
                 call.cancel()
 
+    async def _first_list(self, call: Any) -> tuple[starter_pb2.JobList, list[starter_pb2.JobEvent]]:
+        """The starter's list of runs, and the events behind it; what came before it is of no account."""
+        while (frame := await call.read()) is not grpc.aio.EOF:
+            events = _unbundled(frame)
+            for place, event in enumerate(events):
+                if event.WhichOneof("what") == "jobs":
+                    return event.jobs, events[place + 1 :]
+        raise PeerUnavailableError("the starter closed the stream")
+
     async def _write(self, call: Any) -> None:
         while True:
             command = await self._commands.get()
+            while not self._commands.empty() and len(command.more) < _MOST_IN_FRAME:
+                command.more.append(self._commands.get_nowait())
             await call.write(command)
+
+
+def _unbundled(frame: starter_pb2.JobEvent) -> list[starter_pb2.JobEvent]:
+    """The events of a frame, in order."""
+    own = [frame] if frame.WhichOneof("what") else []
+    return [*own, *frame.more]
 
 
 def spawn_starter(home: PoolHome, env: Mapping[str, str]) -> None:
