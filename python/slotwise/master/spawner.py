@@ -45,7 +45,8 @@ _MASTER_RESTART_S = (0.0, 0.5, 2.0, 10.0)
 def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socket.socket, int]:
     """Fork the spawner off this process, which must not have used gRPC yet; returns the master's end and its pid."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    _preload()
+    gc.collect()
+    gc.freeze()  # what is shared stays shared: the collector does not write into it
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -53,6 +54,7 @@ def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socke
         theirs.close()
         return ours, pid
     ours.close()
+    _preload()
     _leave(_run_spawner, theirs, dict(env), config_file)
     raise AssertionError("not reached")
 
