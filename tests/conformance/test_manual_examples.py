@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Every configuration example of the manual's chapters on policy loads, passes the check, and means what the text says.
 
 A case is the text of one example (with the names it takes for granted), and what its knobs give: an expanded text, or

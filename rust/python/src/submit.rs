@@ -153,9 +153,27 @@ fn parse_submit(
     })
 }
 
+/// The submit commands: (name, attribute, kind).
+#[pyfunction]
+fn submit_commands() -> Vec<(&'static str, &'static str, &'static str)> {
+    use ::config::submit::commands::{Kind, all};
+    let kind = |kind| match kind {
+        Kind::Text => "string",
+        Kind::Expr => "expr",
+        Kind::Bool => "bool",
+        Kind::Int => "int",
+        Kind::Count => "uint",
+    };
+    all()
+        .iter()
+        .map(|command| (command.name, command.attribute, kind(command.kind)))
+        .collect()
+}
+
 /// Adds the names of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SubmissionData>()?;
     module.add_function(wrap_pyfunction!(parse_submit, module)?)?;
+    module.add_function(wrap_pyfunction!(submit_commands, module)?)?;
     Ok(())
 }

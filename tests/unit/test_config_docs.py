@@ -1,0 +1,38 @@
+"""The generated reference pages are those of the present tables, and the tables are sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotwise.config import find_knob, knobs, similar_knobs, templates
+from slotwise.config.document import configuration_page, submit_page
+
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
+
+
+@pytest.mark.parametrize(("name", "page"), [("configuration.md", configuration_page), ("submit.md", submit_page)])
+def test_pages_are_up_to_date(name: str, page: object) -> None:
+    assert callable(page)
+    assert (DOCS / name).read_text(encoding="utf-8") == page(), "run python -m slotwise.config.document docs/reference"
+
+
+def test_every_used_knob_says_what_it_does() -> None:
+    used = [knob for knob in knobs() if knob.used]
+    assert len(used) > 200
+    for knob in used:
+        assert knob.description.endswith("."), knob.name
+        assert knob.daemons, knob.name
+        assert knob.applies, knob.name
+
+
+def test_names_are_found_whatever_their_case_and_prefix() -> None:
+    for name in ("START", "start", "STARTD.START", "Slot_Type_3_Partitionable", "JOB_TRANSFORM_Fix"):
+        assert find_knob(name) is not None
+    assert find_knob("NO_SUCH_KNOB_AT_ALL") is None
+    assert similar_knobs("NEGOTIATOR_INTERVL")[0] == "NEGOTIATOR_INTERVAL"
+
+
+def test_templates_cover_the_categories() -> None:
+    assert {row[0] for row in templates()} == {"ROLE", "FEATURE", "POLICY", "SECURITY"}
+    assert len(templates()) == 72
