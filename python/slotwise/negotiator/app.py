@@ -131,6 +131,13 @@ class Negotiator:
             )
             self._publish_soon()
         self.schedule.end(clock.now())
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Matches that hide free slots are given up in time; requests that are left are to see those slots then."""
+        ends_at = self.cycles.in_flight.next_end(self.cycles.mirror.slots) if self.cycles.unmet else None
+        if ends_at is not None:
+            self.schedule.slot_freed(ends_at)
 
     def _publish_soon(self) -> None:
         if self._publish_later is not None:

@@ -14,9 +14,10 @@ from typing import Any
 from slotwise.table import AdTable
 
 #: After this time without news the match has come to nothing.
-GIVE_UP_S = 20.0
-#: How long news that do not show the match yet are taken to be older than it.
-_SETTLE_S = 2.0
+GIVE_UP_S = 5.0
+#: How long news that do not show the match yet are taken to be older than it. A startd tells changes within a fifth of a
+#: second; giving a slot away twice costs a refused claim, waiting too long costs idle machines.
+_SETTLE_S = 0.5
 _AMOUNTS = ("Cpus", "Memory", "Disk")
 _CLAIMED_LOOK = ("State", "Activity", "RemoteUser", "RemoteOwner", "AccountingGroup", "CurrentRank")
 
@@ -69,6 +70,17 @@ class InFlight:
                 self._by_slot[slot] = kept
             else:
                 del self._by_slot[slot]
+
+    def next_end(self, table: AdTable) -> float | None:
+        """When the next match stops hiding its slot without further news; None without matches."""
+        return min(
+            (
+                match.made_at + (GIVE_UP_S if _sequence(table, slot) == match.sequence else _SETTLE_S)
+                for slot, matches in self._by_slot.items()
+                for match in matches
+            ),
+            default=None,
+        )
 
     def overlay(self, table: AdTable, now: float) -> None:
         """Make the table look as if all matches were reported; :meth:`restore` takes that back."""
