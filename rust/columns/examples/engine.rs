@@ -36,30 +36,31 @@ fn timed<T>(what: &str, per: usize, work: impl FnOnce() -> T) -> T {
     out
 }
 
-fn main() {
-    let args: Vec<u64> = std::env::args()
-        .skip(1)
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    let get = |at: usize, default: u64| args.get(at).copied().unwrap_or(default);
-    let (slots, submitters, autoclusters) = (get(0, 20_000), get(1, 10), get(2, 10));
-    let spec = MachineSpec {
-        partitionable: get(3, 0) != 0,
-        ..MachineSpec::default()
-    };
-    let settings = EvalSettings {
-        now: spec.now,
-        ..EvalSettings::default()
-    };
-    let mut table = AdTable::new();
+/// Reads the text of a large pool piece by piece.
+fn load_text(table: &mut AdTable, spec: &MachineSpec, slots: u64) {
+    let mut loader = TextLoader::new(KeyRule::Attribute(classad::Name::from("Name")), false, 0.0);
+    for index in 0..slots {
+        let text = testkit::slot_text(spec, index);
+        loader.feed(table, text.as_bytes()).expect("good text");
+        loader.feed(table, b"\n").expect("good text");
+    }
+    loader.finish(table).expect("good text");
+    println!(
+        "{slots} ads, memory: {} bytes an ad",
+        table.heap_bytes() / slots as usize
+    );
+}
+
+/// Whole ads and deltas, as a collector gets them.
+fn updates(table: &mut AdTable, spec: &MachineSpec, slots: u64) {
     let mut packs = Vec::new();
     let mut attributes = 0;
     for start in (0..slots).step_by(1000) {
         let mut pack = PackWriter::new(PackHeader::default());
         for index in start..slots.min(start + 1000) {
-            let ad = slot_ad(&spec, index);
+            let ad = slot_ad(spec, index);
             attributes = ad.len();
-            pack.upsert(slot_name(&spec, index).as_bytes(), &ad);
+            pack.upsert(slot_name(spec, index).as_bytes(), &ad);
         }
         packs.push(pack.finish());
     }
@@ -102,16 +103,19 @@ fn main() {
             "LoadAvg",
             classad::Expr::Lit(classad::Value::Real(index as f64 / 64.0)),
         );
-        delta.update(slot_name(&spec, index).as_bytes(), &change, &[]);
+        delta.update(slot_name(spec, index).as_bytes(), &change, &[]);
     }
     let delta = delta.finish();
     timed("apply deltas of 6 attributes", slots as usize, || {
         table.apply(&delta, 2.0, None).expect("a good pack")
     });
+}
 
+/// Reading text, listings, a query.
+fn text_and_queries(table: &AdTable, spec: &MachineSpec, slots: u64) {
     let mut text = String::new();
     for index in 0..slots {
-        text.push_str(&testkit::slot_text(&spec, index));
+        text.push_str(&testkit::slot_text(spec, index));
         text.push('\n');
     }
     println!("text: {} bytes an ad", text.len() / slots as usize);
@@ -157,7 +161,30 @@ fn main() {
             .pack_rows(&rows, &table.projected(query.projection.as_deref()), false)
             .len()
     });
-    drop(text);
+}
+
+fn main() {
+    let args: Vec<u64> = std::env::args()
+        .skip(1)
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let get = |at: usize, default: u64| args.get(at).copied().unwrap_or(default);
+    let (slots, submitters, autoclusters) = (get(0, 20_000), get(1, 10), get(2, 10));
+    let spec = MachineSpec {
+        partitionable: get(3, 0) != 0,
+        ..MachineSpec::default()
+    };
+    let settings = EvalSettings {
+        now: spec.now,
+        ..EvalSettings::default()
+    };
+    let mut table = AdTable::new();
+    if slots > 200_000 {
+        load_text(&mut table, &spec, slots);
+    } else {
+        updates(&mut table, &spec, slots);
+        text_and_queries(&table, &spec, slots);
+    }
 
     let mut jobs = Vec::new();
     for submitter in 0..submitters {

@@ -232,7 +232,9 @@ impl LeafCache {
             };
         }
         let key = result_key(matcher, clause, owner, job, reads);
-        let mut entry = match lock(&self.truths).remove(&key) {
+        let found = lock(&self.truths).remove(&key);
+        let known = found.is_some();
+        let mut entry = match found {
             Some(entry) if *entry.columns == *groups.columns() => entry,
             _ => TruthEntry {
                 columns: groups.columns().into(),
@@ -245,8 +247,8 @@ impl LeafCache {
         self.bring_up_to_date(&mut entry, &scalar, &groups, table.row_end());
         let out = entry.rows.clone();
         let mut bytes = lock(&self.bytes);
-        if *bytes < REMEMBER_BYTES {
-            *bytes += out.heap_bytes();
+        if known || *bytes < REMEMBER_BYTES {
+            *bytes += if known { 0 } else { out.heap_bytes() };
             drop(bytes);
             lock(&self.truths).insert(key, entry);
         }

@@ -16,7 +16,7 @@ pub type ColumnId = u32;
 pub type Row = u32;
 
 /// Attribute names a table may have; a hostile sender cannot make more.
-const COLUMNS_MAX: usize = 100_000;
+const COLUMNS_MAX: usize = 20_000;
 /// Strings that a table holds before it first looks for unused ones.
 const COLLECT_MIN: usize = 1 << 16;
 

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use ::classad::{Ad, Expr, Name};
+use ::classad::{Ad, Expr, Name, Value};
 use ::columns::{
     AdTable, ColumnId, EvalSettings, KeyRule, PackHeader, PackWriter, PackedOp, Query, Row,
     TableError, TextLoader,
@@ -201,6 +201,27 @@ impl PyAdTable {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The value of an attribute; none without the ad.
+    fn evaluated(&self, key: &str, name: &str) -> Option<Value> {
+        let table = self.read();
+        let row = table.row_of(key.as_bytes())?;
+        let Some(id) = table.column_named(name) else {
+            return Some(Value::Undefined);
+        };
+        let cell = table.cell(row, id);
+        if cell.expr_id().is_none() {
+            return Some(table.cell_value(cell));
+        }
+        let ad = table.ad(row);
+        let context = ::classad::Context {
+            my: Some(&ad),
+            ..::classad::Context::default()
+        };
+        let expr = table.cell_expr(cell)?;
+        drop(table);
+        Some(::classad::evaluate(&expr, &context))
+    }
+
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, AdTable> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -365,22 +386,12 @@ impl PyAdTable {
 
     /// One attribute of one ad as a Python value; None if it is missing or undefined.
     fn value<'py>(&self, py: Python<'py>, key: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let table = self.read();
-        let row = table.row_of(key.as_bytes());
-        let row = row.ok_or_else(|| PyKeyError::new_err(key.to_owned()))?;
-        let cell = table.column_named(name).map(|id| table.cell(row, id));
-        let value = cell.and_then(|cell| match cell.expr_id() {
-            None => Some(table.cell_value(cell)),
-            Some(_) => {
-                let ad = table.ad(row);
-                let context = ::classad::Context {
-                    my: Some(&ad),
-                    ..::classad::Context::default()
-                };
-                Some(::classad::evaluate(&table.cell_expr(cell)?, &context))
-            }
-        });
-        to_python(py, &value.unwrap_or_default())
+        // No Python object is made while the lock is held: that could let another thread run, which
+        // might wait for the lock with the interpreter in its hands.
+        match self.evaluated(key, name) {
+            Some(value) => to_python(py, &value),
+            None => Err(PyKeyError::new_err(key.to_owned())),
+        }
     }
 
     /// Applies a batch.
