@@ -224,7 +224,8 @@ class Admission:
             "NumHolds": 1,
             "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
         }
-        for job, delta in zip(draft.jobs, draft.deltas or [None] * len(draft.jobs), strict=True):
+        deltas: list[ClassAd | None] = [*(draft.deltas or ())] or [None] * len(draft.jobs)
+        for job, delta in zip(draft.jobs, deltas, strict=True):
             own = delta.get("JobStatus") if delta is not None and "JobStatus" in delta else None
             if own == Status.HELD or (held and own is None):
                 job.status = Status.HELD

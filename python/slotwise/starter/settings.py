@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
@@ -150,7 +151,8 @@ def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSe
         text = words(knob)
         if text:
             with contextlib.suppress(AdSyntaxError, ValueError):
-                changed = replace(changed, **{field_name: ExprTree(text)})
+                found: dict[str, Any] = {field_name: ExprTree(text)}
+                changed = replace(changed, **found)
     return changed
 
 
