@@ -27,7 +27,9 @@ _FORMS: dict[int, Form] = {
     common_pb2.AdQuery.LONG: "long",
     common_pb2.AdQuery.JSON: "json",
 }
-_CHUNK_ROWS = 5000
+#: Ads in a piece of an answer: packs are small, whole ads as text are not, and pieces of a few MB travel best.
+_CHUNK_ROWS = 4000
+_CHUNK_ROWS_TEXT = 200
 T = TypeVar("T")
 
 
@@ -117,7 +119,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             max(0, request.limit),
             _FORMS[request.form],
             now,
-            chunk_rows=_CHUNK_ROWS,
+            chunk_rows=_CHUNK_ROWS if request.form == common_pb2.AdQuery.PACK else _CHUNK_ROWS_TEXT,
         )
         total = 0
         while True:
