@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import grpc
+import pytest
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.config import load
+from slotwise.errors import ConfigError
 from slotwise.startd.journal import Journal
-from slotwise.table import unpack_ads
-from slotwise.wire.gen import startd_pb2
+from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_pb2
 
-from tests.support.startd_host import schedd_at, startd_host, until
+from tests.support.fake_collector import FakeCollector
+from tests.support.serving import metadata
+from tests.support.startd_host import schedd_at, startd_host, until, write_config
 
 
 async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_path: Path) -> None:
@@ -104,3 +111,139 @@ class _Deaf:
 
     def close(self) -> None:
         """Nothing."""
+
+
+async def test_suspend_continue_deactivate(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        await schedd.send(claim_id, suspend=startd_pb2.SuspendClaim())
+        await until(lambda: schedd.states(claim_id)[-1:] == ["Claimed/Suspended"])
+        await schedd.send(claim_id, suspend=startd_pb2.SuspendClaim(resume=True))
+        await until(lambda: schedd.states(claim_id)[-1:] == ["Claimed/Busy"])
+        assert [c.suspend.resume for c in host.starter.told("suspend")] == [False, True]
+        await schedd.send(
+            claim_id, deactivate=startd_pb2.DeactivateClaim(fast=True, reason="removed", reason_code=1023)
+        )
+        await until(lambda: schedd.states(claim_id)[-1:] == ["Claimed/Idle"])
+        assert [(c.kill.fast, c.kill.reason_code) for c in host.starter.told("kill")] == [(True, 1023)]
+
+
+async def test_what_the_starter_is_told(tmp_path: Path) -> None:
+    async with (
+        startd_host(tmp_path, "SLOT1_USER = slotty\nJOB_RENICE_INCREMENT = 7\n") as host,
+        schedd_at(host) as schedd,
+    ):
+        claim_id = (await schedd.claim(host.capability(), lease_s=1200)).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1", Cmd="/bin/true")
+        await until(lambda: "1.0#1" in host.starter.runs)
+        told = host.starter.runs["1.0#1"]
+        (slot,), (job,), (limits,) = (unpack_ads(pack) for pack in (told.slot_ad, told.job_ad, told.limits))
+        assert (told.run_token, told.shadow_address, told.lease_s) == ("token", "unix:/x", 1200)
+        assert (slot["State"], slot["JobId"], job["Cmd"]) == ("Claimed", "1.0", "/bin/true")
+        assert (limits["SlotUser"], limits["Memory"], limits["JOB_RENICE_INCREMENT"]) == ("slotty", 128, "7")
+
+
+async def test_a_run_that_the_starter_refuses_is_given_back(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        await until(lambda: "1.0#1" in host.starter.runs)
+        host.starter.tell(
+            starter_pb2.JobEvent(run_id="1.0#1", refused=starter_pb2.JobRefused(reason="no command"))
+        )
+        refused = await until(
+            lambda: next(
+                (e.activation_refused for e in schedd.events if e.WhichOneof("what") == "activation_refused"), None
+            )
+        )
+        assert (refused.run_id, refused.code, refused.reason) == ("1.0#1", 1026, "no command")
+        assert host.place("slot1_1") == "Claimed/Idle"
+
+
+async def test_usage_feeds_the_policy(tmp_path: Path) -> None:
+    async with startd_host(tmp_path, "use POLICY : Hold_If_Memory_Exceeded\n") as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        await until(lambda: "1.0#1" in host.starter.runs)
+        usage = ClassAd({"ResidentSetSize": 300 * 1024, "MemoryUsage": ExprTree("(ResidentSetSize + 1023) / 1024")})
+        host.starter.tell(starter_pb2.JobEvent(run_id="1.0#1", usage=common_pb2.AdBatch(pack=pack_ads([usage]))))
+        await until(lambda: host.point.holdings[f"slot1_1@{host.point.settings.name}"].usage.get("MemoryUsage") == 300)
+        await host.pass_time(5)
+        kill = (await until(lambda: host.starter.told("kill")))[0].kill
+        assert (kill.hold, kill.reason_code, kill.reason_subcode) == (True, 21, 102)
+        host.starter.gone("1.0#1")
+        ended = await until(lambda: schedd.ended(claim_id))
+        assert (ended.hold, ended.reason_subcode) == (True, 102)
+
+
+async def test_drain_cancel_vacate_and_query(tmp_path: Path) -> None:
+    async with startd_host(tmp_path, "MaxJobRetirementTime = 3600\n") as host, schedd_at(host) as schedd:
+        stub = startd_pb2_grpc.StartdStub(host.channel)
+        admin = {"metadata": metadata("ADMINISTRATOR")}
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        reply = await stub.Drain(startd_pb2.DrainRequest(reason="kernel"), **admin)
+        assert reply.request_id == "1" and host.place("slot1_1") == "Claimed/Retiring"
+        with pytest.raises(grpc.RpcError, match="drains already"):
+            await stub.Drain(startd_pb2.DrainRequest(), **admin)
+        chunks = [c async for c in stub.Query(common_pb2.AdQuery(constraint="Draining", projection=["Name"]), **admin)]
+        assert chunks[-1].total == 2 and len(unpack_ads(chunks[0].data)) == 2
+        await stub.CancelDrain(startd_pb2.CancelDrainRequest(request_id="1"), **admin)
+        assert host.place("slot1_1") == "Claimed/Busy"
+        await stub.Vacate(startd_pb2.VacateRequest(slots=["slot1_1"], fast=True), **admin)
+        ended = await until(lambda: schedd.ended(claim_id))
+        assert ended.reason_code == 1010
+        with pytest.raises(grpc.RpcError, match="no slot"):
+            await stub.Vacate(startd_pb2.VacateRequest(slots=["slot9"]), **admin)
+        with pytest.raises(grpc.RpcError):
+            await stub.Vacate(startd_pb2.VacateRequest(), metadata=metadata("READ"))
+
+
+async def test_reconfig_takes_policy_at_once_and_warns_about_layout(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        former = host.capability()
+        write_config(host.home, 'START = TARGET.Owner == "bob"\nSTARTD_ATTRS = Rack\nRack = "r7"\n')
+        config = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
+        assert await host.startd.reconfig(config) == []
+        assert host.capability() != former
+        assert (await schedd.claim(host.capability())).WhichOneof("what") == "refused"
+        assert next(iter(host.point.holdings.values())).ad["Rack"] == "r7"
+        write_config(host.home, "NUM_SLOTS = 2\n")
+        changed = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
+        assert "restart" in (await host.startd.reconfig(changed))[0]
+        write_config(host.home, "PREEMPT = ((\n")
+        with pytest.raises(ConfigError, match="PREEMPT"):
+            await host.startd.reconfig(
+                load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
+            )
+
+
+async def test_attributes_from_outside_live_until_a_restart(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host:
+        batch = common_pb2.AdBatch(pack=pack_ads([ClassAd({"Temperature": 40})]))
+        await startd_pb2_grpc.StartdStub(host.channel).UpdateMachineAd(batch, metadata=metadata("ADMINISTRATOR"))
+        host.point.show(next(iter(host.point.holdings.values())), host.clock.now())
+        assert next(iter(host.point.holdings.values())).ad["Temperature"] == 40
+
+
+async def test_ads_reach_a_collector_whole_then_as_changes(tmp_path: Path) -> None:
+    collector = FakeCollector()
+    async with startd_host(tmp_path, collector=collector) as host, schedd_at(host) as schedd:
+        name = host.point.settings.name
+        await until(lambda: collector.public.get(f"slot1@{name}"))
+        await until(lambda: f"slot1@{name}" in collector.private)
+        assert collector.private.value(f"slot1@{name}", "ClaimId") == host.capability()
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await until(lambda: f"slot1_1@{name}" in collector.public)
+        assert collector.public.value(f"slot1_1@{name}", "State") == "Claimed"
+        await until(lambda: collector.public.value(f"slot1@{name}", "Cpus") == 3)
+        await schedd.send(claim_id, release=startd_pb2.ReleaseClaim())
+        await until(lambda: f"slot1_1@{name}" not in collector.public)
+        await until(lambda: f"slot1_1@{name}" not in collector.private)
+        collector.public.clear()
+        host.point.outbox.changed[f"slot1@{name}"] = None
+        host.startd.driver.flush()
+        again = await until(lambda: collector.public.get(f"slot1@{name}"), "the whole ad is sent again")
+        assert again["TotalCpus"] == 4
+    assert collector.invalidated == [f"slot1@{name}"]

@@ -21,10 +21,11 @@ from slotwise.startd.app import Startd
 from slotwise.startd.service import StartdServicer
 from slotwise.table import pack_ads
 from slotwise.wire import address, channel
-from slotwise.wire.gen import startd_pb2, startd_pb2_grpc, starter_pb2_grpc
+from slotwise.wire.gen import collector_pb2_grpc, startd_pb2, startd_pb2_grpc, starter_pb2_grpc
 from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 
+from tests.support.fake_collector import FakeCollector
 from tests.support.fake_starter import FakeStarter
 from tests.support.serving import KEY, metadata
 
@@ -88,6 +89,7 @@ async def startd_host(
     clock: ManualClock | None = None,
     starter: FakeStarter | None = None,
     env: Mapping[str, str] | None = None,
+    collector: FakeCollector | None = None,
 ) -> AsyncIterator[Host]:
     """A startd configured by ``text``; home, clock and starter may be those of a former one."""
     home = PoolHome(root)
@@ -97,8 +99,12 @@ async def startd_host(
     authenticator = Authenticator(KEY)
     peer = make_server(authenticator)
     starter_pb2_grpc.add_StarterServicer_to_server(starter, peer)
+    if collector is not None:
+        collector_pb2_grpc.add_CollectorServicer_to_server(collector, peer)
     tcp, socket = listen(peer, socket=home.run / "starter.sock")
     await peer.start()
+    if collector is not None:
+        address.publish(home, address.DaemonAddress("collector", os.getpid(), tcp, socket))
     address.publish(home, address.DaemonAddress("starter", os.getpid(), tcp, socket))
     config = load(str(write_config(home, text)), subsystem="STARTD", env=env or {}, home=home)
     server = make_server(authenticator)

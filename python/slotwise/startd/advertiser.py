@@ -143,7 +143,7 @@ class Advertiser:
         driver.unsent.clear()
         driver.gone.clear()
         public, private = PackBuilder(), PackBuilder()
-        self._refresh_drain()
+        drain.publish(driver.point, driver.clock.now())
         for h in list(driver.point.holdings.values()):
             self._upsert(h, public, private)
         return public.finish() if len(public) else b"", private.finish() if len(private) else b""
@@ -155,7 +155,7 @@ class Advertiser:
         driver.unsent.clear()
         driver.gone.clear()
         public, private = PackBuilder(), PackBuilder()
-        self._refresh_drain()
+        drain.publish(driver.point, driver.clock.now())
         for name in gone:
             if self._sent.pop(name, None) is not None:
                 self._updates.pop(name, None)
@@ -172,10 +172,6 @@ class Advertiser:
             if self._sent[name] != h.capability:
                 self._private(h, private)
         return public.finish() if len(public) else b"", private.finish() if len(private) else b""
-
-    def _refresh_drain(self) -> None:
-        point = self._driver.point
-        point.machine.update(drain.attributes(point, self._driver.clock.now()))
 
     def _upsert(self, h: Holding, public: PackBuilder, private: PackBuilder) -> None:
         self._driver.point.show(h, self._driver.clock.now())

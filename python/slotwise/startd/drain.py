@@ -94,6 +94,7 @@ def begin(
         if h.name in point.holdings:
             point.happen(h, ev.DrainBegun(mark), now)
     settle(point, now)
+    publish(point, now)
     return order.request_id
 
 
@@ -111,6 +112,7 @@ def cancel(point: ExecutionPoint, request_id: str, now: float) -> None:
     for h in list(point.holdings.values()):
         if h.name in point.holdings:
             point.happen(h, ev.DrainEnded(), now)
+    publish(point, now)
 
 
 def settle(point: ExecutionPoint, now: float) -> None:
@@ -171,6 +173,11 @@ def _void_free_ids(point: ExecutionPoint) -> None:
 
 def _sum_cpus(point: ExecutionPoint, now: float, *, running: bool) -> float:
     return sum(h.total.cpus * h.slot.run.ran(now) for h in point.holdings.values() if running and h.slot.run)
+
+
+def publish(point: ExecutionPoint, now: float) -> None:
+    """Put what is to be said about draining into the machine's part of all ads."""
+    point.machine.update(attributes(point, now))
 
 
 def attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:

@@ -100,6 +100,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
     async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
         """This host's slot ads, fresh."""
         point, now = self._driver.point, self._driver.clock.now()
+        drain.publish(point, now)
         table = AdTable()
         for h in point.holdings.values():
             point.show(h, now)
