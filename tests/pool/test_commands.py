@@ -1,0 +1,164 @@
+"""The pool's commands as people and scripts use them, against a real pool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pool import Pool
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        made = Pool(Path(directory) / "p", "NUM_CPUS = 4\n")
+        made.up()
+        try:
+            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            yield made
+        finally:
+            made.destroy()
+
+
+def test_status_shows_slots_and_totals(pool: Pool) -> None:
+    lines = pool.run("status").stdout.splitlines()
+    assert lines[0].split() == ["Name", "OpSys", "Arch", "State", "Activity", "LoadAv", "Mem", "ActvtyTime"]
+    assert lines[2].split()[1:3] == ["LINUX", "X86_64"]
+    totals = next(n for n, line in enumerate(lines) if line.split()[:3] == ["Total", "Owner", "Claimed"])
+    assert lines[totals].split()[3:] == ["Unclaimed", "Matched", "Preempting", "Drain", "Backfill", "BkIdle"]
+    assert lines[-1].split()[:2] == ["Total", "1"]
+
+
+def test_status_for_programs(pool: Pool) -> None:
+    (ad,) = pool.json("status")
+    assert ad["MyType"] == "Machine" and ad["Cpus"] == 4
+    assert pool.run("status", "-af", "Cpus", "PartitionableSlot", "Nothing").stdout == "4 true undefined\n"
+    assert pool.run("status", "-af:l", "Cpus").stdout == "Cpus = 4\n"
+    assert pool.run("status", "-long", "-attributes", "Cpus,MyType").stdout == 'Cpus = 4\nMyType = "Machine"\n\n'
+    assert json.loads(pool.run("status", "-jsonl", "-attributes", "Cpus").stdout) == {"Cpus": 4}
+    assert pool.run("status", "-format", "%d cores\\n", "Cpus").stdout == "4 cores\n"
+
+
+def test_an_empty_result_prints_nothing_and_is_no_failure(pool: Pool) -> None:
+    assert pool.run("status", "-const", "Cpus > 1000").stdout == ""
+    assert pool.run("status", "-claimed").stdout == ""
+    assert pool.run("status", "no-such-host").stdout == ""
+    assert pool.json("status", "-constraint", "false") == []
+
+
+def test_a_bad_constraint_or_option_is_an_error(pool: Pool) -> None:
+    bad = pool.run("status", "-constraint", "Cpus >", check=False)
+    assert bad.returncode == 1 and bad.stdout == "" and bad.stderr
+    unknown = pool.run("status", "-frobnicate", check=False)
+    assert unknown.returncode == 2 and "-frobnicate" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"),
+    [("-schedd", "Scheduler"), ("-master", "DaemonMaster"), ("-collector", "Collector"), ("-negotiator", "Negotiator")],
+)
+def test_every_daemon_has_an_ad(pool: Pool, option: str, kind: str) -> None:
+    ads = pool.until(f"the {kind} ad", lambda: pool.json("status", option))
+    assert [ad["MyType"] for ad in ads] == [kind]
+    assert len(pool.run("status", option).stdout.splitlines()) >= 3
+
+
+def test_names_and_views_of_slots(pool: Pool) -> None:
+    name = pool.run("status", "-af", "Name").stdout.strip()
+    assert len(pool.json("status", name)) == 1
+    for view in ("-compact", "-state", "-server", "-avail", "-total"):
+        assert "Total" in pool.run("status", view).stdout
+    pool.run("status", "-parquet", "slots.parquet")
+    import polars
+
+    assert polars.read_parquet(pool.root / "slots.parquet")["Cpus"].to_list() == [4]
+
+
+def test_priorities_are_set_and_shown(pool: Pool) -> None:
+    pool.run("userprio", "-setfactor", "ann@dom", "250")
+    pool.run("userprio", "-setceiling", "ann@dom", "12", "-duration", "600")
+    assert pool.run("userprio", "-allusers", "-af", "Name", "Ceiling").stdout == "ann@dom 12\n"
+    text = pool.run("userprio", "-all").stdout
+    assert text.startswith("Last Priority Update:") and "Number of users: 1" in text
+    assert "ann@dom" not in pool.run("userprio").stdout, "who never used anything is not shown"
+    refused = pool.run("userprio", "-setfactor", "ann", "3", check=False)
+    assert refused.returncode == 2 and "user@domain" in refused.stderr
+    too_small = pool.run("userprio", "-setfactor", "ann@dom", "0.1", check=False)
+    assert too_small.returncode != 0 and "too small" in too_small.stderr
+    pool.run("userprio", "-delete", "ann@dom")
+    assert pool.run("userprio", "-allusers", "-af", "Name").stdout == ""
+
+
+def test_a_user_may_look_but_not_change_priorities(pool: Pool) -> None:
+    pool.run("token", "create", "--identity", "bob@dom", "--scope", "WRITE", "--file", "bob.token")
+    bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    pool.run("userprio", "-allusers", **bob)
+    refused = pool.run("userprio", "-setfactor", "bob@dom", "1", check=False, **bob)
+    assert refused.returncode == 1 and "bob@dom may not call" in refused.stderr
+    show = pool.run("token", "show", **bob).stdout
+    assert "bob@dom" in show and "WRITE" in show
+
+
+def test_a_reader_may_not_submit_and_nobody_may_do_anything(pool: Pool) -> None:
+    (pool.root / "one.sub").write_text("executable = /bin/true\nqueue\n")
+    pool.run("token", "create", "--identity", "eve@dom", "--scope", "READ", "--file", "eve.token")
+    eve = {"SLOTWISE_TOKEN_FILE": str(pool.root / "eve.token")}
+    assert pool.run("q", "-allusers", **eve).returncode == 0
+    assert pool.run("submit", "one.sub", check=False, **eve).returncode == 1
+    (pool.root / "none").write_text("")
+    nobody = {"SLOTWISE_TOKEN_FILE": str(pool.root / "none")}
+    commands = (["q"], ["status"], ["userprio"], ["submit", "one.sub"], ["rm", "1"], ["reschedule"], ["history"])
+    for words in commands:
+        done = pool.run(*words, check=False, **nobody)
+        assert done.returncode == 1 and "carries no token" in done.stderr, words
+    assert pool.run("ping", **nobody).returncode == 0
+
+
+def test_a_user_may_act_on_own_jobs_only(pool: Pool) -> None:
+    (pool.root / "held.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    for who in ("ann", "bob"):
+        pool.run("token", "create", "--identity", f"{who}@dom", "--file", f"{who}.token")
+    as_ann = {"SLOTWISE_TOKEN_FILE": str(pool.root / "ann.token")}
+    as_bob = {"SLOTWISE_TOKEN_FILE": str(pool.root / "bob.token")}
+    said = pool.run("submit", "-terse", "held.sub", **as_ann).stdout
+    job = said.split()[0]
+    refused = pool.run("rm", job, check=False, **as_bob)
+    assert refused.returncode == 1
+    assert pool.run("q", "-allusers", "-af", "Owner", "JobStatus", **as_ann).stdout == "ann 5\n"
+    pool.run("rm", job, **as_ann)
+
+
+def test_the_negotiator_can_be_looked_into(pool: Pool) -> None:
+    assert "Reschedule" in pool.run("reschedule").stdout
+    assert pool.run("negotiator").stdout.startswith("Cycle ")
+    assert "statistics" in json.loads(pool.run("negotiator", "last", "-json").stdout)
+    pool.run("negotiator", "snapshot", "snap")
+    done = pool.run(
+        "negotiate", "--slots", "snap/slots.ads", "--jobs", "snap/jobs.ads", "--accounting", "snap/accounting.json",
+        "--config", "snap/config", "--json",
+    )  # fmt: skip
+    assert json.loads(done.stdout)["matches"] == []
+
+
+def test_ping_tells_who_one_is(pool: Pool) -> None:
+    rows = pool.json("ping")
+    assert {row["Daemon"] for row in rows} >= {"collector", "negotiator", "schedd", "startd", "master"}
+    assert all(row["Answers"] and "ADMINISTRATOR" in row["Scopes"] for row in rows)
+
+
+def test_daemons_listen_on_loopback_only(pool: Pool) -> None:
+    for name in ("collector", "schedd", "startd", "negotiator", "master"):
+        at = json.loads((pool.home.run / f"{name}.json").read_text())
+        assert at["tcp"].startswith("127.0.0.1:")
+    assert pool.home.run.stat().st_mode & 0o777 == 0o700
+
+
+def test_help_is_there_for_every_command(pool: Pool) -> None:
+    for words in (["status"], ["userprio"], ["ping"], ["token"], ["up"], ["down"], ["negotiator"], ["reschedule"]):
+        done = pool.run(*words, "--help")
+        assert done.stdout.startswith("usage: slotwise"), words
