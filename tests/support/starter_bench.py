@@ -260,6 +260,7 @@ class StarterBench:
             self.process.terminate()
             try:
                 await asyncio.get_running_loop().run_in_executor(None, self.process.wait, 20)
+                assert self.process.returncode == 0, (self.root / "stderr").read_text() + self.log()[-2000:]
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

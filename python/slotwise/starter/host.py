@@ -83,7 +83,8 @@ class JobHost:
         for link in list(self._links.values()):
             await link.close()
         await self.launcher.stop()
-        if not self.runs:
+        await asyncio.gather(*(run.settle() for run in list(self.runs.values()) if run.state.phase is Phase.GONE))
+        if not list(self.control.glob(f"{scratch.PREFIX}*")):
             for path in (self.lease, self.control / "notices"):
                 path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):

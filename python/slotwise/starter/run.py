@@ -312,6 +312,11 @@ class Run:
             case life.Discard():
                 self._start(self._discard())
 
+    async def settle(self) -> None:
+        """Wait a little for what the run has begun to do."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2.0)
+
     def begin(self, work: Any) -> None:
         """Let work of this run go on by itself."""
         self._start(work)

@@ -106,7 +106,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         permissions=(config.get("JOB_EXECDIR_PERMISSIONS") or "user").lower(),
         initial_update_s=get_float("STARTER_INITIAL_UPDATE_INTERVAL", 8.0),
         update_s=get_float("STARTER_UPDATE_INTERVAL", 300.0),
-        startd_update_s=get_float("SLOTWISE_USAGE_INTERVAL", 20.0),
+        startd_update_s=get_float("SLOTWISE_JOB_USAGE_INTERVAL", 20.0),
         poll_s=max(0.1, get_float("CGROUP_POLLING_INTERVAL", 5.0)),
         vacate_s=_whole(config, "MachineMaxVacateTime", DEFAULT_VACATE_S),
         always_hold_on_oom=get_bool("STARTER_ALWAYS_HOLD_ON_OOM", True),
