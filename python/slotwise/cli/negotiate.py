@@ -90,7 +90,7 @@ def read_input(asked: argparse.Namespace, inv: Invocation) -> CycleInput:
         accounting = parse_accounting(_read(inv.path(asked.accounting)).decode(), asked.accounting)
     return CycleInput(
         slots=read_long(_read(inv.path(asked.slots)), now),
-        requests=read_long(_read(inv.path(asked.jobs)), now),
+        requests=read_long(_read(inv.path(asked.jobs)), now, "job"),
         submitters=None,
         knobs=_knobs(asked.config, inv),
         accounting=accounting,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise import _native
+from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.table import AdTable
 
@@ -105,6 +106,10 @@ class CycleOutcome:
         """Autoclusters that were considered and got nothing (more): reason, count of jobs, slots by cause."""
         return list(self.core.rejections())
 
+    def requests(self) -> list[Row]:
+        """Requests: key, autocluster (its first job), submitter, access point, count, jobs where they are named."""
+        return list(self.core.requests())
+
     def submitters(self) -> list[Row]:
         """Submitters: priority, factor, share and limit of the first spin, matches, jobs held back and why."""
         return list(self.core.submitters())
@@ -168,6 +173,15 @@ class Engine:
         made = self.core.run(slots.native, requests.native, entries, knobs.core, accounting.as_dict(), now)
         return CycleOutcome(made)
 
+    def explain(self, slots: AdTable, jobs: AdTable, job: ClassAd, knobs: Knobs, now: int) -> Row:
+        """Why a job does not run: what each clause lets pass, who refuses it, what became of slots that match.
+
+        ``clauses`` of the job's Requirements with the slots that pass and those that would match ``without`` it;
+        ``refused_by`` clauses of slots; counts of matching slots that are ``free``, ``held_by_submitter``,
+        ``protected`` by PREEMPTION_REQUIREMENTS, ``preemptable``, ``offline`` and ``trimmed`` by cause.
+        """
+        return dict(self.core.explain(slots.native, jobs.native, job, knobs.core, now))
+
 
 def run_cycle(
     table: AdTable,
@@ -193,27 +207,13 @@ def run_cycle(
     return (engine or Engine()).run(table, requests, submitters, config, accounting, now)
 
 
-def read_long(text: bytes, heard_at: float = 0.0) -> AdTable:
+def read_long(text: bytes, heard_at: float = 0.0, key: str = "Name") -> AdTable:
     """A table of ads from ``condor_status -long`` or ``condor_q -long`` text.
 
-    Keys are the Name, or ``cluster.proc`` for jobs.
+    ``key`` is the attribute that names an ad, ``"job"`` for ClusterId.ProcId, or ``"number"``.
 
     :raises AdSyntaxError: names the line.
     """
     table = AdTable()
-    add_long(table, text, heard_at)
+    table.load_text(text, key=key, received_at=heard_at)
     return table
-
-
-def add_long(table: AdTable, text: bytes, heard_at: float = 0.0) -> int:
-    """Add or replace ads of a text; returns how many there were.
-
-    :raises AdSyntaxError: names the line.
-    """
-    from slotwise.errors import AdSyntaxError
-
-    try:
-        count: int = _native.read_long(table.native, text, heard_at)
-    except ValueError as error:
-        raise AdSyntaxError(str(error)) from None
-    return count

@@ -67,7 +67,7 @@ def read_snapshot(files: Mapping[str, bytes]) -> CycleInput:
     submitters = files.get("submitters.ads")
     return CycleInput(
         slots=read_long(files["slots.ads"], now),
-        requests=read_long(files["jobs.ads"], now),
+        requests=read_long(files["jobs.ads"], now, "job" if submitters is None else "number"),
         submitters=None if submitters is None else read_long(submitters, now),
         knobs=Knobs(parse_knobs(files.get("config", b"").decode())),
         accounting=parse_accounting(files.get("accounting.json", b"{}").decode() or "{}"),

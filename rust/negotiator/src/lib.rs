@@ -11,6 +11,7 @@ pub mod cycle;
 pub mod error;
 pub mod evaluate;
 mod evict;
+pub mod explain;
 pub mod index;
 pub mod ledger;
 pub mod mentions;

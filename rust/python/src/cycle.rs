@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use ::classad::formats::old::{OldReader, Rules};
 use ::columns::{AdTable, Row};
 use ::fairshare::AccountRecord;
 use ::negotiator::outcome::{Outcome, SlotCounts};
@@ -15,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use rustc_hash::FxHashMap;
 
+use crate::classad::PyAd;
 use crate::table::PyAdTable;
 
 /// Seconds since the call began.
@@ -217,6 +217,52 @@ impl CycleEngine {
         });
         made.map_err(|error| refused(py, &error))
     }
+
+    /// Why a job does not run: clauses with counts of slots, and what became of slots that match.
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        slots: &Bound<'_, PyAdTable>,
+        jobs: &Bound<'_, PyAdTable>,
+        job: &Bound<'_, PyAd>,
+        knobs: &CycleKnobs,
+        now: i64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (slots, jobs) = (slots.get(), jobs.get());
+        let job = job.borrow().ad.clone();
+        let config = &knobs.inner;
+        let view = py.detach(|| {
+            let slots = slots.read();
+            let jobs = jobs.read();
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            ::negotiator::explain::explain(&slots, &jobs, &job, config, &mut memory, now)
+        });
+        let out = PyDict::new(py);
+        let told = &view.explanation;
+        out.set_item("submitter", &view.submitter)?;
+        out.set_item("slots", told.rows)?;
+        out.set_item("job_accepts", told.job_accepts)?;
+        out.set_item("slot_accepts", told.slot_accepts)?;
+        out.set_item("matches", told.matches)?;
+        let clauses = PyList::empty(py);
+        for clause in &told.job_clauses {
+            let row = PyDict::new(py);
+            row.set_item("clause", &clause.text)?;
+            row.set_item("passes", clause.passes)?;
+            row.set_item("without", clause.without)?;
+            clauses.append(row)?;
+        }
+        out.set_item("clauses", clauses)?;
+        out.set_item("refused_by", told.refused_by.clone())?;
+        out.set_item("excluded", view.excluded)?;
+        out.set_item("free", view.free)?;
+        out.set_item("held_by_submitter", view.held_by_submitter)?;
+        out.set_item("preemptable", view.preemptable)?;
+        out.set_item("protected", view.protected)?;
+        out.set_item("offline", view.offline)?;
+        out.set_item("trimmed", view.trimmed.clone())?;
+        Ok(out)
+    }
 }
 
 fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Accounts> {
@@ -364,6 +410,30 @@ impl CycleOutcome {
         Ok(out)
     }
 
+    /// Requests: first job, autocluster, submitter, jobs where they are named.
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for (request, key) in self.demand.requests.iter().zip(&self.request_keys) {
+            let row = PyDict::new(py);
+            row.set_item("request", key)?;
+            row.set_item("autocluster", request.first_job.to_string())?;
+            row.set_item("autocluster_id", request.autocluster)?;
+            row.set_item("submitter", &self.demand.submitters[request.submitter].name)?;
+            row.set_item("schedd", &self.demand.submitters[request.submitter].schedd)?;
+            row.set_item("count", request.count)?;
+            row.set_item(
+                "jobs",
+                request
+                    .jobs
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>(),
+            )?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
     /// Submitters with share, limit and matches.
     fn submitters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
@@ -500,47 +570,9 @@ impl CycleOutcome {
     }
 }
 
-/// Reads ads as `condor_status -long` prints them into a table; keys are Name, or `cluster.proc` for jobs.
-#[pyfunction]
-fn read_long(
-    py: Python<'_>,
-    table: &Bound<'_, PyAdTable>,
-    text: &[u8],
-    heard_at: f64,
-) -> PyResult<usize> {
-    let table = table.get();
-    let read = py.detach(|| {
-        let mut table = table.write();
-        let mut reader = OldReader::new(text, Rules::default());
-        let mut count = 0;
-        while let Some(ad) = reader.next_ad() {
-            let ad = ad.map_err(|e| e.render(text))?;
-            if ad.is_empty() {
-                continue;
-            }
-            let own = |name: &str| ::negotiator::slot::own_value(&ad, name, 0);
-            let key = match (own("ClusterId").as_number(), own("Name").as_str()) {
-                (Some(cluster), _) => {
-                    let proc = own("ProcId").as_number().unwrap_or(0.0);
-                    format!("{cluster}.{proc}").into_bytes()
-                }
-                (None, Some(name)) => name.to_vec(),
-                (None, None) => format!("ad {}", table.len() + 1).into_bytes(),
-            };
-            table
-                .upsert(&key, &ad, heard_at)
-                .map_err(|e| e.to_string())?;
-            count += 1;
-        }
-        Ok::<usize, String>(count)
-    });
-    read.map_err(PyValueError::new_err)
-}
-
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CycleKnobs>()?;
     module.add_class::<CycleEngine>()?;
     module.add_class::<CycleOutcome>()?;
-    module.add_function(wrap_pyfunction!(read_long, module)?)?;
     Ok(())
 }

@@ -1,0 +1,236 @@
+"""``slotwise analyze JOB``: why a job does not run, from a live pool or from files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, NoReturn
+
+from slotwise.classad import ClassAd
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.negotiate import read_input
+from slotwise.cli.render_negotiation import table
+from slotwise.errors import NotFoundError, UsageError
+from slotwise.negotiator.driver import CycleOutcome, Engine, Row
+from slotwise.negotiator.snapshot import CycleInput, read_snapshot
+
+DESCRIPTION = """Says why a job does not run: each clause of its Requirements with the number of slots that pass, the
+clause to relax, the slots that refuse the job and by which of their clauses, and the limits of its submitter. Asks the
+pool, or with --slots and --jobs (or --snapshot) the files that `slotwise negotiate` takes."""
+
+_STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint="see `slotwise analyze --help`")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = _Parser(prog="slotwise analyze", description=DESCRIPTION, add_help=False)
+    made.add_argument("job", nargs="?", help="cluster or cluster.proc")
+    made.add_argument("--help", "-h", action="store_true", help="show this text")
+    made.add_argument("--slots", metavar="FILE", help="slot ads (condor_status -long)")
+    made.add_argument("--jobs", metavar="FILE", help="job ads (condor_q -long)")
+    made.add_argument("--snapshot", metavar="DIR", help="a directory saved with `slotwise negotiator snapshot`")
+    made.add_argument("--config", metavar="FILE", help="negotiator knobs")
+    made.add_argument("--accounting", metavar="FILE", help="priorities: JSON, or condor_userprio -long")
+    made.add_argument("--now", metavar="EPOCH", type=float, help="time (default: now)")
+    made.add_argument("--json", action="store_true", help="for programs")
+    return made
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Entry point of the command."""
+    asked = parser().parse_args(args)
+    if asked.help:
+        inv.out(parser().format_help())
+        return 0
+    if not asked.job:
+        raise UsageError("which job?", hint="slotwise analyze 12.0")
+    if asked.slots or asked.jobs or asked.snapshot:
+        given = read_input(asked, inv)
+        job = _job_of_files(given, asked.job)
+    else:
+        given = _live_input(inv)
+        job = _job_of_pool(asked.job, inv)
+    report = analyze(given, job)
+    inv.out(json.dumps(report) if asked.json else render(report))
+    return 0
+
+
+def _proc(name: str) -> str:
+    return name if "." in name else f"{name}.0"
+
+
+def _job_of_files(given: CycleInput, name: str) -> ClassAd:
+    job = given.requests.get(_proc(name))
+    if job is None:
+        for key in given.requests.keys():
+            ad = given.requests.get(key)
+            if ad is not None and f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}" == _proc(name):
+                return ad
+        raise NotFoundError(f"there is no job {_proc(name)} among the job ads")
+    return job
+
+
+def _live_input(inv: Invocation) -> CycleInput:
+    from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc
+
+    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    files: dict[str, bytes] = {}
+    for piece in stub.Snapshot(negotiator_pb2.SnapshotRequest(), metadata=inv.metadata()):
+        files[piece.name] = files.get(piece.name, b"") + piece.data
+    return read_snapshot(files)
+
+
+def _job_of_pool(name: str, inv: Invocation) -> ClassAd:
+    from slotwise.table import unpack_ads
+    from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
+
+    stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    query = schedd_pb2.JobQuery()
+    query.jobs.ids.append(_proc(name))
+    query.query.form = common_pb2.AdQuery.PACK
+    for chunk in stub.Query(query, metadata=inv.metadata()):
+        if chunk.data:
+            for ad in unpack_ads(chunk.data):
+                return ad
+    raise NotFoundError(f"there is no job {_proc(name)} in the queue")
+
+
+def analyze(given: CycleInput, job: ClassAd) -> dict[str, Any]:
+    """Everything that keeps a job from running, as values."""
+    engine = Engine()
+    view = engine.explain(given.slots, given.requests, job, given.knobs, given.now)
+    outcome = given.run(engine)
+    name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
+    fate = _fate(outcome, job, name, view["submitter"])
+    report = {
+        "job": name,
+        "submitter": view["submitter"],
+        "status": _status(job),
+        "slots": view["slots"],
+        "requirements": {
+            "job_accepts": view["job_accepts"],
+            "slots_accept": view["slot_accepts"],
+            "matches": view["matches"],
+            "clauses": view["clauses"],
+            "relax": _relax(view),
+            "refused_by": [{"clause": text, "slots": count} for text, count in view["refused_by"]],
+        },
+        "matching_slots": {
+            key: view[key] for key in ("free", "held_by_submitter", "protected", "preemptable", "offline", "trimmed")
+        },
+        **fate,
+    }
+    report["verdict"] = _verdict(report)
+    return report
+
+
+def _status(job: ClassAd) -> str:
+    status = job.get("JobStatus", 1)
+    text = _STATUS.get(int(status), "idle")
+    if text == "held":
+        text += f": {job.get('HoldReason', 'no reason given')}"
+    return text
+
+
+def _relax(view: Row) -> Row | None:
+    """The clause whose removal lets most slots match, when that is more than now."""
+    clauses = [clause for clause in view["clauses"] if clause["without"] > view["job_accepts"]]
+    if not clauses:
+        return None
+    best = max(clauses, key=lambda clause: clause["without"])
+    return {"clause": best["clause"], "slots": best["without"]}
+
+
+def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> Row:
+    """What a cycle now would do with the job, and what bounds its submitter."""
+    matched = next((m for m in outcome.matches() if m["job"] == name), None)
+    cluster = next((r for r in outcome.requests() if name in r["jobs"]), None)
+    first = cluster["autocluster"] if cluster else name
+    rejections = [
+        {"reason": r["reason"], "count": r["count"], "slots": r["slots"]}
+        for r in outcome.rejections()
+        if r["submitter"] == submitter and (r["autocluster"] == first or r["autocluster_id"] == job.get("AutoClusterId"))
+    ]
+    mine = next((s for s in outcome.submitters() if s["name"] == submitter), None)
+    groups = [g for g in outcome.groups() if mine is not None and g["name"] == mine["group"]]
+    return {
+        "would_match": None if matched is None else matched["slot"],
+        "autocluster": first,
+        "jobs_alike": cluster["count"] if cluster else None,
+        "rejections": rejections,
+        "submitter_limits": mine,
+        "group": groups[0] if groups and len(outcome.groups()) > 1 else None,
+    }
+
+
+def _verdict(report: Row) -> str:
+    if report["status"] != "idle":
+        return f"The job is {report['status']}."
+    if report["would_match"]:
+        return f"The next cycle would give it {report['would_match']}."
+    needs = report["requirements"]
+    if not report["slots"]:
+        return "There are no slots."
+    if not needs["job_accepts"]:
+        return "No slot satisfies the job's Requirements."
+    if not needs["matches"]:
+        return "Every slot that the job would take refuses it."
+    if report["rejections"]:
+        reasons = ", ".join(dict.fromkeys(r["reason"] for r in report["rejections"]))
+        return f"{needs['matches']} slots match, but the cycle rejects the job: {reasons}."
+    held = (report["submitter_limits"] or {}).get("held_back")
+    if held:
+        return f"{needs['matches']} slots match, but {report['submitter']} is held back: {held[0]}."
+    return f"{needs['matches']} slots match; none is free for it now."
+
+
+def render(report: Row) -> str:
+    """The analysis as text."""
+    needs, slots = report["requirements"], report["matching_slots"]
+    parts = [f"Job {report['job']} of {report['submitter']}: {report['verdict']}"]
+    rows = [[f"[{at}]", str(c["passes"]), str(c["without"]), c["clause"]] for at, c in enumerate(needs["clauses"])]
+    head = ["", "PASS", "WITHOUT IT", "CLAUSE"]
+    parts.append(table(f"Requirements of the job, over {report['slots']} slots", head, rows))
+    if needs["relax"]:
+        parts.append(f"Relax: without {needs['relax']['clause']}, {needs['relax']['slots']} slots would suit the job.")
+    counts = f"{needs['job_accepts']} slots suit the job, {needs['slots_accept']} accept it, {needs['matches']} match."
+    if needs["refused_by"]:
+        refused = [[str(r["slots"]), r["clause"]] for r in needs["refused_by"][:20]]
+        counts += "\n" + table("Slots that suit the job and refuse it", ["SLOTS", "BY THEIR CLAUSE"], refused)
+    parts.append(counts)
+    words = {
+        "free": "free",
+        "held_by_submitter": "held by the submitter itself",
+        "protected": "held by others, protected by PREEMPTION_REQUIREMENTS",
+        "preemptable": "held by others, may be preempted",
+        "offline": "asleep",
+    }
+    found = [[str(slots[key]), text] for key, text in words.items() if slots[key]]
+    found += [[str(count), cause] for cause, count in slots["trimmed"].items()]
+    if found:
+        parts.append(table("Matching slots", ["SLOTS", "STATE"], found))
+    if report["rejections"]:
+        causes = [[str(r["count"]), r["reason"]] for r in report["rejections"]]
+        parts.append(table("What a cycle says now", ["JOBS", "REASON"], causes))
+    parts.append(_limits(report))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _limits(report: Row) -> str:
+    mine, group = report["submitter_limits"], report["group"]
+    if mine is None:
+        return ""
+    text = f"{mine['name']}: priority {mine['priority']:.2f} x factor {mine['factor']:g}"
+    if mine["share"] is not None:
+        text += f", share {mine['share']:.1%}, limit {mine['limit']:.1f}"
+    text += f"; a cycle now would give it {mine['matched']}, then it uses {mine['usage']:g}"
+    if mine["held_back"]:
+        text += f"; {mine['held_back'][1]} jobs held back: {mine['held_back'][0]}"
+    if group:
+        text += f"\nGroup {group['name']}: quota {group['quota']:g}, allocated {group['allocated']:g}, uses {group['usage']:g}"
+    return text
