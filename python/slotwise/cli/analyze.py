@@ -103,7 +103,7 @@ def _job_of_pool(name: str, inv: Invocation) -> ClassAd:
 def analyze(given: CycleInput, job: ClassAd) -> dict[str, Any]:
     """Everything that keeps a job from running, as values."""
     engine = Engine()
-    view = engine.explain(given.slots, given.requests, job, given.knobs, given.now)
+    view = engine.explain(given.slots, given.requests, job, given.knobs, given.accounting, given.now)
     outcome = given.run(engine)
     name = f"{job.eval('ClusterId')}.{job.eval('ProcId')}"
     fate = _fate(outcome, job, name, view["submitter"])
@@ -182,6 +182,8 @@ def _verdict(report: Row) -> str:
         return "Every slot that the job would take refuses it."
     if report["rejections"]:
         reasons = ", ".join(dict.fromkeys(r["reason"] for r in report["rejections"]))
+        if reasons == "no match found":
+            return f"{needs['matches']} slots match, but they are held, or go to jobs that are served before it."
         return f"{needs['matches']} slots match, but the cycle rejects the job: {reasons}."
     held = (report["submitter_limits"] or {}).get("held_back")
     if held:

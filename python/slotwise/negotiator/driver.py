@@ -67,12 +67,15 @@ class Accounting:
 
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     remainder_times: Mapping[str, float] = field(default_factory=dict)
+    #: Slots kept for large requests: slot, submitter, first job, epoch second of the latest start.
+    reservations: tuple[tuple[str, str, str, float], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The form the core takes."""
         return {
             "records": {name: dict(record) for name, record in self.records.items()},
             "remainder_times": dict(self.remainder_times),
+            "reservations": list(self.reservations),
         }
 
 
@@ -125,7 +128,7 @@ class CycleOutcome:
     def accounting(self) -> Accounting:
         """The accounting state after the cycle, to be stored."""
         state = self.core.accounting()
-        return Accounting(state["records"], state["remainder_times"])
+        return Accounting(state["records"], state["remainder_times"], tuple(state["reservations"]))
 
     def statistics(self) -> Row:
         """Counts for the negotiator ad."""
@@ -173,14 +176,16 @@ class Engine:
         made = self.core.run(slots.native, requests.native, entries, knobs.core, accounting.as_dict(), now)
         return CycleOutcome(made)
 
-    def explain(self, slots: AdTable, jobs: AdTable, job: ClassAd, knobs: Knobs, now: int) -> Row:
+    def explain(
+        self, slots: AdTable, jobs: AdTable, job: ClassAd, knobs: Knobs, accounting: Accounting, now: int
+    ) -> Row:
         """Why a job does not run: what each clause lets pass, who refuses it, what became of slots that match.
 
         ``clauses`` of the job's Requirements with the slots that pass and those that would match ``without`` it;
         ``refused_by`` clauses of slots; counts of matching slots that are ``free``, ``held_by_submitter``,
         ``protected`` by PREEMPTION_REQUIREMENTS, ``preemptable``, ``offline`` and ``trimmed`` by cause.
         """
-        return dict(self.core.explain(slots.native, jobs.native, job, knobs.core, now))
+        return dict(self.core.explain(slots.native, jobs.native, job, knobs.core, accounting.as_dict(), now))
 
 
 def run_cycle(

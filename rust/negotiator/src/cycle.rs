@@ -180,6 +180,7 @@ impl<'a> Cycle<'a> {
                 .push(format!("group {} is ignored: {}", group.name, group.reason));
         }
         cycle.measure_pool();
+        cycle.restore_reservations(&snapshot.accounts.reservations);
         cycle.insert_remote_users();
         cycle
     }

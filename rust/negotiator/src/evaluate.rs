@@ -9,6 +9,7 @@ use crate::outcome::SlotCounts;
 use crate::plan::Plan;
 use crate::pool::{Head, Pool, amounts, with_consumption};
 use crate::request::{LimitSpec, Request, Submitter};
+use crate::reserve::may_use;
 use crate::slot::{Division, SlotClass};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 use columns::{AdTable, Bitmap, Matcher, Numbers, Owner, Row};
@@ -107,6 +108,7 @@ pub struct Evaluation<'a> {
     /// The job with the attributes the cycle inserts.
     pub job: Ad,
     submitter: String,
+    first_job: String,
     schedd: String,
     families: u8,
     limits: LimitSpec,
@@ -222,6 +224,7 @@ impl<'a> Evaluation<'a> {
             shared,
             job,
             submitter: submitter.name.clone(),
+            first_job: request.first_job.to_string(),
             schedd: submitter.schedd.clone(),
             families: crate::slot::address_families(&submitter.address),
             limits: request.limits.clone(),
@@ -256,6 +259,17 @@ impl<'a> Evaluation<'a> {
         {
             return false;
         }
+        if let Some(reserved) = &facts.reserved
+            && !may_use(
+                reserved,
+                &self.submitter,
+                &self.first_job,
+                &self.job,
+                self.shared.now,
+            )
+        {
+            return false;
+        }
         self.families == 0 || facts.families == 0 || self.families & facts.families != 0
     }
 
@@ -265,6 +279,24 @@ impl<'a> Evaluation<'a> {
             return None;
         }
         self.answers.rows.as_deref()
+    }
+
+    /// Whether both Requirements hold for a row as it stands in the table.
+    #[must_use]
+    pub fn accepts_row(&self, row: Row) -> bool {
+        match &self.answers.rows {
+            Some(rows) => rows.get(row as usize),
+            None => requirements_hold(&self.shared, &self.job, &self.shared.table.ad(row)),
+        }
+    }
+
+    /// What a match would take of a slot that is divided, or nothing when it is not.
+    #[must_use]
+    pub fn amounts_of(&self, facts: &SlotClass) -> Option<Vec<f64>> {
+        match facts.division {
+            Division::Whole => Some(Vec::new()),
+            _ => self.amounts(facts),
+        }
     }
 
     /// The best slot of a class that matches, at or after place `from`.

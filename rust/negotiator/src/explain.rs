@@ -2,12 +2,16 @@
 
 use crate::config::CycleConfig;
 use crate::cycle::Memory;
+use crate::evaluate::{insert_remote, insert_submitter};
+use crate::ledger::{Accounts, Ledger};
 use crate::plan::Plan;
 use crate::request::submitter_of;
-use crate::slot::Trimmed;
-use classad::Ad;
-use columns::{AdTable, EvalSettings, Explanation, Owner};
+use crate::slot::{SlotClass, Trimmed};
+use classad::{Ad, Context, evaluate};
+use columns::{AdTable, EvalSettings, Explanation};
+use fairshare::GroupTree;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is known of a job and the slots of a pool.
 #[derive(Debug, Clone, Default)]
@@ -47,14 +51,14 @@ pub fn trimmed_text(cause: Trimmed) -> &'static str {
 
 /// Looks at every slot on behalf of one job.
 pub fn explain(
-    slots: &AdTable,
-    jobs: &AdTable,
-    job: &Ad,
+    snapshot: &Asked<'_>,
     config: &CycleConfig,
+    accounts: &Accounts,
     memory: &mut Memory,
     now: i64,
 ) -> JobView {
-    let plan = Plan::make(slots, jobs, config);
+    let (slots, job) = (snapshot.slots, snapshot.job);
+    let plan = Plan::make(slots, snapshot.jobs, config);
     let settings = EvalSettings {
         now,
         ..EvalSettings::default()
@@ -65,17 +69,12 @@ pub fn explain(
         .refresh(slots, &plan, config, &memory.matcher, now);
     let matcher = &memory.matcher;
     let rows = matcher.matches(slots, job);
-    let preemptable = matcher.rows_where(
-        slots,
-        &config.preemption.requirements,
-        Owner::Slot,
-        Some(job),
-    );
     let mut view = JobView {
         submitter: submitter_of(job, now).unwrap_or_default(),
         explanation: matcher.explain(slots, job),
         ..JobView::default()
     };
+    let protected = Protection::new(config, accounts, memory, job, &view.submitter, now);
     for row in slots.rows() {
         let Some(class) = memory.index.class_of(row) else {
             continue;
@@ -94,10 +93,64 @@ pub fn explain(
             (None, None) if facts.offline => &mut view.offline,
             (None, None) => &mut view.free,
             (None, Some(user)) if user == view.submitter => &mut view.held_by_submitter,
-            (None, Some(_)) if preemptable.get(row as usize) => &mut view.preemptable,
+            (None, Some(_)) if protected.allows(class) => &mut view.preemptable,
             (None, Some(_)) => &mut view.protected,
         };
         *place += 1;
     }
     view
+}
+
+/// The tables and the job that a question is about.
+pub struct Asked<'a> {
+    /// Slot ads.
+    pub slots: &'a AdTable,
+    /// Jobs or requests of the cycle.
+    pub jobs: &'a AdTable,
+    /// The job.
+    pub job: &'a Ad,
+}
+
+/// Which busy classes PREEMPTION_REQUIREMENTS lets a job have.
+struct Protection {
+    allowed: Vec<bool>,
+}
+
+impl Protection {
+    fn new(
+        config: &CycleConfig,
+        accounts: &Accounts,
+        memory: &Memory,
+        job: &Ad,
+        submitter: &str,
+        now: i64,
+    ) -> Self {
+        let (groups, _) = GroupTree::build(config.share.groups.clone());
+        let mut ledger = Ledger::open(accounts, &groups, &config.share, now);
+        ledger.count_slots(&memory.index, &groups, config);
+        let account = ledger.account(submitter, &groups, &config.share);
+        let mut job = job.clone();
+        insert_submitter(&mut job, account, 0, &ledger, &groups);
+        let allowed = |facts: &Arc<SlotClass>| {
+            let Some(user) = &facts.user else { return true };
+            let mut slot = facts.ad.clone();
+            let account = ledger.find(user);
+            let factor = config.share.factors.factor_of(user, None, 0.0);
+            insert_remote(&mut slot, user, account, &ledger, &groups, factor * 0.5);
+            let context = Context {
+                my: Some(&slot),
+                target: Some(&job),
+                now,
+                ..Context::default()
+            };
+            evaluate(&config.preemption.requirements, &context).is_true()
+        };
+        Self {
+            allowed: memory.index.classes().iter().map(allowed).collect(),
+        }
+    }
+
+    fn allows(&self, class: usize) -> bool {
+        self.allowed[class]
+    }
 }

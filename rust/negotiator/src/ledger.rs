@@ -2,6 +2,7 @@
 
 use crate::config::{CycleConfig, SharePolicy};
 use crate::index::SlotIndex;
+use crate::reserve::Kept;
 use fairshare::{AccountRecord, GroupTree, LimitCounts, LimitRequest, parse_limits};
 use rustc_hash::FxHashMap;
 
@@ -12,6 +13,8 @@ pub struct Accounts {
     pub records: FxHashMap<String, AccountRecord>,
     /// When each group last got a remainder slot (unweighted quotas).
     pub remainder_times: FxHashMap<String, f64>,
+    /// Slots kept for large requests by the cycle before.
+    pub reservations: Vec<Kept>,
 }
 
 /// One submitter or group known to the cycle.

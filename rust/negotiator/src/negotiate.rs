@@ -3,7 +3,7 @@
 use crate::candidates::{Candidate, Candidates, SlotState, Taken};
 use crate::cycle::Cycle;
 use crate::evaluate::{Answers, Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
-use crate::outcome::{Match, Preempted};
+use crate::outcome::{Match, Preempted, Reason};
 use crate::slot::{Division, SlotClass, own_number};
 use crate::spin::Verdict;
 use classad::Ad;
@@ -126,7 +126,12 @@ impl<'a> Cycle<'a> {
                     ended = Ended::Request {
                         too_heavy: list.refused.too_heavy > 0,
                     };
-                    let (reason, slots) = (list.reason(), list.refused);
+                    let (mut reason, slots) = (list.reason(), list.refused);
+                    let nowhere =
+                        matches!(reason, Reason::NoMatch | Reason::PreemptionRequirements);
+                    if nowhere && self.reserve(request, evaluation) {
+                        reason = Reason::Reserved;
+                    }
                     self.reject(request, reason, slots);
                 }
                 break;
@@ -273,6 +278,8 @@ impl<'a> Cycle<'a> {
             self.pool.put_last(class, row, *turns);
         }
         self.left[request] -= 1;
+        self.reservations
+            .served(request as u32, row, self.left[request] == 0);
         let policy = &self.shared.config.partition;
         if policy.depth_first && facts.partitionable && facts.division == Division::Whole {
             // The access point starts as many as fit on what it is given.

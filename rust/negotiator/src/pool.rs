@@ -3,6 +3,7 @@
 use crate::config::{CycleConfig, SharePolicy};
 use crate::index::{SlotIndex, hash_words};
 use crate::plan::{Grain, Plan};
+use crate::reserve::ReservedFor;
 use crate::slot::{Division, SlotClass, weight};
 use classad::{Ad, Context, Expr, Value, evaluate};
 use columns::{AdTable, Bitmap, Row};
@@ -311,6 +312,40 @@ impl<'a> Pool<'a> {
             return None;
         }
         self.index.members(class).first().copied()
+    }
+
+    /// Takes a slot out of its class and gives it one of its own that is reserved.
+    pub fn isolate(&mut self, row: Row, reserved: ReservedFor) {
+        let Some(class) = self.class_now(row) else {
+            return;
+        };
+        let mut facts = SlotClass::clone(&self.classes[class]);
+        facts.reserved = Some(reserved);
+        let number = self.classes.len() as u32;
+        self.classes.push(Arc::new(facts));
+        self.base_of.push(number);
+        self.left.push(0);
+        let place = self.place(row);
+        if self.untaken.get(row as usize) {
+            self.untaken.set(row as usize, false);
+        } else if let Some(heap) = self.extra.get_mut(class) {
+            heap.retain(|known| known.row != row);
+        }
+        if self.left[class] > 0 {
+            self.left[class] -= 1;
+            self.remaining -= 1;
+            self.put(number, place);
+        }
+    }
+
+    /// The class a row stands in now, if it is left.
+    fn class_now(&self, row: Row) -> Option<usize> {
+        if self.untaken.get(row as usize) {
+            return self.index.class_of(row);
+        }
+        self.extra
+            .iter()
+            .position(|heap| heap.iter().any(|place| place.row == row))
     }
 
     /// Puts a slot into a class.

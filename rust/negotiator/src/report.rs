@@ -72,21 +72,34 @@ fn limited(cycle: &Cycle<'_>) -> Vec<String> {
     names
 }
 
+/// Jobs left of an entry whose autocluster was rejected.
+fn rejected_of(cycle: &Cycle<'_>, entry: usize) -> u32 {
+    let firsts: FxHashSet<_> = cycle
+        .rejections
+        .iter()
+        .map(|r| &cycle.demand.requests[r.request as usize])
+        .filter(|asked| asked.submitter == entry)
+        .map(|asked| asked.first_job)
+        .collect();
+    let requests = cycle.demand.submitters[entry].requests.iter();
+    requests
+        .filter(|r| firsts.contains(&cycle.demand.requests[**r].first_job))
+        .map(|r| cycle.left[*r])
+        .sum()
+}
+
 fn submitters(cycle: &Cycle<'_>) -> Vec<SubmitterReport> {
     let mut seen: FxHashMap<usize, usize> = FxHashMap::default();
     let mut out: Vec<SubmitterReport> = Vec::new();
     for (entry, account_number) in cycle.account_of.iter().enumerate() {
-        let rejected: u32 = 0;
         let left: u32 = cycle.demand.submitters[entry]
             .requests
             .iter()
             .map(|r| cycle.left[*r])
             .sum();
-        let held = cycle
-            .held_back
-            .get(&entry)
-            .filter(|_| left > rejected)
-            .map(|(why, _)| (*why, left));
+        let rejected = rejected_of(cycle, entry);
+        let held = cycle.held_back.get(&entry).filter(|_| left > rejected);
+        let held = held.map(|(why, _)| (*why, left - rejected));
         if let Some(at) = seen.get(account_number) {
             if let (Some((_, more)), Some((_, count))) = (held, &mut out[*at].held_back) {
                 *count += more;

@@ -1,6 +1,7 @@
 //! What a cycle knows of one class of slots.
 
 use crate::config::CycleConfig;
+use crate::reserve::ReservedFor;
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
 /// Why a slot cannot be a candidate in this cycle, though it counts for the pool.
@@ -81,6 +82,8 @@ pub struct SlotClass {
     pub families: u8,
     /// Resources and how much of each is free, for slots that can be divided.
     pub resources: Vec<(Name, f64)>,
+    /// Kept for one request; others must end in time.
+    pub reserved: Option<ReservedFor>,
 }
 
 /// Evaluates one attribute of an ad alone.
@@ -198,6 +201,7 @@ impl SlotClass {
                 Vec::new()
             },
             division,
+            reserved: None,
             ad: Ad::new(),
         };
         class.trimmed = trimmed(&ad, &state, &class, config, now);

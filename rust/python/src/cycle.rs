@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use ::columns::{AdTable, Row};
 use ::fairshare::AccountRecord;
+use ::negotiator::explain::{Asked, explain};
 use ::negotiator::outcome::{Outcome, SlotCounts};
+use ::negotiator::reserve::Kept;
 use ::negotiator::{
     Accounts, CycleConfig, CycleError, Demand, Knobs, Memory, Plan, Snapshot, Stopwatch, run_cycle,
 };
@@ -226,8 +228,10 @@ impl CycleEngine {
         jobs: &Bound<'_, PyAdTable>,
         job: &Bound<'_, PyAd>,
         knobs: &CycleKnobs,
+        accounting: &Bound<'_, PyDict>,
         now: i64,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let accounts = accounts_from(accounting, now)?;
         let (slots, jobs) = (slots.get(), jobs.get());
         let job = job.borrow().ad.clone();
         let config = &knobs.inner;
@@ -235,7 +239,12 @@ impl CycleEngine {
             let slots = slots.read();
             let jobs = jobs.read();
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            ::negotiator::explain::explain(&slots, &jobs, &job, config, &mut memory, now)
+            let asked = Asked {
+                slots: &slots,
+                jobs: &jobs,
+                job: &job,
+            };
+            explain(&asked, config, &accounts, &mut memory, now)
         });
         let out = PyDict::new(py);
         let told = &view.explanation;
@@ -278,6 +287,17 @@ fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Accounts> {
             accounts
                 .remainder_times
                 .insert(name.extract()?, time.extract()?);
+        }
+    }
+    if let Some(kept) = field::<Bound<'_, PyList>>(given, "reservations")? {
+        for one in kept {
+            let (slot, submitter, job, starts_at) = one.extract()?;
+            accounts.reservations.push(Kept {
+                slot,
+                submitter,
+                job,
+                starts_at,
+            });
         }
     }
     Ok(accounts)
@@ -513,6 +533,18 @@ impl CycleOutcome {
         out.set_item("records", records)?;
         let times: std::collections::BTreeMap<_, _> = self.outcome.remainder_times.iter().collect();
         out.set_item("remainder_times", times)?;
+        let kept = PyList::empty(py);
+        for (one, slot) in self.outcome.reservations.iter().zip(&self.reserved_keys) {
+            let request = &self.demand.requests[one.request as usize];
+            let submitter = &self.demand.submitters[request.submitter].name;
+            kept.append((
+                slot,
+                submitter,
+                request.first_job.to_string(),
+                one.starts_at,
+            ))?;
+        }
+        out.set_item("reservations", kept)?;
         Ok(out)
     }
 

@@ -83,6 +83,20 @@ impl Case {
         self.slots(host, count, &held)
     }
 
+    /// A dynamic slot `slot1_N@HOST` that runs a job of a user.
+    pub fn child(mut self, host: &str, number: usize, user: &str, more: &str) -> Self {
+        let name = format!("slot1_{number}@{host}");
+        let own =
+            format!("DynamicSlot = true; Requirements = TARGET.RequestCpus <= MY.Cpus; {more}");
+        let made = Self::new().claimed("x", 1, user, &own);
+        let mut ad = made.slots.get(b"slot1@x").expect("the slot just made");
+        ad.set("Name", Expr::Lit(Value::str(name.as_str())));
+        self.slots
+            .upsert(name.as_bytes(), &ad, 0.0)
+            .expect("a good slot");
+        self
+    }
+
     /// A cluster of jobs.
     pub fn jobs(mut self, user: &str, count: usize, more: &str) -> Self {
         self.cluster += 1;
