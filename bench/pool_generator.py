@@ -35,7 +35,13 @@ _JOB_REQUIREMENTS = (
     '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && (TARGET.Disk >= RequestDisk)'
     " && (TARGET.Memory >= RequestMemory) && (TARGET.Cpus >= RequestCpus) && (TARGET.HasFileTransfer)"
 )
-_MORE = ["", " && (TARGET.OpSysMajorVer >= 9)", ' && regexp("^EPYC", TARGET.CpuModel)', ' && (TARGET.Site =!= "south")', ""]
+_MORE = [
+    "",
+    " && (TARGET.OpSysMajorVer >= 9)",
+    ' && regexp("^EPYC", TARGET.CpuModel)',
+    ' && (TARGET.Site =!= "south")',
+    "",
+]
 _RANKS = ["0.0", "TARGET.KFlops", "TARGET.Memory", "0.0"]
 
 
@@ -192,6 +198,10 @@ def churn(table: AdTable, scenario: Scenario, round_: int) -> int:
     keys = table.keys()
     chosen = rng.sample(keys, max(1, int(len(keys) * scenario.churn)))
     for key in chosen:
-        change = {"LoadAvg": rng.randrange(20) / 100, "KeyboardIdle": rng.randrange(500_000), "LastHeardFrom": NOW + round_}
+        change = {
+            "LoadAvg": rng.randrange(20) / 100,
+            "KeyboardIdle": rng.randrange(500_000),
+            "LastHeardFrom": NOW + round_,
+        }
         table.update(key, change, [])
     return len(chosen)

@@ -67,7 +67,8 @@ def _proc(name: str) -> str:
 def _job_of_files(given: CycleInput, name: str) -> ClassAd:
     job = given.requests.get(_proc(name))
     if job is None:
-        for key in given.requests.keys():
+        keys = given.requests.keys()
+        for key in keys:
             ad = given.requests.get(key)
             if ad is not None and f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}" == _proc(name):
                 return ad
@@ -154,7 +155,8 @@ def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> Row
     rejections = [
         {"reason": r["reason"], "count": r["count"], "slots": r["slots"]}
         for r in outcome.rejections()
-        if r["submitter"] == submitter and (r["autocluster"] == first or r["autocluster_id"] == job.get("AutoClusterId"))
+        if r["submitter"] == submitter
+        and (r["autocluster"] == first or r["autocluster_id"] == job.get("AutoClusterId"))
     ]
     mine = next((s for s in outcome.submitters() if s["name"] == submitter), None)
     groups = [g for g in outcome.groups() if mine is not None and g["name"] == mine["group"]]
@@ -234,5 +236,6 @@ def _limits(report: Row) -> str:
     if mine["held_back"]:
         text += f"; {mine['held_back'][1]} jobs held back: {mine['held_back'][0]}"
     if group:
-        text += f"\nGroup {group['name']}: quota {group['quota']:g}, allocated {group['allocated']:g}, uses {group['usage']:g}"
+        text += f"\nGroup {group['name']}: quota {group['quota']:g}, allocated {group['allocated']:g}"
+        text += f", uses {group['usage']:g}"
     return text

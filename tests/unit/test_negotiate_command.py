@@ -1,0 +1,208 @@
+"""`slotwise negotiate` and `slotwise analyze` on files: formats, cycles, snapshots, messages."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slotwise.cli import analyze, negotiate
+from slotwise.cli.invocation import Invocation
+from slotwise.errors import ConfigError, NotFoundError, UsageError
+from slotwise.negotiator.accounting_file import dump_accounting, parse_accounting
+from slotwise.negotiator.driver import Accounting, Engine, Knobs, read_long
+from slotwise.negotiator.snapshot import CycleInput, read_snapshot, snapshot_files
+
+NOW = 1_800_000_000
+SLOT = """Name = "slot{at}@{host}"
+MyAddress = "<127.0.0.1:1>"
+State = "Unclaimed"
+Activity = "Idle"
+Cpus = {cpus}
+Memory = {memory}
+Disk = 100000
+SlotWeight = Cpus
+Rank = 0.0
+CurrentRank = 0.0
+MachineResources = "Cpus Memory Disk"
+Requirements = TARGET.RequestMemory <= MY.Memory && TARGET.RequestCpus <= MY.Cpus
+"""
+JOB = """ClusterId = {cluster}
+ProcId = {proc}
+Owner = "{owner}"
+User = "{owner}@pool"
+JobStatus = 1
+JobUniverse = 5
+QDate = 1
+RequestCpus = 1
+RequestMemory = {memory}
+RequestDisk = 10
+Requirements = TARGET.Memory >= RequestMemory
+Rank = 0.0
+"""
+
+
+class Shell:
+    """Runs commands in a directory of their own."""
+
+    def __init__(self, where: Path) -> None:
+        self.where = where
+
+    def write(self, name: str, text: str) -> None:
+        (self.where / name).write_text(text)
+
+    def pool(self, slots: int = 4, jobs: int = 3, memory: int = 500) -> None:
+        texts = [SLOT.format(at=at, host="h", cpus=1, memory=1000) for at in range(1, slots + 1)]
+        self.write("slots.ads", "\n".join(texts))
+        lines = [JOB.format(cluster=1, proc=proc, owner="ann", memory=memory) for proc in range(jobs)]
+        self.write("jobs.ads", "\n".join(lines))
+
+    def run(self, command: Any, *args: str) -> str:
+        out = io.StringIO()
+        inv = Invocation(self.where, {}, io.StringIO(), out, io.StringIO())
+        assert command.main([*args, "--slots", "slots.ads", "--jobs", "jobs.ads"], inv) == 0
+        return out.getvalue()
+
+    def json(self, command: Any, *args: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run(command, *args, "--json"))
+        return found
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    made = Shell(tmp_path)
+    made.pool()
+    return made
+
+
+def test_the_json_form_is_that_of_the_manual(shell: Shell) -> None:
+    report = shell.json(negotiate, "--now", str(NOW))
+    assert {"matches", "rejections", "submitters", "groups", "timings", "peak_rss_mb"} <= set(report)
+    assert {"ingest_s", "prepare_s", "match_s", "total_s"} <= set(report["timings"])
+    first = report["matches"][0]
+    assert (first["job"], first["slot"], first["preempts"]) == ("1.0", "slot1@h", None)
+    assert {"name", "priority", "factor", "share", "limit", "matched"} <= set(report["submitters"][0])
+    assert report["submitters"][0]["name"] == "ann@pool"
+
+
+def test_the_table_names_jobs_slots_and_shares(shell: Shell) -> None:
+    text = shell.run(negotiate, "--now", str(NOW))
+    assert "3 matches" in text
+    assert "slot1@h" in text
+    assert "100.0%" in text
+
+
+def test_matched_slots_stay_busy_in_later_cycles(shell: Shell) -> None:
+    shell.pool(slots=4, jobs=9)
+    report = shell.json(negotiate, "--now", str(NOW), "--cycles", "3")
+    assert len(report["matches"]) == 4
+    assert len({match["slot"] for match in report["matches"]}) == 4
+
+
+def test_later_cycles_carve_what_is_left(shell: Shell) -> None:
+    machine = SLOT.format(at=1, host="m", cpus=8, memory=8000) + "PartitionableSlot = true\n"
+    shell.write("slots.ads", machine)
+    shell.write("config", "NEGOTIATOR_MULTIPLE_MATCHES_PER_PSLOT = False\n")
+    report = shell.json(negotiate, "--now", str(NOW), "--cycles", "2", "--config", "config")
+    assert len(report["matches"]) == 1, "the whole machine went to the first"
+    report = shell.json(negotiate, "--now", str(NOW))
+    assert [match["carve"]["Cpus"] for match in report["matches"]] == [1.0, 1.0, 1.0]
+
+
+def test_a_configuration_decides(shell: Shell) -> None:
+    shell.write("config", "NEGOTIATOR_SLOT_CONSTRAINT = SlotID == 7\n")
+    assert shell.json(negotiate, "--config", "config")["matches"] == []
+    shell.write("config", "NEGOTIATOR_PRE_JOB_RANK = 1 +\n")
+    with pytest.raises(ConfigError, match="NEGOTIATOR_PRE_JOB_RANK"):
+        shell.run(negotiate, "--config", "config")
+
+
+def test_missing_files_are_named(shell: Shell) -> None:
+    with pytest.raises(UsageError, match=r"none\.json"):
+        shell.run(negotiate, "--accounting", "none.json")
+    inv = Invocation(shell.where, {}, io.StringIO(), io.StringIO(), io.StringIO())
+    with pytest.raises(UsageError, match="--slots"):
+        negotiate.main(["--jobs", "jobs.ads"], inv)
+
+
+def test_repeats_are_timed(shell: Shell) -> None:
+    report = shell.json(negotiate, "--repeat", "3")
+    assert len(report["repeats"]) == 3
+
+
+def test_accounting_is_read_from_json_and_from_userprio() -> None:
+    state = parse_accounting('{"submitters": [{"name": "a@d", "priority": 4, "factor": 100, "ceiling": 7}]}')
+    assert state.records["a@d"] == {"priority": 4, "factor": 100, "ceiling": 7}
+    text = 'Name1 = "a@d"\nPriority1 = 400.0\nPriorityFactor1 = 100.0\nCeiling1 = 7\nName2 = "b@d"\nPriority2 = 500.0\n'
+    state = parse_accounting(text + "PriorityFactor2 = 1000.0\nFloor2 = 3\n")
+    assert state.records["a@d"] == {"priority": 4.0, "factor": 100.0, "ceiling": 7.0}
+    assert state.records["b@d"]["priority"] == 0.5
+    assert parse_accounting(dump_accounting(state)) == state
+    with pytest.raises(UsageError, match="no JSON"):
+        parse_accounting("{", "prio.json")
+
+
+def test_a_snapshot_replays_to_the_same_outcome(shell: Shell) -> None:
+    given = CycleInput(
+        slots=read_long((shell.where / "slots.ads").read_bytes()),
+        requests=read_long((shell.where / "jobs.ads").read_bytes(), key="job"),
+        submitters=None,
+        knobs=Knobs({"PRIORITY_HALFLIFE": "1000"}),
+        accounting=Accounting({"ann@pool": {"priority": 3.0, "factor": 10.0, "last_update": NOW - 10}}),
+        now=NOW,
+    )
+    first = given.run()
+    again = read_snapshot(snapshot_files(given, "{}")).run()
+    assert again.matches() == first.matches()
+    assert again.accounting() == first.accounting()
+
+
+def test_an_engine_gives_what_a_new_one_gives(shell: Shell) -> None:
+    slots = read_long((shell.where / "slots.ads").read_bytes())
+    jobs = read_long((shell.where / "jobs.ads").read_bytes(), key="job")
+    engine = Engine()
+    knobs, accounting = Knobs(), Accounting()
+    engine.run(slots, jobs, None, knobs, accounting, NOW)
+    slots.update("slot1@h", {"Memory": 100}, [])
+    warm = engine.run(slots, jobs, None, knobs, accounting, NOW).matches()
+    assert warm == Engine().run(slots, jobs, None, knobs, accounting, NOW).matches()
+    assert "slot1@h" not in {match["slot"] for match in warm}
+
+
+def test_analyze_names_the_clause_to_relax(shell: Shell) -> None:
+    shell.pool(memory=5000)
+    report = shell.json(analyze, "1.0")
+    needs = report["requirements"]
+    assert needs["matches"] == 0
+    assert needs["relax"] == {"clause": "TARGET.Memory >= RequestMemory", "slots": 4}
+    assert report["verdict"] == "No slot satisfies the job's Requirements."
+    assert "Relax" in shell.run(analyze, "1")
+
+
+def test_analyze_names_the_clause_by_which_slots_refuse(shell: Shell) -> None:
+    text = (shell.where / "slots.ads").read_text().replace("&& TARGET.RequestCpus <= MY.Cpus", "&& TARGET.Vip =?= true")
+    shell.write("slots.ads", text)
+    report = shell.json(analyze, "1.0")
+    assert report["requirements"]["job_accepts"] == 4
+    assert report["requirements"]["refused_by"][0]["slots"] == 4
+    assert "Vip" in report["requirements"]["refused_by"][0]["clause"]
+
+
+def test_analyze_tells_protected_slots_from_those_that_may_be_preempted(shell: Shell) -> None:
+    text = (shell.where / "slots.ads").read_text()
+    held = 'State = "Claimed"\nRemoteUser = "bob@pool"\nRemoteOwner = "bob@pool"\n'
+    shell.write("slots.ads", text.replace('State = "Unclaimed"\n', held))
+    report = shell.json(analyze, "1.0")
+    assert report["matching_slots"]["protected"] == 4
+    assert report["rejections"][0]["reason"] == "PREEMPTION_REQUIREMENTS == False"
+    shell.write("config", "PREEMPTION_REQUIREMENTS = RemoteUserPrio >= SubmitterUserPrio\n")
+    report = shell.json(analyze, "1.0", "--config", "config")
+    assert report["matching_slots"]["preemptable"] == 4
+
+
+def test_analyze_says_which_slot_a_job_would_get(shell: Shell) -> None:
+    assert shell.json(analyze, "1.2")["would_match"] == "slot3@h"
+    with pytest.raises(NotFoundError, match=r"9\.0"):
+        shell.run(analyze, "9.0")
