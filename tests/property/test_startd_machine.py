@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -11,9 +13,12 @@ from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import SlotKind, State
 from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
+from slotwise.startd.journal import Journal
 from slotwise.startd.machine import next_timer, step, validate
 from slotwise.startd.replay import Log
+from slotwise.startd.restoring import restore
 from slotwise.startd.states import Draining, Owner, Slot
+from slotwise.table import unpack_ads
 
 from tests.support.startd_point import Point, job, point
 
@@ -125,6 +130,11 @@ TestOneSlot.settings = settings(
 )
 
 
+def held(p: Point) -> dict[str, object]:
+    """Every claim, what it does, and with how much."""
+    return {h.name: (h.slot.place, h.slot.claim, h.slot.run, h.total) for h in p.it.holdings.values() if h.slot.claim}
+
+
 class WholeMachine(RuleBasedStateMachine):
     """A partitionable slot whose resources are asked for, used and given back."""
 
@@ -183,6 +193,35 @@ class WholeMachine(RuleBasedStateMachine):
     def time_passes(self, after: float) -> None:
         self.p.poll(after)
         drain.settle(self.p.it, self.p.now)
+
+    @rule()
+    def the_startd_is_killed(self) -> None:
+        """And starts again: what the journal has is what there was."""
+        before = {
+            h.name: (h.slot.place, h.slot.claim, h.slot.run, h.total)
+            for h in self.p.it.holdings.values()
+            if h.slot.claim
+        }
+        capability = self.p["slot1"].capability
+        with tempfile.TemporaryDirectory() as directory:
+            journal = Journal(Path(directory) / "journal")
+            journal.save(self.p.it.holdings.values(), [])
+            kept = journal.load()
+            journal.close()
+        lost = self.p["slot1"].lost
+        self.p.serial += 1000
+        fresh = self.p.again(f"boot{self.p.serial}")
+        restore(fresh.it, kept, unpack_ads, fresh.now)
+        after = {
+            h.name: (h.slot.place, h.slot.claim, h.slot.run, h.total)
+            for h in fresh.it.holdings.values()
+            if h.slot.claim
+        }
+        assert {name: what[1:3] for name, what in after.items()} == {name: what[1:3] for name, what in before.items()}
+        assert [what[0] for what in after.values()] == [before[name][0] for name in after]
+        assert fresh.it.holding_of_claim(capability) is None
+        assert lost.cpus + fresh["slot1"].free.cpus >= 0
+        self.p = fresh
 
     @invariant()
     def amounts_add_up(self) -> None:

@@ -54,6 +54,7 @@ class Point:
     machine: dict[str, Any] = field(default_factory=dict)
     now: float = T0
     serial: int = 0
+    boot: str = "1"
 
     def __post_init__(self) -> None:
         resources = machine_resources(self.knobs, DETECTED, self.custom)
@@ -61,7 +62,11 @@ class Point:
         settings = Settings.of(self.knobs, facts, resources, self.custom, "host")
         numbers = itertools.count(1)
         layout = plan(resources, slot_types(self.knobs, resources), suits=settings.device_suits)
-        self.it = ExecutionPoint(settings, layout, lambda: f"<host>#1#{next(numbers)}#secret", T0)
+        self.it = ExecutionPoint(settings, layout, lambda: f"<host>#{self.boot}#{next(numbers)}#secret", self.now)
+
+    def again(self, boot: str) -> Point:
+        """A fresh execution point of the same host, at the same time."""
+        return Point(self.knobs, self.custom, self.machine, self.now, self.serial, boot)
 
     def __getitem__(self, local: str) -> Holding:
         return self.it.holdings[f"{local}@host"]
