@@ -13,7 +13,7 @@ from slotwise import ids
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
-from slotwise.startd import claiming, drain, restoring, survey
+from slotwise.startd import claiming, drain, following, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
@@ -115,6 +115,7 @@ class Startd:
         self.point.settings = settings
         self.point.machine = {**settings.machine, **benchmark}
         now = self._context.clock.now()
+        following.set_offline(self.point, survey.offline_devices(config, self._custom))
         for h in list(self.point.holdings.values()):
             if h.slot.claim is None:
                 self.point.fresh_capability(h)
@@ -250,7 +251,8 @@ class Startd:
             started_at=self._context.address.started_at,
         )
         machine.update(survey.custom_attributes(self._custom))
-        return Settings.of(config, machine, self._resources, self._custom, full)
+        resources = self.point.settings.resources if hasattr(self, "point") else self._resources
+        return Settings.of(config, machine, resources, self._custom, full)
 
     def _collector(self) -> str:
         try:

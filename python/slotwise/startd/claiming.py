@@ -59,7 +59,7 @@ def refuse(point: ExecutionPoint, ask: Ask, code: int, reason: str) -> None:
 
 def _claim(h: Holding, point: ExecutionPoint, ask: Ask, claim_id: str, now: float) -> Claim:
     job_lease = ask.lease_s if ask.lease_s else ask.job.values.get("JobLeaseDuration")
-    lease = lease_length(job_lease, ask.terms.alive_interval_s)
+    lease = lease_length(job_lease, ask.terms.alive_interval_s, point.settings.alives_per_lease)
     rank = point.settings.policy(h.slot_id, h.type_number).rank(h.ad, ask.job.ad, now)
     return Claim(claim_id, ask.terms.schedd_name, now, lease, now, rank, ask.terms.submitter)
 
@@ -293,6 +293,8 @@ def run_gone(point: ExecutionPoint, run_id: str, now: float, *, broken: str | No
     h.usage, h.condor_load = {}, 0.0
     point.happen(h, ev.RunGone(broken), now)
     h.activation = None if h.slot.run is None else h.activation
+    if h.parent is None and h.slot.run is None:
+        point.park_offline(h)
     if not any(other.slot.run is not None for other in point.holdings.values()):
         point.idle_since = now
     queued, claim = h.queued, h.slot.claim

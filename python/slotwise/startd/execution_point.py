@@ -61,6 +61,8 @@ class ExecutionPoint:
         #: Attributes of the machine as a whole: what fingerprints and drains say.
         self.machine: dict[str, Any] = dict(settings.machine)
         self.extra: dict[str, Any] = {}
+        #: Devices that are not handed out, by tag.
+        self.offline: dict[str, frozenset[str]] = {}
         #: What the starter says that it can enforce here.
         self.abilities: dict[str, Any] = {}
         for planned in layout:
@@ -356,8 +358,18 @@ class ExecutionPoint:
             parent.lost = parent.lost.plus(h.total)
         elif not h.returned:
             parent.free = parent.free.plus(h.total)
+            self.park_offline(parent)
         self.outbox.changed[parent.name] = None
         self.outbox.dirty[parent.name] = None
+
+    def park_offline(self, h: Holding) -> None:
+        """Devices that went offline while in use leave the slot when they come back to it."""
+        for tag, offline in self.offline.items():
+            leave = tuple(name for name in h.free.devices.get(tag, ()) if name in offline)
+            if leave:
+                gone = Resources(custom={tag: len(leave)}, devices={tag: leave})
+                h.free, h.total = h.free.minus(gone), h.total.minus(gone)
+                h.parked[tag] = h.parked.get(tag, ()) + leave
 
     # ----------------------------------------------------------------------------------------------------- invariants
 

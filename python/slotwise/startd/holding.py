@@ -98,6 +98,8 @@ class Holding:
     children: set[str] = field(default_factory=set)
     #: Amounts were given to the partitionable slot before the job was gone (pslot preemption).
     returned: bool = False
+    #: Devices that are offline, by tag; they belong to the slot but not to its amounts.
+    parked: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: Values of STARTD_LATCH_EXPRS and when they changed last.
     latches: dict[str, tuple[int, int]] = field(default_factory=dict)
     lost: Resources = field(default_factory=Resources)

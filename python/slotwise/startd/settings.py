@@ -59,6 +59,7 @@ class Settings:
     device_properties: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     sample: Sampled = field(default_factory=Sampled)
     proportional_swap: bool = False
+    alives_per_lease: int = 6
     default_draining_start: str = ""
     keyboard_slots: int = 0
     console_slots: int = 0
@@ -88,6 +89,7 @@ class Settings:
             resources,
             timers,
             {resource.tag: resource.properties for resource in custom},
+            alives_per_lease=max(1, int(seconds(config, "MAX_CLAIM_ALIVES_MISSED", 6))),
             proportional_swap=flag(config, "PROPORTIONAL_SWAP_ASSIGNMENT"),
             default_draining_start=(config.get("DEFAULT_DRAINING_START_EXPR") or "").strip(),
             keyboard_slots=int(seconds(config, "SLOTS_CONNECTED_TO_KEYBOARD", 0)),

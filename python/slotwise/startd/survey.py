@@ -9,11 +9,12 @@ from typing import Any
 
 from slotwise import __version__
 from slotwise.errors import ConfigError
+from slotwise.startd import following
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
 from slotwise.startd.load import LoadOf, share_load
 from slotwise.startd.settings import Knobs, Sampled, flag, seconds, words
-from slotwise.startd.slots.custom import CustomResource, custom_resources
+from slotwise.startd.slots.custom import CustomResource, custom_resources, names_in
 
 
 def machine_facts(config: Knobs, env: Mapping[str, str], execute: Path) -> dict[str, Any]:
@@ -96,6 +97,11 @@ def custom_attributes(resources: list[CustomResource]) -> dict[str, Any]:
     return attributes
 
 
+def offline_devices(config: Knobs, resources: list[CustomResource]) -> dict[str, tuple[str, ...]]:
+    """The devices not to be handed out, by tag, as the configuration has them now."""
+    return {r.tag: names_in(config.get(f"OFFLINE_MACHINE_RESOURCE_{r.tag}") or "") for r in resources if r.devices}
+
+
 def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float) -> None:
     """Measure load and idle times, and share the load out."""
     settings = point.settings
@@ -116,14 +122,23 @@ def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float)
         "TotalCondorLoadAvg": round(sum(condor for _, condor in loads.values()), 2),
     }
     _cpu_busy(point, loads, machine, now)
-    if flag(config, "STARTD_RECOMPUTE_DISK_FREE"):
-        machine["TotalDisk"] = disk.read(execute)["TotalDisk"]
+    _follow(point, config, execute)
     settings.sample = Sampled(
         machine,
         loads,
         (int(real["KeyboardIdle"]), int(apart["KeyboardIdle"])),
         (int(real["ConsoleIdle"]), int(apart["ConsoleIdle"])),
     )
+
+
+def _follow(point: ExecutionPoint, config: Knobs, execute: Path) -> None:
+    """Swap follows the machine; disk only when STARTD_RECOMPUTE_DISK_FREE says so, as slots' own jobs fill it."""
+    swap = max(0, int(memory.read()["TotalVirtualMemory"]) - int(1024 * seconds(config, "RESERVED_SWAP", 0)))
+    free = None
+    if flag(config, "STARTD_RECOMPUTE_DISK_FREE"):
+        free = max(0, int(disk.read(execute)["TotalDisk"]) - int(1024 * seconds(config, "RESERVED_DISK", 0)))
+    if abs(swap - point.settings.resources.swap_kib) > 1024 or free is not None:
+        following.resize(point, disk_kib=free, swap_kib=swap)
 
 
 #: A slot's load above this counts as busy (the reference's CPU_BUSY threshold for CpuBusyTime).

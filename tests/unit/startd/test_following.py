@@ -1,0 +1,112 @@
+"""Amounts that follow the machine, devices that go offline, dates of changes, and what other slots see."""
+
+from __future__ import annotations
+
+from slotwise.startd import claiming, following
+from slotwise.startd import events as ev
+from slotwise.startd.settings import Sampled
+from slotwise.startd.slots.custom import CustomResource
+
+from tests.support.startd_point import Point, job, point
+
+GPUS = CustomResource("GPUs", 3, ("a", "b", "c"))
+
+
+def gpus(p: Point, local: str) -> tuple[str, ...]:
+    return p[local].free.devices.get("GPUs", ())
+
+
+def test_swap_and_disk_keep_their_parts() -> None:
+    p = point(SLOT_TYPE_1="25%", NUM_SLOTS_TYPE_1="2")
+    following.resize(p.it, disk_kib=2_000_000, swap_kib=1_000_000)
+    p.it.validate()
+    assert (p["slot1"].total.disk_kib, p["slot2"].free.swap_kib) == (500_000, 250_000)
+    assert p.ad("slot1")["TotalDisk"] == 2_000_000
+
+
+def test_a_partitionable_slot_never_has_less_than_it_gave_out() -> None:
+    p = point()
+    p.claim(wanted=job(RequestDisk=900_000))
+    following.resize(p.it, disk_kib=500_000)
+    p.it.validate()
+    assert p["slot1"].free.disk_kib == 0
+    assert p["slot1_1"].total.disk_kib >= 900_000
+
+
+def test_a_device_that_goes_offline_in_use_stays_until_released() -> None:
+    p = point([GPUS])
+    claim_id = p.run(wanted=job(RequestGPUs=1))
+    following.set_offline(p.it, {"GPUs": ("a", "b")})
+    p.it.validate()
+    assert gpus(p, "slot1") == ("c",)
+    assert p.ad("slot1_1")["AssignedGPUs"] == "a"
+    p.gone()
+    claiming.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    p.it.validate()
+    assert gpus(p, "slot1") == ("c",)
+    assert p.ad("slot1")["TotalSlotGPUs"] == 1
+    following.set_offline(p.it, {"GPUs": ()})
+    p.it.validate()
+    assert sorted(gpus(p, "slot1")) == ["a", "b", "c"]
+
+
+def test_latches_date_the_changes_of_expressions() -> None:
+    p = point(NUM_SLOTS="1", STARTD_LATCH_EXPRS="CpuBusy", CpuBusy="LoadAvg > 0.5")
+    p.poll()
+    since = p.now
+    assert (p.ad("slot1")["CpuBusyValue"], p.ad("slot1")["CpuBusyTime"]) == (0, since)
+    p.it.settings.sample = Sampled({}, {"slot1@host": (2.0, 0.0)})
+    p.poll(60)
+    p.poll(60)
+    assert (p.ad("slot1")["CpuBusyValue"], p.ad("slot1")["CpuBusyTime"]) == (1, since + 60)
+
+
+def test_slots_see_each_other_at_once() -> None:
+    p = point(NUM_SLOTS="2", STARTD_SLOT_ATTRS="State, Activity")
+    p.poll()
+    assert p["slot2"].ad["slot1_State"] == "Unclaimed"
+    p.run("slot1")
+    assert (p["slot2"].ad["slot1_State"], p["slot2"].ad["slot1_Activity"]) == ("Claimed", "Busy")
+
+
+def test_the_lease_is_the_jobs_or_the_schedds() -> None:
+    p = point(MAX_CLAIM_ALIVES_MISSED="4")
+    p.claim()
+    assert p["slot1_1"].slot.claim.lease_s == 4 * 300  # type: ignore[union-attr]
+    p.claim(wanted=job(JobLeaseDuration=77))
+    assert p["slot1_2"].slot.claim.lease_s == 77  # type: ignore[union-attr]
+
+
+def test_knobs_per_slot_type_and_attributes_from_the_configuration() -> None:
+    p = point(
+        NUM_SLOTS="2",
+        STARTD_ATTRS="Rack, Floor",
+        Rack='"r7"',
+        SLOT2_Rack='"r8"',
+        Floor="3",
+        SLOT1_START="false",
+        SLOT2_STARTD_ATTRS="Window",
+        Window="true",
+    )
+    assert (p.ad("slot1")["Rack"], p.ad("slot2")["Rack"], p.ad("slot1")["Floor"]) == ("r7", "r8", 3)
+    assert "Window" not in p.ad("slot1") and p.ad("slot2")["Window"] is True
+    assert p.ad("slot1")["Start"] is False and p.ad("slot2")["Start"] is True
+
+
+def test_requirements_by_state() -> None:
+    p = point(NUM_SLOTS="1", STARTD_HEALTH_EXPRS="DiskFine", DiskFine="true", SLOT_REQUIREMENTS_CLAUSES="Nice")
+    assert "Healthy" in str(p.ad("slot1")["Requirements"]) and "Nice" in str(p.ad("slot1")["Requirements"])
+    p.happen("slot1", ev.MatchNoticed())
+    assert p.ad("slot1")["Requirements"] is False
+    p.happen("slot1", ev.Evaluate(), 200)
+    p.happen("slot1", ev.FoundBroken("fan"))
+    assert "fan" in p.ad("slot1")["Requirements"]
+    assert p.ad("slot1")["SlotBrokenReason"] == "fan"
+
+
+def test_an_unhealthy_slot_starts_nothing() -> None:
+    p = point(STARTD_HEALTH_EXPRS="DiskFine", DiskFine="Sick =!= true")
+    claim_id = p.claim()
+    p.it.extra["Sick"] = True
+    p.ad("slot1_1")
+    assert p.activate(claim_id).code == 1036  # type: ignore[union-attr]
