@@ -295,13 +295,12 @@ class Admission:
         self._log_submission(draft, decision)
 
     def _log_submission(self, draft: _Draft, decision: Decision) -> None:
-        if not any(job.log for job in draft.jobs):
-            return
         host = self.settings.host
         notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
         log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
+        everyone = self._ledger.global_log is not None
         for job in draft.jobs:
-            if not job.log:
+            if not (job.log or everyone):
                 continue
             frame = self._queue.frame(job, decision.now)
             decision.log(job, events.submitted(frame, host, log_notes, user_notes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,6 @@ from slotwise.schedd.matchtime import UnresolvedError, expand
 from slotwise.schedd.policy import Evaluate
 from slotwise.schedd.values import Changes, Expr, Value
 from slotwise.table import AdTable, pack_ads, unpack_ads
-
-_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|(?:(MY|TARGET|OTHER)\s*\.\s*)?([A-Za-z_]\w*)', re.IGNORECASE)
 
 
 def native(changes: Mapping[str, Value]) -> dict[str, Any]:
@@ -45,15 +42,6 @@ def kept(ad: ClassAd) -> Changes:
         scalar = plain(value)
         changes[name] = scalar if scalar is not None else Expr(str(ad.lookup(name)))
     return changes
-
-
-def references(text: str) -> set[str]:
-    """Names that an expression may look up in its own ad (lower case)."""
-    found: set[str] = set()
-    for scope, name in _NAME.findall(text):
-        if name and scope.upper() not in ("TARGET", "OTHER"):
-            found.add(name.lower())
-    return found
 
 
 class JobAds:
@@ -213,8 +201,10 @@ class JobAds:
         """Autocluster ids mean something else now."""
         self._requests.clear()
 
-    def file_plan(self, job: Job, machine: ClassAd, fallback_account: str) -> FilePlan:
-        """What the job's ad says about its files."""
+    def file_plan(
+        self, job: Job, machine: ClassAd, fallback_account: str, limits_mib: tuple[float, float] = (-1, -1)
+    ) -> FilePlan:
+        """What the job's ad says about its files; ``limits_mib`` hold for jobs that set none (input, output)."""
         source: Any = self.ad(job)
         if job.cluster.number in self._dollars:
             source.update(self._expanded(source, machine))
@@ -222,6 +212,10 @@ class JobAds:
         def text(name: str) -> str:
             value = plain(source.eval(name)) if name in source else None
             return value if isinstance(value, str) else ""
+
+        def limit(name: str, default: float) -> float:
+            value = plain(source.eval(name)) if name in source else None
+            return float(value) if isinstance(value, int | float) else default
 
         sends_executable = source.get("TransferExecutable", True) is not False
         return FilePlan(
@@ -236,32 +230,16 @@ class JobAds:
             preserve_relative=source.get("PreserveRelativePaths", False) is True,
             transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
             fallback_account=fallback_account,
+            max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
+            max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
         )
 
     # ---- signatures
 
-    def signature(self, job: Job, names: Sequence[str]) -> tuple[str, ...]:
-        """The unevaluated values of the significant attributes, in order."""
-        ad = self.ad(job)
-        return tuple(str(ad.lookup(name)) if name in ad else "undefined" for name in names)
-
-    def refers_to(self, job: Job, names: Sequence[str]) -> frozenset[str]:
-        """Attributes of the job that its significant expressions look up, as spelled in the ad."""
-        ad = self.ad(job)
-        spelled = {name.lower(): name for name in ad}
-        known = {name.lower() for name in names}
-        found = set()
-        todo = [name for name in names if name in ad]
-        while todo:
-            value = ad.get(todo.pop())
-            if not isinstance(value, ExprTree):
-                continue
-            for name in references(str(value)):
-                if name in spelled and name not in known:
-                    known.add(name)
-                    found.add(spelled[name])
-                    todo.append(spelled[name])
-        return frozenset(found)
+    def signatures(self, jobs: Sequence[Job], names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The unevaluated values of the significant attributes of each job, and which attributes these refer to."""
+        numbers, texts, mentioned = self.table.signatures([job.key for job in jobs], names)
+        return [texts[number] if number is not None else "" for number in numbers], mentioned
 
     # ---- ads of others
 
@@ -285,4 +263,4 @@ def _ads_of(deltas: bytes | Sequence[ClassAd]) -> Sequence[ClassAd]:
     return unpack_ads(deltas) if isinstance(deltas, bytes) else deltas
 
 
-__all__ = ["JobAds", "UnresolvedError", "kept", "native", "plain", "references", "removed"]
+__all__ = ["JobAds", "UnresolvedError", "kept", "native", "plain", "removed"]

@@ -18,6 +18,7 @@ from slotwise.schedd.autocluster import Autoclusters
 from slotwise.schedd.claiming import Claiming, ClaimSettings
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.eventlog import LogFailure
+from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.history import History
 from slotwise.schedd.ledger import Ledger, hold_for_log
 from slotwise.schedd.listing import Listing
@@ -79,6 +80,7 @@ class AccessPoint:
             self._threads,
             file_system_domain=settings.file_system_domain,
             fallback_account=settings.fallback_account,
+            spool=context.home.spool,
         )
         self.requests = Requests(
             self.queue, self.ads, self.claiming, autoclusters(settings), schedd_name=name, address=target
@@ -114,6 +116,8 @@ class AccessPoint:
         self.periodic.timeslice = settings.periodic_timeslice
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
+        self.shadows.limits_mib = settings.transfer_limits_mib
+        self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         self.advertiser.interval_s = settings.schedd_interval_s
 
     def _serve(self) -> None:

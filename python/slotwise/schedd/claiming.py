@@ -29,6 +29,8 @@ GRACE_S = 30.0
 #: How long an idle claim's starter may take to say that it has the run's end, before the run is asked for again.
 ASK_AGAIN_S = 2.0
 _FAILURES_MOST = 2
+#: How soon the negotiator is asked again after matches that came to nothing.
+_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Claiming:
         self.on_starter: Callable[[str, str], None] = lambda startd, starter: None
         self._unsent: dict[str, list[startd_pb2.ClaimRequest]] = {}
         self._draining = False
+        self._again: asyncio.TimerHandle | None = None
 
     # ---- matches
 
@@ -149,7 +152,15 @@ class Claiming:
             if job.status == Status.IDLE and not job.run and self.queue.job(job.cluster.number, job.proc) is job:
                 self.queue.runnable.add(job)
                 some = True
+        if some and self._again is None:
+            # Slots looked better than they were: ask again when the pool has heard how they are.
+            self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._ask_again)
         return some
+
+    def _ask_again(self) -> None:
+        self._again = None
+        if self.ledger.on_new_work:
+            self.ledger.on_new_work()
 
     # ---- what links bring
 
@@ -225,7 +236,7 @@ class Claiming:
                 started.append(self.begin(job, claim, decision, batch))
             else:
                 self.release(claim, batch, "no job is left for the slot")
-        decision.new_work |= self._give_back(waiting)
+        self._give_back(waiting)
         self.commit_starts(decision, batch, started)
         if event.granted.leftover_claim_id:
             self._leftovers(pending, event.granted)

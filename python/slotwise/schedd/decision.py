@@ -46,9 +46,8 @@ class Decision:
         job.changes = {**job.changes, **changes} if job.changes else dict(changes)
 
     def log(self, job: Job, entry: str) -> None:
-        """``entry`` goes into the job's event log, if it has one."""
-        if job.log:
-            self.entries.append((job, entry))
+        """``entry`` goes into the job's event log, if it has one, and into the access point's."""
+        self.entries.append((job, entry))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pwd
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slotwise.errors import SlotwiseError
 from slotwise.schedd.codes import Hold
@@ -50,11 +51,16 @@ class FilePlan:
     #: should_transfer_files: YES, IF_NEEDED or NO.
     transfer: str = "YES"
     fallback_account: str = "nobody"
+    #: Directory of the schedd's own with files of an evicted run, or "".
+    spooled: str = ""
+    #: Bounds in MiB on what moves, less than 0: none.
+    max_input_mib: float = -1
+    max_output_mib: float = -1
 
     @property
     def any_input(self) -> bool:
         """Whether anything could have to be sent."""
-        return bool(self.executable or self.inputs or self.stdin)
+        return bool(self.executable or self.inputs or self.stdin or self.spooled)
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,22 @@ _cache: dict[tuple[str, str], tuple[tuple[int, int, int, int], Piece]] = {}
 def input_pieces(plan: FilePlan) -> Iterator[Piece]:
     """Every input file, piece by piece. Reads as the owner.
 
-    :raises TransferError: 14 when the working directory is missing, 13 for anything that cannot be read.
+    :raises TransferError: 14 when the working directory is missing, 13 for anything that cannot be read, 32 when it is
+        more than the job may send.
     """
+    total = 0
+    for piece in _all_pieces(plan):
+        total += len(piece.data)
+        if 0 <= plan.max_input_mib < total / 1048576:
+            raise TransferError(
+                f"Max total input file size exceeded: limit {plan.max_input_mib:g} MB",
+                int(Hold.MAX_TRANSFER_INPUT),
+                0,
+            )
+        yield piece
+
+
+def _all_pieces(plan: FilePlan) -> Iterator[Piece]:
     with as_owner(plan.owner, plan.fallback_account):
         _check_iwd(plan.iwd)
         for path, name, executable in _inputs(plan):
@@ -118,6 +138,13 @@ def input_pieces(plan: FilePlan) -> Iterator[Piece]:
                 yield from _pieces(path, name, executable=executable)
             except OSError as error:
                 raise _input_error(path, error) from None
+    if plan.spooled:
+        try:
+            for entry in sorted(os.scandir(plan.spooled), key=lambda e: e.name):
+                if entry.name not in (STDOUT, STDERR):
+                    yield from _pieces(entry.path, entry.name)
+        except OSError as error:
+            raise _input_error(plan.spooled, error) from None
 
 
 def _check_iwd(iwd: str) -> None:
@@ -232,6 +259,13 @@ def _placed(plan: FilePlan, name: str) -> str:
     return os.path.join(plan.iwd, plan.remaps.get(name) or plan.remaps.get(os.path.basename(name)) or name)
 
 
+def into_spool(plan: FilePlan, directory: str) -> FilePlan:
+    """Where the files of an evicted run go that the next run gets: a directory of the schedd's own."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    own = pwd.getpwuid(os.geteuid()).pw_name
+    return replace(plan, owner=own, iwd=directory, stdout=STDOUT, stderr=STDERR, remaps={})
+
+
 class Results:
     """Files of one run as they arrive; put in place all at once at its end."""
 
@@ -263,13 +297,20 @@ class Results:
             self._directories[name] = mode
         else:
             self._small[name] = (mode, data)
-            self.bytes += len(data)
+            self._count(len(data))
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        most = self._plan.max_output_mib
+        if 0 <= most < self.bytes / 1048576 and self.failure is None:
+            text = f"Max total output file size exceeded: limit {most:g} MB"
+            self.failure = TransferError(text, int(Hold.MAX_TRANSFER_OUTPUT), 0)
 
     def write(self, name: str, mode: int, data: bytes, offset: int) -> None:
         """Write a piece of a large file to its temporary name (worker thread)."""
         if self.failure is not None:
             return
-        self.bytes += len(data)
+        self._count(len(data))
         try:
             target = destination(self._plan, name)
             if target is None:
@@ -288,6 +329,11 @@ class Results:
             self.failure = error
         except OSError as error:
             self.failure = _output_error(target or name, error)
+
+    def place_in_spool(self, directory: str) -> None:
+        """Keep everything for the next run (worker thread); large files were written beside their results' places."""
+        self._plan = into_spool(self._plan, directory)
+        self.place()
 
     def place(self) -> None:
         """Put everything in place (worker thread).

@@ -17,6 +17,7 @@ from slotwise.schedd import eventlog
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.eventlog import LogFailure, LogSizes
+from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.job import Job
 from slotwise.schedd.store import Batch, PlannedText, Store
 from slotwise.schedd.values import Changes, encode
@@ -67,6 +68,10 @@ class Ledger:
         #: Told of every decision; what ads tell may have changed.
         self.on_change: Callable[[], None] = lambda: None
         self.sizes = LogSizes()
+        #: Takes the events of all jobs, if configured.
+        self.global_log: GlobalLog | None = None
+        self._all_entries: list[str] = []
+        self._last = 0.0
         self._ready: list[PlannedText] = []
         self._written: list[int] = []
         self._jobs_of: dict[int, list[str]] = {}
@@ -127,6 +132,8 @@ class Ledger:
         logs: dict[tuple[str, str], list[str]] = {}
         jobs: dict[tuple[str, str], list[str]] = {}
         for job, entry in decision.entries:
+            if not job.log:
+                continue
             log = (job.log, job.owner)
             logs.setdefault(log, []).append(entry)
             jobs.setdefault(log, []).append(job.key)
@@ -153,6 +160,10 @@ class Ledger:
         if planned:
             self._ready.extend(planned)
             self._wake.set()
+        if self.global_log is not None and decision.entries:
+            self._all_entries += [entry for _, entry in decision.entries]
+            self._last = decision.now
+            self._wake.set()
         self.on_change()
         if decision.kills and self.on_kills:
             self.on_kills(decision)
@@ -165,6 +176,8 @@ class Ledger:
             call = partial(eventlog.settle, left, self.sizes, fallback=self._fallback)
             self._account(*await loop.run_in_executor(self._threads, call))
         while True:
+            if self._all_entries:
+                await self._write_all()
             if not self._ready:
                 self._idle.set()
                 self._wake.clear()
@@ -179,6 +192,16 @@ class Ledger:
                 self._account(*await loop.run_in_executor(self._threads, call))
             except Exception:
                 _log.exception("event logs could not be written")
+
+    async def _write_all(self) -> None:
+        texts, self._all_entries = self._all_entries, []
+        if self.global_log is None:
+            return
+        call = partial(self.global_log.append, "".join(texts), self._last)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except OSError as error:
+            _log.warning("EVENT_LOG cannot be written: %s", error)
 
     def _account(self, done: list[int], failures: list[LogFailure]) -> None:
         self._written.extend(done)

@@ -68,24 +68,38 @@ class Requests:
         """True when the significant set grew and all must be done again."""
         names = self.autoclusters.significant
         lower = {name.lower() for name in names}
-        uniform: dict[int, bool] = {}
+        alike: dict[int, bool] = {}
+        alone: list[Job] = []
         for job in waiting:
             cluster = job.cluster
-            alike = uniform.get(cluster.number)
-            if alike is None:
-                alike = uniform[cluster.number] = lower.isdisjoint(cluster.varied)
-            touched = job.changes and any(name.lower() in lower and name not in ("JobStatus",) for name in job.changes)
-            if alike and not touched and cluster.autocluster is not None:
+            shared = alike.get(cluster.number)
+            if shared is None:
+                shared = alike[cluster.number] = lower.isdisjoint(cluster.varied)
+            if not shared or (job.changes and any(name.lower() in lower for name in job.changes)):
+                alone.append(job)
+            elif cluster.autocluster is not None:
                 self._queue.runnable.clustered(job, cluster.autocluster)
-                continue
-            if self.autoclusters.learn(self._ads.refers_to(job, names)):
-                self._renew()
+            else:
+                found = self._numbers([job], names)
+                if found is None:
+                    return True
+                cluster.autocluster = found[0]
+                self._queue.runnable.clustered(job, found[0])
+        if alone:
+            numbers = self._numbers(alone, names)
+            if numbers is None:
                 return True
-            number = self.autoclusters.id_of(self._ads.signature(job, names))
-            if alike and not touched:
-                cluster.autocluster = number
-            self._queue.runnable.clustered(job, number)
+            for job, number in zip(alone, numbers, strict=True):
+                self._queue.runnable.clustered(job, number)
         return False
+
+    def _numbers(self, jobs: Sequence[Job], names: Sequence[str]) -> list[int] | None:
+        """Autoclusters of the jobs; None when they refer to attributes that were not significant before."""
+        texts, mentioned = self._ads.signatures(jobs, names)
+        if self.autoclusters.learn(mentioned):
+            self._renew()
+            return None
+        return [self.autoclusters.id_of(text) for text in texts]
 
     # ---- requests
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from slotwise.config import Config
 from slotwise.schedd.events import DateForm
+from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS
 
@@ -39,6 +40,8 @@ class Settings:
     significant: tuple[str, ...] = ()
     significant_added: tuple[str, ...] = ()
     significant_removed: tuple[str, ...] = ()
+    transfer_limits_mib: tuple[float, float] = (-1, -1)
+    event_log: GlobalLogSettings | None = None
     date_form: DateForm = field(default_factory=DateForm)
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
@@ -82,9 +85,21 @@ def read_settings(config: Config, host: str) -> Settings:
         significant=words("SIGNIFICANT_ATTRIBUTES"),
         significant_added=words("ADD_SIGNIFICANT_ATTRIBUTES"),
         significant_removed=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
+        transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB", -1), number("MAX_TRANSFER_OUTPUT_MB", -1)),
+        event_log=_event_log(config),
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         system=_system(text),
         rounding=_rounding(config),
+    )
+
+
+def _event_log(config: Config) -> GlobalLogSettings | None:
+    path = config.get("EVENT_LOG")
+    if path is None or not path.strip():
+        return None
+    size = config.get_int("EVENT_LOG_MAX_SIZE", -1)
+    return GlobalLogSettings(
+        path.strip(), size if size >= 0 else 1_000_000, config.get_int("EVENT_LOG_MAX_ROTATIONS", 1)
     )
 
 

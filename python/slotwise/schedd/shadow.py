@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import os
+import shutil
+from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -87,7 +91,8 @@ class Transfer:
     #: Keeps results in order when some need a thread.
     writes: list[asyncio.Future[None]] = field(default_factory=list)
     ending: bool = False
-    task: asyncio.Task[None] | None = None
+    #: Log entries about files, written with the next entry of the run.
+    notes: list[str] = field(default_factory=list)
 
 
 class Shadows:
@@ -104,6 +109,7 @@ class Shadows:
         *,
         file_system_domain: str = "",
         fallback_account: str = "nobody",
+        spool: Path | None = None,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -115,6 +121,9 @@ class Shadows:
         self._threads = threads
         self._domain = file_system_domain
         self._fallback = fallback_account
+        self._spool = spool
+        #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
+        self.limits_mib: tuple[float, float] = (-1, -1)
         self._streams: set[StarterStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -212,7 +221,15 @@ class Shadows:
         return bool(self._domain) and isinstance(domain, str) and domain.lower() == self._domain.lower()
 
     def _plan(self, run: Run) -> FilePlan:
-        return self._ads.file_plan(run.job, self._claiming.machine(run.claim), self._fallback)
+        plan = self._ads.file_plan(run.job, self._claiming.machine(run.claim), self._fallback, self.limits_mib)
+        spooled = self._spool_of(run)
+        return replace(plan, spooled=spooled) if spooled and os.path.isdir(spooled) else plan
+
+    def _spool_of(self, run: Run) -> str:
+        """The directory for files of evicted runs of the job."""
+        if self._spool is None:
+            return ""
+        return str(self._spool / "jobs" / str(run.job.cluster.number) / str(run.job.proc))
 
     def _transfer(self, run: Run) -> Transfer:
         if run.transfer is None:
@@ -240,6 +257,7 @@ class Shadows:
         """Send all input files, read in a worker thread; large ones wait for room."""
         loop = asyncio.get_running_loop()
         transfer = self._transfer(run)
+        self._note(run, "input_started", run.claim.startd)
         small: list[Piece] = []
 
         def emit(piece: Piece) -> None:
@@ -259,7 +277,17 @@ class Shadows:
             self._no_inputs(run, error)
             return
         await self._send_pieces(run, stream, small)
+        self._note(run, "input_finished")
         self._no_inputs(run)
+
+    def _note(self, run: Run, stage: str, host: str = "") -> None:
+        frame = self._queue.frame(run.job, self._clock.now())
+        self._transfer(run).notes.append(events.transfer(frame, stage, host))
+
+    def _log_notes(self, run: Run, decision: Decision) -> None:
+        notes, self._transfer(run).notes = self._transfer(run).notes, []
+        for note in notes:
+            decision.log(run.job, note)
 
     async def _send_pieces(self, run: Run, stream: StarterStream, pieces: list[Piece]) -> None:
         for piece in pieces:
@@ -287,6 +315,7 @@ class Shadows:
         run.executing_at = started.at or now
         run.claim.failures = 0
         decision, batch = Decision(now), Batch()
+        self._log_notes(run, decision)
         if run.job.status == Status.RUNNING:
             host = run.claim.startd
             properties = slot_properties(self._ads, started)
@@ -352,7 +381,7 @@ class Shadows:
         if run.over or transfer.ending:
             return
         transfer.ending = True
-        if transfer.results.empty or ended.how not in (0, 1, 2):
+        if transfer.results.empty or ended.how not in (0, 1, 2) or (ended.how == 2 and self._spool is None):
             self._finish(run, ended, None)
         else:
             self._spawn(self._place(run, ended, transfer))
@@ -360,16 +389,23 @@ class Shadows:
     async def _place(self, run: Run, ended: schedd_pb2.RunEnded, transfer: Transfer) -> None:
         """Put results in place, then take the end over."""
         failure: TransferError | None = None
+        self._note(run, "output_started", run.claim.startd)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._threads, transfer.results.place)
+            place: Callable[[], None] = transfer.results.place
+            if ended.how == schedd_pb2.RunEnded.EVICTED:
+                place = partial(transfer.results.place_in_spool, self._spool_of(run))
+            await asyncio.get_running_loop().run_in_executor(self._threads, place)
         except TransferError as error:
             failure = error
+        else:
+            self._note(run, "output_finished")
         if not run.over:
             self._finish(run, ended, failure)
 
     def _finish(self, run: Run, ended: schedd_pb2.RunEnded, failure: TransferError | None) -> None:
         now = self._clock.now()
         decision, batch = Decision(now), Batch()
+        self._log_notes(run, decision)
         how = _HOW.get(ended.how, "lost")
         report = closing_report(self._ads, self._claiming, run, ended, now)
         end = RunEnd(
@@ -431,6 +467,10 @@ class Shadows:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, ack=schedd_pb2.RunAck()))
         if following is not None:
             self._claiming.activate(following)
+        if run.transfer is not None and run.transfer.plan.spooled and run.job.status in (3, 4):
+            asyncio.get_running_loop().run_in_executor(
+                self._threads, partial(shutil.rmtree, run.transfer.plan.spooled, ignore_errors=True)
+            )
 
     def given_up(self, run: Run) -> None:
         """The run was given up without its end: its starter, should it still speak, is to drop it."""

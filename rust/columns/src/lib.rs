@@ -26,6 +26,7 @@ pub mod matcher;
 mod mentions;
 pub mod pack;
 pub mod query;
+pub mod signatures;
 pub mod table;
 pub mod text_pool;
 
@@ -41,4 +42,5 @@ pub use ingest::{KeyRule, LoadReport, TextLoader};
 pub use matcher::{ClauseCount, EvalSettings, Explanation, Matcher, Numbers, Owner, Truth, Values};
 pub use pack::{PackHeader, PackWriter, PackedOp, unpack};
 pub use query::{Query, parse_constraint};
+pub use signatures::Signatures;
 pub use table::{AdTable, ColumnId, Row, RowInfo};

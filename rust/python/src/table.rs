@@ -530,6 +530,27 @@ impl PyAdTable {
         Ok(py.detach(|| self.read().matching(&query).count()))
     }
 
+    /// For each key the number of its signature in `names`, the signatures' texts, and what they mention.
+    fn signatures(
+        &self,
+        py: Python<'_>,
+        keys: Vec<String>,
+        attributes: Vec<String>,
+    ) -> (Vec<Option<u32>>, Vec<String>, Vec<String>) {
+        let attributes = names(attributes);
+        let found = py.detach(|| {
+            let bytes: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+            self.read().signatures(&bytes, &attributes)
+        });
+        let texts = found.texts.iter().map(|bytes| text(bytes)).collect();
+        let mentioned = found
+            .mentioned
+            .iter()
+            .map(|name| name.to_text().into_owned())
+            .collect();
+        (found.of, texts, mentioned)
+    }
+
     fn count_by<'py>(
         &self,
         py: Python<'py>,

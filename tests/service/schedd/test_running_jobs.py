@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import htcondor2
+
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
 
@@ -31,3 +33,14 @@ async def test_claims_serve_one_job_after_another(schedd: RunningAccessPoint, po
     assert len(point.history) == 20
     assert not point.overlaps
     assert len(point.releases) == point.slots
+
+
+async def test_the_log_tells_of_files_that_moved(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(outputs={"made": b"x"})
+    (schedd.home.root / "in").write_text("x")
+    await schedd.submit(TransferInput="in", UserLog="job.log")
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    await schedd.point.ledger._idle.wait()
+    log = htcondor2.JobEventLog(str(schedd.home.root / "job.log"))
+    assert [int(event.type) for event in log.events(stop_after=0)] == [0, 40, 40, 1, 40, 40, 5]

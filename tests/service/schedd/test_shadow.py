@@ -277,3 +277,38 @@ async def test_procs_may_differ_in_significant_attributes(schedd: RunningAccessP
         submitters += unpack_ads(reply.submitters) if reply.submitters else []
     assert [(ad["RequestMemory"], ad["ResourceRequestCount"]) for ad in found] == [(100, 3), (101, 3)]
     assert [(ad["Name"], ad["IdleJobs"]) for ad in submitters] == [(f"{schedd.owner}@here", 6)]
+
+
+async def test_files_of_an_evicted_run_go_to_the_next_one(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    """ON_EXIT_OR_EVICT: what the starter sends of an evicted run is kept and handed to the next."""
+    seen: list[dict[str, bytes]] = []
+
+    def script(ad: Any) -> Script:
+        for run in point.runs.values():
+            seen.append(dict(run.inputs))
+        if ad["NumShadowStarts"] == 1:
+            return Script(how=schedd_pb2.RunEnded.EVICTED, reason_code=1010, outputs={"state": b"half", "d/x": b"1"})
+        return Script(outputs={"state": b"whole"})
+
+    point.script = script
+    await schedd.submit(WhenToTransferOutput="ON_EXIT_OR_EVICT")
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    assert {"state": b"half", "d": b"", "d/x": b"1"} in seen
+    assert (schedd.home.root / "state").read_bytes() == b"whole"
+    assert not (schedd.home.root / "d").exists()
+
+
+async def test_more_than_the_job_may_transfer_holds_it(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    (schedd.home.root / "big").write_bytes(b"x" * 3_000_000)
+    await schedd.submit(TransferInput="big", MaxTransferInputMB=2)
+    await schedd.negotiate(point.address)
+    assert (await held(schedd))["HoldReasonCode"] == 32
+
+
+async def test_more_than_the_job_may_bring_back_holds_it(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(outputs={"big": b"x" * 200_000})
+    await schedd.submit(MaxTransferOutputMB=0.1)
+    await schedd.negotiate(point.address)
+    assert (await held(schedd))["HoldReasonCode"] == 33
+    assert not (schedd.home.root / "big").exists()

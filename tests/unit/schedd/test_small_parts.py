@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from slotwise.errors import UsageError
-from slotwise.schedd.ads import references
 from slotwise.schedd.autocluster import Autoclusters
 from slotwise.schedd.files import FilePlan, TransferError, destination, parse_remaps, split_list
 from slotwise.schedd.matchtime import UnresolvedError, expand, machine_attributes
@@ -56,11 +55,6 @@ def test_autoclusters_are_void_when_the_significant_attributes_grow() -> None:
     fixed = Autoclusters(replaced=["Rank"], removed=["Rank"])
     assert fixed.significant == []
     assert not fixed.learn(["Extra"])
-
-
-def test_references_are_those_of_the_own_ad() -> None:
-    text = '(TARGET.Memory >= RequestMemory) && MY.Foo == "Bar" && TARGET.Arch == "X"'
-    assert references(text) == {"requestmemory", "foo"}
 
 
 def test_values_as_text_and_back() -> None:

@@ -1,0 +1,58 @@
+"""Files at the access point are touched with the owner's rights, in one thread and for one block only."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import threading
+from pathlib import Path
+
+import pytest
+from slotwise.schedd.rights import account, as_owner
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+]
+
+
+def _have_nobody() -> bool:
+    try:
+        pwd.getpwnam("nobody")
+    except KeyError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _have_nobody(), reason="needs an account nobody")
+def test_files_are_made_by_the_owner_and_secrets_stay_secret(tmp_path: Path) -> None:
+    open_dir, secret = Path("/tmp") / f"rights-{os.getpid()}", tmp_path / "secret"
+    open_dir.mkdir()
+    open_dir.chmod(0o777)
+    secret.write_text("x")
+    secret.chmod(0o600)
+    now, other = threading.Event(), list[str]()
+    thread = threading.Thread(target=lambda: (now.wait(10), other.append(secret.read_text())))
+    thread.start()
+    try:
+        with as_owner("nobody"):
+            made = open_dir / "made"
+            made.write_text("mine")
+            with pytest.raises(PermissionError):
+                secret.read_text()
+            now.set()
+            thread.join()
+            assert other == ["x"], "other threads keep their rights"
+        assert secret.read_text() == "x"
+        assert made.stat().st_uid == pwd.getpwnam("nobody").pw_uid
+        with as_owner("no-such-user-here"), pytest.raises(PermissionError):
+            secret.read_text()
+    finally:
+        for path in open_dir.iterdir():
+            path.unlink()
+        open_dir.rmdir()
+
+
+def test_an_owner_without_an_account_is_never_root() -> None:
+    assert account("no-such-user-here").uid != 0
+    assert account("no-such-user-here", "also-none").uid != 0

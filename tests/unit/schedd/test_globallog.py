@@ -1,0 +1,22 @@
+"""The access point's own event log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import htcondor2
+from slotwise.schedd import events
+from slotwise.schedd.events import Frame
+from slotwise.schedd.globallog import GlobalLog, GlobalLogSettings
+
+
+def test_full_files_are_rotated_and_each_has_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "EventLog"
+    log = GlobalLog(GlobalLogSettings(str(path), size_most=300, rotations=2))
+    entry = events.aborted(Frame(1, 0, "2026-01-01 00:00:00"), "x" * 100)
+    for _ in range(6):
+        log.append(entry, 1_790_000_000)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["EventLog", "EventLog.1", "EventLog.2"]
+    found = [int(event.type) for event in htcondor2.JobEventLog(str(path)).events(stop_after=0)]
+    assert found[0] == 8
+    assert set(found[1:]) == {9}
