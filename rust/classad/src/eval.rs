@@ -371,6 +371,9 @@ impl<'a> Evaluator<'a> {
                 Ok(value.clone())
             }
             Found::Borrowed(expr) => self.guarded(expr, std::ptr::from_ref(expr) as usize, frame),
+            Found::Copied(expr, DETACHED) => {
+                self.guarded(&expr, DETACHED, Frame { nest: Scope::NONE })
+            }
             Found::Copied(expr, address) => self.guarded(&expr, address, frame),
             Found::Scope(scope) => Ok(self.ad_value(scope)),
             Found::Time => Ok(Value::Int(self.context.now)),
@@ -471,8 +474,7 @@ impl<'a> Evaluator<'a> {
             Err(Value::List(list)) => {
                 let items = self.project(&list, attr)?;
                 let made = Expr::List(items.into());
-                self.names = Scope::NONE;
-                Ok(Lookup::Found(Found::Copied(made, 0)))
+                Ok(Lookup::Found(Found::Copied(made, DETACHED)))
             }
             Err(_) => Ok(Lookup::Error),
         }
@@ -643,6 +645,9 @@ impl<'a> Evaluator<'a> {
         })
     }
 }
+
+/// The address of definitions made on the spot; they belong to no ad.
+const DETACHED: usize = 0;
 
 /// Marks the scope of an ad value as that of the ad itself rather than the one around it.
 const ITSELF: u32 = 1 << 31;
