@@ -5,6 +5,7 @@ use crate::eval::{Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::regex::{Match, Options, Pattern};
 use crate::value::Value;
+use std::cell::RefCell;
 
 /// Substitution stops growing its result here.
 const MAX_RESULT: usize = 64 << 20;
@@ -27,15 +28,32 @@ fn options(args: &[Value], at: usize) -> &[u8] {
     args.get(at).and_then(Value::as_str).unwrap_or(b"")
 }
 
+/// A pattern, its options, and what they compile to.
+struct Compiled {
+    pattern: Vec<u8>,
+    options: Vec<u8>,
+    made: Option<Pattern>,
+}
+
+thread_local! {
+    /// The pattern that was asked for last: a condition is mostly asked of many ads in a row.
+    static LAST: RefCell<Option<Compiled>> = const { RefCell::new(None) };
+}
+
 fn has_match(pattern: &[u8], text: &[u8], options: &[u8]) -> Value {
-    let Some(pattern) = Pattern::new(pattern, Options::from_letters(options, false)) else {
-        return Value::Error;
-    };
-    match pattern.find(text, 0, false) {
-        Match::Found(_) => Value::Bool(true),
-        Match::None => Value::Bool(false),
-        Match::Failed => Value::Error,
-    }
+    LAST.with_borrow_mut(|last| {
+        let known = last.take_if(|last| last.pattern == pattern && last.options == options);
+        let compiled = last.insert(known.unwrap_or_else(|| Compiled {
+            pattern: pattern.to_vec(),
+            options: options.to_vec(),
+            made: Pattern::new(pattern, Options::from_letters(options, false)),
+        }));
+        match compiled.made.as_ref().map(|made| made.find(text, 0, false)) {
+            Some(Match::Found(_)) => Value::Bool(true),
+            Some(Match::None) => Value::Bool(false),
+            Some(Match::Failed) | None => Value::Error,
+        }
+    })
 }
 
 pub(super) fn regexp(args: &[Value], _: &Env) -> Value {
