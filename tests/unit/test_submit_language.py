@@ -134,12 +134,12 @@ def test_a_new_executable_starts_a_new_cluster() -> None:
 
 
 def test_argument_syntaxes() -> None:
-    assert values(EXE + 'arguments = "a \'b c\' ""d"""\nqueue\n', "Arguments") == ["a 'b c' \"d\""]
+    assert values(EXE + 'arguments = "a \'b c\' ""d"""\nqueue\n', "Arguments") == ["a b' 'c \"d\""]
     assert values(EXE + 'arguments = a  b\\"c\nqueue\n', "Args") == ['a b"c']
 
 
 def test_environment_and_getenv() -> None:
-    assert values(EXE + "environment = \"A=1 B='x y'\"\nqueue\n", "Environment") == ["A=1 'B=x y'"]
+    assert values(EXE + "environment = \"A=1 B='x y'\"\nqueue\n", "Environment") == ["A=1 B=x' 'y"]
     assert values(EXE + "environment = A=1;B=2\nqueue\n", "Environment") == ["A=1 B=2"]
     assert values(EXE + "getenv = HO*, !LANG\nqueue\n", "Environment") == ["HOME=/home/alice"]
     assert values(EXE + "getenv = true\nqueue\n", "Environment") == ["HOME=/home/alice LANG=C"]

@@ -114,7 +114,7 @@ pub fn split_either(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Joins arguments as the new syntax stores them in a job ad: single quotes where needed.
+/// Joins arguments as the new syntax stores them in a job ad: quotes around each blank and single quote.
 #[must_use]
 pub fn join_v2(arguments: &[String]) -> String {
     let mut out = String::new();
@@ -122,12 +122,26 @@ pub fn join_v2(arguments: &[String]) -> String {
         if at > 0 {
             out.push(' ');
         }
-        let plain = !argument.is_empty() && !argument.contains([' ', '\t', '\n', '\r', '\'']);
-        if plain {
-            out.push_str(argument);
-        } else {
-            out.push('\'');
-            out.push_str(&argument.replace('\'', "''"));
+        if argument.is_empty() {
+            out.push_str("''");
+            continue;
+        }
+        let start = out.len();
+        for c in argument.chars() {
+            if !matches!(c, ' ' | '\t' | '\n' | '\r' | '\'') {
+                out.push(c);
+                continue;
+            }
+            // A quoted section that ends right here goes on.
+            if out.len() > start && out.ends_with('\'') {
+                out.pop();
+            } else {
+                out.push('\'');
+            }
+            if c == '\'' {
+                out.push('\'');
+            }
+            out.push(c);
             out.push('\'');
         }
     }

@@ -78,8 +78,9 @@ pub fn universe(job: &mut Job<'_>) -> Done {
             "DockerImage",
             job::unquoted(&image).trim_start_matches("docker://"),
         );
-        job.put("WantDocker", true);
-        if lower != "docker" {
+        if lower == "docker" {
+            job.put("WantDocker", true);
+        } else {
             job.put("WantContainer", true);
             job.put("WantDockerImage", true);
         }
@@ -135,9 +136,6 @@ fn squeezed(path: &str) -> String {
         if !(c == '/' && out.ends_with('/')) {
             out.push(c);
         }
-    }
-    if out.len() > 1 && out.ends_with('/') {
-        out.pop();
     }
     out
 }

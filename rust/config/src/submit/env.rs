@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn both_syntaxes() {
-        assert_eq!(read("A=1;B=x y"), "A=1 'B=x y'");
-        assert_eq!(read("\"A=1 B='x y' C=it''s\""), "A=1 'B=x y' C=its");
+        assert_eq!(read("A=1;B=x y"), "A=1 B=x' 'y");
+        assert_eq!(read("\"A=1 B='x y' C=it''s\""), "A=1 B=x' 'y C=its");
         assert_eq!(
             read("\"A=say \"\"hi\"\"\""),
             "missing '=' after environment variable '\"hi\"'"

@@ -76,6 +76,10 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
     if job.is_true("WantFTOnCheckpoint") && !mentioned.of_target("HasSelfCheckpointTransfers") {
         clauses.and("TARGET.HasSelfCheckpointTransfers");
     }
+    super::resources::cuda_version(job)?;
+    if job.has("CUDAVersion") && !mentioned.of_target("CUDAMaxSupportedVersion") {
+        clauses.and("CUDAVersion <= TARGET.CUDAMaxSupportedVersion");
+    }
     if clauses.text.is_empty() {
         clauses.and("true");
     }
@@ -127,7 +131,7 @@ fn platform(job: &Job<'_>, mentioned: &Mentions, clauses: &mut Clauses) {
         clauses.and("TARGET.HasDocker");
         let network = job.text("DockerNetworkType").unwrap_or_default();
         if !matches!(network.as_str(), "" | "host" | "none" | "nat") {
-            clauses.and("StringListMember(MY.DockerNetworkType, TARGET.DockerNetworks)");
+            clauses.and("StringListMember(My.DockerNetworkType, TARGET.DockerNetworks)");
         }
     } else if job.is_true("WantContainer") {
         clauses.and("TARGET.HasContainer");

@@ -2,7 +2,6 @@
 
 use classad::print::unparse_text;
 
-use crate::expr;
 use crate::submit::job::{Done, Job};
 use crate::submit::mentions;
 use crate::submit::units;
@@ -175,8 +174,10 @@ fn larger(
              MIN({{size(Retry{attribute})-1, (Retry{attribute}Index?:0)+1}})"
         )
     } else if let Some(increase) = increase {
+        let mut by = None;
         let step = match units::size(increase, what.base) {
             Some((size, unit)) if size > 0 => {
+                by = Some(size);
                 check_unit(
                     job,
                     "retry_request_memory_increase",
@@ -207,7 +208,10 @@ fn larger(
                 job.put_expr(&format!("Next{attribute}"), &step, command)?;
                 format!("EVALSET {attribute} MIN({{Next{attribute}, Max{attribute}}})")
             }
-            None => format!("EVALSET {attribute} {step}"),
+            None => match (by, job.integer(attribute)) {
+                (Some(by), Some(now)) => format!("SET {attribute} {}", now + by),
+                _ => format!("EVALSET {attribute} {step}"),
+            },
         }
     } else if let Some(last) = last {
         format!(
@@ -227,7 +231,7 @@ fn larger(
             )
         });
     job.put_text(
-        &format!("TransformOnEvict_{attribute}"),
+        &format!("TransformBody_{attribute}"),
         &format!("REQUIREMENTS {requirements}\u{1e}{body}"),
     );
     let mut checks = job.text("TransformOnEvict").unwrap_or_default();
@@ -311,6 +315,27 @@ pub fn gpus(job: &mut Job<'_>) -> Done {
         (Some(major), Some(Some(minor))) => job.put("GPUsMinRuntime", major * 1000 + minor * 10),
         _ => job.put_expr("GPUsMinRuntime", &text, "gpus_minimum_runtime")?,
     }
+    Ok(())
+}
+
+/// Makes the version of CUDA a number: `12.1` is 12001.
+pub fn cuda_version(job: &mut Job<'_>) -> Done {
+    let Some(text) = job.text("CUDAVersion") else {
+        return Ok(());
+    };
+    let (major, minor) = text.split_once('.').unwrap_or((&text, "0"));
+    let number = match (major.parse::<u32>(), minor.parse::<u32>()) {
+        (Ok(major), Ok(_)) if major >= 1000 && !text.contains('.') => i64::from(major),
+        (Ok(major), Ok(minor)) => i64::from(major) * 1000 + i64::from(minor % 100),
+        _ => {
+            return Err(job.bad(
+                "cuda_version",
+                format!("'{text}' is not a version of CUDA"),
+                "write x or x.y, where x and y are positive integers",
+            ));
+        }
+    };
+    job.put("CUDAVersion", number);
     Ok(())
 }
 
@@ -416,12 +441,15 @@ pub fn concurrency_limits(job: &mut Job<'_>) -> Done {
         (Some(list), None) => {
             let list = list.to_lowercase();
             let mut limits = crate::functions::list_items(super::job::unquoted(&list));
+            if limits.is_empty() {
+                return Ok(());
+            }
             for limit in &limits {
-                let (name, amount) = limit.split_once(':').unwrap_or((limit, "1"));
+                let name = limit.split(':').next().unwrap_or(limit);
                 let good_name = !name.is_empty()
                     && name.split('.').count() <= 2
                     && name.split('.').all(crate::statement::is_name);
-                if !good_name || expr::real(amount, "x").is_none_or(|n| n <= 0.0) {
+                if !good_name {
                     let message = format!("Invalid concurrency limit '{limit}'");
                     return Err(job.bad(
                         "concurrency_limits",
@@ -441,11 +469,7 @@ pub fn concurrency_limits(job: &mut Job<'_>) -> Done {
 }
 
 fn is_submitter_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.split('.').all(|part| !part.is_empty())
-        && name
-            .bytes()
-            .all(|c| c.is_ascii_alphanumeric() || b"._-@".contains(&c) || c >= 0x80)
+    !name.contains(|c: char| c.is_ascii_whitespace())
 }
 
 /// Sets AcctGroup, AcctGroupUser and AccountingGroup.
@@ -475,7 +499,7 @@ pub fn accounting_group(job: &mut Job<'_>) -> Done {
         return Ok(());
     }
     let user = user.unwrap_or_else(|| job.facts.owner.clone());
-    let hint = "names have letters, digits, and . _ - @";
+    let hint = "write it without blanks";
     if let Some(group) = group.as_deref().filter(|group| !is_submitter_name(group)) {
         return Err(job.bad(
             "accounting_group",

@@ -60,40 +60,68 @@ fn with_container_image(
     job: &mut Job<'_>,
     inputs: Option<Vec<String>>,
 ) -> Result<Option<Vec<String>>, crate::ConfigError> {
-    let Some(image) = job
-        .text("ContainerImage")
-        .filter(|image| !image.contains(':'))
-    else {
+    let Some(image) = job.text("ContainerImage") else {
         return Ok(inputs);
     };
-    let wanted = job.truth("transfer_container", "TransferContainer", true)?;
-    if !wanted
-        || job
-            .command("should_transfer_files", "ShouldTransferFiles")?
-            .is_some_and(|s| s.eq_ignore_ascii_case("no"))
-    {
+    let shared = job.knobs.text("CONTAINER_SHARED_FS").unwrap_or_default();
+    let is_shared = shared
+        .split(',')
+        .map(str::trim)
+        .any(|start| !start.is_empty() && image.starts_with(start));
+    if is_shared || !job.truth("transfer_container", "TransferContainer", true)? {
+        job.put_text("ContainerImageSource", "local");
+        return Ok(inputs);
+    }
+    for scheme in ["docker", "oras"] {
+        if image.starts_with(&format!("{scheme}://")) {
+            job.put_text("ContainerImageSource", scheme);
+            return Ok(inputs);
+        }
+    }
+    let should = job.command("should_transfer_files", "ShouldTransferFiles")?;
+    if should.is_some_and(|text| one_of(&SHOULD, &text) == Some("NO")) {
         return Ok(inputs);
     }
     let mut list = inputs.unwrap_or_default();
     if !list.contains(&image) {
         list.push(image.clone());
     }
-    let name = image
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or(&image)
-        .to_owned();
-    job.put_text("ContainerImageSource", "local");
-    job.put_text("ContainerImage", &name);
+    let path = image.strip_suffix('/').unwrap_or(&image);
+    job.put_text("ContainerImage", path.rsplit('/').next().unwrap_or(path));
+    job.put_text("ContainerImageFullPath", &image);
+    let source = path.split_once(':').map_or("cedar", |(scheme, _)| scheme);
+    job.put_text("ContainerImageSource", source);
     Ok(Some(list))
 }
 
-fn one_of<'n>(names: &[&'n str], text: &str) -> Option<&'n str> {
+/// Values of should_transfer_files and other spellings of them.
+const SHOULD: [(&str, &str); 8] = [
+    ("YES", "YES"),
+    ("ALWAYS", "YES"),
+    ("TRUE", "YES"),
+    ("NO", "NO"),
+    ("NEVER", "NO"),
+    ("FALSE", "NO"),
+    ("IF_NEEDED", "IF_NEEDED"),
+    ("AUTO", "IF_NEEDED"),
+];
+
+/// Values of when_to_transfer_output and other spellings of them.
+const WHEN: [(&str, &str); 7] = [
+    ("ON_EXIT", "ON_EXIT"),
+    ("ONEXIT", "ON_EXIT"),
+    ("ON_EXIT_OR_EVICT", "ON_EXIT_OR_EVICT"),
+    ("ALWAYS", "ON_EXIT_OR_EVICT"),
+    ("ON_SUCCESS", "ON_SUCCESS"),
+    ("ONSUCCESS", "ON_SUCCESS"),
+    ("NEVER", "NEVER"),
+];
+
+fn one_of(names: &[(&str, &'static str)], text: &str) -> Option<&'static str> {
     names
         .iter()
-        .find(|name| name.eq_ignore_ascii_case(text.trim()))
-        .copied()
+        .find(|(name, _)| name.eq_ignore_ascii_case(text.trim()))
+        .map(|(_, value)| *value)
 }
 
 /// ShouldTransferFiles and WhenToTransferOutput, checked against each other and against lists of files.
@@ -102,8 +130,6 @@ fn mode(
     inputs: bool,
     outputs: bool,
 ) -> Result<(&'static str, &'static str), crate::ConfigError> {
-    const SHOULD: [&str; 3] = ["YES", "NO", "IF_NEEDED"];
-    const WHEN: [&str; 4] = ["ON_EXIT", "ON_EXIT_OR_EVICT", "ON_SUCCESS", "NEVER"];
     let mut by_default = false;
     let given = match job.command("ShouldTransferFiles", "should_transfer_files")? {
         Some(text) => Some(text),
@@ -197,7 +223,9 @@ fn sizes(job: &mut Job<'_>, inputs: &[String]) -> Done {
         return Ok(());
     }
     let mut total: i64 = inputs.iter().map(|name| kib(job, name)).sum();
-    if let Some(input) = job.text("In") {
+    if let Some(input) = job.text("In")
+        && job.truth("transfer_input", "TransferIn", true)?
+    {
         total += kib(job, &input);
     }
     let executable = job.integer("ExecutableSize").unwrap_or(0);

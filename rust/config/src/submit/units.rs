@@ -13,6 +13,13 @@ pub fn size(text: &str, base: i64) -> Option<(i64, bool)> {
 #[must_use]
 pub fn leading(text: &str, base: i64) -> Option<(i64, bool, &str)> {
     let text = text.trim_ascii_start();
+    if let Some(rest) = text.strip_prefix('-') {
+        return scaled(rest, base, -1);
+    }
+    scaled(text, base, 1)
+}
+
+fn scaled(text: &str, base: i64, sign: i64) -> Option<(i64, bool, &str)> {
     let digits = text.bytes().take_while(|c| c.is_ascii_digit()).count();
     if digits == 0 {
         return None;
@@ -56,7 +63,7 @@ pub fn leading(text: &str, base: i64) -> Option<(i64, bool, &str)> {
         .checked_mul(scale)?
         .checked_add((fraction * scale as f64) as i64)?;
     Some((
-        bytes.checked_add(base - 1)? / base,
+        (sign * bytes).checked_add(base - 1)? / base,
         letter.is_some_and(|c| b"KMGTB".contains(&c)),
         after,
     ))
