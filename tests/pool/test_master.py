@@ -143,3 +143,10 @@ def test_a_token_with_too_little_scope_is_refused(pool: Pool) -> None:
     assert "bob@dom" in done.stdout and "READ WRITE" in done.stdout
     refused = pool.run("reconfig", "collector", check=False, SLOTWISE_TOKEN_FILE=str(bob))
     assert refused.returncode == 1 and "bob@dom may not call" in refused.stderr
+
+
+def test_nothing_listens_beyond_the_machine_in_clear_text(make_pool: Callable[[str], Pool]) -> None:
+    open_pool = make_pool(SMALL + "SLOTWISE_LISTEN = 0.0.0.0\n")
+    done = open_pool.run("up", check=False)
+    assert done.returncode == 1 and "without TLS" in done.stderr
+    assert open_pool.pids() == {}

@@ -73,7 +73,7 @@ class Invocation:
         """A channel to a daemon of the caller's pool."""
         from slotwise.wire import address, channel
 
-        target = address.lookup(self.home, daemon).target
+        target = address.lookup(self.home, daemon).local
         found = self.channels.get(target)
         if found is None:
             found = self.channels[target] = channel.open_blocking(target)

@@ -164,7 +164,7 @@ def collector_target(context: DaemonContext) -> str:
     host = (context.config.get("COLLECTOR_HOST") or "").split(",")[0].strip()
     if ":" in host and not host.endswith(":0"):
         return host
-    return address.lookup(context.home, "collector").target
+    return address.lookup(context.home, "collector").local
 
 
 def _why(error: BaseException) -> str:

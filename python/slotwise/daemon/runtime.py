@@ -24,10 +24,10 @@ from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
-from slotwise.errors import SlotwiseError, UsageError
+from slotwise.errors import ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 from slotwise.observe.log import start_log
-from slotwise.wire import address, security
+from slotwise.wire import address, channel, security, tls
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.server import listen, make_server
@@ -208,15 +208,33 @@ async def _context(
     authenticator = security.Authenticator(key)
     server = make_server(authenticator)
     host, port = _endpoint(name, config)
-    tcp, sock = listen(server, host=host, port=port, socket=_socket(home, name))
+    credentials = _credentials(host, config)
+    tcp, sock = listen(server, host=host, port=port, socket=_socket(home, name), tls=credentials)
     full_name = config.get("FULL_HOSTNAME") or socket.gethostname()
-    me = DaemonAddress(name, os.getpid(), tcp, sock, name=full_name, started_at=int(clock.now()))
+    reach = "" if tls.is_loopback(host) else f"{full_name}:{tcp.rpartition(':')[2]}"
+    me = DaemonAddress(name, os.getpid(), tcp, sock, name=full_name, started_at=int(clock.now()), reach=reach)
     token = security.mint(key, f"condor@{full_name}", ["ADMINISTRATOR"], issued_at=int(clock.now()))
     return DaemonContext(name, home, config, clock, server, authenticator, token, me, env, config_file)
 
 
+def _credentials(host: str, config: Config) -> grpc.ServerCredentials | None:
+    """What to show on TCP; also makes this process's own calls use TLS where it is configured.
+
+    :raises ConfigError: when others could listen to tokens on their way.
+    """
+    credentials = tls.server_credentials(config)
+    channel.use_tls(tls.client_credentials(config))
+    if credentials is None and not tls.is_loopback(host) and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT", False):
+        raise ConfigError(
+            f"SLOTWISE_LISTEN = {host} reaches beyond this machine without TLS",
+            hint="set AUTH_SSL_SERVER_CERTFILE and AUTH_SSL_SERVER_KEYFILE",
+            key="SLOTWISE_LISTEN",
+        )
+    return credentials
+
+
 def _endpoint(name: str, config: Config) -> tuple[str, int]:
-    """Where to listen: NETWORK_INTERFACE (loopback unless set to something else) and <DAEMON>_PORT (0: any)."""
+    """Where to listen: SLOTWISE_LISTEN (loopback unless set to something else) and SLOTWISE_<DAEMON>_PORT (0: any)."""
     host = config.get("SLOTWISE_LISTEN") or "127.0.0.1"
     text = config.get(f"SLOTWISE_{name.upper()}_PORT") or "0"
     return host, int(text)

@@ -33,6 +33,8 @@ class SpawnerClient:
     def _attach(self, channel: socket.socket) -> None:
         channel.setblocking(False)
         self._channel = channel
+        with contextlib.suppress(OSError):
+            channel.send(json.dumps({"hello": True}).encode())
         asyncio.get_running_loop().add_reader(channel.fileno(), self._read)
 
     def _read(self) -> None:

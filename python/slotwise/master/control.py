@@ -168,7 +168,7 @@ def _await_running(home: PoolHome) -> UpResult:
     waiting: list[str] = ["master"]
     while time.monotonic() < deadline:
         try:
-            with channel.open_blocking(address.lookup(home, "master").target) as opened:
+            with channel.open_blocking(address.lookup(home, "master").local) as opened:
                 status = daemon_pb2_grpc.MasterStub(opened).Status(
                     common_pb2.Empty(), metadata=channel.token_metadata(find_token(home, {})), timeout=5
                 )
@@ -266,7 +266,7 @@ def _ask_peacefully(home: PoolHome, name: str) -> None:
     from slotwise.wire.token import find_token
 
     try:
-        with channel.open_blocking(address.lookup(home, name).target) as opened:
+        with channel.open_blocking(address.lookup(home, name).local) as opened:
             daemon_pb2_grpc.DaemonStub(opened).Shutdown(
                 daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.PEACEFUL),
                 metadata=channel.token_metadata(find_token(home, {})),

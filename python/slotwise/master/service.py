@@ -57,7 +57,7 @@ class Pool:
         for keeper in self.keepers.values():
             at = ""
             if keeper.state == "running":
-                at = address.lookup(home, keeper.name).target
+                at = address.lookup(home, keeper.name).local
             reply.daemons.append(
                 daemon_pb2.DaemonStatus(
                     name=keeper.name,

@@ -5,11 +5,12 @@ gRPC must not be forked once it runs, so the process that forks is not the maste
 datagrams on a socket pair:
 
 =====================  ==================================================
-master to spawner      ``{"start": name}``, ``{"bye": true}``
+master to spawner      ``{"hello": true}``, ``{"start": name}``, ``{"bye": true}``
 spawner to master      ``{"started": name, "pid": n}``, ``{"exited": pid, "status": wait status}``
 =====================  ==================================================
 
-When the master dies without a goodbye the spawner forks a new one, which adopts the daemons that live.
+When a master that said hello dies without a goodbye the spawner forks a new one, which adopts the daemons that live. One
+that never said hello could not start, and another try would end the same way.
 """
 
 from __future__ import annotations
@@ -118,6 +119,7 @@ class Spawner:
         self._channel: socket.socket | None = channel
         self._master: int | None = None
         self._master_deaths = 0
+        self._said_hello = False
         self._said_goodbye = False
 
     def run(self) -> int:
@@ -156,6 +158,7 @@ class Spawner:
             self._channel = None
             return
         request = json.loads(data)
+        self._said_hello = self._said_hello or bool(request.get("hello"))
         if request.get("bye"):
             self._said_goodbye = True
         elif name := request.get("start"):
@@ -196,8 +199,9 @@ class Spawner:
             self._reap()
         time.sleep(_MASTER_RESTART_S[min(self._master_deaths, len(_MASTER_RESTART_S) - 1)])
         self._master_deaths += 1
-        if lock.holder(self._home, "master") is not None:
+        if not self._said_hello or lock.holder(self._home, "master") is not None:
             return False
+        self._said_hello = False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel = ours
         self._master = self._fork_daemon("master", theirs)

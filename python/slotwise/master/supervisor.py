@@ -141,7 +141,7 @@ class Keeper:
         while True:
             try:
                 found = address.lookup(self.home, self.name)
-                if found.pid == pid and await ping(found.target):
+                if found.pid == pid and await ping(found.local):
                     break
             except SlotwiseError:
                 pass
@@ -195,7 +195,7 @@ class Keeper:
     async def _ask_to_stop(self, mode: str) -> None:
         if mode == "peaceful":
             try:
-                target = address.lookup(self.home, self.name).target
+                target = address.lookup(self.home, self.name).local
                 async with channel.open_async(target) as opened:
                     await daemon_pb2_grpc.DaemonStub(opened).Shutdown(
                         daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.PEACEFUL),

@@ -92,7 +92,7 @@ class Cycles:
         if not found:
             try:
                 local = address.lookup(self.context.home, "schedd")
-                found[local.name] = AccessPoint(local.name, local.target)
+                found[local.name] = AccessPoint(local.name, local.local)
             except PeerUnavailableError:
                 pass
         return found

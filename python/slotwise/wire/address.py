@@ -18,7 +18,8 @@ _MAX_SOCKET_PATH = 107
 class DaemonAddress:
     """Where a daemon answers.
 
-    ``tcp`` is ``host:port``; ``socket`` the path of a UNIX socket, empty when the path would be too long.
+    ``tcp`` is ``host:port`` as bound; ``socket`` the path of a UNIX socket, empty when the path would be too long;
+    ``reach`` is ``host:port`` for other machines, empty when the daemon listens on the loopback only.
     """
 
     daemon: str
@@ -27,9 +28,15 @@ class DaemonAddress:
     socket: str = ""
     name: str = ""
     started_at: int = 0
+    reach: str = ""
 
     @property
     def target(self) -> str:
+        """The gRPC target to tell other daemons: one that they can reach wherever they are."""
+        return self.reach or self.local
+
+    @property
+    def local(self) -> str:
         """The gRPC target for callers on the same host: the UNIX socket where there is one."""
         return f"unix:{self.socket}" if self.socket else self.tcp
 

@@ -29,15 +29,35 @@ def token_metadata(token: str | None) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),) if token else ()
 
 
-def open_async(target: str, *, tls: grpc.ChannelCredentials | None = None) -> grpc.aio.Channel:
+#: What this process trusts and shows on connections that leave the machine; set once at its start.
+_tls: grpc.ChannelCredentials | None = None
+
+
+def use_tls(credentials: grpc.ChannelCredentials | None) -> None:
+    """Make every later channel to a TCP address use TLS (None: none of them). UNIX sockets never do."""
+    global _tls
+    _tls = credentials
+
+
+def uses_tls() -> bool:
+    """Whether channels to TCP addresses use TLS."""
+    return _tls is not None
+
+
+def _options_for(tls: bool) -> list[tuple[str, Any]]:
+    # The authority is what a certificate is checked against: with TLS it must be the name in the address.
+    return [(name, value) for name, value in OPTIONS if not (tls and name == "grpc.default_authority")]
+
+
+def open_async(target: str) -> grpc.aio.Channel:
     """An asyncio channel to ``target`` (``unix:/path`` or ``host:port``)."""
-    if tls is not None and not target.startswith("unix:"):
-        return grpc.aio.secure_channel(target, tls, options=OPTIONS)
+    if _tls is not None and not target.startswith("unix:"):
+        return grpc.aio.secure_channel(target, _tls, options=_options_for(True))
     return grpc.aio.insecure_channel(target, options=OPTIONS)
 
 
-def open_blocking(target: str, *, tls: grpc.ChannelCredentials | None = None) -> grpc.Channel:
+def open_blocking(target: str) -> grpc.Channel:
     """A blocking channel, for commands and for the Python client."""
-    if tls is not None and not target.startswith("unix:"):
-        return grpc.secure_channel(target, tls, options=OPTIONS)
+    if _tls is not None and not target.startswith("unix:"):
+        return grpc.secure_channel(target, _tls, options=_options_for(True))
     return grpc.insecure_channel(target, options=OPTIONS)

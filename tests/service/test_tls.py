@@ -1,0 +1,146 @@
+"""TLS between daemons, and the refusal to do without it where others can listen."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from slotwise.errors import ConfigError
+from slotwise.wire import channel, tls
+from slotwise.wire.gen import collector_pb2_grpc, common_pb2
+from slotwise.wire.security import Authenticator
+from slotwise.wire.server import listen, make_server
+
+from tests.support.serving import KEY, metadata
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+
+
+class Knobs:
+    """A configuration of nothing but these."""
+
+    def __init__(self, **values: str) -> None:
+        self.values = values
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        return self.values.get(name, default)
+
+    def is_set(self, name: str) -> bool:
+        return name in self.values
+
+    def get_bool(self, name: str, default: bool = False) -> bool:
+        return self.values.get(name, str(default)) == "True"
+
+
+def openssl(directory: Path, *words: str) -> None:
+    subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two authorities, `ca` and `other`; `server` and `client` are signed by the first, `stranger` by the second."""
+    made = tmp_path_factory.mktemp("certificates")
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    for authority in ("ca", "other"):
+        openssl(
+            made, "req", "-x509", *key, "-keyout", f"{authority}.key", "-out", f"{authority}.pem", "-subj", "/CN=CA"
+        )
+    (made / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    for name, authority in (("server", "ca"), ("client", "ca"), ("stranger", "other")):
+        openssl(made, "req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        openssl(
+            made, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
+            "-CAcreateserial", "-days", "2", "-extfile", "names", "-out", f"{name}.pem",
+        )  # fmt: skip
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _no_tls_afterwards() -> Iterator[None]:
+    yield
+    channel.use_tls(None)
+
+
+def server_knobs(directory: Path, **more: str) -> Knobs:
+    names = {"CERTFILE": "server.pem", "KEYFILE": "server.key", "CAFILE": "ca.pem"}
+    return Knobs(**{f"AUTH_SSL_SERVER_{k}": str(directory / v) for k, v in names.items()}, **more)
+
+
+async def call(knobs: Knobs, client: Knobs | None) -> grpc.StatusCode:
+    """What becomes of a call to a server with ``knobs`` from a client with ``client`` (None: without TLS)."""
+    server = make_server(Authenticator(KEY))
+    tcp, _ = listen(server, host="127.0.0.1", tls=tls.server_credentials(knobs))
+    await server.start()
+    channel.use_tls(None if client is None else tls.client_credentials(client))
+    try:
+        async with channel.open_async(f"localhost:{tcp.rpartition(':')[2]}") as opened:
+            stub = collector_pb2_grpc.CollectorStub(opened)
+            try:
+                async for _ in stub.Query(common_pb2.AdQuery(), metadata=metadata("READ"), timeout=5):
+                    pass
+            except grpc.aio.AioRpcError as error:
+                return error.code()
+    finally:
+        await server.stop(grace=None)
+    return grpc.StatusCode.OK
+
+
+async def test_a_client_that_trusts_the_authority_gets_through(certificates: Path) -> None:
+    client = Knobs(AUTH_SSL_CLIENT_CAFILE=str(certificates / "ca.pem"))
+    # UNIMPLEMENTED is the server's answer: it has no collector, but token and certificate were good.
+    assert await call(server_knobs(certificates), client) is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_one_that_trusts_another_authority_does_not(certificates: Path) -> None:
+    client = Knobs(AUTH_SSL_CLIENT_CAFILE=str(certificates / "other.pem"))
+    assert await call(server_knobs(certificates), client) is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_clear_text_is_not_understood(certificates: Path) -> None:
+    assert await call(server_knobs(certificates), None) is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("who", "expected"),
+    [
+        ("client", grpc.StatusCode.UNIMPLEMENTED),
+        ("stranger", grpc.StatusCode.UNAVAILABLE),
+        (None, grpc.StatusCode.UNAVAILABLE),
+    ],
+)
+async def test_client_certificates_can_be_required(
+    certificates: Path, who: str | None, expected: grpc.StatusCode
+) -> None:
+    knobs = server_knobs(certificates, AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE="True")
+    shown = {"AUTH_SSL_CLIENT_CAFILE": str(certificates / "ca.pem")}
+    if who is not None:
+        shown["AUTH_SSL_CLIENT_CERTFILE"] = str(certificates / f"{who}.pem")
+        shown["AUTH_SSL_CLIENT_KEYFILE"] = str(certificates / f"{who}.key")
+    assert await call(knobs, Knobs(**shown)) is expected
+
+
+def test_half_a_configuration_is_refused(certificates: Path) -> None:
+    with pytest.raises(ConfigError, match="AUTH_SSL_SERVER_KEYFILE is missing"):
+        tls.server_credentials(Knobs(AUTH_SSL_SERVER_CERTFILE=str(certificates / "server.pem")))
+    with pytest.raises(ConfigError, match="cannot read"):
+        tls.server_credentials(Knobs(AUTH_SSL_SERVER_CERTFILE="/nowhere.pem", AUTH_SSL_SERVER_KEYFILE="/nowhere.key"))
+    with pytest.raises(ConfigError, match="needs AUTH_SSL_SERVER_CAFILE"):
+        tls.server_credentials(
+            Knobs(
+                AUTH_SSL_SERVER_CERTFILE=str(certificates / "server.pem"),
+                AUTH_SSL_SERVER_KEYFILE=str(certificates / "server.key"),
+                AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE="True",
+            )
+        )
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("localhost", True), ("[::1]", True), ("::1", True), ("0.0.0.0", False), ("10.1.2.3", False)],
+)
+def test_what_counts_as_loopback(host: str, loopback: bool) -> None:
+    assert tls.is_loopback(host) is loopback
