@@ -149,9 +149,7 @@ async def test_a_run_that_the_starter_refuses_is_given_back(tmp_path: Path) -> N
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
         await schedd.activate(claim_id, "1.0#1")
         await until(lambda: "1.0#1" in host.starter.runs)
-        host.starter.tell(
-            starter_pb2.JobEvent(run_id="1.0#1", refused=starter_pb2.JobRefused(reason="no command"))
-        )
+        host.starter.tell(starter_pb2.JobEvent(run_id="1.0#1", refused=starter_pb2.JobRefused(reason="no command")))
         refused = await until(
             lambda: next(
                 (e.activation_refused for e in schedd.events if e.WhichOneof("what") == "activation_refused"), None

@@ -192,8 +192,9 @@ class PretendedStartd:
 class StarterBench:
     """A starter process with its neighbours."""
 
-    def __init__(self, root: Path, knobs: dict[str, Any]) -> None:
+    def __init__(self, root: Path, knobs: dict[str, Any], as_user: int | None = None) -> None:
         self.root = root
+        self.as_user = as_user
         self.home = PoolHome(root)
         self.home.create()
         self.config = root / "condor_config"
@@ -220,12 +221,29 @@ class StarterBench:
             "CONDOR_CONFIG": str(self.config),
             "PYTHONPATH": str(_PYTHON),
         }
+        command = [] if self.as_user is None else self._as_user()
         with open(self.root / "stderr", "ab") as said:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "slotwise", "daemon", "starter"], env=env, stdin=subprocess.DEVNULL, stderr=said
+                [*command, sys.executable, "-m", "slotwise", "daemon", "starter"],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stderr=said,
             )
         await self.eventually(self._answers, "the starter answers", 30)
         await self.join()
+
+    def _as_user(self) -> list[str]:
+        """A command that runs the rest as the user, to whom the pool's directory is given. The interpreter of the
+        tests may lie in a closed home, so the right to read anything is kept; no right to write is."""
+        if shutil.which("setpriv") is None:
+            pytest.skip("needs setpriv")
+        user = str(self.as_user)
+        self._give_away()
+        keep = ["--inh-caps", "-all,+dac_read_search", "--ambient-caps", "-all,+dac_read_search"]
+        return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", *keep]
+
+    def _give_away(self) -> None:
+        subprocess.run(["chown", "-R", f"{self.as_user}:{self.as_user}", str(self.root)], check=True)
 
     def _answers(self) -> bool:
         assert self.process is not None
@@ -362,11 +380,11 @@ class StarterBench:
 
 
 @contextlib.asynccontextmanager
-async def starter_bench(**knobs: Any) -> AsyncIterator[StarterBench]:
+async def starter_bench(as_user: int | None = None, **knobs: Any) -> AsyncIterator[StarterBench]:
     """A running starter in a directory of its own that other accounts can enter."""
     root = Path(tempfile.mkdtemp(prefix="slotwise-", dir="/var/tmp"))
     root.chmod(0o755)
-    bench = StarterBench(root, knobs)
+    bench = StarterBench(root, knobs, as_user)
     try:
         await bench.shadow.start()
         await bench.start()

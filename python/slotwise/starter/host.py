@@ -411,8 +411,8 @@ class JobHost:
             run.next_update_at = run.started_at + settings.initial_update_s
             run.next_startd_update_at = run.started_at + min(5.0, settings.startd_update_s)
             run.next_disk_at = run.started_at + min(settings.poll_s, settings.initial_update_s)
-        if now >= run.next_disk_at:
-            run.next_disk_at = now + max(settings.poll_s, 1.0) * (1 if settings.enforce_disk else 6)
+        if now >= run.next_update_at or (settings.enforce_disk and now >= run.next_disk_at):
+            run.next_disk_at = now + max(settings.poll_s, 1.0)
             run.disk = await self.measure_disk(run)
             full = self.over_limit(run)
             if full is not None:

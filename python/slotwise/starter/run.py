@@ -236,7 +236,10 @@ class Run:
             return
         self.result = result
         self._stop_watching()
-        self._start(self._conclude(result)) if self.host.checks_disk(self) else self._judge(result, None)
+        if self.host.checks_disk(self) or result.ended_at - result.started_at > LONG_ENOUGH_S:
+            self._start(self._conclude(result))
+        else:
+            self._judge(result, None)
 
     async def _conclude(self, result: KeeperResult) -> None:
         """A job that failed beside a full disk is held for the disk."""
@@ -480,6 +483,8 @@ class Run:
         self.state = replace(self.state, phase=phase, pid=pid, suspended=suspended)
 
 
+#: Jobs shorter than this are not worth a walk through their scratch directory, seconds.
+LONG_ENOUGH_S = 2.0
 #: Stands for the job while its ad is not known.
 NO_JOB = JobFacts(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
 

@@ -1,0 +1,206 @@
+"""What a job is given and what it gives back, under a real starter process; also one that is not root."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from slotwise.wire.gen import schedd_pb2
+
+from tests.support.starter_bench import StarterBench, starter_bench
+
+pytestmark = pytest.mark.host
+EXITED = schedd_pb2.RunEnded.EXITED
+HELD = schedd_pb2.RunEnded.HELD
+SH = "/bin/sh"
+
+
+async def finished(bench: StarterBench, script: str, **how: Any) -> str:
+    """Run a shell script to its end with exit 0; returns the run id."""
+    run = bench.submit(SH, "-c", script, **how)
+    ended = await bench.ended(run)
+    assert (ended.how, ended.code) == (EXITED, 0), (ended, bench.shadow.runs[run].outputs.get("_condor_stderr"))
+    return run
+
+
+async def test_new_and_changed_top_level_files_go_back() -> None:
+    async with starter_bench() as bench:
+        inputs: dict[str, Any] = {"same": b"1", "changed": b"1", "deep/in": b"2"}
+        script = "echo 22 > changed; echo 3 > new; mkdir dir; echo 4 > dir/not; ln -s new link; cat deep/in"
+        run = await finished(bench, script, inputs=inputs)
+        outputs = bench.shadow.runs[run].outputs
+        assert set(outputs) == {"_condor_stdout", "_condor_stderr", "changed", "new", "link"}
+        assert (outputs["changed"], outputs["_condor_stdout"]) == (b"22\n", b"2")
+
+
+async def test_listed_outputs_and_directories() -> None:
+    async with starter_bench() as bench:
+        script = "mkdir -p a/b c; echo 1 > a/b/f; echo 2 > a/g; echo 3 > c/h; echo 4 > plain; echo 5 > unlisted"
+        listed = "a, c/, plain"
+        run = await finished(bench, script, TransferOutput=listed)
+        outputs = bench.shadow.runs[run].outputs
+        names = set(outputs) - {"_condor_stdout", "_condor_stderr", "a", "a/b"}
+        assert names == {"a/b/f", "a/g", "h", "plain"}
+
+
+async def test_relative_paths_are_kept_on_request() -> None:
+    async with starter_bench() as bench:
+        script = "mkdir -p a/b; echo 1 > a/b/f"
+        flat = await finished(bench, script, TransferOutput="a/b/f")
+        kept = await finished(bench, script, TransferOutput="a/b/f", PreserveRelativePaths=True)
+        assert bench.output(flat, "f") == bench.output(kept, "a/b/f") == "1\n"
+
+
+async def test_a_missing_output_holds_the_job() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(SH, "-c", "exit 0", TransferOutput="nowhere")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, 2)
+        assert "nowhere: (errno 2) No such file or directory" in ended.reason
+
+
+async def test_too_much_output_holds_the_job() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(SH, "-c", "dd if=/dev/zero of=big bs=1M count=3 2>/dev/null", MaxTransferOutputMB=2)
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (HELD, 33)
+
+
+async def test_large_files_in_pieces_both_ways() -> None:
+    async with starter_bench() as bench:
+        data = os.urandom(3_000_001)
+        run = await finished(bench, "cat in in > out", inputs={"in": data}, TransferOutput="out")
+        assert bench.shadow.runs[run].outputs["out"] == data + data
+
+
+async def test_a_link_reaches_nothing_that_the_job_may_not_read(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(SH, "-c", "ln -s /etc/shadow stolen", TransferOutput="stolen")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, 13)
+        assert "stolen" not in bench.shadow.runs[run].outputs
+
+
+async def test_an_input_name_cannot_leave_the_scratch_directory() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(SH, "-c", "exit 0", inputs={"../escape": b"x"})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (HELD, 13)
+        assert not list(bench.execute.glob("*/escape"))
+
+
+async def test_the_transferred_program_runs_under_its_own_name() -> None:
+    async with starter_bench() as bench:
+        program = b'#!/bin/sh\necho $(basename $0) "$1" "$2"; cat\n'
+        run = bench.submit(
+            "/home/ann/prog.sh", "a b", "c'd",
+            inputs={"prog.sh": (program, 0o644), "data.in": b"from stdin"},
+            TransferExecutable=True, In="files/data.in",
+        )  # fmt: skip
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 0)
+        assert bench.output(run) == "prog.sh a b c'd\nfrom stdin"
+        assert "prog.sh" not in bench.shadow.runs[run].outputs
+
+
+async def test_output_and_error_in_one_file() -> None:
+    async with starter_bench() as bench:
+        run = await finished(bench, "echo 1; echo 2 >&2; echo 3", Out="both", Err="both")
+        assert bench.output(run) == "1\n2\n3\n"
+
+
+@pytest.mark.parametrize(
+    ("ad", "code", "subcode", "words"),
+    [
+        ({"Cmd": "/no/such/program"}, 6, 2, "Failed to execute '/no/such/program'"),
+        ({"Cmd": "/etc/passwd"}, 6, 13, "(errno=13: 'Permission denied')"),
+        ({"In": "absent"}, 8, 2, "Failed to open 'absent' as standard input"),
+        ({"ShouldTransferFiles": "NO", "Iwd": "/no/dir"}, 14, 2, "initial working directory /no/dir"),
+        ({"ShouldTransferFiles": "NO", "Iwd": "/", "Out": "/no/dir/out"}, 7, 2, "as standard output"),
+        ({"Arguments": "'open"}, 6, 22, "unbalanced"),
+    ],
+)
+async def test_jobs_that_cannot_start_are_held(ad: dict[str, Any], code: int, subcode: int, words: str) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/true", **ad)
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, code, subcode)
+        assert words in ended.reason
+        assert (await bench.gone(run)).how == "held"
+        await bench.clean()
+
+
+async def test_outputs_only_on_success() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(SH, "-c", "echo x > file; echo said; exit 1", WhenToTransferOutput="ON_SUCCESS")
+        await bench.ended(run)
+        assert bench.shadow.runs[run].outputs == {"_condor_stdout": b"said\n", "_condor_stderr": b""}
+
+
+async def test_a_shared_file_system_moves_no_files(root: None) -> None:
+    async with starter_bench() as bench:
+        shared = bench.root / "shared"
+        shared.mkdir(mode=0o777)
+        shared.chmod(0o777)
+        run = await finished(
+            bench, "pwd; echo $_CONDOR_SCRATCH_DIR; touch here", Iwd=str(shared), ShouldTransferFiles="NO"
+        )
+        assert bench.shadow.runs[run].outputs == {}
+        where, scratch = (shared / "out.txt").read_text().split()
+        assert where == str(shared) and scratch.startswith(str(bench.execute))
+        assert (shared / "here").exists()
+
+
+async def test_the_ads_are_there_to_read() -> None:
+    async with starter_bench() as bench:
+        run = await finished(bench, "grep -c ^Extra $_CONDOR_JOB_AD; grep Cpus $_CONDOR_MACHINE_AD", Extra=1)
+        assert bench.output(run) == "1\nCpus = 1\n"
+
+
+async def test_renice_umask_and_core_limit(root: None) -> None:
+    async with starter_bench(JOB_RENICE_INCREMENT="TARGET.Extra + 2") as bench:
+        run = await finished(bench, "nice; umask; ulimit -c", Extra=3, CoreSize=0)
+        assert bench.output(run).split() == ["5", "0022", "0"]
+
+
+async def test_a_read_only_or_absent_execute_directory_holds_the_job() -> None:
+    async with starter_bench() as bench:
+        bench.execute.rmdir()
+        bench.execute.symlink_to("/proc/1")
+        run = bench.submit("/bin/true")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (HELD, 14)
+        assert "Cannot write to" in ended.reason
+        assert (await bench.gone(run)).how == "held"
+        bench.execute.unlink()
+        bench.execute.mkdir()
+
+
+async def test_usage_is_measured_and_told() -> None:
+    knobs = {"STARTER_INITIAL_UPDATE_INTERVAL": 1, "STARTER_UPDATE_INTERVAL": 1, "CGROUP_POLLING_INTERVAL": 0.2}
+    async with starter_bench(**knobs) as bench:
+        script = (
+            "i=0; while [ ! -e stop ]; do i=$((i+1)); done; dd if=/dev/zero of=f bs=1k count=300 2>/dev/null; sleep 2"
+        )
+        run = bench.submit(SH, "-c", script)
+        updates = bench.shadow.runs[run].updates
+        await bench.eventually(lambda: len(updates) >= 1, "an update comes")
+        next(iter(bench.execute.glob("dir_*/scratch"))).joinpath("stop").touch()
+        await bench.eventually(lambda: any(ad.eval("DiskUsage") >= 300 for ad in updates), "the file is seen")
+        ended = await bench.ended(run)
+        assert ended.how == EXITED
+        end = bench.shadow.runs[run].end_ad
+        assert end.eval("RemoteUserCpu") + end.eval("RemoteSysCpu") > 0.1
+        assert end.eval("ResidentSetSize") > 0 and end.eval("MemoryUsage") >= 1
+        assert updates[0].eval("NumPids") >= 1
+
+
+async def test_a_starter_that_is_not_root(root: None) -> None:
+    """The whole of it as user nobody: no user switch, no mounts, no cgroups; families still end."""
+    async with starter_bench(as_user=65534) as bench:
+        run = await finished(bench, "id -u; echo x > new; (setsid sleep 60 &)", inputs={"in": b"1"})
+        assert bench.output(run).split() == ["65534"]
+        assert bench.output(run, "new") == "x\n"
+        assert not (await bench.gone(run)).broken
+        await bench.clean()
