@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 #: Controllers of version 1 that jobs join, when the host has them.
-V1_WANTED = ("memory", "cpu", "cpuacct", "freezer", "pids", "devices")
+V1_WANTED = ("memory", "cpu", "cpuacct", "freezer", "pids")
 V2_WANTED = ("memory", "pids", "cpu", "io")
 
 
@@ -93,8 +93,7 @@ def _probe_v1(v1: Mapping[str, Path], base: str, mine: Mapping[str, str], is_roo
     for controller in V1_WANTED:
         mount = v1.get(controller)
         if mount is None:
-            if controller != "devices":
-                problems.append(f"cgroup v1 controller {controller} is not mounted")
+            problems.append(f"cgroup v1 controller {controller} is not mounted")
             continue
         top = mount if is_root else mount / mine.get(controller, "/").strip("/")
         error = _usable(top / base)
