@@ -351,3 +351,16 @@ async def test_work_that_came_before_any_slot_is_served_when_one_comes(pool: Har
     assert await pool.cycle() == []
     await pool.slots(slot(1))
     await until(lambda: any(s.matches for batch in pool.schedd.offers for s in batch.submitters))
+
+
+async def test_usage_is_charged_between_cycles() -> None:
+    async with harness(SLOTWISE_ACCOUNTING_INTERVAL="0.1") as pool:
+        await pool.slots(slot(1, State="Claimed", Activity="Busy", RemoteUser="ann@d", AccountingGroup="ann@d"))
+        await until(lambda: pool.negotiator.cycles.books.records.get("ann@d", {}).get("weighted_resources_used") == 1)
+        cycles = len(pool.negotiator.cycles.history.cycles)
+        books = pool.negotiator.cycles.books
+        await until(lambda: books.records["ann@d"]["weighted_accumulated_usage"] > 0)
+        await pool.slots(slot(1, UpdateSequenceNumber=2))
+        await until(lambda: books.records["ann@d"]["weighted_resources_used"] == 0)
+        assert books.records["ann@d"]["weighted_accumulated_usage"] < 10
+        assert len(pool.negotiator.cycles.history.cycles) == cycles

@@ -58,6 +58,7 @@ class Negotiator:
         self.servicer = NegotiatorServicer(self.cycles, self.schedule, self._bell.set, self._publish_soon)
         self._publish()
         self._task = asyncio.create_task(self._run(), name="cycles")
+        self._accounting = asyncio.create_task(self._account(), name="accounting")
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over knobs; a cycle that runs keeps those it began with."""
@@ -73,9 +74,10 @@ class Negotiator:
 
     async def stop(self, mode: str) -> None:
         """End the loop; accounting is on disk after every cycle."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        for task in (self._task, self._accounting):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         if self._publish_later is not None:
             self._publish_later.cancel()
         await self._advertiser.close()
@@ -105,6 +107,21 @@ class Negotiator:
                 self._bell.clear()
                 continue
             await self._cycle("timer" if self.schedule.timer_at <= clock.now() else "on demand")
+
+    async def _account(self) -> None:
+        """Charge usage every few seconds; at most a twentieth of the time goes into it."""
+        clock, took_s = self._context.clock, 0.0
+        while True:
+            await asyncio.sleep(max(0.1, self.cycles.settings.accounting_interval_s, 20 * took_s))
+            if not self.cycles.in_use():
+                continue
+            began = clock.monotonic()
+            try:
+                await self.cycles.account()
+            except Exception:
+                _log.exception("usage could not be charged")
+            took_s = clock.monotonic() - began
+            self._publish_soon()
 
     async def _cycle(self, why: str) -> None:
         clock = self._context.clock

@@ -15,8 +15,8 @@ from slotwise.table import AdTable
 
 #: After this time without news the match has come to nothing.
 GIVE_UP_S = 5.0
-#: How long news that do not show the match yet are taken to be older than it. A startd tells changes within a fifth of a
-#: second; giving a slot away twice costs a refused claim, waiting too long costs idle machines.
+#: How long news that do not show the match yet are taken to be older than it. A startd tells changes within a fifth
+#: of a second; giving a slot away twice costs a refused claim, waiting too long costs idle machines.
 _SETTLE_S = 0.5
 _AMOUNTS = ("Cpus", "Memory", "Disk")
 _CLAIMED_LOOK = ("State", "Activity", "RemoteUser", "RemoteOwner", "AccountingGroup", "CurrentRank")

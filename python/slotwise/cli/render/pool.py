@@ -158,10 +158,11 @@ VIEWS: dict[str, View] = {
         (_NAME, _OPSYS, _ARCH, _LOAD, _count("Memory"), _count("Disk"), _count("Mips"), _count("KFlops")),
         totals="server",
     ),
+    # One row a machine: the first slot's ad tells of the machine as well.
     "startd": View(
-        "StartDaemon",
+        "Machine",
         (
-            _plain("Name"),
+            _plain("Machine", "Name"),
             Field("Platform", _platform, ("Arch", "OpSysAndVer")),
             _VERSION,
             _CPUS,
@@ -169,6 +170,7 @@ VIEWS: dict[str, View] = {
             Field("GPUs", _number("TotalGPUs", default=""), ("TotalGPUs",), True),
             _UPTIME,
         ),
+        "SlotID =?= 1 && DynamicSlot =!= true",
     ),
     "schedd": View(
         "Scheduler",
