@@ -51,10 +51,20 @@ impl AdTable {
         heard_at: f64,
         stamp: Option<&Name>,
     ) -> Result<ApplyReport, TableError> {
-        let (mut reader, header) = Reader::new(bytes)?;
+        let (reader, header) = Reader::new(bytes)?;
         if header.reset {
             self.clear();
         }
+        self.keeping_texts(|table| table.apply_operations(reader, header, heard_at, stamp))
+    }
+
+    fn apply_operations(
+        &mut self,
+        mut reader: Reader<'_>,
+        header: PackHeader,
+        heard_at: f64,
+        stamp: Option<&Name>,
+    ) -> Result<ApplyReport, TableError> {
         let mut report = ApplyReport {
             header,
             ..ApplyReport::default()
@@ -311,5 +321,33 @@ impl AdTable {
         } else {
             Err(reader.bad("more deltas than ads"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use classad::{Ad, Expr, Value};
+
+    #[test]
+    fn a_text_named_again_in_a_batch_is_still_there() {
+        let mut pack = PackWriter::new(PackHeader::default());
+        let ad = |text: &str| -> Ad {
+            [(Name::from("A"), Expr::Lit(Value::from(text)))]
+                .into_iter()
+                .collect()
+        };
+        pack.upsert(b"one", &ad("first"));
+        for number in 0..100_000 {
+            pack.upsert(b"one", &ad(&format!("text {number}")));
+        }
+        pack.upsert(b"two", &ad("first"));
+        let mut table = AdTable::new();
+        table.apply(&pack.finish(), 0.0, None).unwrap();
+        assert_eq!(table.get(b"two"), Some(ad("first")));
+        assert!(
+            table.strings().len() < 10,
+            "unused texts are collected after the batch"
+        );
     }
 }

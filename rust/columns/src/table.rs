@@ -86,6 +86,8 @@ pub struct AdTable {
     /// Counts collections of unused strings: ids may mean something else afterwards.
     epoch: u64,
     collect_at: usize,
+    /// A batch is being applied: it may name strings again that no ad has just now.
+    collect_later: bool,
     pub(crate) log: ChangeLog,
     /// Scratch: per column the row operation that wrote it last.
     touched: Vec<u64>,
@@ -406,9 +408,24 @@ impl AdTable {
             self.log
                 .trim((rows * 16).max(1 << 16), (rows * 2).max(1 << 14));
         }
+        if !self.collect_later {
+            self.collect_if_due();
+        }
+    }
+
+    fn collect_if_due(&mut self) {
         if self.strings.len() + self.exprs.texts.len() + self.bigs.len() > self.collect_at {
             self.collect();
         }
+    }
+
+    /// Runs `work` with ids of texts kept, whether an ad has them or not.
+    pub(crate) fn keeping_texts<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.collect_later = true;
+        let done = work(self);
+        self.collect_later = false;
+        self.collect_if_due();
+        done
     }
 
     /// Removes the ad of a key; false if there is none.
