@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from slotwise.classad import ClassAd
 from slotwise.classad.conformance import ads_case, eval_case, fmt_case
 

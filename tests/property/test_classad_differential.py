@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from slotwise.classad.conformance import eval_case, fmt_case
+
 from tests.support.classad_cases import Generator
 from tests.support.classad_reference import answers
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import re
 
-OPERATORS = "< <= == != >= > =?= =!= + - * / % && || & | ^ << >> >>> ?: is isnt".split()
-ATTRIBUTES = "I R S B L A AL U E T D a x y Memory Arch sub lst ads cyc nosuch expr".split()
+OPERATORS = ["<", "<=", "==", "!=", ">=", ">", "=?=", "=!=", "is", "isnt", "+", "-", "*", "/", "%", "?:"]
+OPERATORS += ["&&", "||", "&", "|", "^", "<<", ">>", ">>>"]
+ATTRIBUTES = ["I", "R", "S", "B", "L", "A", "AL", "U", "E", "T", "D", "a", "x", "y", "Memory", "Arch"]
+ATTRIBUTES += ["sub", "lst", "ads", "cyc", "nosuch", "expr"]
 SCOPED = ["MY.{}", "TARGET.{}", "my.{}", "other.{}", "sub.{}", "ads.{}", ".{}", "A.{}", "parent.{}", "{}", "{}", "{}"]
 #: Functions with the numbers of arguments they take.
 FUNCTIONS = {
@@ -31,8 +33,8 @@ STRINGS = [
     "a +", "0x1F", " 12abc", "caf\u00e9", "x\ty", 'say "hi"', "back\\slash",
 ]  # fmt: skip
 NUMBERS = [
-    "0", "1", "-1", "2", "3", "-7", "17", "100", "9223372036854775807", "-9223372036854775808", "4294967297", "0.0", "-0.0",
-    "1.5", "-2.5", "2.5", "1e300", "3e9", "1e-3", ".5", "123456.789",
+    "0", "1", "-1", "2", "3", "-7", "17", "100", "9223372036854775807", "-9223372036854775808", "4294967297",
+    "0.0", "-0.0", "1.5", "-2.5", "2.5", "1e300", "3e9", "1e-3", ".5", "123456.789",
 ]  # fmt: skip
 TIMES = [
     'absTime("2020-02-29T23:59:58+05:30")', "absTime(10)", "relTime(10)", "relTime(-93784.75)", 'relTime("1+02:03:04")',
@@ -126,5 +128,7 @@ class Generator:
             my, target = self.context(), self.context() if self.random.random() < 0.6 else None
             for _ in range(10):
                 text = self.expr()
-                out.append({"my": my, "target": target, "expr": self.broken(text) if self.random.random() < 0.1 else text})
+                out.append(
+                    {"my": my, "target": target, "expr": self.broken(text) if self.random.random() < 0.1 else text}
+                )
         return out[:count]

@@ -1,7 +1,7 @@
 """The reference evaluator in a process of its own: it may crash, and its modes are set when it is loaded.
 
-Run as a script it reads cases as JSON lines and writes what the reference makes of each. ``answers`` feeds it and starts
-it again behind a case it crashed on.
+Run as a script it reads cases as JSON lines and writes what the reference makes of each. ``answers`` feeds it and
+starts it again behind a case it crashed on.
 """
 
 from __future__ import annotations

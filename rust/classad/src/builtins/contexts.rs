@@ -74,7 +74,8 @@ pub(super) fn unresolved(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> 
     if !is_reference(&args[0]) {
         return Ok(Value::Error);
     }
-    let Some(definition) = e.dereference(&args[0], frame)? else {
+    // A search that breaks off counts as one that finds nothing.
+    let Ok(Some(definition)) = e.dereference(&args[0], frame) else {
         return Ok(Value::Undefined);
     };
     let pattern = match args.get(1) {
