@@ -8,7 +8,10 @@ import os
 import select
 import signal
 import sys
+import time
 from pathlib import Path
+
+from slotwise.errors import DeniedError
 
 
 def alive(pid: int) -> bool:
@@ -21,7 +24,10 @@ def alive(pid: int) -> bool:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """A descriptor that becomes readable when ``pid`` ends, whoever its parent is; None when it is gone already."""
+    """A descriptor that becomes readable when ``pid`` ends, whoever its parent is; None when it is gone already.
+
+    :raises OSError: on kernels without pidfds.
+    """
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:
@@ -29,17 +35,25 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def send(pid: int, number: signal.Signals) -> bool:
-    """Send a signal; False when the process is gone."""
+    """Send a signal; False when the process is gone.
+
+    :raises DeniedError: when the process belongs to somebody else.
+    """
     try:
         os.kill(pid, number)
     except ProcessLookupError:
         return False
+    except PermissionError:
+        raise DeniedError(f"process {pid} belongs to another user", hint="ask as the owner of the pool") from None
     return True
 
 
 def wait_gone(pid: int, timeout_s: float) -> bool:
     """Wait until ``pid`` has ended; False when it still lives after ``timeout_s``."""
-    descriptor = open_pidfd(pid)
+    try:
+        descriptor = open_pidfd(pid)
+    except OSError:
+        return _poll_gone(pid, timeout_s)
     if descriptor is None:
         return True
     try:
@@ -48,6 +62,15 @@ def wait_gone(pid: int, timeout_s: float) -> bool:
         return bool(poller.poll(max(0, int(timeout_s * 1000)))) or not alive(pid)
     finally:
         os.close(descriptor)
+
+
+def _poll_gone(pid: int, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while alive(pid):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def describe_exit(wait_status: int) -> str:

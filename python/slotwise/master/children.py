@@ -115,7 +115,12 @@ class SpawnerClient:
 
 async def ended(pid: int) -> None:
     """Return when ``pid`` has ended, whoever its parent is."""
-    descriptor = process.open_pidfd(pid)
+    try:
+        descriptor = process.open_pidfd(pid)
+    except OSError:  # a kernel without pidfds
+        while process.alive(pid):
+            await asyncio.sleep(0.1)
+        return
     if descriptor is None:
         return
     loop = asyncio.get_running_loop()

@@ -125,6 +125,8 @@ def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | Non
     if message is None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(5)
+        if lock.holder(home, "master") not in (None, started.pid):
+            return _await_running(home)  # somebody else's `up` was quicker
         return UpResult(failed=["master"], error="the master ended before the pool was up")
     # Not waited for: the master outlives this command.
     started.returncode = 0

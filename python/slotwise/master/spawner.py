@@ -9,8 +9,8 @@ master to spawner      ``{"hello": true}``, ``{"start": name}``, ``{"bye": true}
 spawner to master      ``{"started": name, "pid": n}``, ``{"exited": pid, "status": wait status}``
 =====================  ==================================================
 
-When a master that said hello dies without a goodbye the spawner forks a new one, which adopts the daemons that live. One
-that never said hello could not start, and another try would end the same way.
+When a master that said hello dies without a goodbye the spawner forks a new one, which adopts the daemons that live.
+One that never said hello could not start, and another try would end the same way.
 """
 
 from __future__ import annotations

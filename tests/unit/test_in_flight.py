@@ -1,0 +1,78 @@
+"""Matches that no startd has reported yet."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from slotwise.negotiator.in_flight import GIVE_UP_S, InFlight
+from slotwise.table import AdTable
+
+
+def table(*slots: dict[str, object]) -> AdTable:
+    made = AdTable()
+    for ad in slots:
+        made.upsert(str(ad["Name"]), {"State": "Unclaimed", "Activity": "Idle", "UpdateSequenceNumber": 1} | ad)
+    return made
+
+
+def text(of: AdTable) -> bytes:
+    return of.long_text()
+
+
+def match(slot: str, **carve: float) -> dict[str, object]:
+    return {"slot": slot, "submitter": "ann@d", "rank": 0.0, "carve": carve}
+
+
+def test_a_matched_slot_looks_claimed_for_the_length_of_a_cycle() -> None:
+    slots = table({"Name": "s1", "Cpus": 1})
+    before = text(slots)
+    flight = InFlight()
+    flight.note(slots, [match("s1")], now=0)
+    flight.overlay(slots, now=1)
+    assert slots.value("s1", "State") == "Claimed" and slots.value("s1", "RemoteUser") == "ann@d"
+    flight.restore(slots)
+    assert text(slots) == before
+
+
+def test_a_carved_slot_has_less_and_stand_ins_carry_the_rest() -> None:
+    slots = table({"Name": "p", "Cpus": 8, "Memory": 800, "SlotWeight": 8})
+    before = text(slots)
+    flight = InFlight()
+    flight.note(slots, [match("p", Cpus=2, Memory=100), match("p", Cpus=1, Memory=100)], now=0)
+    flight.overlay(slots, now=1)
+    assert slots.value("p", "Cpus") == 5 and slots.value("p", "Memory") == 600
+    stand_ins = [key for key in slots.keys() if key != "p"]  # noqa: SIM118 - a table is no dict
+    assert sorted(slots.value(key, "SlotWeight") for key in stand_ins) == [1.0, 2.0]
+    flight.restore(slots)
+    assert text(slots) == before
+
+
+def test_news_of_the_slot_end_it_and_so_does_time() -> None:
+    slots = table({"Name": "s1", "Cpus": 1}, {"Name": "s2", "Cpus": 1}, {"Name": "s3", "Cpus": 1})
+    flight = InFlight()
+    flight.note(slots, [match("s1"), match("s2"), match("s3")], now=0)
+    slots.update("s1", {"UpdateSequenceNumber": 2, "State": "Claimed"})
+    slots.remove("s3")
+    flight.settle(slots, now=0.1)
+    assert len(flight) == 1
+    flight.settle(slots, now=GIVE_UP_S)
+    assert len(flight) == 0
+
+
+def test_offline_and_unknown_slots_are_not_waited_for() -> None:
+    flight = InFlight()
+    flight.note(table({"Name": "s1"}), [match("s1") | {"offline": True}, match("nowhere")], now=0)
+    assert len(flight) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=12))
+def test_an_overlay_taken_back_leaves_the_table_as_it_was(matches: list[tuple[int, int]]) -> None:
+    slots = table(*({"Name": f"s{n}", "Cpus": 4, "Memory": 100} for n in range(4)))
+    before = text(slots)
+    flight = InFlight()
+    for number, (slot, cpus) in enumerate(matches):
+        flight.note(slots, [match(f"s{slot}", **({"Cpus": cpus} if cpus else {}))], now=number)
+        flight.overlay(slots, now=number)
+        assert all(slots.value(f"s{n}", "Cpus") >= 0 for n in range(4))
+        flight.restore(slots)
+        assert text(slots) == before

@@ -1,0 +1,136 @@
+"""Tables of slots, daemons and submitters."""
+
+from __future__ import annotations
+
+import pytest
+from slotwise.classad import ClassAd
+from slotwise.cli.render.compact import slot_letters
+from slotwise.cli.render.pool import VIEWS, natural_key, rows_text, totals_text
+from slotwise.cli.render.userprio import priorities_text
+
+
+def slot(name: str, **more: object) -> ClassAd:
+    machine = name.partition("@")[2]
+    return ClassAd(
+        {
+            "Name": name,
+            "Machine": machine,
+            "OpSys": "LINUX",
+            "Arch": "X86_64",
+            "State": "Unclaimed",
+            "Activity": "Idle",
+            "LoadAvg": 0.25,
+            "Memory": 1024,
+            "Cpus": 1,
+            "EnteredCurrentActivity": 1000,
+            "LastHeardFrom": 1000 + 90061,
+        }
+        | more
+    )
+
+
+def test_slots_come_in_natural_order() -> None:
+    names = ["slot10@b", "slot1_10@a", "slot2@b", "slot1_2@a", "slot1@a", "slot1@b"]
+    ordered = sorted((slot(name) for name in names), key=natural_key)
+    assert [ad["Name"] for ad in ordered] == [
+        "slot1@a", "slot1_2@a", "slot1_10@a", "slot1@b", "slot2@b", "slot10@b",
+    ]  # fmt: skip
+
+
+def test_a_row_shows_what_the_reference_shows() -> None:
+    text = rows_text(VIEWS["slots"], [slot("slot1@h")], wide=False)
+    heading, row = text.splitlines()
+    assert heading.split()[:3] == ["Name", "OpSys", "Arch"]
+    assert row.split() == ["slot1@h", "LINUX", "X86_64", "Unclaimed", "Idle", "0.250", "1024", "1+01:01:01"]
+
+
+def test_what_is_unknown_is_marked() -> None:
+    row = rows_text(VIEWS["slots"], [ClassAd({"Name": "slot1@h"})], wide=False).splitlines()[1]
+    assert row.split().count("??") == 7
+
+
+def test_long_names_are_cut_unless_wide() -> None:
+    name = "slot1@" + "x" * 60
+    assert name not in rows_text(VIEWS["slots"], [slot(name)], wide=False)
+    assert name in rows_text(VIEWS["slots"], [slot(name)], wide=True)
+
+
+def test_totals_count_by_platform_and_state() -> None:
+    ads = [
+        slot("slot1@a"),
+        slot("slot2@a", State="Claimed"),
+        slot("slot1@b", Arch="aarch64", State="Drained"),
+        slot("slot2@b", Arch="aarch64", State="Backfill"),
+    ]
+    rows = [line.split() for line in totals_text("slots", ads).splitlines() if line.strip()]
+    assert rows[0] == ["Total", "Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Drain", "Backfill", "BkIdle"]
+    assert rows[1] == ["X86_64/LINUX", "2", "0", "1", "1", "0", "0", "0", "0", "0"]
+    assert rows[2] == ["aarch64/LINUX", "2", "0", "0", "0", "0", "0", "1", "0", "1"]
+    assert rows[3] == ["Total", "4", "0", "1", "1", "0", "0", "1", "0", "1"]
+
+
+def test_no_slots_no_totals() -> None:
+    assert totals_text("slots", []) == ""
+
+
+def child(state: str, activity: str) -> ClassAd:
+    return slot("slot1_1@h", State=state, Activity=activity)
+
+
+@pytest.mark.parametrize(
+    ("whole", "children", "letters"),
+    [
+        (slot("slot1@h"), [], "Ui"),
+        (slot("slot1@h", Cpus=0), [child("Claimed", "Busy")] * 2, "Cb"),
+        (slot("slot1@h", Cpus=0), [child("Claimed", "Busy"), child("Claimed", "Idle")], "C*"),
+        (slot("slot1@h", Cpus=3), [child("Claimed", "Busy")], "**"),
+        (slot("slot1@h", Cpus=3), [child("Preempting", "Vacating"), child("Claimed", "Busy")], "Pv"),
+        (slot("slot1@h", State="Drained", Activity="Retiring"), [child("Claimed", "Retiring")], "Cr"),
+    ],
+)
+def test_letters_of_a_machine(whole: ClassAd, children: list[ClassAd], letters: str) -> None:
+    assert slot_letters(whole, children) == letters
+
+
+def account(name: str, **more: object) -> ClassAd:
+    return ClassAd(
+        {
+            "Name": name,
+            "Priority": 500.0,
+            "PriorityFactor": 1000.0,
+            "WeightedResourcesUsed": 0.0,
+            "WeightedAccumulatedUsage": 7200.0,
+            "LastUsageTime": 1000,
+            "Ceiling": -1,
+            "Floor": 0,
+            "LastUpdate": 1000,
+            "IsAccountingGroup": False,
+            "AccountingGroup": "<none>",
+        }
+        | more
+    )
+
+
+def test_priorities_have_two_headings_a_rule_and_sums() -> None:
+    ads = [account("ann@d", WeightedResourcesUsed=3.0, Ceiling=9), account("bob@d")]
+    lines = priorities_text(ads, "default", flat=False, now=1000 + 3600).splitlines()
+    assert lines[0].startswith("Last Priority Update:")
+    assert lines[3].startswith("---")
+    ann, bob = lines[4].split(), lines[5].split()
+    assert ann == ["ann@d", "500.00", "1000.00", "3", "2.00", "<now>", "9"]
+    assert bob == ["bob@d", "500.00", "1000.00", "0", "2.00", "0+01:00"]
+    assert lines[-1].split() == ["Number", "of", "users:", "2", "3", "4.00"]
+
+
+def test_groups_come_with_their_members() -> None:
+    ads = [
+        account("phys.ann@d", AccountingGroup="phys"),
+        account("phys", IsAccountingGroup=True, EffectiveQuota=10.0, AccountingGroup="phys", GroupSortKey=0.5),
+        account("bob@d"),
+    ]
+    lines = priorities_text(ads, "quotas", flat=False, now=2000).splitlines()
+    names = [line.rstrip()[:12].rstrip() for line in lines[4:-2]]
+    assert names == ["phys", "  phys.ann@d"[:12], "bob@d"]
+    assert "10.00" in lines[4]
+    flat = priorities_text(ads, "quotas", flat=True, now=2000).splitlines()
+    assert flat[4].startswith("phys.ann@d")
