@@ -7,7 +7,9 @@ use classad::Ad;
 use crate::set::MacroSet;
 use crate::submit::commands::{self, Command};
 use crate::submit::job::{Done, Job};
-use crate::submit::{basics, policy, requirements, resources, transfer};
+use crate::submit::{
+    accounting, basics, gpus, policy, requirements, resources, transfer, universe,
+};
 
 /// One step of making a job ad.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +75,7 @@ pub enum Step {
 impl Step {
     fn run(&self, job: &mut Job<'_>) -> Done {
         match self {
-            Self::Universe => basics::universe(job),
+            Self::Universe => universe::universe(job),
             Self::Directory => basics::directory(job),
             Self::Executable => basics::executable(job),
             Self::Arguments => basics::arguments(job),
@@ -89,10 +91,10 @@ impl Step {
             Self::Cpus => resources::cpus(job),
             Self::Memory => resources::memory(job),
             Self::Disk => resources::disk(job),
-            Self::Gpus => resources::gpus(job),
+            Self::Gpus => gpus::gpus(job),
             Self::Custom(command) => resources::custom(job, command),
-            Self::ConcurrencyLimits => resources::concurrency_limits(job),
-            Self::AccountingGroup => resources::accounting_group(job),
+            Self::ConcurrencyLimits => accounting::concurrency_limits(job),
+            Self::AccountingGroup => accounting::accounting_group(job),
             Self::Simple(from, to) => {
                 let mut given = false;
                 commands::all()[*from..*to]
@@ -104,7 +106,7 @@ impl Step {
             Self::Transfer => transfer::files(job),
             Self::Automatic => policy::automatic(job),
             Self::Forced(name) => forced(job, name),
-            Self::RequireGpus => resources::require_gpus(job),
+            Self::RequireGpus => gpus::require_gpus(job),
             Self::Requirements => requirements::requirements(job),
         }
     }

@@ -5,10 +5,12 @@
 //! becomes the cluster's ad; for the others only those steps run again that touched something that differs from job
 //! to job.
 
+pub mod accounting;
 pub mod basics;
 pub mod commands;
 pub mod env;
 pub mod glob;
+pub mod gpus;
 pub mod items;
 pub mod job;
 pub mod make;
@@ -19,8 +21,10 @@ pub mod read;
 pub mod requirements;
 pub mod resources;
 pub mod scope;
+pub mod start;
 pub mod transfer;
 pub mod units;
+pub mod universe;
 
 use classad::Ad;
 

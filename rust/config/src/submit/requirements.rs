@@ -76,7 +76,7 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
     if job.is_true("WantFTOnCheckpoint") && !mentioned.of_target("HasSelfCheckpointTransfers") {
         clauses.and("TARGET.HasSelfCheckpointTransfers");
     }
-    super::resources::cuda_version(job)?;
+    super::gpus::cuda_version(job)?;
     if job.has("CUDAVersion") && !mentioned.of_target("CUDAMaxSupportedVersion") {
         clauses.and("CUDAVersion <= TARGET.CUDAMaxSupportedVersion");
     }

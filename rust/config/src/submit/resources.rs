@@ -1,6 +1,4 @@
-//! Steps about what a job asks of a slot: cpus, memory, disk, GPUs, custom resources, and larger requests on retries.
-
-use classad::print::unparse_text;
+//! Steps about what a job asks of a slot: cpus, memory, disk, custom resources, and larger requests on retries.
 
 use crate::submit::job::{Done, Job};
 use crate::submit::mentions;
@@ -36,7 +34,7 @@ const DISK: Sized = Sized {
 };
 
 /// Refuses or warns about a size without unit, as SUBMIT_REQUEST_MISSING_UNITS says.
-fn check_unit(job: &Job<'_>, command: &str, text: &str, unit: &str, given: bool) -> Done {
+pub fn check_unit(job: &Job<'_>, command: &str, text: &str, unit: &str, given: bool) -> Done {
     let Some(policy) = job
         .knobs
         .text("SUBMIT_REQUEST_MISSING_UNITS")
@@ -253,7 +251,14 @@ pub fn cpus(job: &mut Job<'_>) -> Done {
     )
 }
 
-fn counted(job: &mut Job<'_>, command: &str, attribute: &str, knob: &str, mistake: &str) -> Done {
+/// Sets an attribute from a command, the ad or a knob.
+pub fn counted(
+    job: &mut Job<'_>,
+    command: &str,
+    attribute: &str,
+    knob: &str,
+    mistake: &str,
+) -> Done {
     if job.scope.set.get(mistake).is_some() {
         job.warn(format!(
             "{mistake} is not a valid submit keyword, did you mean {command}?"
@@ -270,104 +275,6 @@ fn counted(job: &mut Job<'_>, command: &str, attribute: &str, knob: &str, mistak
         }
         _ => Ok(()),
     }
-}
-
-/// Sets RequestGPUs and what the GPUs must be.
-pub fn gpus(job: &mut Job<'_>) -> Done {
-    counted(
-        job,
-        "request_gpus",
-        "RequestGPUs",
-        "JOB_DEFAULT_REQUESTGPUS",
-        "request_gpu",
-    )?;
-    if !job.has("RequestGPUs") {
-        return Ok(());
-    }
-    job.pass_expr("require_gpus", "RequireGPUs")?;
-    job.pass_expr("gpus_minimum_capability", "GPUsMinCapability")?;
-    job.pass_expr("gpus_maximum_capability", "GPUsMaxCapability")?;
-    if let Some(text) = job.command("gpus_minimum_memory", "GPUsMinMemory")? {
-        match units::size(&text, 1 << 20) {
-            Some((size, unit)) => {
-                check_unit(job, "gpus_minimum_memory", &text, "megabytes", unit)?;
-                job.put("GPUsMinMemory", size);
-            }
-            None => job.put_expr("GPUsMinMemory", &text, "gpus_minimum_memory")?,
-        }
-    } else if job
-        .command("request_gpu_memory", "request_gpus_memory")?
-        .is_some()
-    {
-        job.warn(
-            "request_gpu_memory is not a submit command, did you mean gpus_minimum_memory?".into(),
-        );
-    }
-    let Some(text) = job.command("gpus_minimum_runtime", "GPUsMinRuntime")? else {
-        return Ok(());
-    };
-    let mut parts = text
-        .splitn(2, '.')
-        .map(|part| part.trim().parse::<i64>().ok());
-    match (parts.next().flatten(), parts.next()) {
-        (Some(major), None) if major > 1000 => job.put("GPUsMinRuntime", major),
-        (Some(major), None) => job.put("GPUsMinRuntime", major * 1000),
-        (Some(major), Some(Some(minor))) => job.put("GPUsMinRuntime", major * 1000 + minor * 10),
-        _ => job.put_expr("GPUsMinRuntime", &text, "gpus_minimum_runtime")?,
-    }
-    Ok(())
-}
-
-/// Makes the version of CUDA a number: `12.1` is 12001.
-pub fn cuda_version(job: &mut Job<'_>) -> Done {
-    let Some(text) = job.text("CUDAVersion") else {
-        return Ok(());
-    };
-    let (major, minor) = text.split_once('.').unwrap_or((&text, "0"));
-    let number = match (major.parse::<u32>(), minor.parse::<u32>()) {
-        (Ok(major), Ok(_)) if major >= 1000 && !text.contains('.') => i64::from(major),
-        (Ok(major), Ok(minor)) => i64::from(major) * 1000 + i64::from(minor % 100),
-        _ => {
-            return Err(job.bad(
-                "cuda_version",
-                format!("'{text}' is not a version of CUDA"),
-                "write x or x.y, where x and y are positive integers",
-            ));
-        }
-    };
-    job.put("CUDAVersion", number);
-    Ok(())
-}
-
-/// Completes RequireGPUs with the minimum and maximum properties that were asked for.
-pub fn require_gpus(job: &mut Job<'_>) -> Done {
-    if !job.has("RequestGPUs") {
-        return Ok(());
-    }
-    let required = job.get("RequireGPUs").cloned();
-    let mentioned = required
-        .as_ref()
-        .map(|expr| mentions::of(expr, &[]))
-        .unwrap_or_default();
-    let clauses: Vec<String> = [
-        ("Capability", ">=", "GPUsMinCapability"),
-        ("Capability", "<=", "GPUsMaxCapability"),
-        ("GlobalMemoryMb", ">=", "GPUsMinMemory"),
-        ("MaxSupportedVersion", ">=", "GPUsMinRuntime"),
-    ]
-    .into_iter()
-    .filter(|(property, _, wish)| job.has(wish) && !mentioned.of_target(property))
-    .map(|(property, op, wish)| format!("{property} {op} {wish}"))
-    .collect();
-    if clauses.is_empty() {
-        return Ok(());
-    }
-    let clauses = clauses.join(" && ");
-    let text = match required {
-        Some(expr) => format!("({}) && {clauses}", unparse_text(&expr)),
-        None => clauses,
-    };
-    job.put_expr("RequireGPUs", &text, "require_gpus")
 }
 
 /// Sets Request<tag> for a custom resource.
@@ -427,100 +334,4 @@ pub fn kib(job: &Job<'_>, name: &str) -> i64 {
     }
     let bytes = job.scope.world.size(&job.full_path(name)).unwrap_or(0);
     i64::try_from(bytes.div_ceil(1024)).unwrap_or(i64::MAX)
-}
-
-/// Sets ConcurrencyLimits.
-pub fn concurrency_limits(job: &mut Job<'_>) -> Done {
-    let list = job.command("concurrency_limits", "")?;
-    let by_expr = job.command("concurrency_limits_expr", "")?;
-    match (list, by_expr) {
-        (Some(_), Some(_)) => {
-            let message = "concurrency_limits and concurrency_limits_expr can't be used together";
-            Err(job.bad("concurrency_limits", message, "keep one of them"))
-        }
-        (Some(list), None) => {
-            let list = list.to_lowercase();
-            let mut limits = crate::functions::list_items(super::job::unquoted(&list));
-            if limits.is_empty() {
-                return Ok(());
-            }
-            for limit in &limits {
-                let name = limit.split(':').next().unwrap_or(limit);
-                let good_name = !name.is_empty()
-                    && name.split('.').count() <= 2
-                    && name.split('.').all(crate::statement::is_name);
-                if !good_name {
-                    let message = format!("Invalid concurrency limit '{limit}'");
-                    return Err(job.bad(
-                        "concurrency_limits",
-                        message,
-                        "write NAME or NAME:AMOUNT, separated by commas",
-                    ));
-                }
-            }
-            limits.sort_unstable();
-            let text = limits.join(",");
-            job.put_text("ConcurrencyLimits", &text);
-            Ok(())
-        }
-        (None, Some(text)) => job.put_expr("ConcurrencyLimits", &text, "concurrency_limits_expr"),
-        (None, None) => Ok(()),
-    }
-}
-
-fn is_submitter_name(name: &str) -> bool {
-    !name.contains(|c: char| c.is_ascii_whitespace())
-}
-
-/// Sets AcctGroup, AcctGroupUser and AccountingGroup.
-pub fn accounting_group(job: &mut Job<'_>) -> Done {
-    if let Some(project) = job.command("project_name", "ProjectName")? {
-        job.put_text("ProjectName", super::job::unquoted(&project));
-    }
-    let mut group = job.command("accounting_group", "")?;
-    if job.truth("nice_user", "NiceUser", false)? {
-        let nice = job
-            .knobs
-            .text("NICE_USER_ACCOUNTING_GROUP_NAME")
-            .unwrap_or_else(|| "nice-user".into());
-        match &group {
-            None => group = Some(nice),
-            Some(other) if *other != nice => {
-                job.warn(
-                    "nice_user conflicts with accounting_group. nice_user will be ignored".into(),
-                );
-            }
-            Some(_) => {}
-        }
-        job.put("MaxJobRetirementTime", 0);
-    }
-    let user = job.command("accounting_group_user", "AcctGroupUser")?;
-    if group.is_none() && user.is_none() {
-        return Ok(());
-    }
-    let user = user.unwrap_or_else(|| job.facts.owner.clone());
-    let hint = "write it without blanks";
-    if let Some(group) = group.as_deref().filter(|group| !is_submitter_name(group)) {
-        return Err(job.bad(
-            "accounting_group",
-            format!("Invalid accounting_group: {group}"),
-            hint,
-        ));
-    }
-    if !is_submitter_name(&user) {
-        return Err(job.bad(
-            "accounting_group_user",
-            format!("Invalid accounting_group_user: {user}"),
-            hint,
-        ));
-    }
-    job.put_text("AcctGroupUser", &user);
-    match group {
-        Some(group) => {
-            job.put_text("AcctGroup", &group);
-            job.put_text("AccountingGroup", &format!("{group}.{user}"));
-        }
-        None => job.put_text("AccountingGroup", &user),
-    }
-    Ok(())
 }

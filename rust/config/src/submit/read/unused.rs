@@ -1,0 +1,33 @@
+//! Warnings about keys that nothing used.
+
+use super::Reading;
+use crate::submit::commands;
+
+impl Reading<'_> {
+    pub(super) fn warn_unused(&self) {
+        if self.made.clusters.is_empty() {
+            return;
+        }
+        let used = self.used.borrow();
+        for entry in self.set.entries() {
+            let lower = entry.name.to_ascii_lowercase();
+            if used.contains(&lower) || lower.starts_with("my.") || self.loop_names.contains(&lower)
+            {
+                continue;
+            }
+            let line = if entry.origin.line > 0 {
+                format!("line {}: ", entry.origin.line)
+            } else {
+                String::new()
+            };
+            let mut text = format!("{line}`{} = {}` was not used", entry.name, entry.raw);
+            if !commands::is_known(&entry.name) {
+                match commands::similar(&entry.name) {
+                    Some(name) => text.push_str(&format!("; did you mean {name}?")),
+                    None => text.push_str("; is it a typo?"),
+                }
+            }
+            self.warnings.borrow_mut().push(text);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The universe of a job, and what containers want.
+
+use crate::submit::job::{self, Done, Job};
+
+const UNIVERSES: [(&str, i64); 8] = [
+    ("vanilla", 5),
+    ("scheduler", 7),
+    ("grid", 9),
+    ("java", 10),
+    ("parallel", 11),
+    ("local", 12),
+    ("vm", 13),
+    ("standard", 1),
+];
+
+/// Sets JobUniverse, and what containers want.
+pub fn universe(job: &mut Job<'_>) -> Done {
+    let named = match job.command("universe", "JobUniverse")? {
+        Some(text) => text,
+        None => job
+            .knobs
+            .text("DEFAULT_UNIVERSE")
+            .unwrap_or_else(|| "vanilla".into()),
+    };
+    let lower = named.to_ascii_lowercase();
+    let topping = matches!(lower.as_str(), "docker" | "container");
+    let number = if topping {
+        job::VANILLA
+    } else {
+        let known = UNIVERSES
+            .iter()
+            .find(|(name, number)| *name == lower || number.to_string() == lower);
+        match known.map(|(_, number)| *number) {
+            Some(number @ (5 | 7 | 12)) => number,
+            Some(number) => {
+                let name = UNIVERSES
+                    .iter()
+                    .find(|(_, n)| *n == number)
+                    .map_or("", |(name, _)| name);
+                return Err(job.bad(
+                    "universe",
+                    format!("the {name} universe is not there yet"),
+                    "use vanilla, local, scheduler or container",
+                ));
+            }
+            None => {
+                return Err(job.bad(
+                    "universe",
+                    format!("I don't know about the '{named}' universe"),
+                    "use vanilla, local, scheduler or container",
+                ));
+            }
+        }
+    };
+    let container = job.command("container_image", "ContainerImage")?;
+    let docker = job.command("docker_image", "DockerImage")?;
+    if container.is_some() && docker.is_some() {
+        return Err(job.bad(
+            "docker_image",
+            "cannot declare both docker_image and container_image",
+            "drop one of them",
+        ));
+    }
+    if topping && container.is_none() && docker.is_none() {
+        let hint = "set container_image, or docker_image";
+        return Err(job.bad(
+            "universe",
+            format!("{lower} jobs require a container_image or docker_image"),
+            hint,
+        ));
+    }
+    job.put("JobUniverse", number);
+    if let Some(image) = docker {
+        job.put_text(
+            "DockerImage",
+            job::unquoted(&image).trim_start_matches("docker://"),
+        );
+        if lower == "docker" {
+            job.put("WantDocker", true);
+        } else {
+            job.put("WantContainer", true);
+            job.put("WantDockerImage", true);
+        }
+    } else if let Some(image) = container {
+        let image = job::unquoted(&image).to_owned();
+        job.put("WantContainer", true);
+        let kind = if image.starts_with("docker:") {
+            "WantDockerImage"
+        } else if image.ends_with(".sif") {
+            "WantSIF"
+        } else {
+            "WantSandboxImage"
+        };
+        job.put(kind, true);
+        job.put_text("ContainerImage", &image);
+    }
+    Ok(())
+}
