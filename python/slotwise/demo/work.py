@@ -28,7 +28,7 @@ awk -v first="$(($1 * RANGE))" -v size=RANGE 'BEGIN {
         count += prime
     }
     # The same sum again, several times, so that a job is long enough to watch.
-    for (again = 0; again < 1500000; again++) burn += again % 7
+    for (again = 0; again < 600000; again++) burn += again % 7
     print count
 }' > "primes.$1"
 """
