@@ -48,6 +48,8 @@ OPTIONS = [
     Option("currentrun", 6),
     Option("cumulative-time", 3),
     Option("stream-results", 6),
+    Option("better-analyze", 2),
+    Option("analyze", 2, stands_for="better-analyze"),
 ]
 
 #: Views that show only jobs of one kind.
@@ -67,6 +69,7 @@ USAGE = """usage: slotwise q [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
   -long, -json, -jsonl  whole ads
   -af[:jlhVrTYtng,] ATTRIBUTE...   chosen attributes
   -format FORMAT ATTRIBUTE         printf style
+  -better-analyze       why jobs do not run (as `slotwise analyze`)
   -constraint EXPR, -attributes A,B, -limit N, -wide[:N], -jobads FILE"""
 
 
@@ -77,6 +80,8 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     query = selection(parsed)
+    if parsed.has("better-analyze"):
+        return _analyze(query, inv)
     try:
         if parsed.value("jobads") is not None:
             return _from_file(parsed, inv)
@@ -204,6 +209,23 @@ def _totals(query: schedd_pb2.JobQuery, ask: _Ask) -> dict[str, Any]:
     *_, last = ask(asked)
     found: dict[str, Any] = json.loads(last.data)
     return found
+
+
+def _analyze(query: schedd_pb2.JobQuery, inv: Invocation) -> int:
+    """Why the named jobs do not run; without names, the first idle job of each cluster."""
+    from slotwise.cli.analyze import main as analyze
+
+    names = list(query.jobs.ids)
+    if not names:
+        query.query.constraint = f"({query.query.constraint or 'true'}) && JobStatus == 1"
+        query.query.projection[:] = ["ClusterId", "ProcId"]
+        stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+        try:
+            ads = list(_ads(query, lambda asked: stub.Query(asked, metadata=inv.metadata())))
+        except grpc.RpcError as error:
+            raise to_error(error, peer="the schedd") from None
+        names = list({ad["ClusterId"]: job_id(ad) for ad in reversed(ads)}.values())[::-1]
+    return max((analyze([name], inv) for name in names), default=0)
 
 
 def _width(inv: Invocation) -> int:

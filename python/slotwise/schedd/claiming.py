@@ -13,7 +13,7 @@ from slotwise.clock import Clock
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claims import Claim, ClaimBook, ClaimRequestPending, Run
 from slotwise.schedd.codes import Status, Vacate
-from slotwise.schedd.decision import Decision, RunEnd
+from slotwise.schedd.decision import Decision, Kill, RunEnd
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.matchtime import machine_attributes
@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 GRACE_S = 30.0
 #: How long an idle claim's starter may take to say that it has the run's end, before the run is asked for again.
 ASK_AGAIN_S = 2.0
+#: How long a starter may take to say hello before its run is asked for again.
+HELLO_S = 60.0
 _FAILURES_MOST = 2
 #: How soon the negotiator is asked again after matches that came to nothing.
 _AGAIN_S = 1.0
@@ -308,6 +310,7 @@ class Claiming:
         """Decide that ``job`` starts on ``claim``; :meth:`activate` follows once that is durable."""
         number = int(job.number("NumShadowStarts")) + 1
         run = Run(f"{job.key}#{number}", job, ids.secret(), claim, decision.now, claim.lease_s)
+        run.silent_until = decision.now + HELLO_S
         machine = self.machine(claim)
         facts: Changes = {
             "RemoteHost": claim.slot_name,
@@ -391,6 +394,13 @@ class Claiming:
             self.give_up(run, "not_started", event.reason, event.code or int(Vacate.FAILED_TO_ACTIVATE_CLAIM))
 
     # ---- ends
+
+    def deactivate(self, run: Run, kill: Kill) -> None:
+        """Have the startd end a run whose starter does not speak to us."""
+        link = self.links.get(run.claim.startd)
+        if link is not None and link.connected and not run.claim.gone:
+            ending = startd_pb2.DeactivateClaim(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
+            link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, deactivate=ending))
 
     def give_up(self, run: Run, how: str, reason: str, code: int) -> None:
         """The run is over without a word of its starter: the job goes on as ``how`` says, the claim is given back."""

@@ -220,13 +220,14 @@ class Listing:
             shape = shapes.get(cluster.number)
             if shape is None:
                 shape = shapes[cluster.number] = self._shape(cluster)
-            if shape.commands is None and job.priority == cluster.priority and id(job.changes) in shape.shared:
-                # Jobs that share their changes (or have none) differ in nothing that is shown.
-                tail = rest.get((cluster.number, id(job.changes)), "")
-                if not tail:
-                    tail = rest[(cluster.number, id(job.changes))] = self._tail(job, now, shape)
-            else:
-                tail = self._tail(job, now, shape)
+            head = ""
+            if job.priority == cluster.priority and id(job.changes) in shape.shared:
+                # Jobs that share their changes (or have none) differ only in their commands.
+                head = rest.get((cluster.number, id(job.changes)), "")
+                if not head:
+                    head = rest[(cluster.number, id(job.changes))] = self._head(job, now, shape)
+            tail = head or self._head(job, now, shape)
+            tail += cluster.command if shape.commands is None else shape.commands.get(job.proc, "")
             line = f"{cluster.number:4d}.{job.proc:<3d} {tail}"
             lines.append(line[:width].rstrip() if len(line) > width else line)
             if len(lines) >= _LINES:
@@ -242,24 +243,30 @@ class Listing:
         if not cluster.varied.isdisjoint(("cmd", "args", "arguments")):
             names = ["ProcId", "Cmd", "Arguments", "Args"]
             rows = zip(*self._ads.table.values(names, f"ClusterId == {cluster.number}"), strict=True)
-            commands = {row[0]: _command(row[1], row[2] or row[3]) for row in rows}
+            bases: dict[Any, str] = {}
+            commands = {}
+            for proc, command, new, old in rows:
+                base = bases.get(command)
+                if base is None:
+                    base = bases[command] = os.path.basename(command) if isinstance(command, str) else ""
+                arguments = new or old
+                commands[proc] = f"{base} {arguments}" if arguments else base
         seen: dict[int, int] = {}
         for job in cluster.jobs.values():
             seen[id(job.changes)] = seen.get(id(job.changes), 0) + 1
         shared = frozenset(key for key, count in seen.items() if count > 1 or key == id(None))
         return _Shape(commands, self._ads.number(first, "ImageSize", 0) / 1024, shared)
 
-    def _tail(self, job: Job, now: float, shape: _Shape) -> str:
+    def _head(self, job: Job, now: float, shape: _Shape) -> str:
         cluster = job.cluster
         wall = job.number("RemoteWallClockTime")
         if job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
             wall += max(0.0, now - job.number("ShadowBday", now))
-        command = cluster.command if shape.commands is None else shape.commands.get(job.proc, "")
         resident = job.number("ResidentSetSize_RAW", -1)
         size = resident / 1024 if resident >= 0 else shape.image_mib
         return (
             f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {LETTERS[job.status]:<2} "
-            f"{-job.priority[2]:<3d} {size:6.1f} {command}"
+            f"{-job.priority[2]:<3d} {size:6.1f} "
         )
 
 
@@ -271,11 +278,6 @@ class _Shape:
     image_mib: float
     #: Identities of change sets that several jobs share.
     shared: frozenset[int]
-
-
-def _command(command: Any, arguments: Any) -> str:
-    text = os.path.basename(command) if isinstance(command, str) else ""
-    return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
 
 
 @lru_cache(maxsize=4096)

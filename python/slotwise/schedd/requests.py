@@ -15,6 +15,9 @@ from slotwise.schedd.runnable import Request
 from slotwise.schedd.values import Changes
 from slotwise.table import pack_ads
 
+#: Request ads made before other work gets its turn.
+_PIECE = 200
+
 
 class Requests:
     """What this schedd tells negotiators."""
@@ -104,17 +107,23 @@ class Requests:
     # ---- requests
 
     def packs(self, submitters: Sequence[str], limit: int, constraint: str, now: float) -> Iterable[bytes]:
-        """Request ads, one pack for each submitter that has runnable jobs."""
+        """Request ads in order, at least one pack for each submitter that has runnable jobs."""
         self.assign()
         wanted = {name.lower() for name in submitters}
         for submitter in self._queue.runnable.submitters():
             if wanted and submitter.lower() not in wanted:
                 continue
-            ads = [self._ad(request) for request in self._queue.runnable.requests(submitter, limit)]
-            if constraint:
-                ads = [ad for ad in ads if _holds(constraint, ad, now)]
-            if ads:
-                yield pack_ads(ads)
+            requests = self._queue.runnable.requests(submitter, limit)
+            for start in range(0, len(requests), _PIECE):
+                ads = [
+                    self._ad(request)
+                    for request in requests[start : start + _PIECE]
+                    if request.first.cluster.jobs.get(request.first.proc) is request.first  # it may have left meanwhile
+                ]
+                if constraint:
+                    ads = [ad for ad in ads if _holds(constraint, ad, now)]
+                if ads:
+                    yield pack_ads(ads)
 
     def _ad(self, request: Request) -> Any:
         ad = self._ads.ad(request.first)

@@ -188,6 +188,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         )
         for pack in packs:
             yield schedd_pb2.RequestList(pack=pack)
+            await asyncio.sleep(0)
         yield schedd_pb2.RequestList(done=True)
 
     @answers_errors

@@ -354,6 +354,8 @@ class Shadows:
             return
         run.kill = kill
         if run.stream is None:
+            if run.executing_at:
+                self._claiming.deactivate(run, kill)
             return
         run.stream.send(
             schedd_pb2.ShadowMessage(
