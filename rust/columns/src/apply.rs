@@ -5,8 +5,9 @@ use classad::Name;
 use crate::cell::Cell;
 use crate::error::TableError;
 use crate::log::WHOLE_ROW;
-use crate::pack::{OP_DELTA, OP_FULL, OP_PLAIN, OP_REMOVE, PackHeader, PackWriter, Reader, tag};
+use crate::pack::{OP_DELTA, OP_FULL, OP_PLAIN, OP_REMOVE, PackHeader, PackWriter, tag};
 use crate::table::{AdTable, ColumnId, Row};
+use crate::unpack::Reader;
 
 /// What a batch did.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,13 +9,16 @@
 //! No clock, no threads, no Python.
 
 pub mod ads;
+pub mod answers;
 pub mod apply;
 pub mod bitmap;
 pub mod cell;
 mod clause;
 pub mod column;
+mod compute;
 pub mod error;
 mod exec;
+mod explain;
 pub mod export;
 pub mod groups;
 pub mod ingest;
@@ -26,11 +29,16 @@ pub mod matcher;
 mod mentions;
 pub mod pack;
 pub mod query;
+mod reads;
+mod rows;
 pub mod signatures;
 pub mod table;
 pub mod text_pool;
+mod unpack;
+mod word;
 
 pub use ads::{AdDelta, diff};
+pub use answers::{ClauseCount, Explanation, Numbers, Truth, Values};
 pub use apply::ApplyReport;
 pub use bitmap::Bitmap;
 pub use cell::{Cell, CellKind, ExprId, StrId};
@@ -39,8 +47,9 @@ pub use error::TableError;
 pub use export::{ExportedColumn, Series};
 pub use groups::Groups;
 pub use ingest::{KeyRule, LoadReport, TextLoader};
-pub use matcher::{ClauseCount, EvalSettings, Explanation, Matcher, Numbers, Owner, Truth, Values};
-pub use pack::{PackHeader, PackWriter, PackedOp, unpack};
+pub use matcher::{EvalSettings, Matcher, Owner};
+pub use pack::{PackHeader, PackWriter};
 pub use query::{Query, parse_constraint};
 pub use signatures::Signatures;
 pub use table::{AdTable, ColumnId, Row, RowInfo};
+pub use unpack::{PackedOp, unpack};

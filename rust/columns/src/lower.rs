@@ -12,9 +12,9 @@ use classad::builtins::{Body, Builtin};
 use classad::{Ad, BinaryOp, Expr, Name, Side, UnaryOp, Value};
 
 use crate::cell::ExprId;
-use crate::exec::{Val, apply_binary, apply_call, apply_unary, elvis, select};
 use crate::matcher::Owner;
 use crate::table::{AdTable, ColumnId};
+use crate::word::{Val, apply_binary, apply_call, apply_unary, elvis, select};
 
 /// Registers of a program; more than this is left to the plain evaluator.
 const REGISTERS_MAX: usize = 200;

@@ -13,15 +13,16 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use classad::{Ad, Context, Expr, Name, Side, Value};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
-use crate::ads::canonical_text;
+use crate::answers::{Numbers, Truth, Values};
 use crate::bitmap::Bitmap;
 use crate::cell::CellKind;
 use crate::clause::{Clause, ClauseCache};
 use crate::groups::Groups;
-use crate::leaf::{LeafCache, Reads, evaluation_depth};
-use crate::table::{AdTable, ColumnId, Row};
+use crate::leaf::LeafCache;
+use crate::reads::Reads;
+use crate::table::{AdTable, ColumnId};
 
 /// Distinct expressions of one attribute that are followed one by one.
 const FOLLOW_MAX: usize = 64;
@@ -66,113 +67,6 @@ impl EvalSettings {
     }
 }
 
-/// The rows for which something is true.
-#[derive(Clone, Debug)]
-pub enum Truth {
-    /// No row.
-    Never,
-    /// Every row.
-    Always,
-    /// These rows.
-    Rows(Arc<Bitmap>),
-}
-
-impl Truth {
-    /// Keeps in `rows` those for which this is true.
-    pub fn narrow(&self, rows: &mut Bitmap) {
-        match self {
-            Truth::Never => *rows = Bitmap::empty(rows.len()),
-            Truth::Always => {}
-            Truth::Rows(these) => rows.and(these),
-        }
-    }
-
-    /// How many of `rows` this is true for.
-    pub fn count_in(&self, rows: &Bitmap) -> usize {
-        match self {
-            Truth::Never => 0,
-            Truth::Always => rows.count(),
-            Truth::Rows(these) => rows.count_and(these),
-        }
-    }
-}
-
-/// Numbers an expression gives, by row.
-#[derive(Clone, Debug)]
-pub struct Numbers {
-    pub(crate) groups: Arc<Groups>,
-    /// By group; NaN where the result is no number.
-    pub(crate) by_group: Vec<f64>,
-}
-
-impl Numbers {
-    /// The number for a row; none if the expression gives none (booleans count as 0 and 1).
-    #[inline]
-    pub fn get(&self, row: Row) -> Option<f64> {
-        let value = self.by_group[self.groups.group_of()[row as usize] as usize];
-        (!value.is_nan()).then_some(value)
-    }
-
-    /// The group of each row: rows of one group have one number.
-    pub fn groups(&self) -> &Arc<Groups> {
-        &self.groups
-    }
-
-    /// The number of each group, NaN for none.
-    pub fn by_group(&self) -> &[f64] {
-        &self.by_group
-    }
-}
-
-/// Values an expression gives, by row.
-#[derive(Clone, Debug)]
-pub struct Values {
-    pub(crate) groups: Arc<Groups>,
-    pub(crate) by_group: Vec<Value>,
-}
-
-impl Values {
-    /// The value for a row.
-    #[inline]
-    pub fn get(&self, row: Row) -> &Value {
-        &self.by_group[self.groups.group_of()[row as usize] as usize]
-    }
-
-    /// The group of each row: rows of one group have one value.
-    pub fn groups(&self) -> &Arc<Groups> {
-        &self.groups
-    }
-}
-
-/// One clause of a condition and what it does to the rows.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClauseCount {
-    /// The clause as text.
-    pub text: String,
-    /// Rows for which it is true.
-    pub passes: usize,
-    /// Rows for which every clause but this one is true.
-    pub without: usize,
-}
-
-/// Why rows do not match a job.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Explanation {
-    /// Rows that were asked about.
-    pub rows: usize,
-    /// Rows that the job accepts.
-    pub job_accepts: usize,
-    /// Rows that accept the job.
-    pub slot_accepts: usize,
-    /// Rows that match both ways.
-    pub matches: usize,
-    /// Clauses of the job's Requirements.
-    pub job_clauses: Vec<ClauseCount>,
-    /// Clauses of rows' Requirements (followed into START and the like) that some of the rows that the
-    /// job accepts refuse it by: text and number of such rows, most first.
-    pub refused_by: Vec<(String, usize)>,
-}
-
 /// See the module text.
 #[derive(Debug, Default)]
 pub struct Matcher {
@@ -190,9 +84,9 @@ pub struct Matcher {
 
 /// The rows of each group of a one-column grouping.
 #[derive(Debug)]
-struct SplitRows {
-    groups: Arc<Groups>,
-    rows: Vec<Bitmap>,
+pub(crate) struct SplitRows {
+    pub groups: Arc<Groups>,
+    pub rows: Vec<Bitmap>,
 }
 
 impl Matcher {
@@ -279,7 +173,7 @@ impl Matcher {
         self.clause_truth(table, &clause, Owner::Slot, Some(job), &mut Vec::new())
     }
 
-    fn requirements(&self) -> Arc<Clause> {
+    pub(crate) fn requirements(&self) -> Arc<Clause> {
         self.requirements
             .get_or_init(|| Arc::new(Clause::requirements()))
             .clone()
@@ -375,97 +269,6 @@ impl Matcher {
         self.reads(table, &clause, owner, job).columns.clone()
     }
 
-    /// Why rows do not match a job: each clause with its counts.
-    pub fn explain(&self, table: &AdTable, job: &Ad) -> Explanation {
-        let live = table.live();
-        let mut accepted = live.clone();
-        self.job_accepts(table, job).narrow(&mut accepted);
-        let slot_accepts = self.slot_accepts(table, job);
-        let mut refused = FxHashMap::default();
-        self.tally(
-            table,
-            &[self.requirements()],
-            job,
-            &accepted,
-            &mut refused,
-            &mut Vec::new(),
-        );
-        let mut refused_by: Vec<(String, usize)> = refused.into_iter().collect();
-        refused_by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Explanation {
-            rows: live.count(),
-            job_accepts: accepted.count(),
-            slot_accepts: slot_accepts.count_in(live),
-            matches: slot_accepts.count_in(&accepted),
-            job_clauses: self.clause_counts(table, job),
-            refused_by,
-        }
-    }
-
-    fn clause_counts(&self, table: &AdTable, job: &Ad) -> Vec<ClauseCount> {
-        let Some(expr) = job.get_str("Requirements") else {
-            return Vec::new();
-        };
-        let clauses = self.clauses.split(expr);
-        let truths: Vec<Truth> = clauses
-            .iter()
-            .map(|clause| self.clause_truth(table, clause, Owner::Job, Some(job), &mut Vec::new()))
-            .collect();
-        let live = table.live();
-        let count = |(at, clause): (usize, &Arc<Clause>)| {
-            let mut rest = live.clone();
-            for (other, truth) in truths.iter().enumerate() {
-                if other != at {
-                    truth.narrow(&mut rest);
-                }
-            }
-            ClauseCount {
-                text: clause.shown(),
-                passes: truths[at].count_in(live),
-                without: rest.count(),
-            }
-        };
-        clauses.iter().enumerate().map(count).collect()
-    }
-
-    /// Counts, clause by clause, the rows of `rows` that refuse the job.
-    fn tally(
-        &self,
-        table: &AdTable,
-        clauses: &[Arc<Clause>],
-        job: &Ad,
-        rows: &Bitmap,
-        refused: &mut FxHashMap<String, usize>,
-        path: &mut Vec<u32>,
-    ) {
-        for clause in clauses {
-            if let Some(split) = self.followed(table, clause, Owner::Slot, Some(job), path) {
-                let column = split.groups.columns()[0];
-                for (group, group_rows) in split.rows.iter().enumerate() {
-                    let mut these = rows.clone();
-                    these.and(group_rows);
-                    let cell = split.groups.tuple(group)[0];
-                    let (CellKind::Expr(id), false) = (cell.kind(), these.is_clear()) else {
-                        if !table.cell_value(cell).is_true() && !these.is_clear() {
-                            *refused.entry(clause.shown()).or_default() += these.count();
-                        }
-                        continue;
-                    };
-                    path.push(column);
-                    let inner = self.clauses.split(table.exprs().get(id));
-                    self.tally(table, &inner, job, &these, refused, path);
-                    path.pop();
-                }
-                continue;
-            }
-            let truth = self.clause_truth(table, clause, Owner::Slot, Some(job), path);
-            let fails = rows.count() - truth.count_in(rows);
-            if fails > 0 {
-                *refused.entry(clause.shown()).or_default() += fails;
-            }
-        }
-    }
-
     // ---- how ----
 
     fn conjunction(
@@ -500,7 +303,7 @@ impl Matcher {
         }
     }
 
-    fn clause_truth(
+    pub(crate) fn clause_truth(
         &self,
         table: &AdTable,
         clause: &Arc<Clause>,
@@ -516,7 +319,7 @@ impl Matcher {
     }
 
     /// The rows by the definition of the attribute that a clause names, if it is worth following.
-    fn followed(
+    pub(crate) fn followed(
         &self,
         table: &AdTable,
         clause: &Clause,
@@ -613,87 +416,5 @@ impl Matcher {
         job: Option<&Ad>,
     ) -> Arc<Reads> {
         self.leaves.reads(table, clause, owner, job, &self.clauses)
-    }
-}
-
-/// What `reads` collects while it follows definitions.
-pub(crate) struct Closure<'a> {
-    table: &'a AdTable,
-    job: Option<&'a Ad>,
-    seen: FxHashSet<(Owner, Box<[u8]>)>,
-    /// The result.
-    pub reads: Reads,
-}
-
-impl<'a> Closure<'a> {
-    /// Nothing read yet.
-    pub fn new(table: &'a AdTable, job: Option<&'a Ad>) -> Self {
-        Closure {
-            table,
-            job,
-            seen: FxHashSet::default(),
-            reads: Reads::default(),
-        }
-    }
-
-    /// Adds what an expression can read.
-    pub fn add(&mut self, clause: &Clause, owner: Owner, cache: &ClauseCache, leaves: &LeafCache) {
-        if !self.seen.insert((owner, clause.text.clone())) {
-            return;
-        }
-        let found = &clause.mentions;
-        self.reads.dynamic |= found.dynamic;
-        self.reads.unsteady |= found.unsteady;
-        self.reads.chancy |= found.chancy;
-        let (mine, other) = match owner {
-            Owner::Job => (Owner::Job, Owner::Slot),
-            Owner::Slot => (Owner::Slot, Owner::Job),
-        };
-        let sided = found.mine.iter().map(|name| (name, Some(mine)));
-        let sided = sided.chain(found.other.iter().map(|name| (name, Some(other))));
-        let all: Vec<(&Name, Option<Owner>)> = sided
-            .chain(found.both.iter().map(|name| (name, None)))
-            .collect();
-        for (name, side) in all {
-            if side != Some(Owner::Job) {
-                self.slot_attribute(name, cache, leaves);
-            }
-            if side != Some(Owner::Slot) {
-                self.job_attribute(name, cache, leaves);
-            }
-        }
-    }
-
-    fn slot_attribute(&mut self, name: &Name, cache: &ClauseCache, leaves: &LeafCache) {
-        let Some(column) = self.table.column_id(name) else {
-            return;
-        };
-        if self.reads.columns.contains(&column) {
-            return;
-        }
-        self.reads.columns.push(column);
-        let mut deepest = 0;
-        for id in leaves.column_exprs(self.table, column).iter() {
-            let clause = cache.pooled(self.table, *id);
-            deepest = evaluation_depth(&clause).max(deepest);
-            self.add(&clause, Owner::Slot, cache, leaves);
-        }
-        self.reads.depth += deepest;
-    }
-
-    fn job_attribute(&mut self, name: &Name, cache: &ClauseCache, leaves: &LeafCache) {
-        if self.reads.job_names.contains(name) {
-            return;
-        }
-        self.reads.job_names.push(name.clone());
-        let Some(expr) = self.job.and_then(|job| job.get(name)) else {
-            return;
-        };
-        if !matches!(expr, Expr::Lit(_)) {
-            self.reads.job_exprs = true;
-            let clause = Clause::new(expr.clone(), canonical_text(expr));
-            self.reads.depth += evaluation_depth(&clause);
-            self.add(&clause, Owner::Job, cache, leaves);
-        }
     }
 }

@@ -3,10 +3,11 @@
 use classad::{Ad, Expr, Name, Value};
 use rustc_hash::FxHashMap;
 
+use crate::answers::Values;
 use crate::bitmap::Bitmap;
 use crate::cell::Cell;
 use crate::error::TableError;
-use crate::matcher::{EvalSettings, Matcher, Owner, Values};
+use crate::matcher::{EvalSettings, Matcher, Owner};
 use crate::pack::{PackHeader, PackWriter};
 use crate::table::{AdTable, ColumnId, Row};
 

@@ -1,0 +1,116 @@
+//! What a matcher answers.
+
+use std::sync::Arc;
+
+use classad::Value;
+
+use crate::bitmap::Bitmap;
+use crate::groups::Groups;
+use crate::table::Row;
+
+/// The rows for which something is true.
+#[derive(Clone, Debug)]
+pub enum Truth {
+    /// No row.
+    Never,
+    /// Every row.
+    Always,
+    /// These rows.
+    Rows(Arc<Bitmap>),
+}
+
+impl Truth {
+    /// Keeps in `rows` those for which this is true.
+    pub fn narrow(&self, rows: &mut Bitmap) {
+        match self {
+            Truth::Never => *rows = Bitmap::empty(rows.len()),
+            Truth::Always => {}
+            Truth::Rows(these) => rows.and(these),
+        }
+    }
+
+    /// How many of `rows` this is true for.
+    pub fn count_in(&self, rows: &Bitmap) -> usize {
+        match self {
+            Truth::Never => 0,
+            Truth::Always => rows.count(),
+            Truth::Rows(these) => rows.count_and(these),
+        }
+    }
+}
+
+/// Numbers an expression gives, by row.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    pub(crate) groups: Arc<Groups>,
+    /// By group; NaN where the result is no number.
+    pub(crate) by_group: Vec<f64>,
+}
+
+impl Numbers {
+    /// The number for a row; none if the expression gives none (booleans count as 0 and 1).
+    #[inline]
+    pub fn get(&self, row: Row) -> Option<f64> {
+        let value = self.by_group[self.groups.group_of()[row as usize] as usize];
+        (!value.is_nan()).then_some(value)
+    }
+
+    /// The group of each row: rows of one group have one number.
+    pub fn groups(&self) -> &Arc<Groups> {
+        &self.groups
+    }
+
+    /// The number of each group, NaN for none.
+    pub fn by_group(&self) -> &[f64] {
+        &self.by_group
+    }
+}
+
+/// Values an expression gives, by row.
+#[derive(Clone, Debug)]
+pub struct Values {
+    pub(crate) groups: Arc<Groups>,
+    pub(crate) by_group: Vec<Value>,
+}
+
+impl Values {
+    /// The value for a row.
+    #[inline]
+    pub fn get(&self, row: Row) -> &Value {
+        &self.by_group[self.groups.group_of()[row as usize] as usize]
+    }
+
+    /// The group of each row: rows of one group have one value.
+    pub fn groups(&self) -> &Arc<Groups> {
+        &self.groups
+    }
+}
+
+/// One clause of a condition and what it does to the rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClauseCount {
+    /// The clause as text.
+    pub text: String,
+    /// Rows for which it is true.
+    pub passes: usize,
+    /// Rows for which every clause but this one is true.
+    pub without: usize,
+}
+
+/// Why rows do not match a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Explanation {
+    /// Rows that were asked about.
+    pub rows: usize,
+    /// Rows that the job accepts.
+    pub job_accepts: usize,
+    /// Rows that accept the job.
+    pub slot_accepts: usize,
+    /// Rows that match both ways.
+    pub matches: usize,
+    /// Clauses of the job's Requirements.
+    pub job_clauses: Vec<ClauseCount>,
+    /// Clauses of rows' Requirements (followed into START and the like) that some of the rows that the
+    /// job accepts refuse it by: text and number of such rows, most first.
+    pub refused_by: Vec<(String, usize)>,
+}

@@ -1,0 +1,106 @@
+//! Why rows do not match a job.
+
+use std::sync::Arc;
+
+use classad::Ad;
+use rustc_hash::FxHashMap;
+
+use crate::answers::{ClauseCount, Explanation, Truth};
+use crate::bitmap::Bitmap;
+use crate::cell::CellKind;
+use crate::clause::Clause;
+use crate::matcher::{Matcher, Owner};
+use crate::table::AdTable;
+
+impl Matcher {
+    /// Why rows do not match a job: each clause with its counts.
+    pub fn explain(&self, table: &AdTable, job: &Ad) -> Explanation {
+        let live = table.live();
+        let mut accepted = live.clone();
+        self.job_accepts(table, job).narrow(&mut accepted);
+        let slot_accepts = self.slot_accepts(table, job);
+        let mut refused = FxHashMap::default();
+        self.tally(
+            table,
+            &[self.requirements()],
+            job,
+            &accepted,
+            &mut refused,
+            &mut Vec::new(),
+        );
+        let mut refused_by: Vec<(String, usize)> = refused.into_iter().collect();
+        refused_by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        Explanation {
+            rows: live.count(),
+            job_accepts: accepted.count(),
+            slot_accepts: slot_accepts.count_in(live),
+            matches: slot_accepts.count_in(&accepted),
+            job_clauses: self.clause_counts(table, job),
+            refused_by,
+        }
+    }
+
+    fn clause_counts(&self, table: &AdTable, job: &Ad) -> Vec<ClauseCount> {
+        let Some(expr) = job.get_str("Requirements") else {
+            return Vec::new();
+        };
+        let clauses = self.clauses.split(expr);
+        let truths: Vec<Truth> = clauses
+            .iter()
+            .map(|clause| self.clause_truth(table, clause, Owner::Job, Some(job), &mut Vec::new()))
+            .collect();
+        let live = table.live();
+        let count = |(at, clause): (usize, &Arc<Clause>)| {
+            let mut rest = live.clone();
+            for (other, truth) in truths.iter().enumerate() {
+                if other != at {
+                    truth.narrow(&mut rest);
+                }
+            }
+            ClauseCount {
+                text: clause.shown(),
+                passes: truths[at].count_in(live),
+                without: rest.count(),
+            }
+        };
+        clauses.iter().enumerate().map(count).collect()
+    }
+
+    /// Counts, clause by clause, the rows of `rows` that refuse the job.
+    fn tally(
+        &self,
+        table: &AdTable,
+        clauses: &[Arc<Clause>],
+        job: &Ad,
+        rows: &Bitmap,
+        refused: &mut FxHashMap<String, usize>,
+        path: &mut Vec<u32>,
+    ) {
+        for clause in clauses {
+            if let Some(split) = self.followed(table, clause, Owner::Slot, Some(job), path) {
+                let column = split.groups.columns()[0];
+                for (group, group_rows) in split.rows.iter().enumerate() {
+                    let mut these = rows.clone();
+                    these.and(group_rows);
+                    let cell = split.groups.tuple(group)[0];
+                    let (CellKind::Expr(id), false) = (cell.kind(), these.is_clear()) else {
+                        if !table.cell_value(cell).is_true() && !these.is_clear() {
+                            *refused.entry(clause.shown()).or_default() += these.count();
+                        }
+                        continue;
+                    };
+                    path.push(column);
+                    let inner = self.clauses.split(table.exprs().get(id));
+                    self.tally(table, &inner, job, &these, refused, path);
+                    path.pop();
+                }
+                continue;
+            }
+            let truth = self.clause_truth(table, clause, Owner::Slot, Some(job), path);
+            let fails = rows.count() - truth.count_in(rows);
+            if fails > 0 {
+                *refused.entry(clause.shown()).or_default() += fails;
+            }
+        }
+    }
+}
