@@ -23,6 +23,8 @@ from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
 _PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
+_VANILLA = 5
+_UNIVERSES = {1: "standard", 7: "scheduler", 9: "grid", 10: "java", 11: "parallel", 12: "local", 13: "vm"}
 _COUNTERS: Changes = {
     "NumJobStarts": 0,
     "NumJobCompletions": 0,
@@ -146,6 +148,10 @@ class Admission:
             count = len(deltas)
         if count < 1:
             raise UsageError("a cluster needs at least one proc")
+        universe = submitted.get("JobUniverse", _VANILLA)
+        if universe != _VANILLA:
+            name = _UNIVERSES.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
+            raise UsageError(f"this access point runs no jobs of universe {name}", hint="use universe = vanilla")
         number = self._number(sent.cluster_id)
         cluster = self._cluster(owner, number, submitted, deltas, int(now))
         cluster.next_proc = count

@@ -40,7 +40,10 @@ def usage_attributes(ads: JobAds, pack: bytes) -> Changes:
 
 def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, str]:
     """What the event of execution tells of the slot, as attribute texts."""
-    properties = {name: literal(value) for name, value in ads.changes_of(started.slot_properties).items()}
+    properties = {}
+    for name, value in ads.changes_of(started.slot_properties).items():
+        whole = isinstance(value, float) and value == int(value)
+        properties[name] = str(int(value)) if whole else literal(value)  # type: ignore[arg-type]
     if started.scratch_dir and "CondorScratchDir" not in properties:
         properties["CondorScratchDir"] = literal(started.scratch_dir)
     return properties

@@ -257,7 +257,7 @@ class Shadows:
         """Send all input files, read in a worker thread; large ones wait for room."""
         loop = asyncio.get_running_loop()
         transfer = self._transfer(run)
-        self._note(run, "input_started", run.claim.startd)
+        self._note(run, "input_started", self._host(run))
         small: list[Piece] = []
 
         def emit(piece: Piece) -> None:
@@ -317,7 +317,7 @@ class Shadows:
         decision, batch = Decision(now), Batch()
         self._log_notes(run, decision)
         if run.job.status == Status.RUNNING:
-            host = run.claim.startd
+            host = self._host(run)
             properties = slot_properties(self._ads, started)
             self._queue.executing(run.job, host, run.claim.slot_name, properties, decision)
         batch.put_run(
@@ -331,6 +331,13 @@ class Shadows:
             )
         )
         self._ledger.commit(decision, batch)
+
+    def _host(self, run: Run) -> str:
+        """How the log names the execution point: its address, or its name when that is a local socket."""
+        if not run.claim.startd.startswith("unix:"):
+            return run.claim.startd
+        name = self._ads.value_of(self._claiming.machine(run.claim), "Machine")
+        return name if isinstance(name, str) else run.claim.slot_name
 
     def _update(self, run: Run, pack: bytes) -> None:
         if run.over or run.job.status not in (Status.RUNNING, Status.SUSPENDED):
@@ -391,7 +398,7 @@ class Shadows:
     async def _place(self, run: Run, ended: schedd_pb2.RunEnded, transfer: Transfer) -> None:
         """Put results in place, then take the end over."""
         failure: TransferError | None = None
-        self._note(run, "output_started", run.claim.startd)
+        self._note(run, "output_started", self._host(run))
         try:
             place: Callable[[], None] = transfer.results.place
             if ended.how == schedd_pb2.RunEnded.EVICTED:
@@ -437,7 +444,7 @@ class Shadows:
                 executed_s=end.executed_s,
             )
         if not run.executing_at and how in ("exited", "signaled"):
-            self._queue.executing(run.job, run.claim.startd, run.claim.slot_name, {}, decision)
+            self._queue.executing(run.job, self._host(run), run.claim.slot_name, {}, decision)
         self._queue.end_run(run.job, end, decision)
         if run.job.status == Status.COMPLETED and not self._ads.truth(run.job, "LeaveJobInQueue"):
             self._queue.leave(run.job, decision)

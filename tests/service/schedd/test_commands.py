@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import grpc
+import pytest
+
 from tests.support.access_point import RunningAccessPoint
 from tests.support.command import Result, command
 from tests.support.execution_point import ExecutionPoint, Script
@@ -147,3 +150,9 @@ async def test_wait_follows_the_log(schedd: RunningAccessPoint, point: Execution
 async def test_unknown_options_are_refused(schedd: RunningAccessPoint) -> None:
     assert (await run(schedd, "q", "-nonsense")).status == 2
     assert (await run(schedd, "q", "-const", "1 +")).status == 1
+
+
+async def test_universes_that_are_not_there_are_refused(schedd: RunningAccessPoint) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match="universe local"):
+        await schedd.submit(1, JobUniverse=12)
+    assert await schedd.jobs() == []
