@@ -43,6 +43,9 @@ class StartdBoard:
             if generation != self._generation:
                 return None
             if self._waiting:
+                await asyncio.sleep(0)  # what else happens in this turn goes into the same frame
+                if generation != self._generation or not self._waiting:
+                    continue
                 count = _together(self._waiting)
                 batch, self._waiting = self._waiting[:count], self._waiting[count:]
                 first = batch[0]

@@ -390,6 +390,7 @@ class JobHost:
             now = self.clock.now()
             if self.board.listening and now - renewed >= 5:
                 renewed = now
+                users.forget_accounts()
                 with contextlib.suppress(OSError):
                     os.utime(self.lease)
             for run in list(self.runs.values()):

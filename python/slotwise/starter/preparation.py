@@ -98,7 +98,12 @@ def _program(around: Surroundings, cwd: str) -> str:
                 if not mode & stat.S_IXUSR:
                     path.chmod(mode | 0o500)
         return str(path)
-    return str(PurePosixPath(cwd, job.cmd))
+    return _joined(cwd, job.cmd)
+
+
+def _joined(directory: str, name: str) -> str:
+    """``name`` as seen from ``directory``."""
+    return name if name.startswith("/") else f"{directory}/{name}"
 
 
 def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
@@ -106,7 +111,7 @@ def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
     job, scratch = around.job, around.directory.scratch
     if not around.transfers:
         names = (job.stdin, job.stdout, job.stderr)
-        found = [name if name == NULL_FILE else str(PurePosixPath(cwd, name)) for name in names]
+        found = [_joined(cwd, name) for name in names]
         return found[0], found[1], found[2]
     stdin = NULL_FILE if job.stdin == NULL_FILE else str(scratch / PurePosixPath(job.stdin).name)
     stdout = NULL_FILE if job.stdout == NULL_FILE else str(scratch / STDOUT_NAME)

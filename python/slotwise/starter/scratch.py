@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,27 +42,27 @@ class RunDirectory:
         """The directory's own name; keepers sign notices with it."""
         return self.path.name
 
-    @property
+    @cached_property
     def scratch(self) -> Path:
         """The job's directory."""
         return self.path / "scratch"
 
-    @property
+    @cached_property
     def ours(self) -> Path:
         """Where the job finds its ads: beside its directory (a link), or (not nested) in it."""
         return self.path / "htcondor" if self.nested else self.scratch
 
-    @property
+    @cached_property
     def job_ad(self) -> Path:
         """The job ad as the job may read it."""
         return self.ours / ".job.ad"
 
-    @property
+    @cached_property
     def machine_ad(self) -> Path:
         """The slot's ad as the job may read it."""
         return self.ours / ".machine.ad"
 
-    @property
+    @cached_property
     def update_ad(self) -> Path:
         """The newest usage."""
         return self.ours / ".update.ad"

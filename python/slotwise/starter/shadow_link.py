@@ -163,6 +163,7 @@ class ShadowLink:
         queue = self._out
         while True:
             first = await queue.get()
+            await asyncio.sleep(0)  # what else is said in this turn goes into the same frame
             size = len(first.output.data)
             while size < _FRAME and not queue.empty():
                 following = queue.get_nowait()

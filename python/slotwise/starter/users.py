@@ -11,6 +11,7 @@ import pwd
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,20 @@ class UserRules:
     dedicated: str = ""
 
 
+@lru_cache(maxsize=1024)
 def find_account(name: str) -> Account | None:
-    """The account ``name`` of this host."""
+    """The account ``name`` of this host. Remembered until :func:`forget_accounts`."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
         return None
     groups = tuple(group for group in os.getgrouplist(name, entry.pw_gid) if group != entry.pw_gid)
     return Account(name, entry.pw_uid, entry.pw_gid, entry.pw_dir, groups)
+
+
+def forget_accounts() -> None:
+    """Look accounts up anew from now on."""
+    find_account.cache_clear()
 
 
 def choose(
