@@ -417,6 +417,8 @@ class Shadows:
         self._log_notes(run, decision)
         how = _HOW.get(ended.how, "lost")
         report = closing_report(self._ads, self._claiming, run, ended, now)
+        # The starter tells whole seconds; when it was just now, our own clock is finer.
+        ended_at = ended.at if ended.at and now - ended.at >= 2 else now
         end = RunEnd(
             how,
             code=ended.code,
@@ -426,8 +428,8 @@ class Shadows:
             at=ended.at or now,
             attributes=report.attributes,
             usage=report.usage,
-            wall_s=max(0.0, (ended.at or now) - run.born_at),
-            executed_s=max(0.0, (ended.at or now) - run.executing_at) if run.executing_at else 0.0,
+            wall_s=max(0.0, ended_at - run.born_at),
+            executed_s=max(0.0, ended_at - run.executing_at) if run.executing_at else 0.0,
             core="core" if ended.core_dumped else "",
             verdict=self._verdict(run, how, ended, report.attributes),
         )
