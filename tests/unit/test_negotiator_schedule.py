@@ -76,6 +76,13 @@ def test_freed_slots_are_gathered() -> None:
     assert schedule.next_at() == 10.25
 
 
+def test_long_cycles_for_freed_slots_are_rare() -> None:
+    schedule = Schedule()
+    run(schedule, 10.0, 1.0)
+    schedule.slot_freed(11.5)
+    assert schedule.next_at() == 20.0
+
+
 @given(st.lists(st.tuples(st.floats(0, 100), st.booleans(), st.floats(0, 10)), max_size=30))
 def test_no_cycle_starts_before_the_former_has_ended(steps: list[tuple[float, bool, float]]) -> None:
     schedule, now = Schedule(), 0.0

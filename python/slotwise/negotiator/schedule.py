@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Cycles because a slot became free come at most this often.
+#: Cycles because a slot became free come at most this often, and take at most a tenth of the time: in a large pool
+#: some slot always changes while some job waits.
 _FREED_GAP_S = 0.25
+_FREED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Schedule:
     def slot_freed(self, now: float) -> None:
         """A slot changed while requests are unmet."""
         if self.timing.on_demand:
-            self._urge(max(now, (self.started_at or 0.0) + _FREED_GAP_S))
+            duration_s = (self.ended_at or 0.0) - (self.started_at or 0.0)
+            self._urge(max(now, (self.started_at or 0.0) + max(_FREED_GAP_S, duration_s / _FREED_SHARE)))
 
     def _urge(self, at: float) -> None:
         self._urgent_at = at if self._urgent_at is None else min(self._urgent_at, at)

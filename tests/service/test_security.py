@@ -1,0 +1,102 @@
+"""Every method of every service asks for the scope that the table names, before anything else happens."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from slotwise.wire.gen import (
+    collector_pb2,
+    collector_pb2_grpc,
+    daemon_pb2,
+    daemon_pb2_grpc,
+    negotiator_pb2,
+    negotiator_pb2_grpc,
+    schedd_pb2,
+    schedd_pb2_grpc,
+    startd_pb2,
+    startd_pb2_grpc,
+    starter_pb2,
+    starter_pb2_grpc,
+)
+from slotwise.wire.security import SCOPES, required_scope
+from slotwise.wire.token import Identity, mint, verify
+
+from tests.support.serving import KEY, metadata, serving
+
+FILES = (collector_pb2, daemon_pb2, negotiator_pb2, schedd_pb2, startd_pb2, starter_pb2)
+METHODS = [
+    (f"/{service.full_name}/{method.name}", method.client_streaming, method.server_streaming)
+    for file in FILES
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+]
+#: Servicers that implement nothing: an answer of UNIMPLEMENTED means that the call came through.
+ADD = (
+    lambda s: collector_pb2_grpc.add_CollectorServicer_to_server(collector_pb2_grpc.CollectorServicer(), s),
+    lambda s: daemon_pb2_grpc.add_DaemonServicer_to_server(daemon_pb2_grpc.DaemonServicer(), s),
+    lambda s: daemon_pb2_grpc.add_MasterServicer_to_server(daemon_pb2_grpc.MasterServicer(), s),
+    lambda s: negotiator_pb2_grpc.add_NegotiatorServicer_to_server(negotiator_pb2_grpc.NegotiatorServicer(), s),
+    lambda s: schedd_pb2_grpc.add_ScheddServicer_to_server(schedd_pb2_grpc.ScheddServicer(), s),
+    lambda s: startd_pb2_grpc.add_StartdServicer_to_server(startd_pb2_grpc.StartdServicer(), s),
+    lambda s: starter_pb2_grpc.add_StarterServicer_to_server(starter_pb2_grpc.StarterServicer(), s),
+)
+
+
+async def outcome(
+    opened: grpc.aio.Channel, method: tuple[str, bool, bool], shown: tuple[tuple[str, str], ...]
+) -> grpc.StatusCode:
+    """The status of an empty call."""
+    path, streams_in, streams_out = method
+    request = iter([b""]) if streams_in else b""
+    kind = f"{'stream' if streams_in else 'unary'}_{'stream' if streams_out else 'unary'}"
+    call = getattr(opened, kind)(path)(request, metadata=shown, timeout=10)
+    try:
+        if streams_out:
+            async for _ in call:
+                pass
+        else:
+            await call
+    except grpc.aio.AioRpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+async def test_nobody_may_do_anything_but_ping() -> None:
+    async with serving(*ADD) as opened:
+        for method in METHODS:
+            for shown in ((), (("authorization", "Bearer nonsense"),)):
+                code = await outcome(opened, method, shown)
+                expected = "UNIMPLEMENTED" if method[0] == "/slotwise.v1.Daemon/Ping" else "UNAUTHENTICATED"
+                assert code.name == expected, method[0]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_token_opens_what_its_scope_includes_and_no_more(scope: str) -> None:
+    identity, _ = verify(KEY, mint(KEY, "ann@test", [scope], issued_at=1))
+    assert isinstance(identity, Identity)
+    async with serving(*ADD) as opened:
+        for method in METHODS:
+            code = await outcome(opened, method, metadata(scope))
+            allowed = method[0] == "/slotwise.v1.Daemon/Ping" or identity.may(required_scope(method[0]))
+            assert code.name == ("UNIMPLEMENTED" if allowed else "PERMISSION_DENIED"), method[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "scope"),
+    [
+        ("Daemon/Shutdown", "ADMINISTRATOR"),
+        ("Daemon/Reconfig", "ADMINISTRATOR"),
+        ("Master/StopDaemons", "ADMINISTRATOR"),
+        ("Negotiator/EditAccounting", "ADMINISTRATOR"),
+        ("Startd/Drain", "ADMINISTRATOR"),
+        ("Startd/Claims", "DAEMON"),
+        ("Collector/Advertise", "DAEMON"),
+        ("Collector/Subscribe", "DAEMON"),
+        ("Schedd/Submit", "WRITE"),
+        ("Schedd/Act", "WRITE"),
+        ("Schedd/Query", "READ"),
+        ("Collector/Query", "READ"),
+    ],
+)
+def test_the_scopes_that_matter_most(method: str, scope: str) -> None:
+    assert required_scope(f"/slotwise.v1.{method}") == scope
