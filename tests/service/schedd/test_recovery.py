@@ -15,6 +15,7 @@ from typing import Any
 import htcondor2
 import pytest
 from slotwise.schedd.store import Batch, Store
+from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
@@ -194,3 +195,37 @@ async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Pat
     finally:
         await second.stop()
         await fresh.stop()
+
+
+async def test_a_restart_changes_no_ad(home: Path) -> None:
+    first = await started(home)
+    cluster = await first.submit(
+        procs=[{"Args": str(p), "JobPrio": p} if p % 2 else {} for p in range(6)], UserLog="job.log", JobBatchName="b"
+    )
+    await first.submit(2, JobStatus=5)
+    request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.HOLD, reason="wait", subcode=3)
+    request.jobs.ids.append(f"{cluster}.2")
+    await first.stub.Act(request, metadata=first.user)
+    edit = schedd_pb2.EditRequest()
+    edit.jobs.ids.append(f"{cluster}.3")
+    edit.set["Note"] = "1 + ProcId"
+    edit.set["JobPrio"] = "17"
+    await first.stub.Edit(edit, metadata=first.user)
+    before = {(ad["ClusterId"], ad["ProcId"]): ad for ad in await first.jobs()}
+    order = [request.first.key for request in first.point.queue.runnable.requests(f"{first.owner}@here")]
+    assert len(before) == 8
+    await kill(first)
+    second = await started(home)
+    try:
+        after = {(ad["ClusterId"], ad["ProcId"]): ad for ad in await second.jobs()}
+        assert {key: dict(sorted(ad.items(), key=str)) for key, ad in after.items()} == {
+            key: dict(sorted(ad.items(), key=str)) for key, ad in before.items()
+        }
+        second.point.requests.assign()
+        again = [r.first.key for r in second.point.queue.runnable.requests(f"{second.owner}@here")]
+        assert again[0] == f"{cluster}.3"
+        assert not order or again == order
+        assert await second.submit(1) == cluster + 2, "cluster ids go on"
+        second.point.queue.validate()
+    finally:
+        await second.stop()
