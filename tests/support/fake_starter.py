@@ -28,8 +28,9 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
             reader.cancel()
 
     async def _read(self, requests: Any) -> None:
-        async for command in requests:
-            self._take(command)
+        async for frame in requests:
+            for command in [frame, *frame.more]:
+                self._take(command)
 
     def _take(self, command: starter_pb2.JobCommand) -> None:
         what = command.WhichOneof("what")

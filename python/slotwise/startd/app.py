@@ -214,12 +214,11 @@ class Startd:
             self._benchmark = asyncio.get_running_loop().create_task(self._run_benchmarks())
 
     async def _run_benchmarks(self) -> None:
-        former: dict[str, Any] = {
-            name: self.point.machine[name] for name in ("Mips", "KFlops") if name in self.point.machine
-        }
         try:
             result: dict[str, Any] = await asyncio.to_thread(bench.read)
-            self.point.machine.update(bench.averaged(former, result))
+            average = bench.averaged(self.journal.recall("benchmarks") or {}, result)
+            self.journal.remember("benchmarks", average)
+            self.point.machine.update(average)
         except Exception:
             _log.exception("benchmarks failed")
         now = self._context.clock.now()

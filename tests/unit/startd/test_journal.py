@@ -1,0 +1,70 @@
+"""The journal of claims."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from slotwise.errors import HostError
+from slotwise.startd.journal import Journal
+from slotwise.startd.outbox import Forget
+from slotwise.startd.restoring import restore
+from slotwise.table import unpack_ads
+
+from tests.support.startd_point import job, point
+
+
+def test_a_changed_slot_is_replaced_and_a_gone_one_forgotten(tmp_path: Path) -> None:
+    p = point()
+    p.run()
+    journal = Journal(tmp_path / "j")
+    journal.save(p.it.holdings.values(), [])
+    p.gone()
+    journal.save([p["slot1_1"]], [])
+    assert [(k.name, k.state.activity) for k in journal.load()] == [("slot1@host", "Idle"), ("slot1_1@host", "Idle")]
+    journal.save([], ["slot1_1@host"])
+    assert [k.name for k in journal.load()] == ["slot1@host"]
+
+
+def test_rows_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
+    p = point()
+    journal = Journal(tmp_path / "j")
+    journal.save(p.it.holdings.values(), [])
+    with sqlite3.connect(tmp_path / "j") as db:
+        db.execute("INSERT INTO slots VALUES ('slot9@host', '{broken', '', '')")
+    assert [k.name for k in journal.load()] == ["slot1@host"]
+
+
+def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
+    (tmp_path / "j").write_text("not a database, but long enough to be taken for one" * 20)
+    with pytest.raises(HostError, match="journal"):
+        Journal(tmp_path / "j")
+
+
+def test_a_claim_whose_slot_no_longer_exists_is_given_up_and_its_run_ended(tmp_path: Path) -> None:
+    p = point(NUM_SLOTS="2")
+    p.run("slot2")
+    journal = Journal(tmp_path / "j")
+    journal.save(p.it.holdings.values(), [])
+    fresh = point(NUM_SLOTS="1")
+    assert restore(fresh.it, journal.load(), unpack_ads, fresh.now) == ["1.0#1"]
+    assert [command.run_id for command in fresh.told(Forget)] == ["1.0#1"]
+    assert "slot2@host" in fresh.it.outbox.dirty
+
+
+def test_a_dynamic_slot_that_no_longer_fits_is_given_up(tmp_path: Path) -> None:
+    p = point()
+    p.run(wanted=job(RequestCpus=4))
+    journal = Journal(tmp_path / "j")
+    journal.save(p.it.holdings.values(), [])
+    fresh = point(NUM_CPUS="2")
+    assert restore(fresh.it, journal.load(), unpack_ads, fresh.now) == ["1.0#1"]
+    fresh.it.validate()
+
+
+def test_facts_about_the_startd_itself(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.remember("mips", {"Mips": 7})
+    assert journal.recall("mips") == {"Mips": 7} and journal.recall("other") is None
+    journal.close()
