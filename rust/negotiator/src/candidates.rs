@@ -57,6 +57,8 @@ pub struct Candidate<'a> {
     pub head: Head<'a>,
     /// The class.
     pub class: u32,
+    /// State of the class it was evaluated in.
+    pub generation: u32,
     /// What a match costs.
     pub cost: f64,
     /// What a match evicts from a partitionable slot.
@@ -170,6 +172,10 @@ impl<'a> Candidates<'a> {
                 None => self.heap.pop()?,
             };
             let class = top.class as usize;
+            if top.generation != pool.generation(class) {
+                // The class is one slot's own and was carved; what is left was put in anew.
+                continue;
+            }
             if !pool.is_there(class, &top.head) {
                 if let Some(head) = evaluation.head(pool, class, top.head.at.unwrap_or(0)) {
                     top.head = head;
@@ -205,6 +211,7 @@ impl<'a> Candidates<'a> {
         let class = candidate.class as usize;
         let from = candidate.head.at.map_or(0, |at| at + 1);
         if candidate.eviction.is_none()
+            && candidate.generation == pool.generation(class)
             && let Some(head) = evaluation.head(pool, class, from)
         {
             self.heap.push(Candidate { head, ..candidate });

@@ -219,7 +219,10 @@ impl<'a> Cycle<'a> {
             self.rank_preemption_possible |= busy && prefers || evicts;
         }
         if !config.share.weighted {
-            self.pool_weight = self.pool_slots.max(self.pool_weight);
+            // Slots that the cycle carves count as what they can be carved into.
+            if config.partition.many_matches {
+                self.pool_weight = self.pool_slots;
+            }
             self.min_slot_weight = 1.0;
         }
         self.statistics.pool_weight = self.pool_weight;

@@ -7,7 +7,7 @@ use crate::index::{SlotIndex, hash_bytes};
 use crate::ledger::Ledger;
 use crate::outcome::SlotCounts;
 use crate::plan::Plan;
-use crate::pool::{Head, Pool, amounts, with_consumption};
+use crate::pool::{Head, Pool, amounts, asked_amounts, carve_amounts, with_consumption};
 use crate::request::{LimitSpec, Request, Submitter};
 use crate::reserve::may_use;
 use crate::slot::{Division, SlotClass};
@@ -59,6 +59,7 @@ pub struct Answers {
     /// Class by class: what the plain evaluator said so far.
     known: Vec<u8>,
     ranks: Vec<f64>,
+    generations: Vec<u32>,
 }
 
 const UNKNOWN: u8 = 0;
@@ -85,20 +86,28 @@ impl Answers {
                 .then(|| matcher.numbers(table, &selection.pre_job_rank, Owner::Slot, Some(job))),
             known: Vec::new(),
             ranks: Vec::new(),
+            generations: Vec::new(),
         }
     }
 
-    fn grow(&mut self, classes: usize) {
-        if self.known.len() < classes {
-            self.known.resize(classes, UNKNOWN);
-            self.ranks.resize(classes, f64::NAN);
+    /// Makes room for a class, and forgets what was known of it before it changed.
+    fn ready(&mut self, class: usize, generation: u32) {
+        if self.known.len() <= class {
+            self.known.resize(class + 1, UNKNOWN);
+            self.ranks.resize(class + 1, f64::NAN);
+            self.generations.resize(class + 1, 0);
+        }
+        if self.generations[class] != generation {
+            self.generations[class] = generation;
+            self.known[class] = UNKNOWN;
+            self.ranks[class] = f64::NAN;
         }
     }
 
     /// Bytes held.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.rows.as_ref().map_or(0, |rows| rows.heap_bytes()) + self.known.capacity() * 9
+        self.rows.as_ref().map_or(0, |rows| rows.heap_bytes()) + self.known.capacity() * 13
     }
 }
 
@@ -112,6 +121,8 @@ pub struct Evaluation<'a> {
     schedd: String,
     families: u8,
     limits: LimitSpec,
+    /// What the job asks of each resource and what that is rounded up to, where no slot is needed to know.
+    asked: Option<Vec<(Name, f64, f64)>>,
     constant_rank: Option<f64>,
     /// Answers so far.
     pub answers: Answers,
@@ -220,6 +231,7 @@ impl<'a> Evaluation<'a> {
                 Some(_) => None,
             }
         };
+        let asked = asked_amounts(&job, shared.config, shared.now);
         Self {
             shared,
             job,
@@ -228,6 +240,7 @@ impl<'a> Evaluation<'a> {
             schedd: submitter.schedd.clone(),
             families: crate::slot::address_families(&submitter.address),
             limits: request.limits.clone(),
+            asked,
             constant_rank,
             answers,
             signature: request.signature,
@@ -317,7 +330,7 @@ impl<'a> Evaluation<'a> {
         if self.rows_of(pool, class).is_some() {
             return true;
         }
-        self.answers.grow(class + 1);
+        self.answers.ready(class, pool.generation(class));
         match self.answers.known[class] {
             YES => return true,
             NO => return false,
@@ -329,6 +342,10 @@ impl<'a> Evaluation<'a> {
                 rows.get(row as usize)
                     && (facts.division == Division::Whole || self.amounts(facts).is_some())
             }
+            _ if facts.division == Division::Carved => {
+                self.amounts(facts).is_some()
+                    && requirements_hold(&self.shared, &self.job, &facts.ad)
+            }
             _ => matches(&self.shared, &self.job, facts),
         };
         self.answers.known[class] = if yes { YES } else { NO };
@@ -338,7 +355,10 @@ impl<'a> Evaluation<'a> {
     /// What a match would take of a divided slot.
     #[must_use]
     pub fn amounts(&self, facts: &SlotClass) -> Option<Vec<f64>> {
-        amounts(&self.job, facts, self.shared.config, self.shared.now)
+        match (&self.asked, &facts.division) {
+            (Some(asked), Division::Carved) => carve_amounts(asked, facts),
+            _ => amounts(&self.job, facts, self.shared.config, self.shared.now),
+        }
     }
 
     fn job_rank(&mut self, pool: &Pool<'a>, facts: &SlotClass, class: usize) -> f64 {
@@ -348,7 +368,7 @@ impl<'a> Evaluation<'a> {
         if let (Some(numbers), Some(row)) = (&self.answers.job_rank, pool.representative(class)) {
             return numbers.get(row).unwrap_or(0.0);
         }
-        self.answers.grow(class + 1);
+        self.answers.ready(class, pool.generation(class));
         if self.answers.ranks[class].is_nan() {
             let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
                 self.shared
@@ -418,6 +438,7 @@ impl<'a> Evaluation<'a> {
             state: SlotState::Free,
             head,
             class: class as u32,
+            generation: pool.generation(class),
             cost: lean.weight,
             eviction: None,
         })
@@ -550,6 +571,7 @@ impl<'a> Evaluation<'a> {
             state,
             head: self.head(pool, class, 0)?,
             class: class as u32,
+            generation: pool.generation(class),
             cost,
             eviction: None,
         })
@@ -579,6 +601,7 @@ impl<'a> Evaluation<'a> {
             state,
             head: pool.head(class, 0, None)?,
             class: class as u32,
+            generation: pool.generation(class),
             cost: facts.weight,
             eviction: Some(Box::new(eviction)),
         })

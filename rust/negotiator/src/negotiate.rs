@@ -3,7 +3,7 @@
 use crate::candidates::{Candidate, Candidates, SlotState, Taken};
 use crate::cycle::Cycle;
 use crate::evaluate::{Answers, Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
-use crate::outcome::{Match, Preempted, Reason};
+use crate::outcome::{Match, Preempted, PreemptionKind, Reason};
 use crate::slot::{Division, SlotClass, own_number};
 use crate::spin::Verdict;
 use classad::Ad;
@@ -15,6 +15,22 @@ use rustc_hash::FxHashSet;
 const LOOK_AHEAD: usize = 256;
 /// Answers kept at once; beyond that they are asked for again.
 const ANSWER_BYTES: usize = 512 << 20;
+
+/// The claim that a match with a candidate ends.
+fn preempted(kind: PreemptionKind, best: &Candidate<'_>, facts: &SlotClass) -> Preempted {
+    match &best.eviction {
+        Some(eviction) => Preempted {
+            user: eviction.users.join(","),
+            kind,
+            dynamic_slots: eviction.names.clone(),
+        },
+        None => Preempted {
+            user: facts.user.clone().unwrap_or_default(),
+            kind,
+            dynamic_slots: Vec::new(),
+        },
+    }
+}
 
 /// How many jobs like this one fit a machine: by cores and memory, at least one.
 fn jobs_in(job: &Ad, facts: &SlotClass, now: i64) -> u32 {
@@ -238,41 +254,43 @@ impl<'a> Cycle<'a> {
     ) {
         let class = best.class as usize;
         let facts = std::sync::Arc::clone(&self.pool.classes()[class]);
+        let (limits, text) = evaluation.limits_on(&facts);
+        self.ledger
+            .book(self.account_of[turn.entry], best.cost, &limits);
+        let preempted = best
+            .state
+            .preemption()
+            .map(|kind| Box::new(preempted(kind, &best, &facts)));
+        let (offline, unclaimable) = (facts.offline, facts.offline || !facts.want_claiming);
+        let reevaluate = facts.reevaluate && facts.division == Division::Whole;
+        let policy = &self.shared.config.partition;
+        // The access point starts as many as fit on a machine it is given whole.
+        let alone =
+            !policy.depth_first || !facts.partitionable || facts.division != Division::Whole;
+        let along = if alone {
+            0
+        } else {
+            jobs_in(&evaluation.job, &facts, self.shared.now) - 1
+        };
         let mut carve = Vec::new();
         let mut landed = None;
         let row = if facts.division == Division::Whole || best.eviction.is_some() {
             self.pool.take(class, &best.head)
         } else {
             let amounts = evaluation.amounts(&facts).unwrap_or_default();
+            let names = facts.resources.iter().map(|(name, _)| name.clone());
+            carve = names.zip(amounts.iter().copied()).collect();
             let cut = self.pool.cut(class, amounts);
-            let names = facts
-                .resources
-                .iter()
-                .map(|(name, _)| name.to_text().into_owned());
-            carve = names.zip(cut.amounts.iter().copied()).collect();
+            // The class may be this slot's own and is changed in place: nobody else may hold it.
+            drop(facts);
             let (row, rest) = self.pool.take_cut(class, &best.head, &cut);
             landed = rest;
             row
         };
-        let (limits, text) = evaluation.limits_on(&facts);
-        self.ledger
-            .book(self.account_of[turn.entry], best.cost, &limits);
-        let preempted = best.state.preemption().map(|kind| match &best.eviction {
-            Some(eviction) => Preempted {
-                user: eviction.users.join(","),
-                kind,
-                dynamic_slots: eviction.names.clone(),
-            },
-            None => Preempted {
-                user: facts.user.clone().unwrap_or_default(),
-                kind,
-                dynamic_slots: Vec::new(),
-            },
-        });
-        if facts.offline || !facts.want_claiming {
+        if unclaimable {
             self.given_back[request] += 1;
         }
-        if facts.reevaluate && facts.division == Division::Whole {
+        if reevaluate {
             let turns = self.turns.entry(row).or_default();
             *turns += 1;
             self.pool.put_last(class, row, *turns);
@@ -280,12 +298,7 @@ impl<'a> Cycle<'a> {
         self.left[request] -= 1;
         self.reservations
             .served(request as u32, row, self.left[request] == 0);
-        let policy = &self.shared.config.partition;
-        if policy.depth_first && facts.partitionable && facts.division == Division::Whole {
-            // The access point starts as many as fit on what it is given.
-            let more = jobs_in(&evaluation.job, &facts, self.shared.now) - 1;
-            self.left[request] -= more.min(self.left[request]);
-        }
+        self.left[request] -= along.min(self.left[request]);
         self.matches.push(Match {
             request: request as u32,
             nth,
@@ -295,8 +308,8 @@ impl<'a> Cycle<'a> {
             cost: best.cost,
             carve,
             preempted,
-            offline: facts.offline,
-            unclaimable: facts.offline || !facts.want_claiming,
+            offline,
+            unclaimable,
             limits: text,
             group: turn.negotiating as u32,
         });

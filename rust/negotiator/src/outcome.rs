@@ -1,6 +1,7 @@
 //! What a cycle decided: matches, rejections, shares, times.
 
 use crate::request::JobId;
+use classad::Name;
 use columns::Row;
 use fairshare::AccountRecord;
 use rustc_hash::FxHashMap;
@@ -52,9 +53,9 @@ pub struct Match {
     /// What the match was charged.
     pub cost: f64,
     /// Amounts to carve from a partitionable slot, by resource, in the order of MachineResources.
-    pub carve: Vec<(String, f64)>,
+    pub carve: Vec<(Name, f64)>,
     /// Claim that ends.
-    pub preempted: Option<Preempted>,
+    pub preempted: Option<Box<Preempted>>,
     /// The slot sleeps: it is woken, the job stays idle.
     pub offline: bool,
     /// No claim is made (offline, or WantClaiming false).

@@ -8,6 +8,7 @@
 use crate::config::CycleConfig;
 use crate::evaluate::REMOTE_NAMES;
 use crate::mentions::Mentions;
+use crate::reserve::DURATIONS;
 use classad::{Ad, BinaryOp, Context, Expr, Name, Value, evaluate};
 use columns::{AdTable, Cell, Chunk, ColumnId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -75,6 +76,8 @@ pub struct KeyColumn {
 pub struct Plan {
     /// All names any expression of the cycle mentions.
     pub names: FxHashSet<Name>,
+    /// Job attributes that slots or the policy refer to anywhere: jobs that differ in one are not alike.
+    pub job_names: FxHashSet<Name>,
     /// Those that order slots or decide how a slot is treated; the others only decide whether it matches.
     pub order_names: FxHashSet<Name>,
     /// Columns of the slot table that tell classes apart.
@@ -82,6 +85,8 @@ pub struct Plan {
     /// Whether a slot matches is asked row by row of the column engine; else class by class of the plain evaluator,
     /// because conditions read attributes that only exist during the cycle.
     pub row_matching: bool,
+    /// Something may look up names that are only known when it runs.
+    pub unbounded: bool,
     /// Values may change though no attribute does.
     pub unsteady: bool,
     /// The value of NEGOTIATOR_PRE_JOB_RANK is the same for all jobs.
@@ -160,6 +165,18 @@ impl<'t> Sources<'t> {
         let table = self.jobs;
         let found = self.job_exprs.entry(column);
         found.or_insert_with(|| expressions(table, column)).clone()
+    }
+
+    /// Adds the names that any expression of any slot may look up in a job (lists aside).
+    fn add_job_names(&mut self, names: &mut FxHashSet<Name>) {
+        let pool = self.slots.exprs();
+        for id in 0..pool.id_end() {
+            let expr = pool.get(id);
+            if !matches!(expr, Expr::List(_)) {
+                let found = Mentions::of(expr);
+                names.extend(found.target.into_iter().chain(found.bare));
+            }
+        }
     }
 
     /// Everything reachable from `start` through attributes of slots and jobs.
@@ -277,12 +294,16 @@ impl Plan {
             row_names.extend(preempt.names().cloned());
         }
         let key = key_columns(&mut sources, &names, &order_names, &reached, config);
+        let mut job_names = names.clone();
+        sources.add_job_names(&mut job_names);
         Self {
             names,
+            job_names,
             order_names,
             key,
             row_matching,
             unsteady: reached.unsteady,
+            unbounded: reached.unbounded,
             pre_rank_static,
             post_rank_static,
             preemption_rank_static,
@@ -344,6 +365,11 @@ fn conditions(
         let name = jobs.column_name(column as ColumnId);
         if name.as_bytes().len() > 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"request") {
             start.bare.insert(name.clone());
+        }
+    }
+    if config.partition.reserve {
+        for name in DURATIONS {
+            start.bare.insert(Name::from(name));
         }
     }
     config.partition.carve.values().for_each(|e| start.add(e));

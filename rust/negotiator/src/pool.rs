@@ -2,10 +2,11 @@
 
 use crate::config::{CycleConfig, SharePolicy};
 use crate::index::{SlotIndex, hash_words};
+use crate::mentions::Mentions;
 use crate::plan::{Grain, Plan};
 use crate::reserve::ReservedFor;
 use crate::slot::{Division, SlotClass, weight};
-use classad::{Ad, Context, Expr, Value, evaluate};
+use classad::{Ad, Context, Expr, Name, Value, evaluate};
 use columns::{AdTable, Bitmap, Row};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
@@ -44,6 +45,10 @@ impl PartialOrd for Place<'_> {
         Some(self.cmp(other))
     }
 }
+
+/// Classes of at least so many slots keep a class for every state they are carved to; the slots of smaller
+/// ones have one each, which changes with them.
+const SHARED_FROM: usize = 16;
 
 /// A slot of a class and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,7 +108,8 @@ pub struct Pool<'a> {
     left: Vec<u32>,
     lean: Vec<Lean>,
     carved: FxHashMap<Row, Carved>,
-    by_cut: FxHashMap<(u32, u128), u32>,
+    own_class: FxHashMap<Row, u32>,
+    generations: Vec<u32>,
     by_state: FxHashMap<(u32, u128), u32>,
     base_of: Vec<u32>,
     /// Numbers that Disk is compared with, when slots are told apart by these only.
@@ -146,7 +152,8 @@ impl<'a> Pool<'a> {
             remaining: left.iter().map(|n| u64::from(*n)).sum(),
             left,
             carved: FxHashMap::default(),
-            by_cut: FxHashMap::default(),
+            own_class: FxHashMap::default(),
+            generations: Vec::new(),
             by_state: FxHashMap::default(),
             base_of: (0..classes.len() as u32).collect(),
             disk_intervals: disk_intervals(table, plan),
@@ -368,32 +375,80 @@ impl<'a> Pool<'a> {
         self.put(class as u32, place);
     }
 
-    /// What a match with `amounts` would cost and leave of the class's first slot.
-    pub fn cut(&mut self, class: usize, amounts: Vec<f64>) -> Cut {
-        let words = amounts.iter().map(|a| a.to_bits());
-        let key = (class as u32, hash_words(words));
-        let rest = match self.by_cut.get(&key) {
-            Some(rest) => *rest,
-            None => {
-                let resources = &self.classes[class].resources;
-                let free = resources
-                    .iter()
-                    .zip(&amounts)
-                    .map(|((_, f), a)| f - a)
-                    .collect();
-                let rest = self.state(class, free);
-                self.by_cut.insert(key, rest);
-                rest
-            }
-        };
+    /// What a match with `amounts` would cost.
+    #[must_use]
+    pub fn cut(&self, class: usize, amounts: Vec<f64>) -> Cut {
+        let facts = &self.classes[class];
         let cost = if self.share.weighted {
-            self.classes[class].weight - self.classes[rest as usize].weight
+            let free: Vec<f64> = facts
+                .resources
+                .iter()
+                .zip(&amounts)
+                .map(|((_, f), a)| f - a)
+                .collect();
+            facts.weight - self.rest_weight(facts, &free)
         } else {
-            let resources = &self.classes[class].resources;
-            let cpus = resources.iter().position(|(name, _)| name.is("Cpus"));
+            let cpus = facts.resources.iter().position(|(name, _)| name.is("Cpus"));
             cpus.map_or(1.0, |at| amounts[at])
         };
         Cut { cost, amounts }
+    }
+
+    /// Weight of a slot of which `free` is left.
+    fn rest_weight(&self, facts: &SlotClass, free: &[f64]) -> f64 {
+        // The usual SlotWeight is the name of a resource.
+        if let Some(Expr::Attr(name)) = facts.ad.get_str("SlotWeight")
+            && let Some(at) = facts.resources.iter().position(|(n, _)| n == name)
+        {
+            return free[at];
+        }
+        let mut rest = facts.ad.clone();
+        for ((name, _), free) in facts.resources.iter().zip(free) {
+            rest.insert(name.clone(), amount_expr(*free));
+        }
+        weight(&rest, self.share.weighted, self.now)
+    }
+
+    /// Counts changes of a class that is one slot's own: what was known of it before is stale.
+    #[must_use]
+    pub fn generation(&self, class: usize) -> u32 {
+        self.generations.get(class).copied().unwrap_or(0)
+    }
+
+    /// The class of one slot that shares with few others, brought to what is free of it.
+    fn own_state(&mut self, row: Row, class: usize, free: &[f64]) -> u32 {
+        let number = match self.own_class.get(&row) {
+            Some(number) => *number,
+            None => {
+                let number = self.classes.len() as u32;
+                self.classes.push(Arc::clone(&self.classes[class]));
+                self.base_of.push(self.base_of[class]);
+                self.left.push(0);
+                self.own_class.insert(row, number);
+                number
+            }
+        };
+        let at = number as usize;
+        if self.generations.len() <= at {
+            self.generations.resize(at + 1, 0);
+        }
+        self.generations[at] += 1;
+        if let Some(rank) = self.pre_ranks.get_mut(at) {
+            *rank = f64::NAN;
+        }
+        let (share, now) = (self.share, self.now);
+        let facts = Arc::make_mut(&mut self.classes[at]);
+        for ((name, amount), free) in facts.resources.iter_mut().zip(free) {
+            *amount = *free;
+            facts.ad.insert(name.clone(), amount_expr(*free));
+        }
+        facts.weight = weight(&facts.ad, share.weighted, now);
+        number
+    }
+
+    fn shares_states(&self, class: usize) -> bool {
+        let base = self.base_of[class] as usize;
+        base < self.cursor.len() && self.index.members(base).len() >= SHARED_FROM
     }
 
     /// The class of slots that began like `class` and have `free` left.
@@ -443,7 +498,11 @@ impl<'a> Pool<'a> {
             .zip(&cut.amounts)
             .for_each(|(f, a)| *f = (*f - a).max(0.0));
         let again = (own.claims > 0).then(|| {
-            let rest = self.state(class, own.free.clone());
+            let rest = if self.shares_states(class) {
+                self.state(class, own.free.clone())
+            } else {
+                self.own_state(row, class, &own.free)
+            };
             let place = self.place(row);
             self.put(rest, place);
             rest
@@ -566,6 +625,64 @@ fn carving(job: &Ad, class: &SlotClass, config: &CycleConfig, now: i64) -> Optio
         let rounded = config.partition.carve.get(&resource.to_ascii_lowercase());
         let rounded = rounded.and_then(|e| evaluate(e, &context).as_number());
         out.push(rounded.unwrap_or(asked).max(asked).min(*free));
+    }
+    out.iter().any(|a| *a > 0.0).then_some(out)
+}
+
+/// What a job asks of each resource and what that is rounded up to, by resource; `None` when that depends on the slot.
+#[must_use]
+pub fn asked_amounts(job: &Ad, config: &CycleConfig, now: i64) -> Option<Vec<(Name, f64, f64)>> {
+    let own = |expr: &Expr| {
+        let found = Mentions::of(expr);
+        found.target.is_empty()
+            && !found.unbounded
+            && found.bare.iter().all(|name| job.contains(name))
+    };
+    let context = Context {
+        my: Some(job),
+        now,
+        ..Context::default()
+    };
+    let mut out = vec![(Name::from("Cpus"), 1.0, 1.0)];
+    for (name, expr) in job {
+        let text = name.to_text();
+        let Some(resource) = text
+            .get(..7)
+            .filter(|p| p.eq_ignore_ascii_case("request"))
+            .map(|_| &text[7..])
+        else {
+            continue;
+        };
+        let rounding = config.partition.carve.get(&resource.to_ascii_lowercase());
+        if !own(expr) || rounding.is_some_and(|e| !own(e)) {
+            return None;
+        }
+        let Some(asked) = evaluate(expr, &context).as_number() else {
+            continue;
+        };
+        let rounded = rounding
+            .and_then(|e| evaluate(e, &context).as_number())
+            .unwrap_or(asked);
+        let resource = Name::from(resource);
+        out.retain(|(known, _, _)| *known != resource);
+        out.push((resource, asked, rounded.max(asked)));
+    }
+    Some(out)
+}
+
+/// What a job takes of a slot, from what it asks for; `None` when that is not there.
+#[must_use]
+pub fn carve_amounts(asked: &[(Name, f64, f64)], class: &SlotClass) -> Option<Vec<f64>> {
+    let mut out = Vec::with_capacity(class.resources.len());
+    for (name, free) in &class.resources {
+        let (wanted, rounded) = asked
+            .iter()
+            .find(|(known, _, _)| known == name)
+            .map_or((0.0, 0.0), |(_, wanted, rounded)| (*wanted, *rounded));
+        if wanted < 0.0 || wanted > *free {
+            return None;
+        }
+        out.push(rounded.min(*free));
     }
     out.iter().any(|a| *a > 0.0).then_some(out)
 }

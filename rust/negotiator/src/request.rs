@@ -2,11 +2,11 @@
 
 use crate::config::CycleConfig;
 use crate::error::CycleError;
-use crate::index::{hash_bytes, hash_words};
+use crate::index::hash_words;
 use crate::plan::{JOB_FACTS, Plan};
 use crate::slot::{own_number, own_text, own_value};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
-use columns::{AdTable, Row};
+use columns::{AdTable, ColumnId, Row};
 use fairshare::{LimitRequest, parse_limits};
 use rustc_hash::FxHashMap;
 
@@ -28,6 +28,18 @@ const NEVER_SIGNIFICANT: [&str; 16] = [
     "PelicanPluginVersion",
     "SubmittorPrio",
     "SubmitterUserPrio",
+];
+
+/// What a request says of itself.
+const REQUEST_FACTS: [&str; 8] = [
+    "Submitter",
+    "ScheddName",
+    "RequestOrder",
+    "ResourceRequestCount",
+    "AutoClusterId",
+    "ClusterId",
+    "ProcId",
+    "JobPrio",
 ];
 
 /// A job's id.
@@ -153,7 +165,12 @@ fn significant(plan: &Plan, jobs: &AdTable, config: &CycleConfig) -> Vec<Name> {
             || config.selection.removed_significant.contains(&lower)
             || is_slot_prefixed(&lower)
     };
-    let mut names: Vec<Name> = plan.names.iter().filter(|n| !removed(n)).cloned().collect();
+    let mut names: Vec<Name> = plan
+        .job_names
+        .iter()
+        .filter(|n| !removed(n))
+        .cloned()
+        .collect();
     for fact in JOB_FACTS {
         let name = Name::from(fact);
         if !plan.names.contains(&name) {
@@ -176,7 +193,7 @@ fn is_slot_prefixed(lower: &str) -> bool {
 #[must_use]
 pub fn significant_attributes(plan: &Plan, config: &CycleConfig) -> Vec<String> {
     let mut names: Vec<String> = plan
-        .names
+        .job_names
         .iter()
         .map(|n| n.to_text().into_owned())
         .filter(|n| {
@@ -277,6 +294,7 @@ impl Demand {
     fn merge(&mut self, jobs: &AdTable, idle: &[Idle], config: &CycleConfig, plan: &Plan) {
         let mut numbers: FxHashMap<(usize, u128), (i64, JobId)> = FxHashMap::default();
         let by_priority = config.selection.global_job_prios;
+        let reader = Reader::new(jobs, plan);
         let same = |a: &Idle, b: &Idle| {
             a.entry == b.entry && a.key == b.key && (!by_priority || a.order[2] == b.order[2])
         };
@@ -286,14 +304,14 @@ impl Demand {
             let (autocluster, first_job) = *numbers
                 .entry((first.entry, first.key))
                 .or_insert((next, first.id));
-            let ad = jobs.ad(first.row);
+            let ad = reader.ad(first.row);
             self.submitters[first.entry]
                 .requests
                 .push(self.requests.len());
             self.requests.push(Request {
                 submitter: first.entry,
                 limits: limit_spec(&ad),
-                signature: signature(&ad, plan),
+                signature: reader.signature(first.row),
                 row: first.row,
                 ad,
                 jobs: run.iter().map(|job| job.id).collect(),
@@ -331,14 +349,15 @@ impl Demand {
             );
             demand.submitters.push(entry);
         }
+        let reader = Reader::new(requests, plan);
         let mut rows: Vec<(usize, i64, Row, Ad)> = Vec::new();
         for row in requests.rows() {
             if !passes(requests, row, config, now) {
                 continue;
             }
-            let ad = requests.ad(row);
+            let ad = reader.ad(row);
             let name = own_text(&ad, "Submitter", now)
-                .or_else(|| submitter_of(&ad, now))
+                .or_else(|| submitter_of(&requests.ad(row), now))
                 .unwrap_or_default();
             let schedd = own_text(&ad, "ScheddName", now).unwrap_or_default();
             let Some(entry) = entries.get(&(name, schedd)) else {
@@ -349,7 +368,7 @@ impl Demand {
         }
         rows.sort_by_key(|(entry, order, row, _)| (*entry, *order, *row));
         for (entry, _, row, ad) in rows {
-            let request = Request::read(entry, row, ad, plan, now);
+            let request = Request::read(entry, row, ad, reader.signature(row), now);
             demand.submitters[entry]
                 .requests
                 .push(demand.requests.len());
@@ -442,7 +461,7 @@ impl Submitter {
 }
 
 impl Request {
-    fn read(entry: usize, row: Row, ad: Ad, plan: &Plan, now: i64) -> Self {
+    fn read(entry: usize, row: Row, ad: Ad, signature: u128, now: i64) -> Self {
         let number = |name: &str| own_number(&ad, name, now);
         let id = JobId {
             cluster: number("ClusterId").unwrap_or(0.0) as i32,
@@ -457,7 +476,7 @@ impl Request {
             first_job: id,
             priority: number("JobPrio").unwrap_or(0.0) as i64,
             limits: limit_spec(&ad),
-            signature: signature(&ad, plan),
+            signature,
             ad,
         }
     }
@@ -469,15 +488,57 @@ impl Request {
     }
 }
 
-/// Hash of everything of a job that the cycle can see.
-fn signature(ad: &Ad, plan: &Plan) -> u128 {
-    let mut parts: Vec<String> = ad
-        .iter()
-        .filter(|(name, _)| plan.names.contains(name))
-        .map(|(name, expr)| format!("{}={expr:?}", name.to_text().to_ascii_lowercase()))
-        .collect();
-    parts.sort_unstable();
-    hash_bytes(parts.join("\n").as_bytes())
+/// What is read of each job or request: the attributes the cycle looks at.
+struct Reader<'t> {
+    table: &'t AdTable,
+    kept: Vec<(Name, ColumnId)>,
+    seen: Vec<ColumnId>,
+}
+
+impl<'t> Reader<'t> {
+    fn new(table: &'t AdTable, plan: &Plan) -> Self {
+        let all = 0..table.column_count() as ColumnId;
+        let known = |column: &ColumnId| {
+            let name = table.column_name(*column);
+            plan.unbounded || plan.names.contains(name)
+        };
+        let seen: Vec<ColumnId> = all.clone().filter(known).collect();
+        let own = |column: &ColumnId| {
+            let name = table.column_name(*column);
+            JOB_FACTS
+                .iter()
+                .chain(&REQUEST_FACTS)
+                .any(|fact| name.is(fact))
+        };
+        let kept = all.filter(|column| known(column) || own(column));
+        Self {
+            table,
+            kept: kept
+                .map(|column| (table.column_name(column).clone(), column))
+                .collect(),
+            seen,
+        }
+    }
+
+    /// The job, without what nobody looks at.
+    fn ad(&self, row: Row) -> Ad {
+        let mut ad = Ad::with_capacity(self.kept.len());
+        for (name, column) in &self.kept {
+            if let Some(expr) = self.table.expr_at(row, *column) {
+                ad.insert(name.clone(), expr);
+            }
+        }
+        ad
+    }
+
+    /// Hash of everything of a job that the cycle can see.
+    fn signature(&self, row: Row) -> u128 {
+        hash_words(
+            self.seen
+                .iter()
+                .map(|column| self.table.cell(row, *column).word()),
+        )
+    }
 }
 
 fn passes(jobs: &AdTable, row: Row, config: &CycleConfig, now: i64) -> bool {

@@ -60,16 +60,17 @@ impl Reservations {
     }
 }
 
+/// What a job says of how long it runs, seconds.
+pub const DURATIONS: [&str; 3] = [
+    "AllowedJobDuration",
+    "AllowedExecuteDuration",
+    "ExpectedRuntime",
+];
+
 /// How long a job says it runs, seconds.
 #[must_use]
 pub fn duration_s(ad: &Ad, now: i64) -> Option<f64> {
-    [
-        "AllowedJobDuration",
-        "AllowedExecuteDuration",
-        "ExpectedRuntime",
-    ]
-    .iter()
-    .find_map(|name| own_number(ad, name, now))
+    DURATIONS.iter().find_map(|name| own_number(ad, name, now))
 }
 
 /// Whether a job may use a reserved slot: it is the one it is kept for, or ends in time.

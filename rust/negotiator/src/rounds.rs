@@ -86,8 +86,8 @@ impl Cycle<'_> {
                 lists[self.groups.group_of(name)].push(*entry);
             }
         }
-        for index in 0..lists.len() {
-            self.groups[index].requested = self.demand_of(&lists[index]);
+        for (index, list) in lists.iter().enumerate() {
+            self.groups[index].requested = self.demand_of(list);
             self.groups[index].usage = self.ledger.group_usage(index);
             self.requested_first[index] = self.groups[index].requested;
         }

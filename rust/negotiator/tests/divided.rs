@@ -19,7 +19,7 @@ fn one_match_a_machine_in_the_old_way_many_in_ours() {
         seen.outcome
             .matches
             .iter()
-            .all(|m| m.carve[0] == ("Cpus".to_owned(), 1.0))
+            .all(|m| m.carve[0] == ("Cpus".into(), 1.0))
     );
 }
 
@@ -52,12 +52,16 @@ fn amounts_are_rounded_as_the_machine_does() {
             .machine("a", 4, "")
             .jobs("u", 1, "RequestMemory = 1001; RequestDisk = 1500");
     let seen = case.run();
-    let carve: Vec<(&str, f64)> = seen.outcome.matches[0]
-        .carve
+    let carve = &seen.outcome.matches[0].carve;
+    let carve: Vec<(String, f64)> = carve
         .iter()
-        .map(|(n, a)| (n.as_str(), *a))
+        .map(|(n, a)| (n.to_text().into_owned(), *a))
         .collect();
-    assert_eq!(carve, [("Cpus", 1.0), ("Memory", 1024.0), ("Disk", 2048.0)]);
+    let wanted = [("Cpus", 1.0), ("Memory", 1024.0), ("Disk", 2048.0)];
+    assert_eq!(
+        carve,
+        wanted.map(|(name, amount)| (name.to_owned(), amount))
+    );
 }
 
 #[test]

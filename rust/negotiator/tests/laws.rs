@@ -134,12 +134,12 @@ proptest! {
     fn nothing_is_given_twice(pool in drawn()) {
         let case = pool.case();
         let seen = case.run();
-        let mut taken: FxHashMap<&str, (usize, FxHashMap<&str, f64>)> = FxHashMap::default();
+        let mut taken: FxHashMap<&str, (usize, FxHashMap<String, f64>)> = FxHashMap::default();
         for (made, slot) in seen.outcome.matches.iter().zip(&seen.slots) {
             let entry = taken.entry(slot.as_str()).or_default();
             entry.0 += 1;
             for (name, amount) in &made.carve {
-                *entry.1.entry(name.as_str()).or_default() += amount;
+                *entry.1.entry(name.to_text().into_owned()).or_default() += amount;
             }
         }
         for (slot, (count, amounts)) in taken {
@@ -149,7 +149,7 @@ proptest! {
             }
             for (name, amount) in amounts {
                 let context = Context { my: Some(&ad), ..Context::default() };
-                let free = evaluate(ad.get_str(name).unwrap(), &context).as_number().unwrap();
+                let free = evaluate(ad.get_str(&name).unwrap(), &context).as_number().unwrap();
                 prop_assert!(amount <= free, "{}: {} of {} {}", slot, amount, free, name);
             }
         }

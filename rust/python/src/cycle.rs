@@ -346,13 +346,11 @@ impl CycleOutcome {
             row.set_item("schedd", &submitter.schedd)?;
             row.set_item("rank", made.rank)?;
             row.set_item("cost", made.cost)?;
-            row.set_item(
-                "carve",
-                made.carve
-                    .iter()
-                    .cloned()
-                    .collect::<std::collections::BTreeMap<_, _>>(),
-            )?;
+            let carve = PyDict::new(py);
+            for (name, amount) in &made.carve {
+                carve.set_item(name.to_text(), amount)?;
+            }
+            row.set_item("carve", carve)?;
             row.set_item("preempts", made.preempted.as_ref().map(|p| p.user.as_str()))?;
             row.set_item("preemption", made.preempted.as_ref().map(|p| p.kind.name()))?;
             let evicted = made.preempted.as_ref().map(|p| p.dynamic_slots.clone());
