@@ -162,3 +162,20 @@ def test_help_is_there_for_every_command(pool: Pool) -> None:
     for words in (["status"], ["userprio"], ["ping"], ["token"], ["up"], ["down"], ["negotiator"], ["reschedule"]):
         done = pool.run(*words, "--help")
         assert done.stdout.startswith("usage: slotwise"), words
+
+
+def test_another_pool_is_reached_by_its_collector(pool: Pool, tmp_path: Path) -> None:
+    elsewhere = Pool(tmp_path / "elsewhere")
+    at = json.loads((pool.home.run / "collector.json").read_text())["tcp"]
+    token = {"SLOTWISE_TOKEN_FILE": str(pool.home.secrets / "token")}
+    nothing = elsewhere.run("status", check=False, **token)
+    assert nothing.returncode == 1 and "slotwise up" in nothing.stderr
+    assert elsewhere.run("status", "-pool", at, "-af", "Cpus", **token).stdout == "4\n"
+    assert elsewhere.run("userprio", "-pool", at, "-allusers", "-af", "Name", **token).returncode == 0
+    elsewhere.config_file.write_text(f"COLLECTOR_HOST = {at}\n")
+    assert elsewhere.run("status", "-af", "Cpus", **token).stdout == "4\n"
+    assert "Total for query" in elsewhere.run("q", "-allusers", **token).stdout
+    unknown = elsewhere.run("q", "-name", "no-such-schedd", check=False, **token)
+    assert unknown.returncode == 1 and "no-such-schedd" in unknown.stderr
+    no_port = elsewhere.run("status", "-pool", "host", check=False, **token)
+    assert no_port.returncode == 2 and "host:port" in no_port.stderr

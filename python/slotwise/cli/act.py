@@ -125,6 +125,7 @@ class _NothingNamed(Exception):
 
 
 def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(f"usage: slotwise {verb.name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
         inv.out("  options: -reason TEXT  -totals  -held  (rm) -forcex  (hold) -subcode N  (vacate-job) -fast")
@@ -302,6 +303,7 @@ def _edit(
     *,
     quiet: bool = False,
 ) -> int:
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     try:
         request.jobs.CopyFrom(selection(parsed, name, words, inv))
     except _NothingNamed:

@@ -57,6 +57,7 @@ _VACATE_USAGE = """usage: slotwise vacate [-fast] HOST | SLOT@HOST ...
 def main(args: list[str], inv: Invocation) -> int:
     """Drain a machine, or cancel that."""
     parsed = parse(args, _DRAIN_OPTIONS)
+    inv = inv.aimed(parsed.value("pool"))
     if parsed.has("help"):
         inv.out(_DRAIN_USAGE)
         return 0
@@ -85,6 +86,7 @@ def main(args: list[str], inv: Invocation) -> int:
 def vacate(args: list[str], inv: Invocation) -> int:
     """Make slots give up their jobs."""
     parsed = parse(args, _VACATE_OPTIONS)
+    inv = inv.aimed(parsed.value("pool"))
     if parsed.has("help"):
         inv.out(_VACATE_USAGE)
         return 0

@@ -56,6 +56,7 @@ _LETTERS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S"}
 def main(args: list[str], inv: Invocation) -> int:
     """Show jobs of the past."""
     parsed = parse(args, OPTIONS)
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -35,6 +35,9 @@ class Invocation:
     width: int = 80
     uid: int = 0
     channels: dict[str, grpc.Channel] = field(default_factory=dict, repr=False)
+    #: ``host:port`` of another pool's collector, and the name of a daemon there, when the caller named them.
+    pool: str | None = None
+    daemon_name: str | None = None
 
     @classmethod
     def of_process(cls) -> Invocation:
@@ -69,13 +72,25 @@ class Invocation:
         """Write a line to the caller's standard error."""
         self.stderr.write(text + "\n")
 
-    def channel(self, daemon: str) -> grpc.Channel:
-        """A channel to a daemon of the caller's pool."""
-        from slotwise.wire import address, channel
+    def aimed(self, pool: str | None, daemon_name: str | None = None) -> Invocation:
+        """The same call for another pool (its collector's ``host:port``), or a daemon by name; None leaves it."""
+        return replace(self, pool=pool or self.pool, daemon_name=daemon_name or self.daemon_name)
 
-        target = address.lookup(self.home, daemon).local
+    def channel(self, daemon: str) -> grpc.Channel:
+        """A channel to a daemon of the pool that the caller means."""
+        from slotwise.cli import locate  # gRPC is loaded by commands that call a daemon, not by all
+
+        return self.open(locate.target_of(self, daemon))
+
+    def open(self, target: str) -> grpc.Channel:
+        """A channel to a gRPC target, open from an earlier call or new."""
+        from slotwise.cli import locate
+        from slotwise.wire import channel
+
         found = self.channels.get(target)
         if found is None:
+            if not target.startswith("unix:"):
+                locate.trust_configured(self)
             found = self.channels[target] = channel.open_blocking(target)
         return found
 

@@ -25,7 +25,8 @@ USAGE = """usage: slotwise negotiator last [-json]
 
 def main(args: list[str], inv: Invocation) -> int:
     """Look into the negotiator."""
-    parsed = parse(args, [Option("help", 1), Option("json", 2)])
+    parsed = parse(args, [Option("help", 1), Option("json", 2), Option("pool", 1, 1), Option("name", 2, 1)])
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0

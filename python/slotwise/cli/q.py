@@ -76,6 +76,7 @@ USAGE = """usage: slotwise q [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
 def main(args: list[str], inv: Invocation) -> int:
     """Show jobs."""
     parsed = parse(args, OPTIONS)
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0

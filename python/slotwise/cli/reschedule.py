@@ -16,6 +16,7 @@ USAGE = """usage: slotwise reschedule
 def main(args: list[str], inv: Invocation) -> int:
     """Ask for a cycle."""
     parsed = parse(args, [Option("help", 1), Option("pool", 1, 1), Option("name", 1, 1)])
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0

@@ -70,6 +70,7 @@ USAGE = """usage: slotwise status [options] [HOST | SLOT ...]
 def main(args: list[str], inv: Invocation) -> int:
     """Show slots or daemons."""
     parsed = parse(args, OPTIONS)
+    inv = inv.aimed(parsed.value("pool"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0

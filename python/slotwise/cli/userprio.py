@@ -99,6 +99,7 @@ USAGE = """usage: slotwise userprio [options]
 def main(args: list[str], inv: Invocation) -> int:
     """Show or change priorities."""
     parsed = parse(args, OPTIONS)
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
