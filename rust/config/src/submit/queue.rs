@@ -215,6 +215,11 @@ fn qualifiers<'t>(queue: &mut Queue, mut rest: &'t str) -> Result<&'t str, Confi
     loop {
         rest = trim_start(rest);
         if rest.starts_with('[') {
+            // A bracket that nothing is set off from starts an item, such as the pattern [ab]*.
+            let alone = !rest.contains(|c: char| c.is_ascii_whitespace() || c == '(');
+            if alone && queue.mode != Mode::From {
+                return Ok(rest);
+            }
             let Some((slice, after)) = Slice::parse(rest) else {
                 return Err(bad(format!(
                     "{rest:?} does not start with a slice [start:end:step]"
