@@ -17,8 +17,12 @@ use crate::matcher::{Matcher, Owner};
 use crate::reads::{Closure, Reads, evaluation_depth};
 use crate::table::{AdTable, ColumnId, Row};
 
-/// Bytes of bitmaps that are remembered; beyond that results are worked out anew.
+/// Bytes of bitmaps that are remembered, and as many of numbers; beyond that results are worked out anew.
 const REMEMBER_BYTES: usize = 512 << 20;
+/// Expressions whose reads are remembered.
+const READS_MAX: usize = 100_000;
+/// Refreshes that groups outlive without being asked for.
+const GROUPS_KEPT: u64 = 8;
 
 /// A text and whose ad it belongs to.
 type Asked = (Owner, Box<[u8]>);
@@ -40,15 +44,22 @@ struct NumberEntry {
     used: u64,
 }
 
+#[derive(Debug)]
+struct GroupsEntry {
+    groups: Arc<Groups>,
+    used: u64,
+}
+
 /// See the module text.
 #[derive(Debug, Default)]
 pub(crate) struct LeafCache {
-    groups: Mutex<FxHashMap<Box<[ColumnId]>, Arc<Groups>>>,
+    groups: Mutex<FxHashMap<Box<[ColumnId]>, GroupsEntry>>,
     exprs: Mutex<FxHashMap<ColumnId, Arc<[ExprId]>>>,
     reads: Mutex<FxHashMap<Asked, Arc<Reads>>>,
     truths: Mutex<FxHashMap<Box<[u8]>, TruthEntry>>,
     numbers: Mutex<FxHashMap<Box<[u8]>, NumberEntry>>,
     bytes: Mutex<usize>,
+    number_bytes: Mutex<usize>,
     /// Counts refreshes.
     stamp: u64,
     columns_known: usize,
@@ -83,7 +94,11 @@ impl LeafCache {
                 by_column.entry(*column).or_default().push(*row);
             }
         }
-        lock(&self.groups).retain(|columns, groups| {
+        lock(&self.groups).retain(|columns, entry| {
+            if entry.used + GROUPS_KEPT < stamp {
+                return false;
+            }
+            let groups = &mut entry.groups;
             let mut rows: Vec<Row> = Vec::new();
             for column in columns.iter().chain([&WHOLE_ROW]) {
                 rows.extend(by_column.get(column).into_iter().flatten());
@@ -108,7 +123,17 @@ impl LeafCache {
             keep
         });
         *lock(&self.bytes) = bytes;
-        lock(&self.numbers).retain(|_, entry| entry.used + 2 >= stamp);
+        let mut bytes = 0;
+        lock(&self.numbers).retain(|_, entry| {
+            let keep = entry.used + 2 >= stamp;
+            bytes += if keep {
+                entry.numbers.by_group.len() * 8
+            } else {
+                0
+            };
+            keep
+        });
+        *lock(&self.number_bytes) = bytes;
     }
 
     /// Rows grouped by columns.
@@ -117,13 +142,17 @@ impl LeafCache {
         sorted.sort_unstable();
         sorted.dedup();
         let key: Box<[ColumnId]> = sorted.into();
-        if let Some(groups) = lock(&self.groups).get(&key) {
-            return groups.clone();
+        let used = self.stamp;
+        if let Some(entry) = lock(&self.groups).get_mut(&key) {
+            entry.used = used;
+            return entry.groups.clone();
         }
         let mut groups = Groups::new(table, &key);
         groups.restart(self.stamp);
         let groups = Arc::new(groups);
-        lock(&self.groups).entry(key).or_insert(groups).clone()
+        let mut known = lock(&self.groups);
+        let entry = known.entry(key).or_insert(GroupsEntry { groups, used });
+        entry.groups.clone()
     }
 
     /// The distinct expressions in a column.
@@ -180,7 +209,11 @@ impl LeafCache {
         let cacheable = !reads.job_exprs;
         let reads = Arc::new(reads);
         if cacheable {
-            lock(&self.reads).insert(key, reads.clone());
+            let mut known = lock(&self.reads);
+            if known.len() >= READS_MAX {
+                known.clear();
+            }
+            known.insert(key, reads.clone());
         }
         reads
     }
@@ -329,7 +362,12 @@ impl LeafCache {
             numbers: numbers.clone(),
             used: self.stamp,
         };
-        lock(&self.numbers).insert(key, entry);
+        let mut bytes = lock(&self.number_bytes);
+        if *bytes < REMEMBER_BYTES {
+            *bytes += numbers.by_group.len() * 8;
+            drop(bytes);
+            lock(&self.numbers).insert(key, entry);
+        }
         numbers
     }
 

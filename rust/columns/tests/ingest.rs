@@ -107,6 +107,15 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(text in proptest::collection::vec(any::<u8>(), 0..300), pieces in 1usize..50, lenient in any::<bool>()) {
+        let _ = load(&text, KeyRule::Attribute(Name::from("A")), lenient, pieces);
+        let lines: Vec<u8> = text.iter().map(|byte| b"A =\n\"1.-\\ "[*byte as usize % 10]).collect();
+        let _ = load(&lines, KeyRule::Number, lenient, pieces);
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
