@@ -5,7 +5,7 @@ use crate::builtins::{Body, Env};
 use crate::expr::{Call, Expr};
 use crate::name::{Name, Special};
 use crate::ops;
-use crate::scope::{Found, MY, ROOT, Scopes, TARGET};
+use crate::scope::{MY, ROOT, Scopes, TARGET};
 use crate::value::{AdValue, ListValue, Scope, Value};
 use std::sync::Arc;
 
@@ -60,23 +60,16 @@ const MAX_STEPS: i64 = 10_000_000;
 /// How many bytes of new text one evaluation may make.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Whether a reference names something.
-enum Lookup<'a> {
-    Found(Found<'a>),
-    Undefined,
-    Error,
-}
-
 /// One evaluation in progress.
 pub struct Evaluator<'a> {
-    context: Context<'a>,
+    pub(crate) context: Context<'a>,
     pub(crate) scopes: Scopes<'a>,
     /// Where bare names are looked up now.
     pub(crate) names: Scope,
     /// Where `.name` is looked up.
     pub(crate) root: Scope,
     pub(crate) depth: i32,
-    steps: i64,
+    pub(crate) steps: i64,
     bytes: usize,
     random: u64,
     /// The definitions being evaluated, by address: meeting one again is a cycle.
@@ -349,186 +342,6 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn reference(&mut self, expr: &Expr, frame: Frame) -> Outcome {
-        let names = self.names;
-        let result = match self.find(expr, frame)? {
-            Lookup::Undefined => Ok(Value::Undefined),
-            Lookup::Error => Ok(Value::Error),
-            Lookup::Found(found) => self.definition(found),
-        };
-        self.names = names;
-        result
-    }
-
-    /// Evaluates what a reference was found to stand for; names are already those of its ad.
-    fn definition(&mut self, found: Found<'a>) -> Outcome {
-        if self.depth <= 0 {
-            return Err(Broken);
-        }
-        let frame = Frame { nest: self.names };
-        match found {
-            Found::Borrowed(Expr::Lit(value)) if !matches!(value, Value::RelTime(_)) => {
-                Ok(value.clone())
-            }
-            Found::Borrowed(expr) => self.guarded(expr, std::ptr::from_ref(expr) as usize, frame),
-            Found::Copied(expr, DETACHED) => {
-                self.guarded(&expr, DETACHED, Frame { nest: Scope::NONE })
-            }
-            Found::Copied(expr, address) => self.guarded(&expr, address, frame),
-            Found::Scope(scope) => Ok(self.ad_value(scope)),
-            Found::Time => Ok(Value::Int(self.context.now)),
-        }
-    }
-
-    fn guarded(&mut self, expr: &Expr, address: usize, frame: Frame) -> Outcome {
-        if self.active.contains(&address) {
-            return Ok(Value::Undefined);
-        }
-        self.active.push(address);
-        self.depth -= 1;
-        let result = self.eval_in(expr, frame);
-        self.depth += 1;
-        self.active.pop();
-        result
-    }
-
-    /// An ad that is a scope, as a value.
-    fn ad_value(&mut self, scope: Scope) -> Value {
-        match self.scopes.ad(scope) {
-            Some(ad) => Value::Ad(AdValue {
-                ad,
-                scope: Scope(scope.0 | ITSELF),
-                made: false,
-            }),
-            None => Value::Undefined,
-        }
-    }
-
-    /// The scope an ad value is.
-    pub(crate) fn scope_of(&mut self, value: &AdValue) -> Scope {
-        if value.scope != Scope::NONE && value.scope.0 & ITSELF != 0 {
-            return Scope(value.scope.0 & !ITSELF);
-        }
-        self.scopes.nested(&value.ad, value.scope)
-    }
-
-    /// What is around an ad value.
-    pub(crate) fn scope_around(&mut self, value: &AdValue) -> Scope {
-        if value.scope != Scope::NONE && value.scope.0 & ITSELF != 0 {
-            return self.scopes.parent(Scope(value.scope.0 & !ITSELF));
-        }
-        value.scope
-    }
-
-    /// Finds what a reference stands for, and moves the names to its ad, found or not.
-    fn find(&mut self, expr: &Expr, frame: Frame) -> Result<Lookup<'a>, Broken> {
-        match expr {
-            Expr::Attr(name) => {
-                let start = self.names;
-                if start == Scope::NONE {
-                    return Ok(Lookup::Undefined);
-                }
-                if let Some(found) = self.find_from(start, name) {
-                    return Ok(found);
-                }
-                let alternate = self.scopes.alternate(start);
-                if alternate == Scope::NONE {
-                    return Ok(Lookup::Undefined);
-                }
-                Ok(self.find_from(alternate, name).unwrap_or(Lookup::Undefined))
-            }
-            Expr::AbsAttr(name) => {
-                let root = self.root;
-                if root == Scope::NONE {
-                    return Err(Broken);
-                }
-                Ok(self.find_from(root, name).unwrap_or(Lookup::Undefined))
-            }
-            Expr::Select(sel) => self.find_selected(&sel.base, &sel.attr, frame),
-            _ => Ok(Lookup::Error),
-        }
-    }
-
-    fn find_from(&mut self, start: Scope, name: &Name) -> Option<Lookup<'a>> {
-        let mut at = self.names;
-        let found = self.scopes.find(start, name, self.root, &mut at);
-        self.names = at;
-        found.map(Lookup::Found)
-    }
-
-    fn find_selected(
-        &mut self,
-        base: &Expr,
-        attr: &Name,
-        frame: Frame,
-    ) -> Result<Lookup<'a>, Broken> {
-        if self.depth <= 0 {
-            return Ok(Lookup::Error);
-        }
-        self.depth -= 1;
-        let scope = self.base_scope(base, frame);
-        self.depth += 1;
-        match scope? {
-            Ok(scope) => Ok(self.find_from(scope, attr).unwrap_or(Lookup::Undefined)),
-            Err(Value::Undefined) => Ok(Lookup::Undefined),
-            Err(Value::List(list)) => {
-                let items = self.project(&list, attr)?;
-                let made = Expr::List(items.into());
-                Ok(Lookup::Found(Found::Copied(made, DETACHED)))
-            }
-            Err(_) => Ok(Lookup::Error),
-        }
-    }
-
-    /// The scope that the left side of a selection is, or its value if that is no ad.
-    fn base_scope(&mut self, base: &Expr, frame: Frame) -> Result<Result<Scope, Value>, Broken> {
-        // MY and TARGET need not become values for this.
-        if let Expr::Attr(_) = base {
-            self.steps -= 1;
-            let names = self.names;
-            let lookup = self.find(base, frame)?;
-            if let Lookup::Found(Found::Scope(scope)) = lookup {
-                self.names = names;
-                return if self.depth <= 0 {
-                    Err(Broken)
-                } else {
-                    Ok(Ok(scope))
-                };
-            }
-            let value = match lookup {
-                Lookup::Found(found) => self.definition(found)?,
-                Lookup::Undefined => Value::Undefined,
-                Lookup::Error => Value::Error,
-            };
-            self.names = names;
-            return Ok(self.as_scope(value));
-        }
-        let value = self.eval_in(base, frame)?;
-        Ok(self.as_scope(value))
-    }
-
-    fn as_scope(&mut self, value: Value) -> Result<Scope, Value> {
-        match value {
-            Value::Ad(ad) => Ok(self.scope_of(&ad)),
-            other => Err(other),
-        }
-    }
-
-    /// Selects an attribute from every item of a list, each evaluated with the names used here.
-    fn project(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {
-        let mut items = Vec::with_capacity(list.items.len());
-        let (names, root) = (self.names, self.root);
-        for item in list.items.iter() {
-            self.root = self.scopes.root_of(names);
-            let selection = Expr::select(item.clone(), attr.clone());
-            let value = self.eval_in(&selection, Frame { nest: list.scope });
-            self.names = names;
-            self.root = root;
-            items.push(value?.into_expr());
-        }
-        Ok(items)
-    }
-
     fn subscript(&mut self, base: &Value, index: &Value) -> Outcome {
         match (base, index) {
             (Value::Error, _) | (_, Value::Error) => Ok(Value::Error),
@@ -586,71 +399,7 @@ impl<'a> Evaluator<'a> {
             }
         }
     }
-
-    /// The value of an ad's own attribute, in that ad.
-    pub(crate) fn attribute(&mut self, ad: &AdValue, name: &Name) -> Outcome {
-        let scope = self.scope_of(ad);
-        match self.scopes.own(scope, name) {
-            Some(found) => self.elsewhere(scope, |e| e.definition(found)),
-            None => Ok(Value::Undefined),
-        }
-    }
-
-    /// Evaluates an expression with the names of another ad, as a fresh evaluation would.
-    pub(crate) fn eval_elsewhere(&mut self, expr: &Expr, scope: Scope) -> Outcome {
-        if self.depth <= 0 {
-            return Err(Broken);
-        }
-        self.depth -= 1;
-        let result = self.elsewhere(scope, |e| e.eval_in(expr, Frame { nest: scope }));
-        self.depth += 1;
-        result
-    }
-
-    fn elsewhere(&mut self, scope: Scope, step: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
-        let (names, root) = (self.names, self.root);
-        let active = std::mem::take(&mut self.active);
-        self.names = scope;
-        self.root = self.scopes.root_of(scope);
-        let result = step(self);
-        self.active = active;
-        self.names = names;
-        self.root = root;
-        result
-    }
-
-    /// The definition of a name in the ad at hand, not looking further.
-    pub(crate) fn own_definition(&mut self, name: &Name) -> Option<Expr> {
-        match self.scopes.own(self.names, name)? {
-            Found::Borrowed(expr) => Some(expr.clone()),
-            Found::Copied(expr, _) => Some(expr),
-            Found::Scope(scope) => self.scopes.ad(scope).map(Expr::Ad),
-            Found::Time => None,
-        }
-    }
-
-    /// What a reference is defined as, for functions that look at definitions. Moves the names to where
-    /// it was found, or where the search ended: so does the reference's evaluator.
-    pub(crate) fn dereference(
-        &mut self,
-        expr: &Expr,
-        frame: Frame,
-    ) -> Result<Option<Expr>, Broken> {
-        Ok(match self.find(expr, frame)? {
-            Lookup::Found(Found::Borrowed(expr)) => Some(expr.clone()),
-            Lookup::Found(Found::Copied(expr, _)) => Some(expr),
-            Lookup::Found(Found::Scope(scope)) => self.scopes.ad(scope).map(Expr::Ad),
-            Lookup::Found(Found::Time) => Some(Expr::call("time", Vec::new())),
-            _ => None,
-        })
-    }
 }
-
-/// The address of definitions made on the spot; they belong to no ad.
-const DETACHED: usize = 0;
-
-/// Marks the scope of an ad value as that of the ad itself rather than the one around it.
-const ITSELF: u32 = 1 << 31;
 
 /// A value without the scopes of the evaluation that made it.
 fn detach(value: Value) -> Value {

@@ -80,12 +80,12 @@ impl Walk<'_> {
     }
 
     fn my_name(&mut self, name: &Name) {
-        if note(&mut self.reads.my, name) {
-            if let Some(definition) = self.my.and_then(|my| my.get(name)) {
-                let inner = std::mem::take(&mut self.inner);
-                self.visit(definition);
-                self.inner = inner;
-            }
+        if note(&mut self.reads.my, name)
+            && let Some(definition) = self.my.and_then(|my| my.get(name))
+        {
+            let inner = std::mem::take(&mut self.inner);
+            self.visit(definition);
+            self.inner = inner;
         }
     }
 

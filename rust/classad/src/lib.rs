@@ -11,6 +11,7 @@ pub mod facts;
 pub mod fold;
 pub mod formats;
 pub mod lexer;
+mod lookup;
 pub mod matching;
 pub mod name;
 pub mod number;
@@ -20,7 +21,9 @@ pub mod print;
 mod refs;
 mod regex;
 mod scope;
+mod strftime;
 pub mod time;
+pub mod token;
 pub mod value;
 
 pub use ad::Ad;

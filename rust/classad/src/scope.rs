@@ -158,6 +158,11 @@ impl<'a> Scopes<'a> {
         }
     }
 
+    /// Whether a scope is one of the ads that give scope words their meaning.
+    pub(crate) fn is_context(&self, scope: Scope) -> bool {
+        self.matching && matches!(scope, LEFT_CONTEXT | RIGHT_CONTEXT)
+    }
+
     /// The outermost ad around a scope.
     pub(crate) fn root_of(&self, scope: Scope) -> Scope {
         let mut at = scope;

@@ -33,7 +33,7 @@ fn value() -> impl Strategy<Value = Value> {
         (-5i64..5).prop_map(Value::Int),
         // 15 digits survive printing; the reference prints no more than 16.
         (-1_000_000i64..1_000_000).prop_map(|n| Value::Real(n as f64 / 64.0)),
-        "[ -~\\n\\t\u{e9}]{0,8}".prop_map(|s| Value::str(s)),
+        "[ -~\\n\\t\u{e9}]{0,8}".prop_map(Value::str),
     ]
 }
 
@@ -152,8 +152,16 @@ fn soup() -> impl Strategy<Value = Vec<u8>> {
     vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
+/// 600, or as many as PROPTEST_CASES says.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(600)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn printing_and_parsing_are_inverse(e in expr()) {

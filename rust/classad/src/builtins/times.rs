@@ -5,7 +5,8 @@ use crate::ad::Ad;
 use crate::eval::{Broken, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::ops::real_to_i32;
-use crate::time::{Calendar, strftime};
+use crate::strftime::strftime;
+use crate::time::Calendar;
 use crate::value::{AbsTime, Value};
 
 pub(super) fn time(_: &[Value], env: &Env) -> Value {

@@ -4,3 +4,4 @@ pub mod json;
 pub mod old;
 pub mod stream;
 pub mod xml;
+mod xml_write;

@@ -62,6 +62,9 @@ fn ad_from(source: &Bound<'_, PyAny>) -> PyResult<Ad> {
     Ok(ad)
 }
 
+/// The value of a Requirements, and its clauses with theirs.
+type Verdict<'py> = (Bound<'py, PyAny>, Vec<(PyExpr, Bound<'py, PyAny>)>);
+
 #[pymethods]
 impl PyAd {
     #[new]
@@ -320,7 +323,7 @@ impl PyAd {
         slf: PyRef<'py, Self>,
         target: PyRef<'py, PyAd>,
         now: Option<i64>,
-    ) -> PyResult<(Bound<'py, PyAny>, Vec<(PyExpr, Bound<'py, PyAny>)>)> {
+    ) -> PyResult<Verdict<'py>> {
         let py = slf.py();
         let call = Call {
             my: Some(slf),
