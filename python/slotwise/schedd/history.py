@@ -11,11 +11,15 @@ from slotwise.schedd.ads import native, removed
 from slotwise.schedd.selection import constraint_of
 from slotwise.schedd.store import Batch, Store
 from slotwise.schedd.values import decode
-from slotwise.table import AdTable, unpack_ads
+from slotwise.table import AdTable, Form, unpack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2
 
 _PIECE = 500
-_FORMS = {common_pb2.AdQuery.PACK: "pack", common_pb2.AdQuery.LONG: "long", common_pb2.AdQuery.JSON: "json"}
+_FORMS: dict[int, Form] = {
+    common_pb2.AdQuery.PACK: "pack",
+    common_pb2.AdQuery.LONG: "long",
+    common_pb2.AdQuery.JSON: "json",
+}
 
 
 class History:
@@ -35,7 +39,7 @@ class History:
         :raises UsageError: for a selection that is none.
         """
         ask = query.query
-        form = _FORMS.get(ask.form, "pack")
+        form: Form = _FORMS.get(ask.form, "pack")
         left = ask.limit or 1 << 60
         constraint = constraint_of(
             [], list(query.jobs.owners), " && ".join(f"({p})" for p in (ask.constraint, query.jobs.constraint) if p)
@@ -47,16 +51,14 @@ class History:
         except sqlite3.Error as error:
             raise HostError(f"the history cannot be read: {error}") from None
         try:
-            for table, order, last in self._pieces(connection, query, now):
-                keys = table.query_keys(constraint or None, now=now)
-                rank = {key: place for place, key in enumerate(order)}
-                keys.sort(key=lambda key: rank[key])
-                keys = keys[:left]
-                left -= len(keys)
+            for table, last in self._pieces(connection, query, now):
+                count = min(left, table.count(constraint or None, now=now))
+                left -= count
                 if counting:
-                    yield b"", len(keys)
-                elif keys:
-                    yield _shown(table, keys, projection, form), len(keys)
+                    yield b"", count
+                elif count:
+                    # Rows come in the order they were put in.
+                    yield table.query(constraint or None, projection, count, now=now, form=form), count
                 if left <= 0 or last:
                     return
         finally:
@@ -64,8 +66,8 @@ class History:
 
     def _pieces(
         self, connection: sqlite3.Connection, query: schedd_pb2.HistoryQuery, now: int
-    ) -> Iterator[tuple[AdTable, list[str], bool]]:
-        """Tables of some hundred ads each, with their keys in order, and whether no more shall be read."""
+    ) -> Iterator[tuple[AdTable, bool]]:
+        """Tables of some hundred ads each, in order, and whether no more shall be read."""
         where, values = _where(query)
         direction = "ASC" if query.forwards else "DESC"
         rows = connection.execute(
@@ -89,7 +91,7 @@ class History:
             for key in list(table.keys()):
                 if key not in keep:
                     table.remove(key)
-            yield table, order, stopped or bool(query.scan_limit and scanned >= query.scan_limit)
+            yield table, stopped or bool(query.scan_limit and scanned >= query.scan_limit)
 
     def _ad(self, connection: sqlite3.Connection, clusters: dict[int, Any], row: tuple[Any, ...]) -> Any:
         _, cluster, proc, status, delta, changes = row
@@ -155,13 +157,3 @@ def _until(table: AdTable, order: list[str], query: schedd_pb2.HistoryQuery, now
         if key in stops:
             return order[:place], True
     return order, False
-
-
-def _shown(table: AdTable, keys: list[str], projection: list[str] | None, form: str) -> bytes:
-    """The ads of some keys in that order."""
-    whole = AdTable()
-    for key in keys:
-        ad = table.get(key)
-        if ad is not None:
-            whole.upsert(key, ad)
-    return whole.query(None, projection, form=form)  # type: ignore[arg-type]

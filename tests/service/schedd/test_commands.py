@@ -156,3 +156,20 @@ async def test_universes_that_are_not_there_are_refused(schedd: RunningAccessPoi
     with pytest.raises(grpc.aio.AioRpcError, match="universe local"):
         await schedd.submit(1, JobUniverse=12)
     assert await schedd.jobs() == []
+
+
+async def test_history_stops_where_it_is_told(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    for _ in range(3):
+        await schedd.submit(2)
+        await schedd.negotiate(point.address)
+        await schedd.until_gone()
+
+    async def procs(*words: str) -> str:
+        return (await run(schedd, "history", *words, "-af:j", "ExitCode")).out.replace(" 0\n", " ").strip()
+
+    assert await procs("-since", "2", "-constraint", "ProcId == 0") == "3.0"
+    assert await procs("-since", "ClusterId == 1", "-constraint", "ProcId == 0") == "3.0 2.0"
+    assert await procs("-forwards", "-limit", "3", "-constraint", "ProcId == 0") == "1.0 2.0 3.0"
+    assert await procs("-scanlimit", "2") in ("3.1 3.0", "3.0 3.1")
+    assert await procs("-completedsince", "4000000000") == ""
+    assert await procs("2.1") == "2.1"
