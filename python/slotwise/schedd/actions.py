@@ -92,12 +92,15 @@ class Actions:
 
     # ---- acting
 
-    async def act(self, caller: Identity, request: schedd_pb2.ActRequest) -> schedd_pb2.ActReply:
-        """Act on the selected jobs the caller may act on."""
+    async def act(self, caller: Identity, request: schedd_pb2.ActRequest, superuser: bool) -> schedd_pb2.ActReply:
+        """Act on the selected jobs the caller may act on: own ones, or all for a queue superuser."""
         action = request.action
         reason = request.reason or self._default_reason(action, caller)
         return await self._each(
-            caller, request.jobs, lambda job, decision: self._act(job, action, reason, request.subcode, decision)
+            caller,
+            superuser,
+            request.jobs,
+            lambda job, decision: self._act(job, action, reason, request.subcode, decision),
         )
 
     @staticmethod
@@ -143,13 +146,13 @@ class Actions:
     async def _each(
         self,
         caller: Identity,
+        superuser: bool,
         selection: schedd_pb2.JobSelection,
         act: Callable[[Job, Decision], str],
     ) -> schedd_pb2.ActReply:
         """Do ``act`` to each selected job, in pieces that do not stop the daemon, durable before it is answered."""
         outcome = Outcome()
         waiting = []
-        superuser = caller.may("ADMINISTRATOR")
         decision = Decision(self._clock.now())
         for count, (job, name) in enumerate(self._selected(selection, outcome), 1):
             allowed = superuser or job.owner == caller.user
@@ -194,12 +197,12 @@ class Actions:
 
     # ---- editing
 
-    async def edit(self, caller: Identity, request: schedd_pb2.EditRequest) -> schedd_pb2.ActReply:
+    async def edit(self, caller: Identity, request: schedd_pb2.EditRequest, superuser: bool) -> schedd_pb2.ActReply:
         """Change attributes of the selected jobs.
 
         :raises UsageError: for an attribute that nobody may change, AdSyntaxError for text that is no expression.
         """
-        changes = checked_changes(dict(request.set), superuser=caller.may("ADMINISTRATOR"))
+        changes = checked_changes(dict(request.set), superuser=superuser)
 
         def change(job: Job, decision: Decision) -> str:
             if not request.dry_run:
@@ -209,7 +212,7 @@ class Actions:
                 self._change(job, own, decision)
             return SUCCESS
 
-        return await self._each(caller, request.jobs, change)
+        return await self._each(caller, superuser, request.jobs, change)
 
     def _change(self, job: Job, changes: Changes, decision: Decision) -> None:
         for name, value in changes.items():

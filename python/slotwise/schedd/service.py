@@ -106,12 +106,14 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     @answers_errors
     async def Act(self, request: schedd_pb2.ActRequest, context: Any) -> schedd_pb2.ActReply:
         """Remove, hold, release, suspend, continue or vacate jobs."""
-        return await self._actions.act(self._authenticator.caller(context), request)
+        caller = self._authenticator.caller(context)
+        return await self._actions.act(caller, request, self._is_superuser(caller))
 
     @answers_errors
     async def Edit(self, request: schedd_pb2.EditRequest, context: Any) -> schedd_pb2.ActReply:
         """Change attributes of jobs."""
-        return await self._actions.edit(self._authenticator.caller(context), request)
+        caller = self._authenticator.caller(context)
+        return await self._actions.edit(caller, request, self._is_superuser(caller))
 
     @answers_errors
     async def Query(self, request: schedd_pb2.JobQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
