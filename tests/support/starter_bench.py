@@ -24,6 +24,8 @@ from slotwise.wire import address, security
 from slotwise.wire.channel import open_async
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, starter_pb2, starter_pb2_grpc
 
+#: Factor for all waiting, for slow (emulated) hosts.
+PATIENCE = float(os.environ.get("SLOTWISE_TEST_PATIENCE", "1"))
 _PYTHON = Path(__file__).resolve().parents[2] / "python"
 
 
@@ -338,7 +340,7 @@ class StarterBench:
 
     async def eventually(self, what: Callable[[], Any], words: str, seconds: float = 20) -> Any:
         """Wait until ``what`` gives something true; looks at every message, and a few times a second."""
-        deadline = asyncio.get_running_loop().time() + seconds
+        deadline = asyncio.get_running_loop().time() + seconds * PATIENCE
         while not (found := what()):
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
@@ -416,4 +418,5 @@ def is_alive(pid: int) -> bool:
 def groups_of(directory: Path) -> list[Path]:
     """Cgroups of jobs whose EXECUTE is ``directory``."""
     name = str(directory).replace("/", "_")
-    return [path for path in Path("/sys/fs/cgroup").glob(f"*/htcondor/{name}*") if path.is_dir()]
+    root = Path("/sys/fs/cgroup")
+    return [path for at in ("*/htcondor", "htcondor") for path in root.glob(f"{at}/{name}*") if path.is_dir()]

@@ -32,6 +32,7 @@ from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.verdict import (
     IWD_ERROR,
+    MISSED_DEFERRED_TIME,
     OUT_OF_DISK_SUBCODE,
     OUT_OF_RESOURCES,
     STARTER_ERROR,
@@ -41,6 +42,7 @@ from slotwise.starter.verdict import (
     Kill,
     MemoryRule,
     held,
+    killed,
 )
 from slotwise.starter.volumes import Volume
 from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
@@ -338,7 +340,25 @@ class Run:
         if self.link is not None and self.accepted:
             self.link.send(schedd_pb2.StarterMessage(run_id=self.run_id, **what))
 
+    async def _deferred(self) -> End | None:
+        """Wait for the job's deferral time; the end of a run that was killed meanwhile, or came too late."""
+        if self.job is None or self.job.deferral is None:
+            return None
+        at, window_s = self.job.deferral
+        now = self.host.clock.now()
+        if now > at + window_s:
+            return held(f"Job missed its execution time, {now - at:.0f} s ago", MISSED_DEFERRED_TIME)
+        while (left := at - self.host.clock.now()) > 0:
+            if self.state.kill is not None or self.state.unwanted:
+                return killed(self.state.kill or Kill(fast=True))
+            await asyncio.sleep(min(left, 0.2))
+        return None
+
     async def _launch(self) -> None:
+        end = await self._deferred()
+        if end is not None:
+            self.on(life.Failed(end))
+            return
         try:
             if self.transfers and self.job is not None and self.job.transfer.output_files is None:
                 self.before = transfer.listing(self.directory.scratch, self.identity)
