@@ -387,6 +387,8 @@ class Queue:
         if end.how == "not_started":
             job.failures += 1
             job.cool_until = decision.now + min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** (job.failures - 1))
+            changes["JobCoolDownExpiration"] = int(job.cool_until)
+            changes["NumJobCoolDowns"] = int(job.number("NumJobCoolDowns")) + 1
             decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
         elif end.how == "lost":
             slot = str((job.changes or {}).get("LastRemoteHost") or "the slot")

@@ -22,17 +22,19 @@ import grpc
 
 from slotwise.clock import Clock
 from slotwise.schedd import events, policy
-from slotwise.schedd.ads import JobAds
+from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision, Kill, RunEnd, Verdict
+from slotwise.schedd.evictions import transformed
 from slotwise.schedd.files import FilePlan, Piece, Results, TransferError, input_pieces
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.reports import closing_report, slot_properties, usage_attributes
 from slotwise.schedd.startd_link import unbundled
 from slotwise.schedd.store import Batch, StoredRun
+from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
@@ -445,6 +447,8 @@ class Shadows:
                 wall_s=end.wall_s,
                 executed_s=end.executed_s,
             )
+        if how in ("held", "evicted") and (larger := self._transformed(run, end)) is not None:
+            end = replace(end, how="evicted", attributes={**end.attributes, **larger})
         if not run.executing_at and how in ("exited", "signaled"):
             self._queue.executing(run.job, self._host(run), run.claim.slot_name, {}, decision)
         self._queue.end_run(run.job, end, decision)
@@ -455,6 +459,14 @@ class Shadows:
         following = self._claiming.after_run(run, decision, batch)
         done = asyncio.ensure_future(self._ledger.commit(decision, batch))
         done.add_done_callback(lambda _: self._acknowledge(run, following))
+
+    def _transformed(self, run: Run, end: RunEnd) -> Changes | None:
+        """What the job's transforms at eviction change, if one applies."""
+        if run.job.status != Status.RUNNING or not self._ads.text(run.job, "TransformOnEvict"):
+            return None
+        ad = self._ads.ad(run.job)
+        ad.update(native(end.attributes))
+        return transformed(ad, end.reason_code, end.reason_subcode, end.reason, int(self._clock.now()))
 
     def _verdict(self, run: Run, how: str, ended: schedd_pb2.RunEnded, attributes: Any) -> Verdict | None:
         if how not in ("exited", "signaled") or run.job.status not in (

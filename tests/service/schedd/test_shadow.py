@@ -312,3 +312,29 @@ async def test_more_than_the_job_may_bring_back_holds_it(schedd: RunningAccessPo
     await schedd.negotiate(point.address)
     assert (await held(schedd))["HoldReasonCode"] == 33
     assert not (schedd.home.root / "big").exists()
+
+
+async def test_a_job_out_of_memory_asks_for_more_and_runs_again(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    ended = schedd_pb2.RunEnded
+
+    def script(ad: Any) -> Script:
+        if ad["RequestMemory"] < 200:
+            return Script(how=ended.HELD, reason="out of memory", reason_code=34, reason_subcode=102)
+        return Script()
+
+    point.script = script
+    await schedd.submit(
+        TransformOnEvict="RequestMemory",
+        TransformBody_RequestMemory="REQUIREMENTS VacateReasonSubCode == 102\x1eSET RequestMemory 256",
+    )
+    await schedd.negotiate(point.address)
+
+    async def done() -> bool:
+        await schedd.negotiate(point.address)
+        return not await schedd.jobs()
+
+    await schedd.until(done)
+    (ad,) = await schedd.history()
+    assert (ad["RequestMemory"], ad["NumHolds"], ad["NumJobStarts"]) == (256, 0, 2)
