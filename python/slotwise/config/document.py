@@ -19,6 +19,46 @@ _APPLIES = {
     "": "",
 }
 
+_ABOUT_KNOBS = """\
+# Configuration knobs
+
+Generated from the tables in `rust/config/data` by
+`python -m slotwise.config.document docs/reference`; do not edit.
+
+Files are read in the language of `condor_config`, in this order: the root file (`CONDOR_CONFIG`, else
+`condor_config` in `SLOTWISE_HOME`, else `/etc/condor/condor_config`), LOCAL_CONFIG_DIR, LOCAL_CONFIG_FILE, a
+person's own file, the environment (`_CONDOR_X`, `_SLOTWISE_X`), and settings of `slotwise config set`. The last
+setting wins; `STARTD.X` and, for a daemon with a local name, `name.X` win over `X`.
+
+`slotwise config val -verbose NAME` shows a value, its origin and what running daemons have; `slotwise config check`
+finds mistakes; `slotwise config explain START` shows how an expression comes about. `*` in a name stands for a part
+that you choose. Defaults are the reference's, before expansion.
+"""
+_ABOUT_SUBMIT = """\
+# Submit commands
+
+Generated from `rust/config/data/submit.tsv` by
+`python -m slotwise.config.document docs/reference`; do not edit.
+
+A description is a list of `key = value` lines and queue statements. `+Attr = expr` and `MY.Attr = expr` set an
+attribute of the job; `key @=tag` starts a text of several lines; `if`, `include`, macros and functions are those of
+the configuration language.
+
+| Queue statement | Jobs |
+| --- | --- |
+| `queue`, `queue N` | one, N |
+| `queue [N] [var] in [slice] (a b, c)` | N for each word |
+| `queue [N] [var] matching [files\\|dirs\\|any] [slice] (patterns)` | N for each file name that matches |
+| `queue [N] [v1,v2] from [slice] FILE` | N for each line; fields at commas or blanks; the last takes the rest |
+| `queue [N] [v1,v2] from COMMAND \\|` | N for each line that a command prints |
+| `queue [N] [v1,v2] from (` lines `)` | N for each line that follows |
+
+Slices are `[start:end:step]` as in Python. Automatic variables: Cluster, ClusterId, Process, ProcId, Row,
+ItemIndex, Step, JobId, SUBMIT_FILE, SUBMIT_TIME, Year, Month, Day. `$$(attr)` is filled in from the slot.
+
+| Command | Attribute | Value |
+| --- | --- | --- |"""
+
 
 def _cell(text: str | None) -> str:
     """Text for a cell of a table."""
@@ -46,21 +86,7 @@ def configuration_page() -> str:
     """The page of knobs and templates."""
     used = [knob for knob in knobs() if knob.used]
     unused = sorted({knob.name for knob in knobs() if not knob.used and "." not in knob.name}, key=str.lower)
-    lines = [
-        "# Configuration knobs",
-        "",
-        "Generated from the tables in `rust/config/data` by `python -m slotwise.config.document docs/reference`; do not edit.",
-        "",
-        "Files are read in the language of `condor_config`, in this order: the root file (`CONDOR_CONFIG`, else",
-        "`condor_config` in `SLOTWISE_HOME`, else `/etc/condor/condor_config`), LOCAL_CONFIG_DIR, LOCAL_CONFIG_FILE, a",
-        "person's own file, the environment (`_CONDOR_X`, `_SLOTWISE_X`), and settings of `slotwise config set`. The last",
-        "setting wins; `STARTD.X` and, for a daemon with a local name, `name.X` win over `X`.",
-        "",
-        "`slotwise config val -verbose NAME` shows a value, its origin and what running daemons have;",
-        "`slotwise config check` finds mistakes; `slotwise config explain START` shows how an expression comes about.",
-        "`*` in a name stands for a part that you choose. Defaults are the reference's, before expansion.",
-        "",
-    ]
+    lines = [_ABOUT_KNOBS]
     for daemon in sorted({knob.daemons.split(",")[0].strip() for knob in used}):
         lines += [
             f"## {daemon}",
@@ -90,30 +116,7 @@ def configuration_page() -> str:
 
 def submit_page() -> str:
     """The page of submit commands."""
-    lines = [
-        "# Submit commands",
-        "",
-        "Generated from `rust/config/data/submit.tsv` by `python -m slotwise.config.document docs/reference`; do not edit.",
-        "",
-        "A description is a list of `key = value` lines and queue statements. `+Attr = expr` and `MY.Attr = expr` set an",
-        "attribute of the job; `key @=tag` starts a text of several lines; `if`, `include`, macros and functions are those",
-        "of the configuration language.",
-        "",
-        "| Queue statement | Jobs |",
-        "| --- | --- |",
-        "| `queue`, `queue N` | one, N |",
-        "| `queue [N] [var] in [slice] (a b, c)` | N for each word |",
-        "| `queue [N] [var] matching [files\\|dirs\\|any] [slice] (patterns)` | N for each file name that matches |",
-        "| `queue [N] [v1,v2] from [slice] FILE` | N for each line; fields at commas, else blanks; the last takes the rest |",
-        "| `queue [N] [v1,v2] from COMMAND \\|` | N for each line that a command prints |",
-        "| `queue [N] [v1,v2] from (` lines `)` | N for each line that follows |",
-        "",
-        "Slices are `[start:end:step]` as in Python. Automatic variables: Cluster, ClusterId, Process, ProcId, Row,",
-        "ItemIndex, Step, JobId, SUBMIT_FILE, SUBMIT_TIME, Year, Month, Day. `$$(attr)` is filled in from the slot.",
-        "",
-        "| Command | Attribute | Value |",
-        "| --- | --- | --- |",
-    ]
+    lines = [_ABOUT_SUBMIT]
     kinds = {
         "string": "text",
         "expr": "expression",
