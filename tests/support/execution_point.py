@@ -73,6 +73,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         self.concurrent: dict[str, int] = {}
         self.overlaps: list[str] = []
         self.refuse_claims = False
+        #: Takes what a schedd says to the starter; tests put theirs in front.
+        self.side_take: Callable[[Any, Any], None] = lambda side, message: side.take(message)
         self._sequence = 0
         self._server = grpc.aio.server()
         startd_pb2_grpc.add_StartdServicer_to_server(self, self._server)
@@ -290,7 +292,9 @@ class _StarterSide:
         try:
             while (frame := await stream.read()) is not grpc.aio.EOF:
                 for message in [frame, *frame.more]:
-                    self.take(message)
+                    self.point.side_take(self, message)
+        except ConnectionError:
+            stream.cancel()
         finally:
             writer.cancel()
 

@@ -1,8 +1,8 @@
 """Transforms of a job at its eviction: how ``retry_request_memory`` makes a job ask for more and run again.
 
 ``TransformOnEvict`` names transforms, ``TransformBody_<name>`` holds their statements: REQUIREMENTS says for
-which evictions (VacateReasonCode and VacateReasonSubCode), SET and EVALSET change attributes. The first that applies sends the
-job back to the queue instead of holding it (manual page of condor_submit, "retry_request_memory").
+which evictions (VacateReasonCode and VacateReasonSubCode), SET and EVALSET change attributes. The first that
+applies sends the job back to the queue instead of holding it (manual page of condor_submit, "retry_request_memory").
 """
 
 from __future__ import annotations

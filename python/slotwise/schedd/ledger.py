@@ -7,6 +7,7 @@ log texts it promises; only after the commit are logs written, starters acknowle
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
@@ -87,7 +88,8 @@ class Ledger:
     async def close(self) -> None:
         """Write what is ready, note it, and stop."""
         if self._task is not None:
-            await self._idle.wait()
+            with contextlib.suppress(TimeoutError):  # what is not written now is found in its plan at the next start
+                await asyncio.wait_for(self._idle.wait(), 5.0)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None

@@ -264,8 +264,9 @@ class Listing:
             wall += max(0.0, now - job.number("ShadowBday", now))
         resident = job.number("ResidentSetSize_RAW", -1)
         size = resident / 1024 if resident >= 0 else shape.image_mib
+        letter = LETTERS[job.status] + ("c" if job in self._queue.cooling else "")
         return (
-            f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {LETTERS[job.status] + ('c' if job in self._queue.cooling else ''):<2} "
+            f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {letter:<2} "
             f"{-job.priority[2]:<3d} {size:6.1f} "
         )
 

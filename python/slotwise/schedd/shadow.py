@@ -52,8 +52,14 @@ class StarterStream:
         self._bytes = 0
         self._room = asyncio.Event()
         self._room.set()
+        self._closed = False
         self.starter = ""
         self.runs: set[str] = set()
+
+    def close(self) -> None:
+        """The stream is over: nobody waits for room any more."""
+        self._closed = True
+        self._room.set()
 
     def send(self, message: schedd_pb2.ShadowMessage) -> None:
         """Say something, in order."""
@@ -62,6 +68,8 @@ class StarterStream:
     async def send_piece(self, message: schedd_pb2.ShadowMessage) -> None:
         """Say something large; waits while much is on its way."""
         await self._room.wait()
+        if self._closed:
+            return
         self._bytes += len(message.input.data)
         if self._bytes > _WINDOW:
             self._room.clear()
@@ -147,6 +155,7 @@ class Shadows:
                         _log.exception("a message of run %s could not be taken in", message.run_id)
         finally:
             writer.cancel()
+            stream.close()
             self._streams.discard(stream)
             if stream.starter:
                 self._reattachment.starter_left(stream.starter)

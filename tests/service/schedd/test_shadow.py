@@ -338,3 +338,25 @@ async def test_a_job_out_of_memory_asks_for_more_and_runs_again(
     await schedd.until(done)
     (ad,) = await schedd.history()
     assert (ad["RequestMemory"], ad["NumHolds"], ad["NumJobStarts"]) == (256, 0, 2)
+
+
+async def test_a_stream_that_breaks_while_inputs_flow_leaves_no_thread_waiting(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    """A starter that stops reading and goes away: the inputs come again on its next stream."""
+    (schedd.home.root / "big").write_bytes(b"x" * 40_000_000)
+    await schedd.submit(TransferInput="big")
+    takes, broken = point.side_take, []
+
+    def take(side: Any, message: Any) -> None:
+        if not broken and message.WhichOneof("what") == "input":
+            broken.append(True)
+            raise ConnectionError("the starter dies")
+        takes(side, message)
+
+    point.side_take = take
+    point.script = lambda ad: Script()
+    await schedd.negotiate(point.address)
+    await schedd.until_gone(30)
+    assert broken
+    assert not schedd.point.shadows._tasks
