@@ -244,4 +244,5 @@ async def test_ads_reach_a_collector_whole_then_as_changes(tmp_path: Path) -> No
         host.startd.driver.flush()
         again = await until(lambda: collector.public.get(f"slot1@{name}"), "the whole ad is sent again")
         assert again["TotalCpus"] == 4
-    assert collector.invalidated == [f"slot1@{name}"]
+        assert collector.daemons.value(name, "TotalSlots") == 1
+    assert collector.invalidated == [f"slot1@{name}", name]

@@ -14,12 +14,13 @@ class FakeCollector(collector_pb2_grpc.CollectorServicer):
     def __init__(self) -> None:
         self.public = AdTable()
         self.private = AdTable()
+        self.daemons = AdTable()
         self.invalidated: list[str] = []
 
     async def Advertise(self, requests: Any, context: Any) -> Any:
         """Take in a stream of ads."""
         async for request in requests:
-            table = self.private if request.private else self.public
+            table = self.private if request.private else self.public if request.kind == "Machine" else self.daemons
             report = table.apply(request.pack)
             yield collector_pb2.AdvertiseReply(serial=request.serial, accepted=1, resend=report.unknown)
 

@@ -16,6 +16,7 @@ import grpc
 
 from slotwise.errors import PeerUnavailableError
 from slotwise.startd import drain
+from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
 from slotwise.startd.evaluate import Expr, tree_of
 from slotwise.startd.holding import Holding
@@ -72,6 +73,8 @@ class Advertiser:
                 stub = collector_pb2_grpc.CollectorStub(channel)
                 request = collector_pb2.InvalidateRequest(kind="Machine", keys=list(self._sent))
                 await stub.Invalidate(request, metadata=self._metadata, timeout=2)
+                own = collector_pb2.InvalidateRequest(kind="StartDaemon", keys=[self._driver.point.settings.name])
+                await stub.Invalidate(own, metadata=self._metadata, timeout=2)
 
     async def _run(self) -> None:
         delay = self._retry_s
@@ -95,6 +98,7 @@ class Advertiser:
         reader = asyncio.get_running_loop().create_task(self._read(call))
         try:
             await self._send(call, self._whole())
+            await self._put(call, "StartDaemon", self._daemon())
             while not reader.done():
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(_first(self._changed, reader), self._driver.point.settings.timers.update_s)
@@ -106,6 +110,7 @@ class Advertiser:
                     await asyncio.sleep(GATHER_S)
                 else:
                     self._sample()
+                    await self._put(call, "StartDaemon", self._daemon())
                     self._driver.touch_all()
                     self._driver.flush()
             await reader
@@ -129,11 +134,12 @@ class Advertiser:
     async def _send(self, call: Any, packs: tuple[bytes, bytes]) -> None:
         public, private = packs
         for pack, is_private in ((public, False), (private, True)):
-            if pack:
-                self._serial += 1
-                await call.write(
-                    collector_pb2.AdvertiseRequest(kind="Machine", pack=pack, serial=self._serial, private=is_private)
-                )
+            await self._put(call, "Machine", pack, private=is_private)
+
+    async def _put(self, call: Any, kind: str, pack: bytes, *, private: bool = False) -> None:
+        if pack:
+            self._serial += 1
+            await call.write(collector_pb2.AdvertiseRequest(kind=kind, pack=pack, serial=self._serial, private=private))
 
     # --------------------------------------------------------------------------------------------------------- packs
 
@@ -172,6 +178,16 @@ class Advertiser:
             if self._sent[name] != h.capability:
                 self._private(h, private)
         return public.finish() if len(public) else b"", private.finish() if len(private) else b""
+
+    def _daemon(self) -> bytes:
+        """The startd's own ad, whole; nothing when ENABLE_STARTD_DAEMON_AD says no."""
+        point = self._driver.point
+        wanted = (point.settings.config.get("ENABLE_STARTD_DAEMON_AD") or "auto").strip().lower()
+        if wanted in ("false", "no", "0"):
+            return b""
+        builder = PackBuilder()
+        builder.upsert(point.settings.name, daemon_attributes(point, self._driver.clock.now()))
+        return builder.finish()
 
     def _upsert(self, h: Holding, public: PackBuilder, private: PackBuilder) -> None:
         self._driver.point.show(h, self._driver.clock.now())

@@ -290,6 +290,8 @@ def run_gone(point: ExecutionPoint, run_id: str, now: float, *, broken: str | No
             _found_broken_later(point, run_id, broken, now)
         return
     h.last_run = run_id
+    point.durations.add(now - h.slot.run.activated_at)
+    point.busy_times.add(h.slot.run.ran(now))
     h.usage, h.condor_load = {}, 0.0
     point.happen(h, ev.RunGone(broken), now)
     h.activation = None if h.slot.run is None else h.activation

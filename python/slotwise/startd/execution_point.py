@@ -11,29 +11,22 @@ from typing import Any
 
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
-from slotwise.model.slot import Activity, SlotKind, State, VacateCode
+from slotwise.model.slot import SlotKind, State
 from slotwise.startd import ads
 from slotwise.startd import events as ev
+from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
+from slotwise.startd.durations import Durations
 from slotwise.startd.evaluate import write
 from slotwise.startd.holding import Activation, Holding, Job, Terms
 from slotwise.startd.machine import Step, next_timer, step, validate
 from slotwise.startd.outbox import (
-    ActivatedRun,
-    Ended,
-    Freeze,
-    Granted,
-    Kill,
-    NowIn,
     Outbox,
-    Refused,
-    RefusedRun,
-    Start,
     ToSchedd,
 )
 from slotwise.startd.settings import Settings
 from slotwise.startd.slots.layout import PlannedSlot
-from slotwise.startd.states import Cause, Claimed, Drained, Owner, Preempting, Slot
+from slotwise.startd.states import Claimed, Drained, Owner, Preempting, Slot
 
 _ACTIVE = frozenset({State.CLAIMED, State.PREEMPTING, State.BACKFILL, State.MATCHED})
 
@@ -61,6 +54,12 @@ class ExecutionPoint:
         #: Attributes of the machine as a whole: what fingerprints and drains say.
         self.machine: dict[str, Any] = dict(settings.machine)
         self.extra: dict[str, Any] = {}
+        #: Totals since the start, for the daemon's own ad: events, time that jobs ran, time from start to end.
+        self.counters = {"JobStarts": 0, "JobPreemptions": 0}
+        self.busy_times = Durations()
+        self.durations = Durations()
+        #: Dynamic slots that broke: name, reason, amounts that are lost.
+        self.broken: list[tuple[str, str, Resources]] = []
         #: Devices that are not handed out, by tag.
         self.offline: dict[str, frozenset[str]] = {}
         #: What the starter says that it can enforce here.
@@ -113,7 +112,7 @@ class ExecutionPoint:
                 self._spread(h, now)
         for action in outcome.actions:
             if not (quiet and isinstance(action, ev.ClaimGranted | ev.ClaimRefused)):
-                _CARRY_OUT[type(action)](self, h, action, now)
+                CARRY_OUT[type(action)](self, h, action, now)
         return outcome
 
     def _spread(self, h: Holding, now: float) -> None:
@@ -268,100 +267,6 @@ class ExecutionPoint:
         serial = h.serials.pop(claim_id, 0)
         self.outbox.schedds.append(ToSchedd(schedd or h.terms.schedd_name, serial, claim_id, what))
 
-    def _start(self, h: Holding, action: ev.StartRun, now: float) -> None:
-        self.by_run[action.run.run_id] = h.name
-        self.outbox.starter.append(Start(h.name, action.run.run_id))
-        claim = h.slot.claim
-        if claim is not None:
-            self.tell(h, claim.claim_id, ActivatedRun(action.run.run_id))
-
-    def _soft(self, h: Holding, action: ev.SoftKill, now: float) -> None:
-        self._book_drained(h, action.cause, now)
-        self.outbox.starter.append(Kill(action.run_id, False, action.cause, action.vacate_s))
-
-    def _hard(self, h: Holding, action: ev.HardKill, now: float) -> None:
-        self.outbox.starter.append(Kill(action.run_id, True, action.cause))
-
-    def _book_drained(self, h: Holding, cause: Cause, now: float) -> None:
-        """A graceful drain costs what the jobs did that it really evicts."""
-        run, order = h.slot.run, self.order
-        if order is not None and order.schedule == 0 and run is not None and cause.code == VacateCode.DRAINING:
-            self.book.badput_cpu_s += h.total.cpus * run.ran(now)
-
-    def _family(self, h: Holding, action: ev.KillFamily, now: float) -> None:
-        cause = Cause(VacateCode.VACATE_COMMAND, "everything that is left of the job is killed", fast=True)
-        self.outbox.starter.append(Kill(action.run_id, True, cause))
-
-    def _pause(self, h: Holding, action: ev.PauseRun, now: float) -> None:
-        self.outbox.starter.append(Freeze(action.run_id, resume=False))
-
-    def _resume(self, h: Holding, action: ev.ResumeRun, now: float) -> None:
-        self.outbox.starter.append(Freeze(action.run_id, resume=True))
-
-    def _granted(self, h: Holding, action: ev.ClaimGranted, now: float) -> None:
-        if h.waiting is not None and h.waiting_terms is not None:
-            h.request, h.terms, h.waiting, h.waiting_terms = h.waiting, h.waiting_terms, None, None
-        self.show(h, now)
-        self.tell(h, action.claim.claim_id, Granted(((action.claim.claim_id, h.name),)))
-
-    def _queued(self, h: Holding, action: ev.ClaimQueued, now: float) -> None:
-        """The answer comes when the present claim has gone."""
-
-    def _refused(self, h: Holding, action: ev.ClaimRefused, now: float) -> None:
-        schedd = h.waiting_terms.schedd_name if h.waiting_terms else None
-        self.tell(h, action.claim_id, Refused(action.code, action.reason), schedd=schedd)
-        waits = isinstance(h.slot.state, Claimed | Preempting) and h.slot.state.waiting is not None
-        if not waits:
-            h.waiting = h.waiting_terms = None
-
-    def _not_activated(self, h: Holding, action: ev.ActivationRefused, now: float) -> None:
-        claim = h.slot.claim
-        claim_id = claim.claim_id if claim else ""
-        self.tell(h, claim_id, RefusedRun(action.run_id, action.code, action.reason))
-
-    def _changed(self, h: Holding, action: ev.ClaimChanged, now: float) -> None:
-        if action.activity is Activity.IDLE:
-            self.by_run.pop(action.run_id, None)
-        what = NowIn(str(action.state), str(action.activity), int(now), action.run_id)
-        self.outbox.schedds.append(ToSchedd(h.terms.schedd_name, 0, action.claim_id, what))
-
-    def _ended(self, h: Holding, action: ev.ClaimEnded, now: float) -> None:
-        self.by_claim.pop(action.claim_id, None)
-        if h.activation is not None:
-            self.by_run.pop(h.activation.run_id, None)
-        if h.queued is not None:
-            refusal = RefusedRun(h.queued.run_id, 1034, "the claim has ended")
-            self.outbox.schedds.append(ToSchedd(h.terms.schedd_name, h.queued.serial, action.claim_id, refusal))
-        if action.cause.tell_schedd or action.claim_id in h.serials:
-            self.tell(h, action.claim_id, Ended(action.cause))
-        h.activation = h.queued = h.request = None
-        h.serials.pop(action.claim_id, None)
-        h.usage, h.condor_load = {}, 0.0
-
-    def _new_id(self, h: Holding, action: ev.ReplaceClaimId, now: float) -> None:
-        self.fresh_capability(h)
-
-    def _benchmark(self, h: Holding, action: ev.Action, now: float) -> None:
-        self.outbox.benchmarks = isinstance(action, ev.StartBenchmarks)
-
-    def _delete(self, h: Holding, action: ev.DeleteSlot, now: float) -> None:
-        del self.holdings[h.name]
-        self.by_claim.pop(h.capability, None)
-        self.outbox.changed.pop(h.name, None)
-        self.outbox.dirty[h.name] = None
-        self.outbox.removed[h.name] = None
-        parent = self.holdings.get(h.parent or "")
-        if parent is None:
-            return
-        parent.children.discard(h.name)
-        if h.slot.broken and not h.returned:
-            parent.lost = parent.lost.plus(h.total)
-        elif not h.returned:
-            parent.free = parent.free.plus(h.total)
-            self.park_offline(parent)
-        self.outbox.changed[parent.name] = None
-        self.outbox.dirty[parent.name] = None
-
     def park_offline(self, h: Holding) -> None:
         """Devices that went offline while in use leave the slot when they come back to it."""
         for tag, offline in self.offline.items():
@@ -397,24 +302,5 @@ def _amounts(r: Resources) -> tuple[Any, ...]:
     devices = tuple(sorted((tag, tuple(sorted(names))) for tag, names in r.devices.items() if names))
     return round(r.cpus, 4), r.memory_mib, r.disk_kib, r.swap_kib, custom, devices
 
-
-_CARRY_OUT: dict[type, Callable[[ExecutionPoint, Holding, Any, float], None]] = {
-    ev.StartRun: ExecutionPoint._start,
-    ev.SoftKill: ExecutionPoint._soft,
-    ev.HardKill: ExecutionPoint._hard,
-    ev.KillFamily: ExecutionPoint._family,
-    ev.PauseRun: ExecutionPoint._pause,
-    ev.ResumeRun: ExecutionPoint._resume,
-    ev.ClaimGranted: ExecutionPoint._granted,
-    ev.ClaimQueued: ExecutionPoint._queued,
-    ev.ClaimRefused: ExecutionPoint._refused,
-    ev.ActivationRefused: ExecutionPoint._not_activated,
-    ev.ClaimChanged: ExecutionPoint._changed,
-    ev.ClaimEnded: ExecutionPoint._ended,
-    ev.ReplaceClaimId: ExecutionPoint._new_id,
-    ev.StartBenchmarks: ExecutionPoint._benchmark,
-    ev.StopBenchmarks: ExecutionPoint._benchmark,
-    ev.DeleteSlot: ExecutionPoint._delete,
-}
 
 __all__ = ["Activation", "ExecutionPoint", "Job", "Terms"]

@@ -7,6 +7,7 @@ from slotwise.classad import ExprTree
 from slotwise.model.resources import Resources
 from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
+from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.outbox import Ended, Granted, Kill, NowIn, Refused
 from slotwise.startd.slots.custom import CustomResource
 
@@ -188,6 +189,9 @@ def test_a_broken_dynamic_slot_takes_its_amounts_along() -> None:
     assert not p.has("slot1_1")
     assert p["slot1"].free.cpus == 3
     assert p.ad("slot1")["BrokenSlotCpus"] == 1
+    own = daemon_attributes(p.it, p.now)
+    assert own["BrokenContextAds"][0]["BrokenReason"] == "scratch directory cannot be removed"
+    assert (own["JobStarts"], own["JobDurationCount"]) == (1, 1)
 
 
 def test_a_consumption_policy_decides_what_is_taken() -> None:

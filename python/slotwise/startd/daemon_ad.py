@@ -1,0 +1,46 @@
+"""The startd's own ad (StartDaemon): totals over its slots, how long jobs took, what is broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotwise.startd.execution_point import ExecutionPoint
+
+#: What the daemon's ad has in common with the slots' ads.
+_MACHINE = (
+    "Machine", "MyAddress", "StartdIpAddr", "CondorVersion", "CondorPlatform", "DaemonStartTime", "Arch", "OpSys",
+    "OpSysAndVer", "DetectedCpus", "DetectedMemory", "DetectedDisk", "UidDomain", "FileSystemDomain", "Mips", "KFlops",
+    "TotalLoadAvg", "TotalCondorLoadAvg", "Draining", "DrainReason", "DrainingRequestId", "LastDrainStartTime",
+    "LastDrainStopTime", "TotalMachineDrainingBadput", "TotalMachineDrainingUnclaimedTime",
+)  # fmt: skip
+
+
+def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
+    """The ad."""
+    shown = {**point.machine, **point.settings.sample.machine, **point.abilities}
+    counters = point.counters
+    slots = point.holdings.values()
+    broken = [*point.broken, *((h.name, h.slot.broken, h.total) for h in slots if h.slot.broken)]
+    attributes: dict[str, Any] = {
+        **{name: shown[name] for name in _MACHINE if shown.get(name) is not None},
+        **point.abilities,
+        "MyType": "StartDaemon",
+        "Name": point.settings.name,
+        "MyCurrentTime": int(now),
+        "TotalSlots": len(point.holdings),
+        "NumDynamicSlots": sum(1 for h in slots if h.parent is not None),
+        "TotalCpus": point.settings.resources.cpus,
+        "TotalMemory": point.settings.resources.memory_mib,
+        "TotalDisk": point.settings.resources.disk_kib,
+        "JobStarts": counters["JobStarts"],
+        "JobPreemptions": counters["JobPreemptions"] + sum(h.slot.counters.job_preemptions for h in slots),
+        **point.busy_times.attributes("JobBusyTime"),
+        **point.durations.attributes("JobDuration"),
+    }
+    if broken:
+        attributes["BrokenSlots"] = [name for name, _, _ in broken]
+        attributes["BrokenContextAds"] = [
+            {"Name": name, "BrokenReason": reason, "Cpus": lost.cpus, "Memory": lost.memory_mib, "Disk": lost.disk_kib}
+            for name, reason, lost in broken
+        ]
+    return attributes
