@@ -179,3 +179,23 @@ def test_another_pool_is_reached_by_its_collector(pool: Pool, tmp_path: Path) ->
     assert unknown.returncode == 1 and "no-such-schedd" in unknown.stderr
     no_port = elsewhere.run("status", "-pool", "host", check=False, **token)
     assert no_port.returncode == 2 and "host:port" in no_port.stderr
+
+
+def test_who_used_what_is_charged(pool: Pool) -> None:
+    (pool.root / "work.sub").write_text("executable = /bin/sleep\narguments = 1\nrequest_memory = 10\nqueue 2\n")
+    for who in ("carl", "dora"):
+        pool.run("token", "create", "--identity", f"{who}@dom", "--file", f"{who}.token")
+        pool.run("submit", "work.sub", SLOTWISE_TOKEN_FILE=str(pool.root / f"{who}.token"))
+
+    def usage() -> dict[str, float]:
+        ads = pool.json("userprio", "-allusers")
+        return {ad["Name"].partition("@")[0]: ad["WeightedAccumulatedUsage"] for ad in ads}
+
+    pool.until("both are charged", lambda: usage().get("carl", 0) > 0.5 and usage().get("dora", 0) > 0.5, 60)
+    pool.until("the jobs are done", lambda: pool.json("q", "-allusers") == [])
+
+
+def test_a_collector_that_died_knows_everything_again(pool: Pool) -> None:
+    pool.kill("collector")
+    for option in ("-slots", "-schedd", "-negotiator", "-master"):
+        pool.until(f"{option} is known again", lambda o=option: pool.run("status", o, check=False).stdout, 60)

@@ -94,6 +94,13 @@ def test_restart_gives_a_new_process(pool: Pool) -> None:
     assert refused.returncode == 1 and "cellar" in refused.stderr
 
 
+def test_the_master_itself_is_restarted_under_living_daemons(pool: Pool) -> None:
+    pool.up()
+    master, collector = pool.pid("master"), pool.pid("collector")
+    pool.run("restart", "master")
+    assert pool.pid("master") not in (None, master) and pool.pid("collector") == collector
+
+
 def test_a_port_that_is_taken_fails_the_start_and_shows_the_log(make_pool: Callable[[str], Pool]) -> None:
     first = make_pool(SMALL)
     first.up()

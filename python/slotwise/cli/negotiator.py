@@ -74,7 +74,7 @@ def _submitters(rows: list[dict[str, Any]]) -> str:
             row["name"],
             f"{row['effective_priority']:.2f}",
             f"{row['share']:.1%}",
-            f"{row['limit']:.2f}",
+            "none" if row["limit"] is None else f"{row['limit']:.2f}",
             f"{row['usage']:.2f}",
             str(row["matched"]),
         ]

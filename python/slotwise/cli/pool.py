@@ -69,9 +69,14 @@ def restart(args: list[str], inv: Invocation) -> int:
     options = parser.take(args)
     if options is None:
         return 0
+    from slotwise.master import control
     from slotwise.wire.gen import daemon_pb2
 
-    _call_master(inv, lambda stub, **call: stub.Restart(daemon_pb2.DaemonNames(names=options.names), **call))
+    names = [name for name in options.names if name != "master"]
+    if "master" in options.names:
+        control.restart_master(inv.home)
+    if names or not options.names:
+        _call_master(inv, lambda stub, **call: stub.Restart(daemon_pb2.DaemonNames(names=names), **call))
     inv.out(f"Restarted {', '.join(options.names) or 'all daemons'}")
     return 0
 

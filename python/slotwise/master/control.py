@@ -193,6 +193,22 @@ def _found(home: PoolHome) -> list[tuple[str, int, str]]:
     return found
 
 
+def restart_master(home: PoolHome) -> None:
+    """Replace the master by a new one; its spawner makes it, and it adopts the daemons, which do not notice.
+
+    :raises PeerUnavailableError: when there is no master, or no spawner that would make a new one.
+    """
+    former = lock.holder(home, "master")
+    if former is None or lock.holder(home, "spawner") is None:
+        raise PeerUnavailableError(f"no master runs in the pool at {home.root}", hint="use `slotwise up`")
+    process.send(former, signal.SIGKILL)
+    process.wait_gone(former, 10)
+    _await_revival(home)
+    result = _await_running(home)
+    if result.failed:
+        raise HostError(result.error)
+
+
 def log_tail(home: PoolHome, daemon: str, lines: int = _TAIL_LINES) -> list[str]:
     """The last lines of a daemon's log, then of what it wrote to standard error."""
     tail: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,11 @@ class CycleReport:
         return self.ended_at - self.started_at
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """For JSON, which knows no infinity: a limit that is none becomes null."""
+        told: dict[str, Any] = _finite(self._as_dict())
+        return told
+
+    def _as_dict(self) -> dict[str, Any]:
         return {
             "cycle": self.number,
             "why": self.why,
@@ -52,6 +57,16 @@ class CycleReport:
             "rejections": self.rejections,
             "groups": self.groups,
         }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value
 
 
 @dataclass
