@@ -11,9 +11,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+#: Where scratch directories are when the home is closed to the users that jobs run as.
+_ELSEWHERE = Path("/var/lib/slotwise")
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,14 @@ class PoolHome:
 
     @property
     def execute(self) -> Path:
-        """Scratch directories of jobs."""
+        """Scratch directories of jobs.
+
+        Jobs of a pool that root runs are other users, who must be able to reach them: where the home is closed to
+        others (``/root`` is), they are in ``/var/lib/slotwise/<mark of the home>/execute`` instead.
+        """
+        if os.geteuid() == 0 and not _open_to_others(self.root):
+            mark = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]
+            return _ELSEWHERE / mark / "execute"
         return self.root / "execute"
 
     def create(self) -> None:
@@ -65,6 +77,27 @@ class PoolHome:
             (self.spool, 0o700),
             (self.execute, 0o755),
         ):
+            if path.parent != self.root:
+                _make_open(path.parent)
             path.mkdir(mode=mode, exist_ok=True)
-            if mode == 0o700:
+            if mode == 0o700 or path == self.execute:
                 path.chmod(mode)
+
+
+def _open_to_others(path: Path) -> bool:
+    """Whether anybody may go through ``path`` and all directories above it; those not made yet do not count."""
+    for place in (path, *path.parents):
+        try:
+            if not place.stat().st_mode & 0o001:
+                return False
+        except OSError:
+            continue
+    return True
+
+
+def _make_open(path: Path) -> None:
+    """Make ``path`` and what is missing above it, open to all whatever the umask is."""
+    for place in reversed((path, *path.parents)):
+        if not place.exists():
+            place.mkdir(exist_ok=True)
+            place.chmod(0o755)

@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -242,9 +243,18 @@ def take_down(home: PoolHome, mode: str, limits: Limits) -> bool:
         stopped = _end_spawner(home) or stopped
         for name in reversed(START_ORDER):
             stopped = _end(name, home, mode, limits) or stopped
+        _forget_scratch(home)
     finally:
         guard.release()
     return stopped
+
+
+def _forget_scratch(home: PoolHome) -> None:
+    """Remove a scratch directory that is not in the home, unless runs in it still wait for their access point."""
+    execute = home.execute
+    if execute.parent == home.root or not execute.is_dir() or any(execute.glob("dir_*")):
+        return
+    shutil.rmtree(execute.parent, ignore_errors=True)
 
 
 _STEPS = {

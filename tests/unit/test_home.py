@@ -1,0 +1,56 @@
+"""Where a pool keeps its things."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from slotwise import home as home_module
+from slotwise.home import PoolHome
+
+
+def test_the_home_is_named_by_the_environment() -> None:
+    assert PoolHome.from_env({"SLOTWISE_HOME": "/a/b"}).root == Path("/a/b")
+    assert PoolHome.from_env({"HOME": "/home/ann"}).root == Path("/home/ann/.slotwise")
+
+
+def test_what_is_secret_is_closed_and_the_rest_is_not(tmp_path: Path) -> None:
+    made = PoolHome(tmp_path / "pool")
+    made.create()
+    for path in (made.run, made.secrets, made.spool):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(made.execute.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize(("mode", "inside"), [(0o755, True), (0o711, True), (0o700, False), (0o750, False)])
+def test_jobs_of_roots_pool_can_reach_their_scratch_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, inside: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(home_module, "_ELSEWHERE", tmp_path / "elsewhere")
+    above = tmp_path / "above"
+    above.mkdir(mode=mode)
+    # Only what is at and below `above` is looked at: pytest's own directories are closed.
+    monkeypatch.setattr(home_module, "_open_to_others", lambda path: open_from(above, path))
+    made = PoolHome(above / "pool")
+    assert (made.execute == above / "pool" / "execute") is inside
+    if not inside:
+        assert made.execute.is_relative_to(tmp_path / "elsewhere")
+        assert PoolHome(above / "other").execute != made.execute
+    made.create()
+    assert stat.S_IMODE(made.execute.stat().st_mode) == 0o755
+
+
+def open_from(top: Path, path: Path) -> bool:
+    """What ``_open_to_others`` says of the part of ``path`` from ``top`` down."""
+    places = [place for place in (path, *path.parents) if place.is_relative_to(top) and place.exists()]
+    return all(place.stat().st_mode & 0o001 for place in places)
+
+
+def test_a_pool_of_a_plain_user_keeps_everything_in_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    assert PoolHome(closed / "pool").execute == closed / "pool" / "execute"
