@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-from slotwise._native import ERROR, UNDEFINED, ClassAd, ExprTree, References, SpecialValue, quote
+from slotwise._native import (
+    ERROR,
+    UNDEFINED,
+    ClassAd,
+    ExprTree,
+    References,
+    SpecialValue,
+    define_user_map,
+    quote,
+)
 from slotwise.classad.matching import Clause, Match, Side, match
 from slotwise.classad.stream import parse_ads
 
@@ -28,6 +37,7 @@ __all__ = [
     "References",
     "Side",
     "SpecialValue",
+    "define_user_map",
     "match",
     "parse_ads",
     "quote",

@@ -318,7 +318,7 @@ impl<'t> Lexer<'t> {
         } else {
             crate::escape::from_new(raw).into()
         };
-        if memchr::memchr(0, &bytes).is_some() {
+        if memchr::memchr(0, &bytes).is_some() && !self.syntax.exact_json {
             return self.fail(
                 Code::NulInString,
                 start,

@@ -24,6 +24,7 @@ mod scope;
 mod strftime;
 pub mod time;
 pub mod token;
+pub mod usermap;
 pub mod value;
 
 pub use ad::Ad;

@@ -16,6 +16,7 @@ pub struct Options {
     pub multiline: bool,
     pub dotall: bool,
     pub extended: bool,
+    pub ungreedy: bool,
 }
 
 impl Options {
@@ -31,6 +32,7 @@ impl Options {
             multiline: has(b'm'),
             dotall: has(b's'),
             extended: has(b'x'),
+            ungreedy: false,
         }
     }
 
@@ -41,6 +43,7 @@ impl Options {
             (self.multiline, pcre2::PCRE2_MULTILINE),
             (self.dotall, pcre2::PCRE2_DOTALL),
             (self.extended, pcre2::PCRE2_EXTENDED),
+            (self.ungreedy, pcre2::PCRE2_UNGREEDY),
         ] {
             if on {
                 bits |= bit;
@@ -121,10 +124,10 @@ impl Pattern {
         )
     }
 
-    /// Whether the text has a match that is not empty.
+    /// The first match that is not empty.
     #[must_use]
-    pub fn has_nonempty(&self, text: &[u8]) -> bool {
-        matches!(self.run(text, 0, pcre2::PCRE2_NOTEMPTY), Match::Found(_))
+    pub fn find_nonempty(&self, text: &[u8]) -> Match {
+        self.run(text, 0, pcre2::PCRE2_NOTEMPTY)
     }
 
     fn run(&self, text: &[u8], start: usize, options: u32) -> Match {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotwise.classad import UNDEFINED, ClassAd, ExprTree, match, quote
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree, define_user_map, match, quote
 
 JOB = ClassAd('[ RequestCpus = 2; Need = RequestCpus * 2; Requirements = TARGET.Cpus >= Need && Arch == "X86_64" ]')
 MACHINE = ClassAd('[ Cpus = 8; Arch = "ARM"; Requirements = TARGET.RequestCpus <= Cpus ]')
@@ -80,3 +80,17 @@ def test_an_ad_without_requirements_accepts_nothing() -> None:
 
 def test_quote() -> None:
     assert quote('a"\\\n') == '"a\\"\\\\\\n"'
+
+
+def test_user_maps() -> None:
+    call = 'userMap("groups", "alice"{})'
+    assert ExprTree(call.format("")).eval() is UNDEFINED
+    define_user_map("groups", "* alice physics,bio\n* /.*/ other\n")
+    try:
+        assert ExprTree(call.format("")).eval() == "physics,bio"
+        assert ExprTree(call.format(', "BIO"')).eval() == "bio"
+        assert ExprTree(call.format(', "chem"')).eval() == "physics"
+        assert ExprTree('userMap("groups", "bob", "x", "none")').eval() == "other"
+    finally:
+        define_user_map("groups", None)
+    assert ExprTree(call.format(', "x", "none"')).eval() == "none"

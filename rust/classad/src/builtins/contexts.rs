@@ -5,7 +5,7 @@ use crate::eval::{Broken, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::parser::{Syntax, parse_expr};
 use crate::print::{Style, unparse, unparse_styled};
-use crate::regex::{Options, Pattern};
+use crate::regex::{Match, Options, Pattern};
 use crate::scope::{MY, TARGET};
 use crate::value::{Scope, Value};
 
@@ -106,7 +106,11 @@ pub(super) fn unresolved(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> 
         })
         .collect();
     Ok(match pattern {
-        Some(pattern) => Value::Bool(names.iter().any(|name| pattern.has_nonempty(name))),
+        Some(pattern) => Value::Bool(
+            names
+                .iter()
+                .any(|name| matches!(pattern.find_nonempty(name), Match::Found(_))),
+        ),
         None => Value::Str(names.join(&b","[..]).into()),
     })
 }

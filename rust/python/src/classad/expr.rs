@@ -1,6 +1,7 @@
 //! `ExprTree`.
 
 use super::convert::{self, to_python};
+use super::maps::Machine;
 use super::{PyAd, ad};
 use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, facts, fold};
 use pyo3::exceptions::PyValueError;
@@ -39,7 +40,7 @@ impl Call<'_> {
             utc_offset_s: 0,
             seed: ad::next_seed(now),
             strict: self.strict,
-            host: None,
+            host: Some(&Machine),
         }
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod ad;
 mod cases;
 pub mod convert;
 mod expr;
+mod maps;
 mod parse;
 
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ERROR", convert::special(module.py(), true)?)?;
     module.add_function(wrap_pyfunction!(parse::parse_text, module)?)?;
     module.add_function(wrap_pyfunction!(parse::complete_prefix, module)?)?;
+    module.add_function(wrap_pyfunction!(maps::define_user_map, module)?)?;
     module.add_function(wrap_pyfunction!(cases::evaluate_text, module)?)?;
     module.add_function(wrap_pyfunction!(cases::read_ads_as_reference, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;
