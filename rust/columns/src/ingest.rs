@@ -1,8 +1,8 @@
 //! Ad text (`Name = expression` lines) straight into a table.
 //!
 //! Ads of one kind have the same attributes in the same order, and mostly the same values. Each line is
-//! first compared with the line in the same place of the ad before: equal lines cost a comparison. Where
-//! only the value differs, plain literals are read in place, and texts of expressions that were seen
+//! first compared with the line in the same place of the ads before: equal lines cost a comparison. Where
+//! only the value differs (or the ad lacks attributes that others have), plain literals are read in place, and texts of expressions that were seen
 //! before are looked up. Everything else goes to the parser of the `classad` crate, whose rules these are.
 
 use classad::Name;
@@ -16,6 +16,11 @@ use crate::table::{AdTable, ColumnId};
 
 /// Texts of expressions that are remembered.
 const VALUES_MAX: usize = 20_000;
+
+/// Different beginnings of lines that are remembered.
+const PLACES_MAX: usize = 10_000;
+/// How many attributes an ad may lack in a row without the reader losing its place.
+const AHEAD: usize = 64;
 
 /// What the key of an ad is.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +66,8 @@ pub struct TextLoader {
     heard_at: f64,
     carry: Vec<u8>,
     places: Vec<Place>,
+    /// Places by the part of their line before the value.
+    by_head: FxHashMap<Box<[u8]>, usize>,
     values: FxHashMap<Box<[u8]>, Cell>,
     epoch: u64,
     cells: Vec<(ColumnId, Cell)>,
@@ -81,6 +88,7 @@ impl TextLoader {
             heard_at,
             carry: Vec::new(),
             places: Vec::new(),
+            by_head: FxHashMap::default(),
             values: FxHashMap::default(),
             epoch: u64::MAX,
             cells: Vec::new(),
@@ -132,6 +140,8 @@ impl TextLoader {
         while at < text.len() {
             if self.epoch != table.epoch() {
                 self.places.clear();
+                self.by_head.clear();
+                self.place = 0;
                 self.values.clear();
                 self.epoch = table.epoch();
             }
@@ -186,13 +196,9 @@ impl TextLoader {
     }
 
     fn attribute(&mut self, table: &mut AdTable, line: &[u8]) -> Result<(), TableError> {
-        if let Some(known) = self.places.get(self.place)
-            && line.len() > known.head
-            && line[..known.head] == known.line[..known.head]
-        {
-            let head = known.head;
-            let cell = self.value(table, line, head)?;
-            let known = &mut self.places[self.place];
+        if let Some(place) = self.place_of(line) {
+            let cell = self.value(table, line, self.places[place].head)?;
+            let known = &mut self.places[place];
             known.cell = cell;
             known.line.clear();
             known.line.extend_from_slice(line);
@@ -200,20 +206,18 @@ impl TextLoader {
             if known.respelled {
                 self.spelled.push((known.column, known.name.clone()));
             }
-            self.place += 1;
+            // An attribute that other ads lack stands far off: go on where the others do.
+            if place >= self.place && place - self.place < AHEAD {
+                self.place = place + 1;
+            }
             return Ok(());
         }
         let (name, expr) = parse_line(line).map_err(|error| self.bad(&error.to_string()))?;
         let column = table.ensure_column(&name)?;
         let cell = table.expr_cell(&expr);
-        let equals = memchr(b'=', line).unwrap_or(0);
-        let blanks = line[equals + 1..]
-            .iter()
-            .take_while(|byte| **byte == b' ')
-            .count();
         let made = Place {
+            head: head_length(line),
             line: line.to_vec(),
-            head: equals + 1 + blanks,
             column,
             respelled: !table.column_name(column).same_spelling(&name),
             name,
@@ -223,13 +227,29 @@ impl TextLoader {
         if made.respelled {
             self.spelled.push((column, made.name.clone()));
         }
-        if self.place < self.places.len() {
-            self.places[self.place] = made;
-        } else {
+        if self.places.len() < PLACES_MAX {
+            self.by_head
+                .insert(line[..made.head].into(), self.places.len());
+            if self.place == self.places.len() {
+                self.place += 1;
+            }
             self.places.push(made);
         }
-        self.place += 1;
         Ok(())
+    }
+
+    /// The place whose line begins as this one does.
+    fn place_of(&self, line: &[u8]) -> Option<usize> {
+        let begins = |place: &&Place| {
+            line.len() > place.head && line[..place.head] == place.line[..place.head]
+        };
+        if self.places.get(self.place).as_ref().is_some_and(begins) {
+            return Some(self.place);
+        }
+        let head = line
+            .get(..head_length(line))
+            .filter(|head| head.len() < line.len())?;
+        self.by_head.get(head).copied()
     }
 
     /// The value of a line whose head is known.
@@ -301,6 +321,16 @@ impl TextLoader {
             KeyRule::Number => Some(self.report.ads.to_string().into_bytes()),
         }
     }
+}
+
+/// Length of a line's part before its value.
+fn head_length(line: &[u8]) -> usize {
+    let equals = memchr(b'=', line).map_or(line.len(), |at| at + 1);
+    equals
+        + line[equals..]
+            .iter()
+            .take_while(|byte| **byte == b' ')
+            .count()
 }
 
 fn is_space(byte: u8) -> bool {
