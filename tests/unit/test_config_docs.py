@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import slotwise
 from slotwise.config import find_knob, knobs, similar_knobs, templates
 from slotwise.config.document import configuration_page, submit_page
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
+
+#: What the reader of the configuration puts there itself.
+FACTS = {"FULL_HOSTNAME"}
 
 
 @pytest.mark.parametrize(("name", "page"), [("configuration.md", configuration_page), ("submit.md", submit_page)])
@@ -36,3 +41,12 @@ def test_names_are_found_whatever_their_case_and_prefix() -> None:
 def test_templates_cover_the_categories() -> None:
     assert {row[0] for row in templates()} == {"ROLE", "FEATURE", "POLICY", "SECURITY"}
     assert len(templates()) == 72
+
+
+def test_every_knob_that_a_daemon_reads_is_in_the_table() -> None:
+    getter = re.compile(r'\b(?:config|self\.config|knobs)\.(?:get\w*|typed|raw|is_set)\(\s*"([A-Z][A-Z0-9_]{2,})"')
+    families = [re.compile(re.escape(knob.name.upper()).replace(r"\*", ".+")) for knob in knobs() if knob.used]
+    sources = Path(slotwise.__file__).parent.rglob("*.py")
+    read = {name: path.name for path in sources for name in getter.findall(path.read_text(encoding="utf-8"))}
+    missing = {name: file for name, file in read.items() if not any(family.fullmatch(name) for family in families)}
+    assert missing.keys() <= FACTS, "describe these in rust/config/data/slotwise.tsv"

@@ -254,7 +254,10 @@ impl Table {
             knob.default = default_of_column(default).or(knob.default.take());
         }
         knob.implied = default.strip_prefix('~');
-        knob.used = Some(usage);
+        // Named here for its meaning only; no daemon reads it yet.
+        if usage.daemons != "-" {
+            knob.used = Some(usage);
+        }
     }
 }
 
