@@ -258,9 +258,7 @@ class AdTable:
         asked = _asked(constraint, None, None, target, now)
         return cast("list[tuple[Any, ...]]", self.native.count_by(list(names), asked))
 
-    def signatures(
-        self, keys: Sequence[str], names: Sequence[str]
-    ) -> tuple[list[int | None], list[str], list[str]]:
+    def signatures(self, keys: Sequence[str], names: Sequence[str]) -> tuple[list[int | None], list[str], list[str]]:
         """Which of the ads are alike in the unevaluated values of *names*: for each key a number (None without an ad),
         for each number the text of the values, and the attributes that expressions among them look up in their ad."""
         found = self.native.signatures(list(keys), list(names))

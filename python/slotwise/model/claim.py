@@ -64,9 +64,7 @@ DEFAULT_LEASE_S = 1200
 ALIVES_PER_LEASE = 6
 
 
-def lease_length(
-    job_lease_s: float | None, alive_interval_s: float | None, alives: int = ALIVES_PER_LEASE
-) -> float:
+def lease_length(job_lease_s: float | None, alive_interval_s: float | None, alives: int = ALIVES_PER_LEASE) -> float:
     """JobLeaseDuration of the job, else MAX_CLAIM_ALIVES_MISSED alive intervals of the schedd, else 1200 seconds."""
     if job_lease_s is not None and job_lease_s > 0:
         return job_lease_s

@@ -147,7 +147,10 @@ impl CycleEngine {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of a snapshot, as Python passes them")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of a snapshot, as Python passes them"
+    )]
     /// One cycle. With `submitters` None, `requests` are job ads as `condor_q -long` lists them.
     #[pyo3(signature = (slots, requests, submitters, knobs, accounting, now))]
     fn run(
@@ -221,7 +224,10 @@ impl CycleEngine {
         made.map_err(|error| refused(py, &error))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of a snapshot, as Python passes them")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of a snapshot, as Python passes them"
+    )]
     /// Why a job does not run: clauses with counts of slots, and what became of slots that match.
     fn explain<'py>(
         &self,
