@@ -73,6 +73,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         self.concurrent: dict[str, int] = {}
         self.overlaps: list[str] = []
         self.refuse_claims = False
+        self.refuse_activations = 0
         #: Takes what a schedd says to the starter; tests put theirs in front.
         self.side_take: Callable[[Any, Any], None] = lambda side, message: side.take(message)
         self._sequence = 0
@@ -181,6 +182,14 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
 
     def activate(self, request: Any, queue: Any) -> None:
         activate = request.activate
+        if self.refuse_activations:
+            self.refuse_activations -= 1
+            del self.claims[request.claim_id]
+            ended = startd_pb2.ClaimEnded(reason="work life is over")
+            queue.put_nowait(startd_pb2.ClaimEvent(claim_id=request.claim_id, ended=ended))
+            refused = startd_pb2.ActivationRefused(run_id=activate.run_id, code=1034, reason="no such claim")
+            queue.put_nowait(startd_pb2.ClaimEvent(claim_id=request.claim_id, activation_refused=refused))
+            return
         activated = startd_pb2.Activated(run_id=activate.run_id, starter_address="starter@ep")
         queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, activated=activated))
         if activate.run_id in self.runs:

@@ -316,6 +316,7 @@ class Queue:
             self._vacated(job, end, decision)
 
     def _exited(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        self.continued(job, decision)  # the word of that may come later than the end
         verdict = end.verdict
         completions = int(job.number("NumJobCompletions")) + 1
         act = verdict.act if verdict else "complete"

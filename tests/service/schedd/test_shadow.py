@@ -360,3 +360,20 @@ async def test_a_stream_that_breaks_while_inputs_flow_leaves_no_thread_waiting(
     await schedd.until_gone(30)
     assert broken
     assert not schedd.point.shadows._tasks
+
+
+async def test_a_refused_activation_sends_the_job_to_another_slot(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.refuse_activations = 1
+    await schedd.submit(1, UserLog="j.log")
+    await schedd.negotiate(point.address)
+
+    async def done() -> bool:
+        await schedd.negotiate(point.address)
+        return not await schedd.jobs()
+
+    await schedd.until(done)
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 5]
+    assert len(point.history) == 1
