@@ -60,27 +60,29 @@ impl Calendar {
         }
     }
 
-    /// Sets weekday and day of the year from the date, with the reference's arithmetic.
+    /// Sets weekday and day of the year from the date, with the reference's arithmetic of 32 bits.
     pub fn number_days(&mut self) {
-        let fixed = |month: i64, day: i64| {
-            let y = self.year;
-            let leap = y % 4 == 0 && !matches!(y % 400, 100 | 200 | 300);
-            let adjust = if month <= 2 {
-                0
-            } else if leap {
-                -1
-            } else {
-                -2
+        let year = self.year as i32;
+        let leap = year % 4 == 0 && !matches!(year % 400, 100 | 200 | 300);
+        let before = year.wrapping_sub(1);
+        let years = before
+            .wrapping_mul(365)
+            .wrapping_add(before / 4 - before / 100 + before / 400);
+        let fixed = |month: i32, day: i32| {
+            let adjust = match (month <= 2, leap) {
+                (true, _) => 0,
+                (false, true) => -1,
+                (false, false) => -2,
             };
-            365 * (y - 1) + (y - 1) / 4 - (y - 1) / 100
-                + (y - 1) / 400
-                + (367 * month - 362) / 12
-                + adjust
-                + day
+            let months = month.wrapping_mul(367).wrapping_sub(362) / 12;
+            years
+                .wrapping_add(months)
+                .wrapping_add(adjust)
+                .wrapping_add(day)
         };
-        let today = fixed(self.month, self.day);
-        self.yearday = today - fixed(1, 1);
-        self.weekday = today % 7;
+        let today = fixed(self.month as i32, self.day as i32);
+        self.yearday = i64::from(today.wrapping_sub(fixed(1, 1)));
+        self.weekday = i64::from(today % 7);
     }
 }
 

@@ -287,7 +287,7 @@ fn plain_number(text: &[u8]) -> Option<Value> {
         .map(Value::Real)
 }
 
-/// Writes an ad, one attribute a line, in the reference's order.
+/// Writes an ad, one attribute a line, in the reference's order; an empty line for an empty ad.
 pub fn write_old(out: &mut Vec<u8>, ad: &Ad) {
     let mut printer = Printer::new(
         out,
@@ -298,5 +298,8 @@ pub fn write_old(out: &mut Vec<u8>, ad: &Ad) {
     );
     for (name, expr) in ad.sorted() {
         printer.line_of(name.as_bytes(), expr);
+    }
+    if ad.is_empty() {
+        out.push(b'\n');
     }
 }

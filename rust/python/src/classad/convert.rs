@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// The values that Python has no counterpart for: UNDEFINED and ERROR. Both are false.
 #[pyclass(frozen, name = "SpecialValue", module = "slotwise.classad")]
@@ -53,6 +54,29 @@ pub fn now() -> i64 {
     // SAFETY: the pointer is to a live local, which is all the call needs.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };
     if failed == 0 { time.tv_sec } else { 0 }
+}
+
+/// Seconds that this process's local time is east of UTC at a moment; looked up once a quarter of an hour.
+pub fn utc_offset_s(now: i64) -> i32 {
+    static KNOWN: AtomicI64 = AtomicI64::new(i64::MIN);
+    let quarter = now.div_euclid(900);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known >> 20 == quarter {
+        return (known & 0xF_FFFF) as i32 - 0x8_0000;
+    }
+    // SAFETY: an all-zero `tm` is valid, and both pointers are to live locals.
+    let offset = unsafe {
+        let mut broken_down: libc::tm = std::mem::zeroed();
+        if libc::localtime_r(&raw const now, &raw mut broken_down).is_null() {
+            return 0;
+        }
+        broken_down.tm_gmtoff as i32
+    };
+    KNOWN.store(
+        quarter << 20 | i64::from(offset + 0x8_0000),
+        Ordering::Relaxed,
+    );
+    offset
 }
 
 /// Bytes as a `str`; what is no UTF-8 comes as surrogates, and goes back unharmed.

@@ -37,7 +37,7 @@ impl Call<'_> {
             my: self.my.as_ref().map(|ad| &*ad.ad),
             target: self.target.as_ref().map(|ad| &*ad.ad),
             now,
-            utc_offset_s: 0,
+            utc_offset_s: convert::utc_offset_s(now),
             seed: ad::next_seed(now),
             strict: self.strict,
             host: Some(&Machine),
