@@ -52,6 +52,9 @@ class Claim:
     submitter: str = ""
     #: How many jobs have been started under this claim.
     activations: int = 0
+    #: Seconds that its former jobs ran, and were suspended.
+    ran_s: float = 0.0
+    suspended_s: float = 0.0
 
     def lease_ends(self) -> float:
         """When the lease runs out unless the schedd is heard of before."""

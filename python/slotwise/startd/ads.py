@@ -165,7 +165,7 @@ CLAIM_NAMES = (
     "ClientMachine", "RemoteOwner", "RemoteUser", "AccountingGroup", "RemoteScheddName", "JobId", "GlobalJobId",
     "JobStart", "JobUniverse", "CurrentRank", "RetirementTimeRemaining", "PublicClaimId", "PreemptingOwner",
     "PreemptingUser", "PreemptingRank", "TotalJobRunTime", "TotalJobSuspendTime", "AcceptedWhileDraining",
-    "ClaimEndTime",
+    "ClaimEndTime", "TotalClaimRunTime", "TotalClaimSuspendTime",
 )  # fmt: skip
 
 
@@ -187,14 +187,18 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
         CurrentRank=state.claim.rank,
         PublicClaimId=f"{state.claim.claim_id.rpartition('#')[0]}#...",
     )
+    ran = run.ran(now) if run is not None else 0.0
+    stood = max(0.0, now - run.activated_at - ran) if run is not None else 0.0
+    attributes["TotalClaimRunTime"] = int(state.claim.ran_s + ran)
+    attributes["TotalClaimSuspendTime"] = int(state.claim.suspended_s + stood)
     if run is not None:
         attributes.update(
             JobId=job.job_id if job else None,
             GlobalJobId=values.get("GlobalJobId"),
             JobUniverse=values.get("JobUniverse"),
             JobStart=int(run.activated_at),
-            TotalJobRunTime=int(run.ran(now)),
-            TotalJobSuspendTime=max(0, int(now - run.activated_at - run.ran(now))),
+            TotalJobRunTime=int(ran),
+            TotalJobSuspendTime=int(stood),
             AcceptedWhileDraining=True if run.accepted_while_draining else None,
         )
     if policy_facts is not None and run is not None:

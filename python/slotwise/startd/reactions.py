@@ -193,7 +193,12 @@ def _run_over(m: Motion, state: Claimed) -> None:
         cause = state.doing.then_leave
     elif isinstance(state.doing, Retiring):
         cause = state.pledge or (DRAINED if m.slot.draining else SHUT_DOWN)
-    idle = replace(state, doing=Idle(), ending=None)
+    claim = state.claim
+    if run is not None:
+        ran = run.ran(m.now)
+        stood = max(0.0, m.now - run.activated_at - ran)
+        claim = replace(claim, ran_s=claim.ran_s + ran, suspended_s=claim.suspended_s + stood)
+    idle = replace(state, claim=claim, doing=Idle(), ending=None)
     if cause is None:
         m.enter(idle)
         m.tell(run)

@@ -110,3 +110,23 @@ def test_an_unhealthy_slot_starts_nothing() -> None:
     p.it.extra["Sick"] = True
     p.ad("slot1_1")
     assert p.activate(claim_id).code == 1036  # type: ignore[union-attr]
+
+
+def test_times_of_job_and_claim() -> None:
+    p = point()
+    claim_id = p.run()
+    p.poll(100)
+    p.happen("slot1_1", ev.SuspendCommanded())
+    p.happen("slot1_1", ev.ContinueCommanded(), 50)
+    p.poll(10)
+    ad = p.ad("slot1_1")
+    assert (ad["TotalJobRunTime"], ad["TotalJobSuspendTime"], ad["JobStart"]) == (110, 50, int(p.now) - 160)
+    p.gone()
+    p.activate(claim_id, "1.1#1")
+    p.poll(7)
+    ad = p.ad("slot1_1")
+    assert (ad["TotalJobRunTime"], ad["TotalClaimRunTime"], ad["TotalClaimSuspendTime"]) == (7, 117, 50)
+    assert ad["TotalTimeClaimedSuspended"] == 50
+    claiming.tell_claim(p.it, claim_id, 0, ev.Released(fast=True), p.now)
+    p.gone("1.1#1")
+    assert not p.has("slot1_1")
