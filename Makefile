@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python lint format bench docs clean distclean
+.PHONY: help build demo test test-rust test-python test-guest lint format bench docs clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test-rust: ## The Rust crates' tests
 
 test-python: build ## The Python tests against the installed package
 	$(BIN)/python -m pytest tests -n $(WORKERS) --dist loadgroup -rs -q
+
+test-guest: build ## Host tests on a kernel with cgroup version 2, in an emulated guest (minutes; root)
+	PYTHON=$(abspath $(BIN))/python bash tests/host/guest.sh
 
 lint: build ## Formatting, lints, types, import rules
 	cargo fmt --all --check

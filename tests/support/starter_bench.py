@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 import pytest
+import slotwise
 from slotwise.classad import ClassAd
 from slotwise.home import PoolHome
 from slotwise.table import pack_ads, unpack_ads
@@ -26,7 +27,8 @@ from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, starter_pb2, starter_
 
 #: Factor for all waiting, for slow (emulated) hosts.
 PATIENCE = float(os.environ.get("SLOTWISE_TEST_PATIENCE", "1"))
-_PYTHON = Path(__file__).resolve().parents[2] / "python"
+#: Where the package that is tested lies: the starter must be of the same.
+_PYTHON = Path(slotwise.__file__).resolve().parents[1]
 
 
 def job_python() -> str:
