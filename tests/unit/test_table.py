@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from slotwise.classad import UNDEFINED, ClassAd, ExprTree
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree, define_user_map
 from slotwise.errors import AdBatchError, AdSyntaxError
 from slotwise.table import AdTable, PackBuilder, diff_ads, pack_ads, unpack_ads, unpack_ops
 
@@ -109,7 +109,7 @@ def test_questions(table: AdTable) -> None:
     assert table.count("Memory > 4096") == 5
     assert table.count(ExprTree('Cpus == 0 && OpSys == "linux"')) == 4
     assert table.count("MY.Start", target=ClassAd({"RequestMemory": 5000})) == 5
-    assert table.count("CurrentTime == 77", now=77) == 10
+    assert table.count("CurrentTime == 77 && time() == 77", now=77) == 10
     found = unpack_ads(table.query("Memory >= 8192", projection=["memory", "NoSuch"]))
     assert found == [ClassAd({"Memory": 8192}), ClassAd({"Memory": 9216})]
     assert len(unpack_ads(table.query(limit=3))) == 3
@@ -118,6 +118,15 @@ def test_questions(table: AdTable) -> None:
     assert table.values(["Memory * 2", "Nothing"], "Cpus == 2") == [[4096, 10240, 16384], [UNDEFINED] * 3]
     with pytest.raises(AdSyntaxError):
         table.count("Memory >")
+
+
+def test_constraints_ask_the_user_maps(table: AdTable) -> None:
+    define_user_map("groups", "* slot1@host physics\n")
+    try:
+        assert table.query_keys('userMap("groups",Name) == "physics"') == ["slot1"]
+    finally:
+        define_user_map("groups", None)
+    assert table.count('userMap("groups",Name) == "physics"') == 0
 
 
 def test_pieces_make_up_the_whole(table: AdTable) -> None:

@@ -47,7 +47,7 @@ pub use error::TableError;
 pub use export::{ExportedColumn, Series};
 pub use groups::Groups;
 pub use ingest::{KeyRule, LoadReport, TextLoader};
-pub use matcher::{EvalSettings, Matcher, Owner};
+pub use matcher::{EvalSettings, HostRef, Matcher, Owner};
 pub use pack::{PackHeader, PackWriter};
 pub use query::{Query, parse_constraint};
 pub use signatures::Signatures;

@@ -12,7 +12,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use classad::{Ad, Context, Expr, Name, Side, Value};
+use classad::{Ad, Context, Expr, Host, Name, Side, Value};
 use rustc_hash::FxHashMap;
 
 use crate::answers::{Numbers, Truth, Values};
@@ -51,6 +51,28 @@ pub struct EvalSettings {
     pub seed: u64,
     /// STRICT_CLASSAD_EVALUATION.
     pub strict: bool,
+    /// Who answers `userMap()` and the like.
+    pub host: HostRef,
+}
+
+/// Facts of the machine for the few functions that ask for them, or nobody to ask.
+#[derive(Clone, Copy, Default)]
+pub struct HostRef(pub Option<&'static dyn Host>);
+
+impl std::fmt::Debug for HostRef {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(if self.0.is_some() {
+            "HostRef(Some)"
+        } else {
+            "HostRef(None)"
+        })
+    }
+}
+
+impl PartialEq for HostRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_some() == other.0.is_some()
+    }
 }
 
 impl EvalSettings {
@@ -62,7 +84,7 @@ impl EvalSettings {
             utc_offset_s: self.utc_offset_s,
             seed: self.seed,
             strict: self.strict,
-            host: None,
+            host: self.host.0.map(|host| host as &dyn Host),
         }
     }
 }
@@ -112,7 +134,11 @@ impl Matcher {
     pub fn refresh(&mut self, table: &AdTable, settings: EvalSettings) {
         let old = self.settings;
         self.settings = settings;
-        let same_rules = old.utc_offset_s == settings.utc_offset_s && old.strict == settings.strict;
+        let same_rules = EvalSettings {
+            now: settings.now,
+            seed: settings.seed,
+            ..old
+        } == settings;
         let changed = if self.epoch == table.epoch() && same_rules && self.version != u64::MAX {
             table
                 .log

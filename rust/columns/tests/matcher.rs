@@ -1,7 +1,7 @@
 //! The matcher against the plain evaluator: the same answer for every row, also after changes.
 
 use classad::{Ad, Context, Expr, Name, Syntax, Value, matching, parse_expr};
-use columns::{AdTable, EvalSettings, Matcher, Owner, Row, Truth};
+use columns::{AdTable, EvalSettings, HostRef, Matcher, Owner, Row, Truth};
 use proptest::prelude::*;
 
 const SETTINGS: EvalSettings = EvalSettings {
@@ -9,6 +9,7 @@ const SETTINGS: EvalSettings = EvalSettings {
     utc_offset_s: 3600,
     seed: 7,
     strict: false,
+    host: HostRef(None),
 };
 
 const NAMES: [&str; 8] = [

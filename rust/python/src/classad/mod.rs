@@ -4,7 +4,7 @@ pub(crate) mod ad;
 mod cases;
 pub mod convert;
 mod expr;
-mod maps;
+pub mod maps;
 mod parse;
 
 use pyo3::prelude::*;
