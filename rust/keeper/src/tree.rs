@@ -110,7 +110,7 @@ mod tests {
                 & 0o7777,
             0o1777
         );
-        fs::set_permissions(top.join("inner"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(top.join("inner"), fs::Permissions::from_mode(0o000)).unwrap();
         assert_eq!(remove(&top), Vec::<String>::new());
         assert!(!top.exists());
         assert!(lay_out(&[entry("no/where", 0o700, None)]).is_err());
