@@ -342,3 +342,68 @@ pub fn split_item(item: &str, variables: usize) -> Vec<String> {
     values.resize(variables, String::new());
     values
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Queue {
+        parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn taken(text: &str, length: usize) -> Vec<usize> {
+        let slice = read(text).slice;
+        (0..length).filter(|at| slice.takes(*at, length)).collect()
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(read("").count, 1);
+        assert_eq!(read("2 * 3").count, 6);
+        assert!(parse("many").is_err());
+        assert!(parse("-1").is_err());
+    }
+
+    #[test]
+    fn items_on_the_line() {
+        let queue = read("3 name in (a, b c)");
+        assert_eq!((queue.count, queue.mode), (3, Mode::In));
+        assert_eq!(queue.variables, ["name"]);
+        assert_eq!(queue.items, ["a", "b", "c"]);
+        assert_eq!(read("in a b").variables, ["Item"]);
+        assert_eq!(read("x, y from (1 2, 3)").items, ["1 2, 3"]);
+    }
+
+    #[test]
+    fn items_elsewhere() {
+        assert_eq!(
+            read("a,b from list.txt").place,
+            Place::File("list.txt".into())
+        );
+        assert_eq!(read("a from (").place, Place::Below);
+        assert_eq!(read("matching dirs d*").mode, Mode::MatchingDirectories);
+        assert!(parse("a from files x").is_err());
+    }
+
+    #[test]
+    fn slices_are_those_of_python() {
+        assert_eq!(taken("x in [1:3] (a)", 5), [1, 2]);
+        assert_eq!(taken("x in [::2] (a)", 5), [0, 2, 4]);
+        assert_eq!(taken("x in [-2:] (a)", 5), [3, 4]);
+        assert!(parse("x in [a:b] (a)").is_err());
+    }
+
+    #[test]
+    fn a_bracket_may_start_a_pattern() {
+        let queue = read("f matching [ab]*.dat");
+        assert_eq!(queue.items, ["[ab]*.dat"]);
+        assert_eq!(queue.slice, Slice::default());
+    }
+
+    #[test]
+    fn fields_of_items() {
+        assert_eq!(split_item("a, b c, d", 2), ["a", "b c, d"]);
+        assert_eq!(split_item(" a b ", 3), ["a", "b", ""]);
+        assert_eq!(split_item("a b\u{1f}c", 2), ["a b", "c"]);
+    }
+}

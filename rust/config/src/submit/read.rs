@@ -199,6 +199,7 @@ impl<'a> Reading<'a> {
             let shown: String = line.chars().take(60).collect();
             let word = shown.split_whitespace().next().unwrap_or_default();
             let hint = match commands::similar(word) {
+                _ if queue_like(line) => "did you mean `queue`?".to_owned(),
                 Some(name) => format!("did you mean `{name} = ...`?"),
                 None => "a statement is `key = value`, or a queue statement".into(),
             };
