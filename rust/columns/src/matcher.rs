@@ -25,7 +25,7 @@ use crate::reads::Reads;
 use crate::table::{AdTable, ColumnId};
 
 /// Distinct expressions of one attribute that are followed one by one.
-const FOLLOW_MAX: usize = 64;
+const FOLLOW_MAX: usize = 256;
 /// Fewer tuples than this are not worth a program.
 const LOWER_FROM: usize = 4;
 /// How deep the plain evaluator can go (it has a little more) before it gives up.

@@ -152,3 +152,33 @@ fn an_explanation_names_the_clause_that_stands_in_the_way() {
         ("TARGET.RequestCpus <= MY.Cpus", 200)
     );
 }
+
+#[test]
+fn a_policy_of_its_own_on_every_machine_is_no_different() {
+    let spec = MachineSpec {
+        slots_per_machine: 1,
+        ..MachineSpec::default()
+    };
+    let mut table = pool(&spec, 300);
+    for index in 0..300u64 {
+        let start = format!(
+            "TARGET.RequestMemory <= {} && MY.Memory > {}",
+            index * 10,
+            index
+        );
+        let start = classad::parse_expr(start.as_bytes(), classad::Syntax::NORMAL).unwrap();
+        let delta: Ad = [(Name::from("START"), start)].into_iter().collect();
+        table
+            .update(slot_name(&spec, index).as_bytes(), &delta, &[], 0.0)
+            .unwrap();
+    }
+    let mut matcher = Matcher::new(SETTINGS);
+    matcher.refresh(&table, SETTINGS);
+    let mut matched = 0;
+    for job in &jobs() {
+        let found = matcher.matches(&table, job);
+        assert_eq!(found, plain(&table, job));
+        matched += found.count();
+    }
+    assert!(matched > 0);
+}
