@@ -2,7 +2,7 @@
 
 use crate::ad::Ad;
 use crate::builtins::{Body, Env};
-use crate::expr::{Call, Expr};
+use crate::expr::{Binary, Call, Expr};
 use crate::name::{Name, Special};
 use crate::ops;
 use crate::scope::{MY, ROOT, Scopes, TARGET};
@@ -224,43 +224,64 @@ impl<'a> Evaluator<'a> {
                 made: false,
             })),
             Expr::Call(call) => self.call(call, frame),
-            _ => {
-                self.depth -= 1;
+            Expr::Binary(b) => self.one_level(|e| e.binary(b, frame)),
+            Expr::Paren(_) => {
+                // Parentheses mean nothing, but each counts as a level.
+                let (mut inner, mut levels) = (expr, 0);
+                while let Expr::Paren(next) = inner {
+                    inner = next;
+                    levels += 1;
+                }
+                self.depth -= levels;
                 let result = if self.depth < 0 {
                     Err(Broken)
                 } else {
-                    self.operation(expr, frame)
+                    self.eval_in(inner, frame)
                 };
-                self.depth += 1;
+                self.depth += levels;
                 result
             }
+            _ => self.one_level(|e| e.operation(expr, frame)),
         }
+    }
+
+    #[inline]
+    fn one_level(&mut self, step: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
+        self.depth -= 1;
+        let result = if self.depth < 0 {
+            Err(Broken)
+        } else {
+            step(self)
+        };
+        self.depth += 1;
+        result
+    }
+
+    #[inline]
+    fn binary(&mut self, b: &Binary, frame: Frame) -> Outcome {
+        if let (Some(left), Some(right)) = (self.glance(&b.left), self.glance(&b.right)) {
+            // Neither side needs evaluating, so neither can break off.
+            if let Some(decided) = ops::decided_by_left(b.op, left) {
+                return Ok(decided);
+            }
+            return Ok(ops::binary(b.op, left, right));
+        }
+        let left = self.eval_in(&b.left, frame)?;
+        if let Some(decided) = ops::decided_by_left(b.op, &left) {
+            return Ok(decided);
+        }
+        if let Some(right) = self.glance(&b.right) {
+            return Ok(ops::binary(b.op, &left, right));
+        }
+        let right = self.eval_in(&b.right, frame)?;
+        Ok(ops::binary(b.op, &left, &right))
     }
 
     fn operation(&mut self, expr: &Expr, frame: Frame) -> Outcome {
         match expr {
-            Expr::Paren(inner) => self.eval_in(inner, frame),
             Expr::Unary(u) => {
                 let value = self.eval_in(&u.arg, frame)?;
                 Ok(ops::unary(u.op, &value))
-            }
-            Expr::Binary(b) => {
-                if let (Some(left), Some(right)) = (self.glance(&b.left), self.glance(&b.right)) {
-                    // Neither side needs evaluating, so neither can break off.
-                    if let Some(decided) = ops::decided_by_left(b.op, left) {
-                        return Ok(decided);
-                    }
-                    return Ok(ops::binary(b.op, left, right));
-                }
-                let left = self.eval_in(&b.left, frame)?;
-                if let Some(decided) = ops::decided_by_left(b.op, &left) {
-                    return Ok(decided);
-                }
-                if let Some(right) = self.glance(&b.right) {
-                    return Ok(ops::binary(b.op, &left, right));
-                }
-                let right = self.eval_in(&b.right, frame)?;
-                Ok(ops::binary(b.op, &left, &right))
             }
             Expr::Ternary(t) => match self.eval_in(&t.cond, frame)? {
                 Value::Undefined => Ok(Value::Undefined),
