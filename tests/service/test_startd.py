@@ -246,3 +246,25 @@ async def test_ads_reach_a_collector_whole_then_as_changes(tmp_path: Path) -> No
         assert again["TotalCpus"] == 4
         assert collector.daemons.value(name, "TotalSlots") == 1
     assert collector.invalidated == [f"slot1@{name}", name]
+
+
+async def test_requests_without_a_job_ad_are_answered(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        for rubbish in (b"", b"no pack at all"):
+            asked = startd_pb2.RequestClaim(job_ad=rubbish)
+            refused = (await schedd.answer(await schedd.send(host.capability(), request=asked))).refused
+            assert refused.code == 1026
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        empty = startd_pb2.ActivateClaim(run_id="1.0#1")
+        answer = await schedd.answer(await schedd.send(claim_id, activate=empty))
+        assert answer.activation_refused.code == 1026
+
+
+async def test_a_start_that_waits_for_the_starter_is_not_taken_for_gone(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        host.starter.hang_up()
+        await until(lambda: not host.startd._link.connected)
+        await schedd.activate(claim_id, "1.0#1")
+        await until(lambda: "1.0#1" in host.starter.runs, "the start reaches the starter after the break")
+        assert host.place("slot1_1") == "Claimed/Busy"

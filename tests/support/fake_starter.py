@@ -14,7 +14,7 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
     def __init__(self) -> None:
         self.commands: list[starter_pb2.JobCommand] = []
         self.runs: dict[str, starter_pb2.StartJob] = {}
-        self._events: asyncio.Queue[starter_pb2.JobEvent] = asyncio.Queue()
+        self._events: asyncio.Queue[starter_pb2.JobEvent | None] = asyncio.Queue()
         #: Ends every job as soon as it is started.
         self.instant = False
 
@@ -22,8 +22,8 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
         """The startd's stream."""
         reader = asyncio.get_running_loop().create_task(self._read(requests))
         try:
-            while True:
-                yield await self._events.get()
+            while (event := await self._events.get()) is not None:
+                yield event
         finally:
             reader.cancel()
 
@@ -51,6 +51,10 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
     def tell(self, event: starter_pb2.JobEvent) -> None:
         """Send an event to the startd."""
         self._events.put_nowait(event)
+
+    def hang_up(self) -> None:
+        """End the startd's stream; it will open another."""
+        self._events.put_nowait(None)
 
     def gone(self, run_id: str, **how: Any) -> None:
         """The run is over."""

@@ -84,6 +84,7 @@ class Startd:
             alive=starter_alive,
         )
         self.driver.send_starter = self._link.send
+        self.driver.unsent_starts = self._link.unsent_starts
         self.driver.starter_address = lambda: self._link.address
         self.driver.benchmarks = self._benchmarks
         self.driver.completed = self._drained

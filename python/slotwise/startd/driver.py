@@ -47,6 +47,8 @@ class Driver:
         #: Ends each open stream of claims, in an orderly way.
         self.hang_up: dict[object, Callable[[], None]] = {}
         self.send_starter: Callable[[starter_pb2.JobCommand], None] = lambda command: None
+        #: Runs whose start still waits for a stream to the starter.
+        self.unsent_starts: Callable[[], set[str]] = set
         self.starter_address: Callable[[], str] = lambda: ""
         self.ads_changed: Callable[[], None] = lambda: None
         self.benchmarks: Callable[[bool], None] = lambda run: None
@@ -232,7 +234,7 @@ class Driver:
         ours = {h.slot.run.run_id for h in self.point.holdings.values() if h.slot.run is not None}
         for run_id in sorted(listed - ours):
             self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
-        for run_id in sorted(ours - listed):
+        for run_id in sorted(ours - listed - self.unsent_starts()):
             claiming.run_gone(self.point, run_id, now)
         self.told = listed & ours
         self.flush()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from slotwise.errors import NotFoundError
+from slotwise.model.slot import VacateCode
 from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
 from slotwise.startd.driver import Driver
@@ -250,6 +251,11 @@ class _Session:
 
     def _request(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         asked = request.request
+        job = _job(asked.job_ad, now)
+        if job is None:
+            refused = startd_pb2.ClaimRefused(code=VacateCode.BAD_REQUEST, reason="the request has no job ad")
+            self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused)])
+            return
         terms = Terms(self._schedd, self._address, asked.submitter, asked.alive_interval_s or 300)
         claiming.request(
             self._driver.point,
@@ -257,7 +263,7 @@ class _Session:
                 serial=request.serial,
                 claim_id=request.claim_id,
                 terms=terms,
-                job=_job(asked.job_ad, now),
+                job=job,
                 lease_s=asked.lease_s or None,
                 count=asked.num_dynamic_slots or 1,
                 want_leftovers=asked.want_leftovers,
@@ -268,15 +274,25 @@ class _Session:
 
     def _activate(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         asked = request.activate
-        activation = Activation(
-            request.serial, asked.run_id, asked.run_token, asked.shadow_address, _job(asked.job_ad, now)
-        )
+        job = _job(asked.job_ad, now)
+        if job is None:
+            refused = startd_pb2.ActivationRefused(
+                run_id=asked.run_id, code=VacateCode.BAD_REQUEST, reason="the activation has no job ad"
+            )
+            event = startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, activation_refused=refused)
+            self.send([event])
+            return
+        activation = Activation(request.serial, asked.run_id, asked.run_token, asked.shadow_address, job)
         claiming.activate(self._driver.point, request.claim_id, activation, now, schedd=self._schedd)
 
 
-def _job(pack: bytes, now: float) -> Job:
-    ads = unpack_ads(pack)
-    return Job.of(pack, ads[0], None, now)
+def _job(pack: bytes, now: float) -> Job | None:
+    """The job of a request; None when the bytes are no ad."""
+    try:
+        ads = unpack_ads(pack)
+    except ValueError:
+        return None
+    return Job.of(pack, ads[0], None, now) if ads else None
 
 
 def _stimulus(what: str, request: startd_pb2.ClaimRequest) -> ev.Stimulus:

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,7 +61,8 @@ class StarterLink:
         self._alive = alive or (lambda pid: is_alive(pid, "starter"))
         self._patience_s = patience_s
         self._retry_s = retry_s
-        self._commands: asyncio.Queue[starter_pb2.JobCommand] = asyncio.Queue()
+        self._commands: deque[starter_pb2.JobCommand] = deque()
+        self._waiting = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.connected = False
         self.address = ""
@@ -71,7 +73,12 @@ class StarterLink:
 
     def send(self, command: starter_pb2.JobCommand) -> None:
         """Queue a command; it waits for the stream when there is none."""
-        self._commands.put_nowait(command)
+        self._commands.append(command)
+        self._waiting.set()
+
+    def unsent_starts(self) -> set[str]:
+        """Runs that the starter has not been told of yet: it cannot list them."""
+        return {command.run_id for command in self._commands if command.WhichOneof("what") == "start"}
 
     async def stop(self) -> None:
         """Close the stream. A starter that this startd started is told to end, too."""
@@ -150,9 +157,12 @@ class StarterLink:
 
     async def _write(self, call: Any) -> None:
         while True:
-            command = await self._commands.get()
-            while not self._commands.empty() and len(command.more) < _MOST_IN_FRAME:
-                command.more.append(self._commands.get_nowait())
+            while not self._commands:
+                self._waiting.clear()
+                await self._waiting.wait()
+            command = self._commands.popleft()
+            while self._commands and len(command.more) < _MOST_IN_FRAME:
+                command.more.append(self._commands.popleft())
             await call.write(command)
 
 
