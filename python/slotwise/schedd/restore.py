@@ -35,6 +35,8 @@ def restore(stored: StoredQueue, queue: Queue, ads: JobAds, admission: Admission
     running = {(run.cluster, run.proc): run.run_id for run in stored.runs}
     for cluster in stored.clusters:
         _cluster(cluster, rows.get(cluster.cluster, []), queue, ads, admission, schedd_name, running)
+        if found := queue.clusters.get(cluster.cluster):
+            found.done = stored.done.get(cluster.cluster, 0)
 
 
 def _cluster(

@@ -104,6 +104,8 @@ class StoredQueue:
 
     next_cluster: int = 1
     next_planned: int = 1
+    #: Jobs of the clusters that completed and left.
+    done: dict[int, int] = field(default_factory=dict)
     #: Starter address by startd address.
     starters: dict[str, str] = field(default_factory=dict)
     clusters: list[StoredCluster] = field(default_factory=list)
@@ -252,6 +254,12 @@ class Store:
         return StoredQueue(
             next_cluster=meta.get("next_cluster", 1),
             next_planned=newest + 1,
+            done=dict(
+                db.execute(
+                    "SELECT cluster, count(*) FROM history WHERE status = 4"
+                    " AND cluster IN (SELECT DISTINCT cluster FROM jobs) GROUP BY cluster"
+                )
+            ),
             starters={name.removeprefix(_STARTER): value for name, value in meta.items() if name.startswith(_STARTER)},
             clusters=[
                 StoredCluster(*row)

@@ -229,3 +229,23 @@ async def test_a_restart_changes_no_ad(home: Path) -> None:
         second.point.queue.validate()
     finally:
         await second.stop()
+
+
+async def test_completed_jobs_are_still_counted_after_a_restart(home: Path, tmp_path: Path) -> None:
+    first = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=2)
+    await point.start()
+    try:
+        cluster = await first.submit(procs=[{"JobPrio": 1}, {"JobPrio": 1}, {"JobStatus": 5}])
+        await first.negotiate(point.address)
+
+        async def one_left() -> bool:
+            return len(await first.history()) == 2
+
+        await first.until(one_left)
+        await kill(first)
+        second = await started(home)
+        assert (second.point.queue.clusters[cluster].done, second.point.queue.clusters[cluster].total) == (2, 3)
+        await second.stop()
+    finally:
+        await point.stop()
