@@ -86,9 +86,10 @@ async def test_cpu_shares_hold_under_contention(root: None, cgroups: Any) -> Non
         pytest.skip("needs a cpu cgroup")
     async with starter_bench() as bench:
         # Both on one processor: a slot with four cores gets about four times what one with one core gets.
-        spin = "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"
+        spin = "import os\nos.sched_setaffinity(0, {0})\nopen('pinned', 'w')\nwhile True: pass"
         runs = [bench.submit(job_python(), "-S", "-c", spin, slot={"Cpus": cpus}) for cpus in (4, 1)]
         pids = [(await bench.running(run)).pid for run in runs]
+        await bench.eventually(lambda: len(list(bench.execute.glob("dir_*/scratch/pinned"))) == 2, "both are pinned")
         before = [_cpu_ticks(pid) for pid in pids]
         await bench.eventually(lambda: sum(map(_cpu_ticks, pids)) - sum(before) > 150, "they spin", 60)
         used = [_cpu_ticks(pid) - start for pid, start in zip(pids, before, strict=True)]
