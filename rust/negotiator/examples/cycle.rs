@@ -35,6 +35,24 @@ fn peak_mb() -> f64 {
     kb / 1024.0
 }
 
+/// CPU time of all threads so far, milliseconds (in steps of ten).
+fn cpu_ms() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .collect();
+    let ticks = |at: usize| {
+        fields
+            .get(at)
+            .and_then(|n| n.parse::<f64>().ok())
+            .unwrap_or(0.0)
+    };
+    (ticks(11) + ticks(12)) * 10.0
+}
+
 fn requests(submitters: u64, autoclusters: u64, jobs: u64, now: i64) -> (AdTable, AdTable) {
     let (mut requests, mut entries) = (AdTable::new(), AdTable::new());
     for submitter in 0..submitters {
@@ -110,6 +128,7 @@ fn main() {
                     .expect("a good change");
             }
         }
+        let cpu = cpu_ms();
         let began = Instant::now();
         let clock = Clock(began);
         let plan = Plan::make(&table, &requests, &config);
@@ -128,7 +147,8 @@ fn main() {
         let total = clock.seconds();
         let t = outcome.timings;
         println!(
-            "cycle {round}: total {:.1} ms (plan {:.1}, demand {:.1}, prepare {:.1}, match {:.1}); {} matches, {} spins, {} classes, {:.0} MB",
+            "cycle {round}: CPU {:.0} ms, total {:.1} ms (plan {:.1}, demand {:.1}, prepare {:.1}, match {:.1}); {} matches, {} spins, {} classes, {:.0} MB",
+            cpu_ms() - cpu,
             total * 1e3,
             planned * 1e3,
             (asked - planned) * 1e3,

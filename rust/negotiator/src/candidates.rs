@@ -4,9 +4,11 @@ use crate::evaluate::Evaluation;
 use crate::ledger::Ledger;
 use crate::outcome::{PreemptionKind, Reason, SlotCounts};
 use crate::pool::{Head, Pool};
+use columns::Numbers;
 use fairshare::{Limits, permits};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// What a match with a slot would do to its present user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +109,8 @@ pub struct Taken {
 /// The candidates of one request, and why others are none.
 pub struct Candidates<'a> {
     heap: BinaryHeap<Candidate<'a>>,
+    /// Plain classes not looked at yet, by pre-job rank, best last.
+    pending: Vec<(f64, Arc<[u32]>)>,
     /// With NEGOTIATOR_DEPTH_FIRST: the rest of the machine carved last.
     pinned: Option<Candidate<'a>>,
     /// Only slots that prefer the job to what they run.
@@ -130,31 +134,79 @@ impl<'a> Candidates<'a> {
         let mut out = Self {
             heap: BinaryHeap::new(),
             pinned: None,
+            pending: Vec::new(),
             rank_only,
             refused: SlotCounts::default(),
             limit_met: None,
             generation: ledger.generation,
         };
         let mut found = Vec::new();
-        let short = evaluation.has_short_way();
-        let static_ranks = evaluation.shared().plan.pre_rank_static;
-        for class in 0..pool.classes().len() {
-            if pool.left(class) == 0 {
-                continue;
-            }
-            let plain = short
-                && pool.lean().get(class).is_some_and(|lean| lean.plain)
-                && (!static_ranks || pool.pre_rank(class).is_some());
-            if plain {
+        let ranks = evaluation
+            .answers
+            .pre_rank
+            .clone()
+            .filter(|_| evaluation.has_short_way());
+        let classes = match ranks {
+            None => (0..pool.classes().len() as u32).collect(),
+            Some(ranks) => {
                 if !rank_only {
-                    found.extend(evaluation.plain_candidate(pool, class));
+                    out.put_off(&ranks, pool);
                 }
-                continue;
+                pool.special()
             }
-            found.extend(evaluation.candidate(pool, ledger, class, rank_only, &mut out.refused));
+        };
+        for class in classes.into_iter().map(|class| class as usize) {
+            if pool.left(class) > 0 {
+                found.extend(evaluation.candidate(
+                    pool,
+                    ledger,
+                    class,
+                    rank_only,
+                    &mut out.refused,
+                ));
+            }
         }
         out.heap = found.into();
         out
+    }
+
+    /// Keeps plain classes for later, by their pre-job rank: most are never reached.
+    fn put_off(&mut self, ranks: &Numbers, pool: &mut Pool<'a>) {
+        let tiers = pool.tiers(ranks.groups());
+        let rank = |group: u32| {
+            let rank = ranks.by_group()[group as usize];
+            if rank.is_nan() {
+                f64::NEG_INFINITY
+            } else {
+                rank
+            }
+        };
+        self.pending = tiers
+            .tiers
+            .iter()
+            .map(|(group, classes)| (rank(*group), Arc::clone(classes)))
+            .collect();
+        self.pending.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+
+    /// Looks at the classes put off whose rank is not below that of the best so far.
+    fn catch_up(&mut self, evaluation: &Evaluation<'a>, pool: &Pool<'a>) {
+        while let Some((rank, _)) = self.pending.last() {
+            if self.heap.peek().is_some_and(|top| top.pre_rank > *rank) {
+                return;
+            }
+            let Some((_, classes)) = self.pending.pop() else {
+                return;
+            };
+            let left = classes
+                .iter()
+                .map(|class| *class as usize)
+                .filter(|class| pool.left(*class) > 0);
+            let found: Vec<Candidate<'a>> = left
+                .filter_map(|class| evaluation.plain_candidate(pool, class))
+                .collect();
+            self.heap.append(&mut found.into());
+        }
     }
 
     /// The best candidate that the limits and concurrency limits permit, left in the pool.
@@ -167,6 +219,7 @@ impl<'a> Candidates<'a> {
         limits: Limits,
     ) -> Option<Candidate<'a>> {
         loop {
+            self.catch_up(evaluation, pool);
             let mut top = match self.pinned.take() {
                 Some(rest) => rest,
                 None => self.heap.pop()?,

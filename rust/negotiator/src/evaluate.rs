@@ -54,7 +54,7 @@ pub struct Answers {
     pub rows: Option<Arc<Bitmap>>,
     /// The job's Rank of each slot, when it depends on the slot.
     pub job_rank: Option<Arc<Numbers>>,
-    /// NEGOTIATOR_PRE_JOB_RANK of each slot, when it depends on the job.
+    /// NEGOTIATOR_PRE_JOB_RANK of each slot.
     pub pre_rank: Option<Arc<Numbers>>,
     /// Class by class: what the plain evaluator said so far.
     known: Vec<u8>,
@@ -82,8 +82,12 @@ impl Answers {
         Self {
             rows: Some(Arc::new(matcher.matches(table, job))),
             job_rank: rank_varies.then(|| matcher.job_rank(table, job)),
-            pre_rank: (!shared.plan.pre_rank_static)
-                .then(|| matcher.numbers(table, &selection.pre_job_rank, Owner::Slot, Some(job))),
+            pre_rank: Some(matcher.numbers(
+                table,
+                &selection.pre_job_rank,
+                Owner::Slot,
+                (!shared.plan.pre_rank_static).then_some(job),
+            )),
             known: Vec::new(),
             ranks: Vec::new(),
             generations: Vec::new(),
@@ -421,10 +425,12 @@ impl<'a> Evaluation<'a> {
         }
         let head = pool.head(class, 0, self.answers.rows.as_deref())?;
         let row = lean.representative;
-        let pre_rank = match &self.answers.pre_rank {
-            Some(numbers) => numbers.get(row).unwrap_or(f64::NEG_INFINITY),
-            None => pool.pre_rank(class)?,
-        };
+        let pre_rank = self
+            .answers
+            .pre_rank
+            .as_ref()?
+            .get(row)
+            .unwrap_or(f64::NEG_INFINITY);
         let job_rank = match (&self.answers.job_rank, self.constant_rank) {
             (_, Some(rank)) => rank,
             (Some(numbers), None) => numbers.get(row).unwrap_or(0.0),

@@ -7,14 +7,14 @@ use crate::plan::{Grain, Plan};
 use crate::reserve::ReservedFor;
 use crate::slot::{Division, SlotClass, weight};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
-use columns::{AdTable, Bitmap, Row};
+use columns::{AdTable, Bitmap, Groups, Row};
 use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Order among slots of one class: the greater is taken first.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// Post-job rank.
     pub post_rank: f64,
@@ -22,13 +22,23 @@ pub struct Place<'a> {
     pub preemption_rank: f64,
     /// Times it was put back behind the others.
     pub turns: u32,
-    /// Name of the slot: settles what is left.
-    pub name: &'a [u8],
+    /// Where its name is, which settles what is left.
+    pub table: &'a AdTable,
     /// Its row.
     pub row: Row,
 }
 
+impl PartialEq for Place<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
 impl Eq for Place<'_> {}
+impl std::fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "row {}", self.row)
+    }
+}
 impl Ord for Place<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         other
@@ -36,8 +46,15 @@ impl Ord for Place<'_> {
             .cmp(&self.turns)
             .then_with(|| self.post_rank.total_cmp(&other.post_rank))
             .then_with(|| self.preemption_rank.total_cmp(&other.preemption_rank))
-            .then_with(|| other.name.cmp(self.name))
-            .then_with(|| other.row.cmp(&self.row))
+            .then_with(|| {
+                if self.row == other.row {
+                    return Ordering::Equal;
+                }
+                let name = |place: &Self| place.table.key(place.row);
+                name(other)
+                    .cmp(name(self))
+                    .then_with(|| other.row.cmp(&self.row))
+            })
     }
 }
 impl PartialOrd for Place<'_> {
@@ -77,6 +94,13 @@ pub struct Cut {
     pub amounts: Vec<f64>,
 }
 
+/// Plain classes by group of rows.
+pub struct Tiers {
+    /// Group and its classes.
+    pub tiers: Vec<(u32, Arc<[u32]>)>,
+    _groups: Arc<Groups>,
+}
+
 /// The few facts that decide most classes, close together.
 #[derive(Debug, Clone, Copy)]
 pub struct Lean {
@@ -109,6 +133,10 @@ pub struct Pool<'a> {
     lean: Vec<Lean>,
     carved: FxHashMap<Row, Carved>,
     own_class: FxHashMap<Row, u32>,
+    /// Base classes that are not plain.
+    special: Vec<u32>,
+    /// Plain classes by the group of rows they belong to, for each grouping met.
+    tiers: FxHashMap<usize, Arc<Tiers>>,
     generations: Vec<u32>,
     by_state: FxHashMap<(u32, u128), u32>,
     base_of: Vec<u32>,
@@ -153,6 +181,8 @@ impl<'a> Pool<'a> {
             left,
             carved: FxHashMap::default(),
             own_class: FxHashMap::default(),
+            special: Vec::new(),
+            tiers: FxHashMap::default(),
             generations: Vec::new(),
             by_state: FxHashMap::default(),
             base_of: (0..classes.len() as u32).collect(),
@@ -185,6 +215,38 @@ impl<'a> Pool<'a> {
         &self.lean
     }
 
+    /// Classes that have to be looked at one by one: those that are not plain, and carved ones.
+    pub fn special(&mut self) -> Vec<u32> {
+        if self.special.is_empty() {
+            let plain = |at: &u32| !self.lean[*at as usize].plain;
+            self.special = (0..self.lean.len() as u32).filter(plain).collect();
+        }
+        let carved = self.lean.len() as u32..self.classes.len() as u32;
+        self.special.iter().copied().chain(carved).collect()
+    }
+
+    /// Plain classes by the group of rows they belong to.
+    pub fn tiers(&mut self, groups: &Arc<Groups>) -> Arc<Tiers> {
+        let key = Arc::as_ptr(groups) as usize;
+        let lean = &self.lean;
+        let made = self.tiers.entry(key).or_insert_with(|| {
+            let mut by_group: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+            for (class, facts) in lean.iter().enumerate().filter(|(_, facts)| facts.plain) {
+                let group = groups.group_of()[facts.representative as usize];
+                by_group.entry(group).or_default().push(class as u32);
+            }
+            let mut tiers: Vec<(u32, Arc<[u32]>)> =
+                by_group.into_iter().map(|(g, c)| (g, c.into())).collect();
+            tiers.sort_unstable_by_key(|(group, _)| *group);
+            // The grouping is kept, so that no other takes its address.
+            Arc::new(Tiers {
+                tiers,
+                _groups: Arc::clone(groups),
+            })
+        });
+        Arc::clone(made)
+    }
+
     /// Slots left in a class.
     #[must_use]
     pub fn left(&self, class: usize) -> u32 {
@@ -213,7 +275,7 @@ impl<'a> Pool<'a> {
             post_rank: self.index.post_rank(row),
             preemption_rank: f64::NEG_INFINITY,
             turns: 0,
-            name: self.table.key(row),
+            table: self.table,
             row,
         }
     }

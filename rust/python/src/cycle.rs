@@ -153,6 +153,7 @@ impl CycleEngine {
     )]
     /// One cycle. With `submitters` None, `requests` are job ads as `condor_q -long` lists them.
     #[pyo3(signature = (slots, requests, submitters, knobs, accounting, now))]
+    #[allow(clippy::too_many_arguments)] // What Python passes; taken apart at once.
     fn run(
         &self,
         py: Python<'_>,
@@ -229,6 +230,7 @@ impl CycleEngine {
         reason = "the parts of a snapshot, as Python passes them"
     )]
     /// Why a job does not run: clauses with counts of slots, and what became of slots that match.
+    #[allow(clippy::too_many_arguments)] // What Python passes; taken apart at once.
     fn explain<'py>(
         &self,
         py: Python<'py>,
