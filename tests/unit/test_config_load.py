@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from slotwise.config import load
 from slotwise.errors import ConfigError
+from slotwise.home import PoolHome
 
 
 def write(path: Path, text: str) -> Path:
@@ -46,7 +47,7 @@ def test_home_gives_directories_and_the_file(tmp_path: Path) -> None:
     assert config.get_int("NUM_CPUS") == 40
     assert config.get("LOG") == f"{tmp_path}/log"
     assert config.get("SPOOL") == f"{tmp_path}/spool"
-    assert config.get("EXECUTE") == f"{tmp_path}/execute"
+    assert config.get("EXECUTE") == str(PoolHome(tmp_path).execute)
 
 
 def test_directories_come_before_files_and_files_may_be_replaced(tmp_path: Path) -> None:
