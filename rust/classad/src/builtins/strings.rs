@@ -39,7 +39,7 @@ fn argument(e: &mut Evaluator<'_>, arg: &Expr, frame: Frame) -> Outcome {
 pub(super) fn join(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
     let mut list = None;
     if matches!(args.len(), 1 | 2)
-        && let Value::List(items) = argument(e, &args[args.len() - 1], frame)?
+        && let Ok(Value::List(items)) = argument(e, &args[args.len() - 1], frame)
     {
         list = Some(items);
     }
