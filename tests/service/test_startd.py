@@ -268,3 +268,9 @@ async def test_a_start_that_waits_for_the_starter_is_not_taken_for_gone(tmp_path
         await schedd.activate(claim_id, "1.0#1")
         await until(lambda: "1.0#1" in host.starter.runs, "the start reaches the starter after the break")
         assert host.place("slot1_1") == "Claimed/Busy"
+
+
+async def test_the_first_look_at_the_policy_knows_how_long_the_keyboard_was_idle(tmp_path: Path) -> None:
+    knobs = "START = KeyboardIdle > 600\nIS_OWNER = START =?= False\nDISCONNECTED_KEYBOARD_IDLE_BOOST = 900\n"
+    async with startd_host(tmp_path, knobs) as host:
+        assert host.place("slot1") == "Unclaimed/Idle"

@@ -13,6 +13,7 @@ from slotwise import ids
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
+from slotwise.model.resources import Resources
 from slotwise.startd import claiming, drain, following, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
@@ -53,7 +54,7 @@ class Startd:
         self._custom = survey.inventory(config)
         self._resources = machine_resources(config, self._facts, self._custom)
         self._hostname = config.get("FULL_HOSTNAME") or context.address.name
-        settings = self._settings(config)
+        settings = self._settings(config, self._resources)
         layout = plan(
             self._resources,
             slot_types(config, self._resources),
@@ -70,6 +71,9 @@ class Startd:
 
         self.point = ExecutionPoint(settings, layout, new_id, now)
         survey.take_sample(self.point, config, self._execute, now)
+        for h in self.point.holdings.values():  # the first look was without load and idle times
+            self.point.show(h, now)
+        self.point.poll(now)
         self.driver = Driver(self.point, self.journal, context.clock)
         for h in self.point.holdings.values():
             if h.slot.broken:
@@ -104,7 +108,7 @@ class Startd:
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over new policy; slot layout and custom resources stay until a restart."""
-        settings = self._settings(config)
+        settings = self._settings(config, self.point.settings.resources)
         settings.sample = self.point.settings.sample
         settings.set_draining_start(self.point.settings.draining_start)
         for h in self.point.holdings.values():  # all knobs are read before any is replaced
@@ -240,7 +244,7 @@ class Startd:
 
     # ------------------------------------------------------------------------------------------------------ helpers
 
-    def _settings(self, config: Config) -> Settings:
+    def _settings(self, config: Config, resources: Resources) -> Settings:
         name = (config.get("STARTD_NAME") or "").strip()
         full = self._hostname if not name else name if "@" in name else f"{name}@{self._hostname}"
         machine = survey.machine_attributes(
@@ -251,7 +255,6 @@ class Startd:
             started_at=self._context.address.started_at,
         )
         machine.update(survey.custom_attributes(self._custom))
-        resources = self.point.settings.resources if hasattr(self, "point") else self._resources
         return Settings.of(config, machine, resources, self._custom, full)
 
     def _collector(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slotwise.clock import Clock
+from slotwise.model.slot import HOLD_BY_STARTD
 from slotwise.startd import claiming, drain
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.journal import Journal
@@ -140,7 +141,7 @@ class Driver:
                 self._start(slot_name, run_id)
             case Kill(run_id, fast, cause, vacate_s):
                 kill = starter_pb2.KillJob(
-                    fast=fast, reason=cause.reason, reason_code=21 if cause.hold else cause.code,
+                    fast=fast, reason=cause.reason, reason_code=HOLD_BY_STARTD if cause.hold else cause.code,
                     reason_subcode=cause.subcode, vacate_s=int(min(vacate_s, 2**31 - 1)), hold=cause.hold,
                 )  # fmt: skip
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, kill=kill))

@@ -18,7 +18,7 @@ from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
 from slotwise.startd.durations import Durations
 from slotwise.startd.evaluate import write
-from slotwise.startd.holding import Activation, Holding, Job, Terms
+from slotwise.startd.holding import Holding
 from slotwise.startd.machine import Step, next_timer, step, validate
 from slotwise.startd.outbox import (
     Outbox,
@@ -301,6 +301,3 @@ def _amounts(r: Resources) -> tuple[Any, ...]:
     custom = tuple(sorted((tag, round(amount, 4)) for tag, amount in r.custom.items() if amount))
     devices = tuple(sorted((tag, tuple(sorted(names))) for tag, names in r.devices.items() if names))
     return round(r.cpus, 4), r.memory_mib, r.disk_kib, r.swap_kib, custom, devices
-
-
-__all__ = ["Activation", "ExecutionPoint", "Job", "Terms"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError, ConfigError
 from slotwise.model.resources import Resources
-from slotwise.model.slot import SlotKind
 from slotwise.startd import ads
 from slotwise.startd.ads import SlotKnobs
 from slotwise.startd.evaluate import Expr, Expression, compiled, truth
@@ -328,7 +327,3 @@ def literal_or_expression(text: str) -> Any:
         return int(lowered)
     del tree
     return Expr(text.strip())
-
-
-Inventory = Callable[[str, str], str]
-__all__ = ["Inventory", "Sampled", "Settings", "SlotKind", "machine_resources", "slot_types"]

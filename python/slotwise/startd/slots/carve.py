@@ -56,9 +56,3 @@ def lowest_free(taken: Collection[int]) -> int:
     while number in taken:
         number += 1
     return number
-
-
-def quantized(value: float, quantum: float) -> float:
-    """``value`` rounded up to a multiple of ``quantum``."""
-    steps = -(-value // quantum)
-    return steps * quantum
