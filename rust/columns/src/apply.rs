@@ -162,11 +162,18 @@ impl AdTable {
         for _ in 0..count {
             let number = reader.varint()? as usize;
             let place = if number == 0 {
-                let name = Name::new(reader.bytes()?);
-                let id = self.ensure_column(&name)?;
-                if !self.column_name(id).same_spelling(&name) {
-                    words.respelled.push((id, words.names.len(), name));
-                }
+                let spelling = reader.bytes()?;
+                let id = match self.by_spelling.get(spelling) {
+                    Some(id) => *id,
+                    None => {
+                        let name = Name::new(spelling);
+                        let id = self.ensure_column(&name)?;
+                        if !self.column_name(id).same_spelling(&name) {
+                            words.respelled.push((id, words.names.len(), name));
+                        }
+                        id
+                    }
+                };
                 words.names.push(id);
                 words.names.len() - 1
             } else {

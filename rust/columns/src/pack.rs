@@ -14,7 +14,7 @@
 //! Dictionaries grow as the batch goes on, so writing and reading are one pass. Every count is checked
 //! against the bytes that are left: a hostile batch yields an error, and memory in proportion to its size.
 
-use classad::{Ad, Expr, Name, Value};
+use classad::{Ad, Expr, Name, Str, Value};
 use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
@@ -63,9 +63,11 @@ pub struct PackHeader {
 #[derive(Debug)]
 pub struct PackWriter {
     out: Vec<u8>,
-    names: FxHashMap<Name, Vec<(Name, u32)>>,
+    /// Numbers of names as first spelled, and of other spellings.
+    names: FxHashMap<Name, u32>,
+    respelled: Vec<(Name, u32)>,
     name_count: u32,
-    strings: FxHashMap<Box<[u8]>, u32>,
+    strings: FxHashMap<Str, u32>,
     string_count: u32,
     exprs: FxHashMap<Box<[u8]>, u32>,
     expr_count: u32,
@@ -88,6 +90,7 @@ impl PackWriter {
         PackWriter {
             out,
             names: FxHashMap::default(),
+            respelled: Vec::new(),
             name_count: 0,
             strings: FxHashMap::default(),
             string_count: 0,
@@ -163,15 +166,31 @@ impl PackWriter {
     }
 
     fn name(&mut self, name: &Name) {
-        let known = self.names.entry(name.clone()).or_default();
-        if let Some((_, number)) = known.iter().find(|entry| entry.0.same_spelling(name)) {
-            put_varint(&mut self.out, u64::from(*number));
+        if let Some(number) = self.number_of(name) {
+            put_varint(&mut self.out, u64::from(number));
             return;
         }
         self.name_count += 1;
-        known.push((name.clone(), self.name_count));
+        if self.names.contains_key(name) {
+            self.respelled.push((name.clone(), self.name_count));
+        } else {
+            self.names.insert(name.clone(), self.name_count);
+        }
         self.out.push(0);
         put_bytes(&mut self.out, name.as_bytes());
+    }
+
+    /// The number of a name spelled so.
+    fn number_of(&self, name: &Name) -> Option<u32> {
+        let (known, number) = self.names.get_key_value(name)?;
+        if known.same_spelling(name) {
+            return Some(*number);
+        }
+        let other = self
+            .respelled
+            .iter()
+            .find(|entry| entry.0.same_spelling(name))?;
+        Some(other.1)
     }
 
     fn value(&mut self, expr: &Expr) {
@@ -184,13 +203,12 @@ impl PackWriter {
             Expr::Lit(Value::Int(value)) => self.int(*value),
             Expr::Lit(Value::Real(value)) => self.real(*value),
             Expr::Lit(Value::Str(text)) => {
-                let text = text.as_bytes();
                 if let Some(number) = self.strings.get(text) {
                     self.out.push(tag::STR_REF);
                     put_varint(&mut self.out, u64::from(*number));
                 } else {
-                    self.new_string(text);
-                    self.strings.insert(text.into(), self.string_count);
+                    self.new_string(text.as_bytes());
+                    self.strings.insert(text.clone(), self.string_count);
                 }
             }
             other => {
@@ -275,13 +293,7 @@ impl PackWriter {
         }
         if self.table_names[at] == 0 {
             self.name(table.column_name(id));
-            // `name` may have found another spelling's entry; ask for the number it now has.
-            let name = table.column_name(id);
-            let known = &self.names[name];
-            self.table_names[at] = known
-                .iter()
-                .find(|entry| entry.0.same_spelling(name))
-                .map_or(0, |entry| entry.1);
+            self.table_names[at] = self.number_of(table.column_name(id)).unwrap_or(0);
             return;
         }
         put_varint(&mut self.out, u64::from(self.table_names[at]));

@@ -71,6 +71,8 @@ impl ExprPool {
 pub struct AdTable {
     pub(crate) names: Vec<Name>,
     pub(crate) by_name: FxHashMap<Name, ColumnId>,
+    /// Columns by their name as first spelled.
+    pub(crate) by_spelling: FxHashMap<Box<[u8]>, ColumnId>,
     pub(crate) columns: Vec<Column>,
     /// Cells whose attribute name is spelled otherwise than the column's.
     pub(crate) respelled: FxHashMap<Row, Vec<(ColumnId, Name)>>,
@@ -250,6 +252,7 @@ impl AdTable {
         self.touched.push(0);
         self.names.push(name.clone());
         self.by_name.insert(name.clone(), id);
+        self.by_spelling.insert(name.as_bytes().into(), id);
         Ok(id)
     }
 
