@@ -14,6 +14,7 @@ from slotwise.model.slot import SlotKind, State
 from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
 from slotwise.startd.journal import Journal
+from slotwise.startd.load import LoadOf, share_load, smoothed
 from slotwise.startd.machine import next_timer, step, validate
 from slotwise.startd.replay import Log
 from slotwise.startd.restoring import restore
@@ -253,8 +254,6 @@ TestWholeMachine.settings = settings(
         st.sampled_from([State.OWNER, State.UNCLAIMED, State.CLAIMED]), min_size=8, max_size=8)
 )  # fmt: skip
 def test_load_is_dealt_out_once_and_owners_come_first(total: float, rooms: list[int], states: list[State]) -> None:
-    from slotwise.startd.load import LoadOf, share_load
-
     slots = [LoadOf(f"slot{n}", states[n], room, 0.0) for n, room in enumerate(rooms)]
     shares = {name: load for name, (load, _) in share_load(total, slots).items()}
     dealt = sum(shares.values())
@@ -267,3 +266,11 @@ def test_load_is_dealt_out_once_and_owners_come_first(total: float, rooms: list[
 def test_a_claim_keeps_its_terms() -> None:
     claim = Claim("c", "s", T0, 100, T0)
     assert replace(claim, last_alive=T0 + 50).lease_ends() == T0 + 150
+
+
+@given(st.lists(st.tuples(st.floats(0, 8), st.floats(0.1, 300)), min_size=1))
+def test_a_moving_average_stays_within_what_it_averages(rates: list[tuple[float, float]]) -> None:
+    load = 0.0
+    for rate, seconds in rates:
+        load = smoothed(load, rate, seconds)
+    assert 0 <= load <= max(rate for rate, _ in rates) + 1e-9

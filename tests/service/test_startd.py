@@ -167,6 +167,8 @@ async def test_usage_feeds_the_policy(tmp_path: Path) -> None:
         usage = ClassAd({"ResidentSetSize": 300 * 1024, "MemoryUsage": ExprTree("(ResidentSetSize + 1023) / 1024")})
         host.starter.tell(starter_pb2.JobEvent(run_id="1.0#1", usage=common_pb2.AdBatch(pack=pack_ads([usage]))))
         await until(lambda: host.point.holdings[f"slot1_1@{host.point.settings.name}"].usage.get("MemoryUsage") == 300)
+        running = next(h for h in host.point.holdings.values() if h.slot.run)
+        assert running.activation.job.ad["MemoryUsage"] == 300
         await host.pass_time(5)
         kill = (await until(lambda: host.starter.told("kill")))[0].kill
         assert (kill.hold, kill.reason_code, kill.reason_subcode) == (True, 21, 102)

@@ -107,7 +107,7 @@ def _ended(point: ExecutionPoint, h: Holding, action: ev.ClaimEnded, now: float)
         point.tell(h, action.claim_id, Ended(action.cause))
     h.activation = h.queued = h.request = None
     h.serials.pop(action.claim_id, None)
-    h.usage, h.condor_load = {}, 0.0
+    h.usage, h.condor_load, h.cpu_seen = {}, 0.0, None
 
 
 def _new_id(point: ExecutionPoint, h: Holding, action: ev.ReplaceClaimId, now: float) -> None:

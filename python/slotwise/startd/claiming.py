@@ -292,7 +292,7 @@ def run_gone(point: ExecutionPoint, run_id: str, now: float, *, broken: str | No
     h.last_run = run_id
     point.durations.add(now - h.slot.run.activated_at)
     point.busy_times.add(h.slot.run.ran(now))
-    h.usage, h.condor_load = {}, 0.0
+    h.usage, h.condor_load, h.cpu_seen = {}, 0.0, None
     point.happen(h, ev.RunGone(broken), now)
     h.activation = None if h.slot.run is None else h.activation
     if h.parent is None and h.slot.run is None:

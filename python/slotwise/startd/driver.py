@@ -11,8 +11,10 @@ from slotwise.clock import Clock
 from slotwise.model.slot import HOLD_BY_STARTD
 from slotwise.startd import claiming, drain
 from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.holding import Holding
 from slotwise.startd.journal import Journal
 from slotwise.startd.limits import limits_of
+from slotwise.startd.load import smoothed
 from slotwise.startd.outbox import (
     ActivatedRun,
     Ended,
@@ -215,10 +217,19 @@ class Driver:
                 value: Any = ad.eval(name, None, now=int(now))
                 if isinstance(value, bool | int | float | str):
                     h.usage[name] = value
-        usage = h.usage.get("CpusUsage")
-        if isinstance(usage, int | float):
-            h.condor_load = float(usage)
+                    if h.activation is not None:  # policies see the job as it is, not as it was submitted
+                        h.activation.job.ad[name] = value
+        self._load_of(h, now)
         self.point.show(h, now)
+
+    def _load_of(self, h: Holding, now: float) -> None:
+        """CondorLoadAvg: a moving average over a minute of what the job's processes use."""
+        used = sum(float(h.usage.get(name, 0)) for name in ("RemoteUserCpu", "RemoteSysCpu"))
+        began = h.slot.run.activated_at if h.slot.run is not None else now
+        before_at, before = h.cpu_seen or (began, 0.0)
+        if now > before_at:
+            h.condor_load = smoothed(h.condor_load, max(0.0, used - before) / (now - before_at), now - before_at)
+            h.cpu_seen = (now, used)
 
     def _host_facts(self, pack: bytes, now: float) -> None:
         """What the starter can do for jobs on this host, and what it cannot, goes into every slot's ad."""

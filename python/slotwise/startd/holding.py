@@ -94,6 +94,8 @@ class Holding:
     waiting_terms: Terms | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     condor_load: float = 0.0
+    #: When the job's cpu time was told last, and how much it was (seconds).
+    cpu_seen: tuple[float, float] | None = None
     serials: dict[str, int] = field(default_factory=dict)
     children: set[str] = field(default_factory=set)
     #: Amounts were given to the partitionable slot before the job was gone (pslot preemption).

@@ -45,3 +45,8 @@ def share_load(machine_load: float, slots: Sequence[LoadOf]) -> dict[str, tuple[
 def _turn(slot: LoadOf) -> int:
     """Owner first, then Unclaimed, then the rest; the sort keeps slot order within each."""
     return {State.OWNER: 0, State.UNCLAIMED: 1}.get(slot.state, 2)
+
+
+def smoothed(former: float, rate: float, seconds: float, over_s: float = 60.0) -> float:
+    """A moving average over ``over_s`` after a further ``seconds`` in which the load was ``rate``."""
+    return former + (rate - former) * min(1.0, seconds / over_s)

@@ -7,7 +7,7 @@ from pathlib import Path
 from slotwise.startd.events import Released
 from slotwise.startd.outbox import Granted, Refused
 
-from tests.support.owner_days import Days, Owner, days
+from tests.support.owner_days import MONDAY, Days, Owner, days
 from tests.support.startd_point import job
 
 
@@ -142,6 +142,38 @@ def test_runtime_limits(tmp_path: Path) -> None:
         "Mon 01:00 slot1 Preempting/Vacating",  # what is left of retirement is no longer than vacating takes
         "Mon 01:10 slot1 Unclaimed/Idle",
     ]
+
+
+def test_desktop_idle_evicts_without_suspension(tmp_path: Path) -> None:
+    d = days(tmp_path, "use POLICY : Desktop_Idle\nNUM_SLOTS = 1\n", Owner(typing=((9, 9.25),)))
+    d.until(12, lambda: keeps_a_job_waiting(d))
+    assert d.events[2:] == [
+        "Mon 09:00 slot1 Preempting/Vacating",
+        "Mon 09:10 slot1 Owner/Idle",
+        "Mon 09:30 slot1 Unclaimed/Idle",  # fifteen minutes after the last key
+        "Mon 09:30 slot1 Claimed/Busy",
+    ]
+
+
+def test_desktop_hours(tmp_path: Path) -> None:
+    """No start in the last half hour before eight, eviction ten minutes before, jobs again after five."""
+    d = days(tmp_path, "use POLICY : Desktop_Hours\nNUM_SLOTS = 1\n", Owner())
+    d.until(24, lambda: keeps_a_job_waiting(d))
+    assert d.events[2:] == [
+        "Mon 07:51 slot1 Preempting/Vacating",
+        "Mon 08:01 slot1 Owner/Idle",
+        "Mon 17:01 slot1 Unclaimed/Idle",
+        "Mon 17:01 slot1 Claimed/Busy",
+    ]
+
+
+def test_a_job_over_its_time_goes_even_with_retirement_left(tmp_path: Path) -> None:
+    text = "use POLICY : Preempt_If_Runtime_Exceeds(7200)\nNUM_SLOTS = 1\nMachineMaxVacateTime = 60\n"
+    d = days(tmp_path, text, Owner())
+    wanted = job(JobState="Running", JobCurrentStartDate=int(MONDAY))
+    d.run("slot1", "1.0#1", wanted)
+    d.until(3)
+    assert d.events[1:3] == ["Mon 00:00 slot1 Claimed/Busy", "Mon 02:00 slot1 Preempting/Vacating"]
 
 
 def test_a_desktop_that_is_never_left_alone_runs_nothing(tmp_path: Path) -> None:
