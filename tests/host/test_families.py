@@ -81,7 +81,7 @@ async def test_a_suspended_job_stands_still_and_goes_on(root: None, knobs: dict[
         pid = (await bench.running(run)).pid
         startd = bench.startd
         assert startd is not None
-        await bench.eventually(lambda: _cpu_ticks(pid) > 5, "it computes")
+        await bench.eventually(lambda: len(_processes_of(bench)) >= 2 and _cpu_ticks(pid) > 5, "both compute")
         startd.command(run, suspend={"resume": False})
         await bench.eventually(lambda: startd.of(run, "suspended"), "it is suspended")
         family = _processes_of(bench)

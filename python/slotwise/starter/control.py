@@ -7,6 +7,7 @@ another place.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -17,6 +18,8 @@ from slotwise.errors import HostError
 
 #: Places that are in memory on usual hosts, best first. Only root may fill the first.
 _IN_MEMORY = (Path("/run"), Path("/dev/shm"))
+#: File that names the EXECUTE directory whose control files these are.
+_OWNER = "execute"
 #: Others may pass through (a job reads its ads there), nobody but us may list or write.
 _MODE = 0o711
 
@@ -40,9 +43,32 @@ def control_root(execute: Path, wanted: str = "", *, mounts: Path = Path("/proc/
             continue
         status = root.lstat()
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+            (root / _OWNER).write_text(real)
             return root
         refusals.append(f"{root} is not ours")
     raise HostError(f"no place for control files: {'; '.join(refusals)}", hint="set SLOTWISE_CONTROL_DIR")
+
+
+def orphaned(root: Path) -> list[Path]:
+    """Control directories beside ``root`` whose EXECUTE is no more: of pools that were deleted, or never went down."""
+    found = []
+    for sibling in sorted(root.parent.glob(f"slotwise-{os.geteuid()}-*")):
+        try:
+            execute = (sibling / _OWNER).read_text()
+        except OSError:
+            continue
+        if sibling != root and execute and not os.path.lexists(execute):
+            found.append(sibling)
+    return found
+
+
+def discard(root: Path) -> None:
+    """Remove the directory of control files if no run is in it."""
+    if not list(root.glob("dir_*")):
+        for name in ("lease", "notices", _OWNER):
+            (root / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            root.rmdir()
 
 
 def _memory_places(mounts: Path) -> Iterable[Path]:

@@ -22,7 +22,7 @@ from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
 from slotwise.starter.cgroup.probe import CgroupHost
-from slotwise.starter.control import control_root
+from slotwise.starter.control import control_root, discard
 from slotwise.starter.enforcement import Enforcement
 from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.keeper_spec import KeeperSpec
@@ -84,11 +84,7 @@ class JobHost:
             await link.close()
         await self.launcher.stop()
         await asyncio.gather(*(run.settle() for run in list(self.runs.values()) if run.state.phase is Phase.GONE))
-        if not list(self.control.glob(f"{scratch.PREFIX}*")):
-            for path in (self.lease, self.control / "notices"):
-                path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                self.control.rmdir()
+        discard(self.control)
 
     @property
     def cgroups(self) -> CgroupHost:

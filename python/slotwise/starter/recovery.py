@@ -10,6 +10,7 @@ from pathlib import Path
 from slotwise.errors import SlotwiseError
 from slotwise.starter import launcher, scratch
 from slotwise.starter.cgroup.plan import find_leftovers
+from slotwise.starter.control import discard, orphaned
 from slotwise.starter.host import JobHost
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
@@ -42,6 +43,7 @@ async def recover(host: JobHost) -> None:
         host.link(run)
     await loop.run_in_executor(None, _clear_groups, host, {run.directory.name for run in alive}, alive)
     await loop.run_in_executor(None, _clear_volumes, host)
+    await loop.run_in_executor(None, _clear_orphans, host)
 
 
 def _fate(control: Path) -> tuple[str, list[str]]:
@@ -85,6 +87,16 @@ def _clear_groups(host: JobHost, _names: set[str], alive: list[Run]) -> None:
 def _groups_of(run: Run) -> list[str]:
     fields = (run.directory.control / "spec").read_bytes().split(b"\0")
     return [field[8:].decode() for field in fields if field.startswith(b"cg.make=")]
+
+
+def _clear_orphans(host: JobHost) -> None:
+    """End and remove what pools left behind whose directories are gone."""
+    for root in orphaned(host.control):
+        for control in sorted(root.glob(f"{scratch.PREFIX}*")):
+            fate, _ = _fate(control)
+            if fate != "alive":
+                launcher.remove_tree(control)
+        discard(root)
 
 
 def _clear_volumes(host: JobHost) -> None:
