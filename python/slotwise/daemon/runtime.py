@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import importlib
 import logging
 import os
@@ -38,6 +39,12 @@ _log = logging.getLogger(__name__)
 
 #: Modes of stopping, each harder than the one before.
 _MODES = ("peaceful", "graceful", "fast")
+
+
+#: A fast stop that takes longer hangs: the stacks of all threads go into ``<daemon>.out`` and the process ends.
+_FAST_S = 30.0
+#: The same for what is left once everything has been stopped.
+_LEAVE_S = 5.0
 
 
 class RunningDaemon(Protocol):
@@ -169,6 +176,8 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
     try:
         await _stop(context, daemon)
         await context.server.stop(grace=0.1)
+        # A thread that never returns must not keep the process: all that is durable is on disk by now.
+        faulthandler.dump_traceback_later(_LEAVE_S, exit=True)
     finally:
         address.withdraw(home, name, os.getpid())
         lock.release()
@@ -181,6 +190,9 @@ async def _stop(context: DaemonContext, daemon: RunningDaemon) -> None:
     mode = await context.stop_requested
     while True:
         _log.info("stopping (%s)", mode)
+        if mode == "fast" and context.name != "master":  # the master waits for others, each with a limit of its own
+            limit_s = min(_FAST_S, context.config.get_float("SHUTDOWN_FAST_TIMEOUT", 300.0))
+            faulthandler.dump_traceback_later(limit_s, exit=True)
         context.stop_requested = asyncio.get_running_loop().create_future()
         stopping = asyncio.create_task(daemon.stop(mode))
         while not stopping.done():
