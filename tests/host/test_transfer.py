@@ -77,10 +77,14 @@ async def test_large_files_in_pieces_both_ways() -> None:
 
 async def test_a_link_reaches_nothing_that_the_job_may_not_read(root: None) -> None:
     async with starter_bench() as bench:
-        run = bench.submit(SH, "-c", "ln -s /etc/shadow stolen", TransferOutput="stolen")
-        ended = await bench.ended(run)
-        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, 13)
-        assert "stolen" not in bench.shadow.runs[run].outputs
+        secret = bench.root / "secret"
+        secret.write_text("of the group root")
+        secret.chmod(0o640)
+        for target in ("/etc/shadow", str(secret)):
+            run = bench.submit(SH, "-c", f"ln -s {target} stolen", TransferOutput="stolen")
+            ended = await bench.ended(run)
+            assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, 13)
+            assert "stolen" not in bench.shadow.runs[run].outputs
 
 
 async def test_an_input_name_cannot_leave_the_scratch_directory() -> None:
