@@ -182,7 +182,11 @@ impl<'a> Cycle<'a> {
             &self.ledger,
             &self.groups,
         );
-        let signature = live_signature(asked, &job, &SUBMITTER_NAMES);
+        let signature = if self.shared.plan.conditions_see_submitter {
+            live_signature(asked, &job, &SUBMITTER_NAMES)
+        } else {
+            asked.signature
+        };
         (job, signature)
     }
 
@@ -332,7 +336,7 @@ impl<'a> Cycle<'a> {
         };
         let demand = self.demand;
         let needed = &demand.submitters[entries[0]].requests;
-        if self.names_submitter || needed.iter().all(|r| known(self, r)) {
+        if self.shared.plan.conditions_see_submitter || needed.iter().all(|r| known(self, r)) {
             return;
         }
         let next = entries.iter().flat_map(|entry| {

@@ -85,6 +85,8 @@ pub struct Plan {
     /// Whether a slot matches is asked row by row of the column engine; else class by class of the plain evaluator,
     /// because conditions read attributes that only exist during the cycle.
     pub row_matching: bool,
+    /// Whether a slot matches may depend on the submitter's priority or usage.
+    pub conditions_see_submitter: bool,
     /// Something may look up names that are only known when it runs.
     pub unbounded: bool,
     /// Values may change though no attribute does.
@@ -282,7 +284,13 @@ impl Plan {
                 || selection.match_exprs.iter().any(|(n, _)| name.is(n))
         };
         let replaced = slots.column_named("NegotiatorRequirements").is_some();
-        let row_matching = !(reached.unbounded || replaced || names.iter().any(inserted));
+        let mut asked = Mentions::default();
+        conditions(config, &resources, jobs, &mut asked);
+        asked.bare.insert(Name::from("Rank"));
+        asked.add(&selection.pre_job_rank);
+        let asked = sources.reach(asked);
+        let row_matching = !(reached.unbounded || replaced || asked.names().any(inserted));
+        let conditions_see_submitter = asked.names().any(is_submitter_attribute);
         if !row_matching {
             order_names.clone_from(&names);
         }
@@ -304,6 +312,7 @@ impl Plan {
             row_matching,
             unsteady: reached.unsteady,
             unbounded: reached.unbounded,
+            conditions_see_submitter,
             pre_rank_static,
             post_rank_static,
             preemption_rank_static,
