@@ -15,7 +15,7 @@ from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_p
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.serving import metadata
-from tests.support.startd_host import schedd_at, startd_host, until, write_config
+from tests.support.startd_host import START, schedd_at, startd_host, until, write_config
 
 
 async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_path: Path) -> None:
@@ -276,3 +276,27 @@ async def test_the_first_look_at_the_policy_knows_how_long_the_keyboard_was_idle
     knobs = "START = KeyboardIdle > 600\nIS_OWNER = START =?= False\nDISCONNECTED_KEYBOARD_IDLE_BOOST = 900\n"
     async with startd_host(tmp_path, knobs) as host:
         assert host.place("slot1") == "Unclaimed/Idle"
+
+
+async def test_a_reconfig_to_an_owner_expression_without_value_changes_nothing(tmp_path: Path) -> None:
+    async with startd_host(tmp_path, "IS_OWNER = KeyboardIdle < 60 || CpuIsBusy\nRANK = 7\n") as host:
+        for text in ("IS_OWNER = NoSuchAttribute\nRANK = 8\n", "IS_OWNER = (\nRANK = 8\n"):
+            fresh = load(str(write_config(host.home, text)), subsystem="STARTD", env={}, home=host.home)
+            with pytest.raises(ConfigError, match="IS_OWNER"):
+                await host.startd.reconfig(fresh)
+            assert host.point.settings.policy(1, 0).texts["RANK"] == "7"
+        fresh = load(
+            str(write_config(host.home, "IS_OWNER = Fits\nSTARTD_ATTRS = Fits\nFits = Memory < 0\n")),
+            subsystem="STARTD", env={}, home=host.home,
+        )  # fmt: skip
+        await host.startd.reconfig(fresh)
+        assert host.place("slot1") == "Unclaimed/Idle"
+
+
+async def test_a_startd_whose_owner_expression_loses_its_value_stops(tmp_path: Path) -> None:
+    knobs = f"IS_OWNER = ifThenElse(time() < {int(START) + 100}, false, undefined)\n"
+    async with startd_host(tmp_path, knobs) as host:
+        assert not host.startd._context.stop_requested.done()
+        await host.pass_time(400)
+        await until(lambda: host.startd._context.stop_requested.done(), "the startd asks to be stopped")
+        assert host.startd._context.stop_requested.result() == "graceful"

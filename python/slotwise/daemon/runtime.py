@@ -164,8 +164,12 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
     async def reload() -> list[str]:
         fresh = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
         doubts = [str(problem) for problem in require_sound(fresh)]
-        context.config = fresh
-        return doubts + await daemon.reconfig(fresh)
+        former, context.config = context.config, fresh
+        try:
+            return doubts + await daemon.reconfig(fresh)
+        except SlotwiseError:  # refused: nothing of it holds
+            context.config = former
+            raise
 
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonServicer(context, reload), context.server)
     daemon: RunningDaemon = await importlib.import_module(DAEMONS[name]).start(context)

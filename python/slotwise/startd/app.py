@@ -12,9 +12,9 @@ from typing import Any
 from slotwise import ids
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.errors import PeerUnavailableError
+from slotwise.errors import ConfigError, PeerUnavailableError
 from slotwise.model.resources import Resources
-from slotwise.startd import claiming, drain, following, restoring, survey
+from slotwise.startd import claiming, drain, following, must_decide, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
@@ -73,6 +73,7 @@ class Startd:
         survey.take_sample(self.point, config, self._execute, now)
         for h in self.point.holdings.values():  # the first look was without load and idle times
             self.point.show(h, now)
+        must_decide.require(self.point, now)
         self.point.poll(now)
         self.driver = Driver(self.point, self.journal, context.clock)
         for h in self.point.holdings.values():
@@ -115,11 +116,12 @@ class Startd:
             settings.policy(h.slot_id, h.type_number)
             settings.slot_knobs(h.slot_id, h.type_number)
             settings.requesting(h.slot_id, h.type_number)
+        now = self._context.clock.now()
+        must_decide.require_of(self.point, settings, now)
         kept = ("LastBenchmark", "Mips", "KFlops")
         benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
         self.point.settings = settings
         self.point.machine = {**settings.machine, **benchmark}
-        now = self._context.clock.now()
         following.set_offline(self.point, survey.offline_devices(config, self._custom))
         for h in list(self.point.holdings.values()):
             if h.slot.claim is None:
@@ -190,6 +192,7 @@ class Startd:
                 self.point.poll(now)
                 driver.flush()
                 self._no_claim_shutdown(now)
+                self._still_decides(now)
             except Exception:
                 _log.exception("polling failed")
                 await asyncio.sleep(1)
@@ -199,6 +202,16 @@ class Startd:
         survey.take_sample(self.point, self._context.config, self._execute, now)
         for h in self.point.holdings.values():
             self.point.refresh(h, now)
+
+    def _still_decides(self, now: float) -> None:
+        """IS_OWNER may lose its value while the startd runs; then it stops."""
+        if self._context.stop_requested.done():
+            return
+        try:
+            must_decide.require(self.point, now)
+        except ConfigError as error:
+            _log.error("the startd stops: %s", error)
+            self._context.request_stop("graceful")
 
     def _no_claim_shutdown(self, now: float) -> None:
         limit = float(self._context.config.get("STARTD_NOCLAIM_SHUTDOWN") or 0)
