@@ -58,8 +58,6 @@ class ExecutionPoint:
         self.counters = {"JobStarts": 0, "JobPreemptions": 0}
         self.busy_times = Durations()
         self.durations = Durations()
-        #: Dynamic slots that broke: name, reason, amounts that are lost.
-        self.broken: list[tuple[str, str, Resources]] = []
         #: Devices that are not handed out, by tag.
         self.offline: dict[str, frozenset[str]] = {}
         #: What the starter says that it can enforce here.
@@ -199,6 +197,8 @@ class ExecutionPoint:
     def refresh(self, h: Holding, now: float) -> None:
         """Bring only what was measured, and times, up to date: what policies look at between full updates."""
         attributes = {**self.settings.sampled(h, self), **ads.state_of(h, now)}
+        for name in h.latches:  # CpuBusyTime is measured too; where CpuBusy is a latch, its date counts
+            attributes.pop(f"{name}Time", None)
         shown = h.shown
         changes = {name: value for name, value in attributes.items() if shown.get(name) != value}
         if changes:

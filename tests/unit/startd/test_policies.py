@@ -190,3 +190,15 @@ def test_static_slots_that_are_not_connected_never_see_the_keyboard(tmp_path: Pa
     sample = d.it.settings.sample
     d.it.settings.sample = type(sample)(sample.machine, sample.loads, (5, 5000), (5, 5000))
     assert (d.ad("slot1")["KeyboardIdle"], d.ad("slot2")["KeyboardIdle"]) == (5, 5000)
+
+
+def test_a_latch_keeps_its_date_when_only_measurements_are_brought_up_to_date(tmp_path: Path) -> None:
+    d = days(tmp_path, "use POLICY : Desktop\nNUM_SLOTS = 1\n", Owner(computing=((1, 2),)))
+    d.until(1.01)
+    since = d["slot1"].latches["CpuBusy"]
+    d.now += 30
+    d.sample()
+    sample = d.it.settings.sample
+    d.it.settings.sample = type(sample)({**sample.machine, "CpuBusyTime": 66}, sample.loads, sample.keyboard)
+    d.it.refresh(d["slot1"], d.now)
+    assert since[0] == 1 and d["slot1"].ad["CpuBusyTime"] == since[1]
