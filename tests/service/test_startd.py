@@ -9,6 +9,7 @@ import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import load
 from slotwise.errors import ConfigError
+from slotwise.startd import claiming, daemon_ad
 from slotwise.startd.journal import Journal
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_pb2
@@ -109,8 +110,57 @@ class _Deaf:
     def save(self, changed: object, gone: object) -> None:
         """Nothing."""
 
+    def remember(self, name: str, value: object) -> None:
+        """Nothing."""
+
     def close(self) -> None:
         """Nothing."""
+
+
+async def test_a_drain_outlives_a_killed_startd_and_can_be_cancelled(tmp_path: Path) -> None:
+    text = "MaxJobRetirementTime = 3600\n"
+    admin = {"metadata": metadata("ADMINISTRATOR")}
+    async with startd_host(tmp_path, text) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        stub = startd_pb2_grpc.StartdStub(host.channel)
+        await stub.Drain(startd_pb2.DrainRequest(reason="kernel", on_completion="resume"), **admin)
+        host.startd.driver.journal = _Deaf()
+        clock, starter, runs = host.clock, host.starter, dict(host.starter.runs)
+    starter.runs = runs
+    clock.advance(100)
+    async with startd_host(tmp_path, text, clock=clock, starter=starter) as host:
+        assert host.place("slot1") == "Drained/Retiring" and host.place("slot1_1") == "Claimed/Retiring"
+        ad = host.point.attributes(host.point.holdings[f"slot1@{host.point.settings.name}"], clock.now())
+        assert (ad["DrainReason"], ad["DrainingRequestId"], ad["LastDrainStartTime"]) == ("kernel", "1", int(START))
+        stub = startd_pb2_grpc.StartdStub(host.channel)
+        with pytest.raises(grpc.RpcError, match="drains already"):
+            await stub.Drain(startd_pb2.DrainRequest(), **admin)
+        await stub.CancelDrain(startd_pb2.CancelDrainRequest(request_id="1"), **admin)
+        assert host.place("slot1_1") == "Claimed/Busy" and host.place("slot1") == "Unclaimed/Idle"
+        assert (await stub.Drain(startd_pb2.DrainRequest(), **admin)).request_id == "2"
+    async with startd_host(tmp_path, text, clock=clock) as host:  # after an orderly stop nothing drains
+        assert host.place("slot1") == "Unclaimed/Idle"
+
+
+async def test_what_a_broken_slot_took_stays_lost_when_the_startd_is_killed(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        claiming.run_gone(host.point, "1.0#1", host.clock.now(), broken="a process cannot be killed")
+        host.startd.driver.flush()
+        await until(lambda: not host.place("slot1_1"), "the broken slot is gone")
+        host.startd.driver.journal = _Deaf()
+        clock = host.clock
+    async with startd_host(tmp_path, clock=clock) as host:
+        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
+        ad = host.point.attributes(h, clock.now())
+        assert (ad["Cpus"], ad["BrokenSlotCpus"], ad["BrokenSlotMemory"]) == (3, 1, 128)
+        told = daemon_ad.daemon_attributes(host.point, clock.now())
+        assert told["BrokenContextAds"][0]["BrokenReason"] == "a process cannot be killed"
+        host.point.validate()
+    async with startd_host(tmp_path, clock=clock) as host:  # stopped in order: somebody has looked after it
+        assert host.point.holdings[f"slot1@{host.point.settings.name}"].free.cpus == 4
 
 
 async def test_suspend_continue_deactivate(tmp_path: Path) -> None:

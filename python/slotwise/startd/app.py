@@ -80,6 +80,7 @@ class Startd:
             if h.slot.broken:
                 _log.error("%s cannot be used: %s", h.name, h.slot.broken)
         restoring.restore(self.point, self.journal.load(), unpack_ads, now)
+        self._take_up_drain(now)
         self._link = StarterLink(
             context.home,
             context.metadata,
@@ -157,6 +158,8 @@ class Startd:
         await asyncio.sleep(0)
         await self._advertiser.stop()
         await self._link.stop()
+        restoring.forget_faults(self.point)
+        self.driver.flush()
         self.journal.close()
 
     async def _until_unclaimed(self) -> None:
@@ -256,6 +259,15 @@ class Startd:
             self._context.request_stop("graceful")
 
     # ------------------------------------------------------------------------------------------------------ helpers
+
+    def _take_up_drain(self, now: float) -> None:
+        record = self.journal.recall("drain")
+        if record is None:
+            return
+        try:
+            drain.take_up(self.point, record, now)
+        except (ConfigError, KeyError, TypeError, ValueError) as error:
+            _log.error("the drain of the former startd cannot go on: %s", error)
 
     def _settings(self, config: Config, resources: Resources) -> Settings:
         name = (config.get("STARTD_NAME") or "").strip()

@@ -131,7 +131,7 @@ def _delete(point: ExecutionPoint, h: Holding, action: ev.DeleteSlot, now: float
     parent.children.discard(h.name)
     if h.slot.broken and not h.returned:
         parent.lost = parent.lost.plus(h.total)
-        point.broken.append((h.name, h.slot.broken, h.total))
+        parent.losses.append((h.name, h.slot.broken, h.total))
     elif not h.returned:
         parent.free = parent.free.plus(h.total)
         point.park_offline(parent)

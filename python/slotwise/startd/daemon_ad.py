@@ -20,7 +20,8 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
     shown = {**point.machine, **point.settings.sample.machine, **point.abilities}
     counters = point.counters
     slots = point.holdings.values()
-    broken = [*point.broken, *((h.name, h.slot.broken, h.total) for h in slots if h.slot.broken)]
+    broken = [loss for h in slots for loss in h.losses]
+    broken += [(h.name, h.slot.broken, h.total) for h in slots if h.slot.broken]
     attributes: dict[str, Any] = {
         **{name: shown[name] for name in _MACHINE if shown.get(name) is not None},
         **point.abilities,

@@ -6,7 +6,7 @@ Source: manual, "condor_drain" and draining attributes; spec section 5.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.errors import BusyError, ConfigError, UsageError
@@ -96,6 +96,45 @@ def begin(
     settle(point, now)
     publish(point, now)
     return order.request_id
+
+
+def state(point: ExecutionPoint) -> tuple[Any, ...]:
+    """What makes :func:`kept` worth writing again when it changes."""
+    book = point.book
+    return point.order, point.drains, book.last_start, book.last_stop, book.badput_cpu_s, book.unclaimed_cpu_s
+
+
+def kept(point: ExecutionPoint) -> dict[str, Any]:
+    """What a startd that is killed must find again: the order under way, what drains have cost, the numbering."""
+    order = point.order
+    return {
+        "drains": point.drains,
+        "order": asdict(order) if order is not None else None,
+        "book": asdict(point.book),
+    }
+
+
+def take_up(point: ExecutionPoint, record: dict[str, Any], now: float) -> None:
+    """Go on with the drain that a former startd on this host had begun.
+
+    :raises ConfigError: when its start expression is none.
+    """
+    order = DrainOrder(**record["order"]) if record["order"] is not None else None
+    expression = compiled("-start", order.start) if order is not None and order.start is not None else None
+    point.drains = int(record["drains"])
+    point.book = DrainBook(**record["book"])
+    if order is not None:
+        point.order = order
+        point.settings.set_draining_start(expression)
+        mark = Draining(order.schedule, order.request_id, order.reason, order.began_at)
+        for h in point.holdings.values():
+            if h.slot.run is not None:  # what each may still stay counts for the others
+                point.judge(h, now)(h.slot)
+        for h in list(point.holdings.values()):
+            if h.name in point.holdings:
+                point.happen(h, ev.DrainBegun(mark), now)
+        settle(point, now)
+    publish(point, now)
 
 
 def cancel(point: ExecutionPoint, request_id: str, now: float) -> None:

@@ -62,6 +62,8 @@ class Driver:
         self.gone: dict[str, None] = {}
         #: Runs that the starter was told to start, or listed.
         self.told: set[str] = set()
+        #: Drains as the journal has them.
+        self._kept: tuple[Any, ...] = drain.state(point)
 
     def flush(self) -> None:
         """Save what changed, then say and do what was decided."""
@@ -71,6 +73,9 @@ class Driver:
         if out.dirty or out.removed:
             changed = [point.holdings[name] for name in out.dirty if name in point.holdings]
             self.journal.save(changed, [name for name in (*out.dirty, *out.removed) if name not in point.holdings])
+        if (state := drain.state(point)) != self._kept:
+            self.journal.remember("drain", drain.kept(point))
+            self._kept = state
         self._to_schedds(out.schedds)
         for command in out.starter:
             self._to_starter(command)

@@ -104,7 +104,9 @@ class Holding:
     parked: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: Values of STARTD_LATCH_EXPRS and when they changed last.
     latches: dict[str, tuple[int, int]] = field(default_factory=dict)
+    #: What dynamic slots that broke took with them, in all and one by one: name, reason, amounts.
     lost: Resources = field(default_factory=Resources)
+    losses: list[tuple[str, str, Resources]] = field(default_factory=list)
     #: The attributes as :attr:`ad` has them; replaced, never changed, as others may hold it.
     shown: dict[str, Any] = field(default_factory=dict)
     #: The attributes as the collector was told them last.

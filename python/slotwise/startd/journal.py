@@ -47,6 +47,9 @@ class Kept:
     entered_activity: float
     counters: states.Counters
     broken: str | None
+    #: What dynamic slots that broke took with them, and which they were: name, reason, amounts.
+    lost: Resources
+    losses: list[tuple[str, str, Resources]]
     terms: Terms
     activation: tuple[str, str, str] | None
     request: bytes
@@ -93,6 +96,8 @@ class Journal:
             try:
                 fields = {key: _decoded(value) for key, value in json.loads(record).items()}
                 activation = fields.pop("activation")
+                fields.setdefault("lost", Resources())
+                fields.setdefault("losses", [])
                 kept.append(
                     Kept(
                         name=name,
@@ -107,8 +112,14 @@ class Journal:
         return kept
 
     def remember(self, name: str, value: Any) -> None:
-        """Keep a fact about the startd itself."""
-        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+        """Keep a fact about the startd itself.
+
+        :raises HostError: when the file cannot be written.
+        """
+        try:
+            self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+        except sqlite3.Error as error:
+            raise HostError(f"the startd's journal cannot be written: {error}") from None
 
     def recall(self, name: str) -> Any:
         """A fact kept before, or None."""
@@ -137,6 +148,7 @@ def _record(h: Holding) -> str:
             "entered_activity": slot.entered_activity,
             "counters": _encoded(slot.counters),
             "broken": slot.broken,
+            **({"lost": _encoded(h.lost), "losses": _encoded(h.losses)} if h.losses else {}),
             "terms": _encoded(h.terms),
             "activation": (activation.run_id, activation.run_token, activation.shadow_address) if activation else None,
         },

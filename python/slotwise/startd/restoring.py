@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from slotwise.classad import ClassAd
 from slotwise.errors import InvariantError
+from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
+from slotwise.startd.drain import DrainBook
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Activation, Holding, Job
 from slotwise.startd.journal import Kept
@@ -46,8 +48,33 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
 
 def _counters(point: ExecutionPoint, record: Kept) -> None:
     h = point.holdings.get(record.name)
-    if h is not None:
-        h.slot = replace(h.slot, counters=record.counters, broken=h.slot.broken or record.broken)
+    if h is None:
+        return
+    h.slot = replace(h.slot, counters=record.counters, broken=h.slot.broken or record.broken)
+    if record.losses and h.kind is SlotKind.PARTITIONABLE:
+        _lose(point, h, record)
+
+
+def _lose(point: ExecutionPoint, h: Holding, record: Kept) -> None:
+    """Take out what broken dynamic slots have, as far as the slot of the present layout still has it."""
+    for name, reason, lost in record.losses:
+        try:
+            left = h.free.minus(lost)
+        except InvariantError:
+            continue
+        if left.nowhere_negative():
+            h.free, h.lost = left, h.lost.plus(lost)
+            h.losses.append((name, reason, lost))
+    point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
+
+
+def forget_faults(point: ExecutionPoint) -> None:
+    """An orderly stop: whoever starts the startd again has looked after what was broken, and drains no more."""
+    point.order, point.book = None, DrainBook()
+    for h in point.holdings.values():
+        if h.losses or h.slot.broken:
+            h.slot, h.losses, h.lost = replace(h.slot, broken=None), [], Resources()
+            point.outbox.dirty[h.name] = None
 
 
 def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
