@@ -5,6 +5,10 @@ BIN := $(VENV)/bin
 # Tests of pools start many processes; more than two at a time only slows them on a small machine.
 WORKERS ?= 2
 
+# Properties are tried on the same examples every time, so that a run tells about the change and not about luck;
+# `make search` looks further afield.
+SEED ?= 20260101
+
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python test-guest lint format bench docs clean distclean
 
@@ -36,10 +40,14 @@ test: build ## Every test that this host can run; what is skipped is named with 
 	$(MAKE) --no-print-directory test-python
 
 test-rust: ## The Rust crates' tests
-	cargo test --release --workspace --exclude slotwise-python --quiet
+	PROPTEST_RNG_SEED=$(SEED) cargo test --release --workspace --exclude slotwise-python --quiet
 
 test-python: build ## The Python tests against the installed package
-	$(BIN)/python -m pytest tests -n $(WORKERS) --dist loadgroup -rs -q
+	$(BIN)/python -m pytest tests -n $(WORKERS) --dist loadgroup -rs -q -p no:cacheprovider
+
+search: build ## The properties once more, on new random examples and many of them
+	PROPTEST_CASES=2000 cargo test --release --workspace --exclude slotwise-python --quiet
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/property -q
 
 test-guest: build ## Host tests on a kernel with cgroup version 2, in an emulated guest (minutes; root)
 	PYTHON=$(abspath $(BIN))/python bash tests/host/guest.sh
