@@ -51,10 +51,13 @@ class Days(Point):
     owner: Owner = field(default_factory=Owner)
     events: list[str] = field(default_factory=list)
     poll_s: int = 30
+    #: Every command to end a job.
+    kills: list[Kill] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.now = MONDAY
         self._places: dict[str, str] = {}
+        self._busy_since = 0.0
 
     def configure(self, directory: Path) -> Days:
         """Read the text."""
@@ -83,6 +86,7 @@ class Days(Point):
             self.now += self.poll_s
             self.sample()
             self.poll()
+            self.kills += self.told(Kill)
             for kill in self.told(Kill):
                 if kill.fast:
                     self.gone(kill.run_id)
@@ -103,8 +107,23 @@ class Days(Point):
         loads = {
             h.name: (self.owner.load_now(hours) + (h in busy), float(h in busy)) for h in self.it.holdings.values()
         }
-        machine = {"ClockMin": local.hour * 60 + local.minute, "ClockDay": (local.weekday() + 1) % 7}
+        self._busy_since = (self._busy_since or self.now) if self.owner.load_now(hours) >= 0.5 else 0.0
+        busy_for = int(self.now - self._busy_since) if self._busy_since else 0
+        machine = {
+            "ClockMin": local.hour * 60 + local.minute,
+            "ClockDay": (local.weekday() + 1) % 7,
+            "CpuIsBusy": busy_for > 0,
+            "CpuBusyTime": busy_for,
+        }
         self.it.settings.sample = Sampled(machine, loads, (idle, idle), (idle, idle))
+
+    def use(self, slot: str, **usage: float) -> None:
+        """The starter reports what the slot's job uses."""
+        h = self[slot]
+        h.usage.update(usage)
+        assert h.activation is not None
+        for name, value in usage.items():
+            h.activation.job.ad[name] = value
 
     def notice(self) -> None:
         """Write down every slot that is somewhere else than before."""
