@@ -77,6 +77,8 @@ class Cycles:
     #: Held while a cycle runs and while accounting is edited.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     significant: tuple[str, ...] = ()
+    #: Machines kept for large requests, from cycle to cycle; a new negotiator chooses anew.
+    reservations: tuple[tuple[str, str, str, float], ...] = ()
     #: Whether the last cycle left requests without a match.
     unmet: bool = False
     #: Access points that asked by themselves, in case the collector does not know them yet.
@@ -143,7 +145,7 @@ class Cycles:
         """
         async with self.lock:
             slots = self.mirror.slots
-            accounting = Accounting(self.books.records, self.books.remainder_times)
+            accounting = Accounting(self.books.records, self.books.remainder_times, self.reservations)
             self.mirror.hold()
             try:
                 self.in_flight.overlay(slots, self.context.clock.now())
@@ -171,7 +173,7 @@ class Cycles:
     async def _decide(self, demand: Demand, now: int) -> tuple[CycleOutcome, Offers]:
         mirror = self.mirror
         slots = mirror.slots
-        accounting = Accounting(self.books.records, self.books.remainder_times)
+        accounting = Accounting(self.books.records, self.books.remainder_times, self.reservations)
         mirror.hold()
         try:
             self.in_flight.overlay(slots, self.context.clock.now())
@@ -211,6 +213,7 @@ class Cycles:
         after = outcome.accounting()
         self.books.records = {name: dict(record) for name, record in after.records.items()}
         self.books.remainder_times = dict(after.remainder_times)
+        self.reservations = after.reservations
         self.save()
 
     def save(self) -> None:
