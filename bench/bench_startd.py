@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import Report
 from slotwise.startd import survey
+from slotwise.startd.fingerprint.x_input import XProbe
 
 from tests.support.startd_host import schedd_at, startd_host
 from tests.support.startd_point import job, point
@@ -79,12 +80,12 @@ def polling(report: Report) -> None:
     p.it.validate = lambda: None  # type: ignore[method-assign]
     for number in range(1, 257):
         p.run(f"slot{number}", f"{number}.0#1")
-    shares = []
+    shares, x = [], XProbe({})
     for _ in range(20):
         p.now += 5
         p.forget()
         began = time.process_time()
-        survey.take_sample(p.it, p.knobs, Path("/"), p.now)
+        survey.take_sample(p.it, p.knobs, Path("/"), p.now, x)
         for h in p.it.holdings.values():
             p.it.refresh(h, p.now)
         p.it.poll(p.now)

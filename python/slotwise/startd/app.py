@@ -20,6 +20,7 @@ from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import bench
+from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
@@ -70,7 +71,8 @@ class Startd:
             return ids.claim_id(me, boot, self._sequence)
 
         self.point = ExecutionPoint(settings, layout, new_id, now)
-        survey.take_sample(self.point, config, self._execute, now)
+        self._x = XProbe(context.env)
+        survey.take_sample(self.point, config, self._execute, now, self._x)
         for h in self.point.holdings.values():  # the first look was without load and idle times
             self.point.show(h, now)
         must_decide.require(self.point, now)
@@ -202,7 +204,7 @@ class Startd:
 
     def _sample(self) -> None:
         now = self._context.clock.now()
-        survey.take_sample(self.point, self._context.config, self._execute, now)
+        survey.take_sample(self.point, self._context.config, self._execute, now, self._x)
         for h in self.point.holdings.values():
             self.point.refresh(h, now)
 

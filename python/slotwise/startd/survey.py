@@ -12,6 +12,7 @@ from slotwise.errors import ConfigError
 from slotwise.startd import following
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
+from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.load import LoadOf, share_load
 from slotwise.startd.settings import Knobs, Sampled, flag, seconds, words
 from slotwise.startd.slots.custom import CustomResource, custom_resources, names_in
@@ -102,7 +103,7 @@ def offline_devices(config: Knobs, resources: list[CustomResource]) -> dict[str,
     return {r.tag: names_in(config.get(f"OFFLINE_MACHINE_RESOURCE_{r.tag}") or "") for r in resources if r.devices}
 
 
-def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float) -> None:
+def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float, x: XProbe) -> None:
     """Measure load and idle times, and share the load out."""
     settings = point.settings
     machine_load = float(load.read()["TotalLoadAvg"])
@@ -113,7 +114,10 @@ def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float)
     loads = share_load(machine_load, slots)
     boost = seconds(config, "DISCONNECTED_KEYBOARD_IDLE_BOOST", 1200)
     real = idle.read(
-        now, point.started_at, console_devices=words(config.get("CONSOLE_DEVICES")) or ("mouse", "console")
+        now,
+        point.started_at,
+        console_devices=words(config.get("CONSOLE_DEVICES")) or ("mouse", "console"),
+        x_input=x.last_input(now),
     )
     apart = idle.disconnected(now, point.started_at, boost)
     machine: dict[str, Any] = {

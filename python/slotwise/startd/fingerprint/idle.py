@@ -1,4 +1,4 @@
-"""How long keyboard and console have been idle: terminals of logged-in users, the console, the mouse.
+"""How long keyboard and console have been idle: terminals of logged-in users, the console, the mouse, X servers.
 
 A terminal's access time moves with every key. Sessions come from utmp where there is one, else all pseudo terminals
 count. Times lie in seconds before ``now``; what has never been touched was touched when the startd began.
@@ -19,16 +19,24 @@ _USER_PROCESS = 7
 
 
 def read(
-    now: float, started_at: float, *, root: Path = Path("/"), console_devices: Iterable[str] = ("mouse", "console")
+    now: float,
+    started_at: float,
+    *,
+    root: Path = Path("/"),
+    console_devices: Iterable[str] = ("mouse", "console"),
+    x_input: float | None = None,
 ) -> Attributes:
-    """KeyboardIdle and ConsoleIdle. KeyboardIdle counts the console too, and remote sessions; ConsoleIdle only it."""
+    """KeyboardIdle and ConsoleIdle. KeyboardIdle counts the console too, and remote sessions; ConsoleIdle only it.
+
+    ``x_input``: when an X server last saw input, which counts as the console's.
+    """
     dev = root / "dev"
     console = [_touched(dev / name) for name in console_devices]
     console += [_touched(path) for path in _numbered(dev, "tty")]
     console += [_touched(path) for path in _input_devices(dev)]
     terminals = [_touched(dev / line) for line in _sessions(root)]
     console_at = max((at for at in console if at is not None), default=started_at)
-    console_at = max(console_at, _x_input(root) or 0.0)
+    console_at = max(console_at, x_input or 0.0)
     keyboard_at = max([console_at, *(at for at in terminals if at is not None)])
     return {
         "KeyboardIdle": max(0, int(now - max(keyboard_at, 0.0))),
@@ -72,9 +80,3 @@ def _sessions(root: Path) -> list[str]:
     with contextlib.suppress(OSError):
         return [f"pts/{path.name}" for path in (root / "dev/pts").iterdir() if path.name.isdigit()]
     return []
-
-
-def _x_input(root: Path) -> float | None:
-    """When the X session last saw input, from the file that a session helper may touch (``kbdd`` in the reference)."""
-    path = root / "run/slotwise-x-input"
-    return _touched(path)
