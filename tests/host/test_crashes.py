@@ -175,7 +175,7 @@ async def test_the_last_of_a_pool_ends_its_jobs(root: None) -> None:
         bench.startd = None
         bench.process.terminate()
         await bench.eventually(lambda: bench.process is not None and bench.process.poll() is not None, "it stops")
-        assert not any(map(is_alive, pids))
+        await bench.eventually(lambda: not any(map(is_alive, pids)), "its jobs end")
         await nothing_left(bench)
 
 

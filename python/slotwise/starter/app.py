@@ -21,6 +21,7 @@ from slotwise.wire.gen import starter_pb2_grpc
 _log = logging.getLogger(__name__)
 
 #: How long a stopping starter waits for jobs that nobody will look after any more, seconds.
+_HANG_UP_S = 1.0
 _LAST_S = 8.0
 
 
@@ -48,12 +49,20 @@ class Starter:
     async def stop(self, mode: str) -> None:
         """End the service. Jobs go on under their keepers while a startd is there to take the service up again;
         else (the pool goes down) they are ended."""
-        if not self._host.board.listening or mode == "fast":
+        if mode == "fast" or not await self._startd_stays():
             await self._end_all()
         self._watch.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._watch
         await self._host.close()
+
+    async def _startd_stays(self) -> bool:
+        """Whether a startd still listens a moment from now: one that stops together with the service hangs up first,
+        and the word of that may come after the signal."""
+        deadline = self._context.clock.monotonic() + _HANG_UP_S
+        while self._host.runs and self._host.board.listening and self._context.clock.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        return self._host.board.listening
 
     async def _end_all(self) -> None:
         for run in list(self._host.runs.values()):

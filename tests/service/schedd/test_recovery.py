@@ -151,7 +151,11 @@ async def test_running_jobs_are_attached_again(home: Path, tmp_path: Path) -> No
         await kill(first)
         second = await started(home)
         await second.until_gone(20)
-        await second.point.ledger._idle.wait()
+
+        async def all_logged() -> bool:
+            return [events[-1:] for events in events_of(home / "job.log").values()] == [[5], [5]]
+
+        await second.until(all_logged)
         assert len(point.history) == 2, "no job was started again"
         log = events_of(home / "job.log")
         for proc in range(2):
