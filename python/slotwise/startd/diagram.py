@@ -31,16 +31,17 @@ _ACTIVITIES = {
 }
 #: Centre of each state's box in the picture.
 _CENTRES = {
-    State.OWNER: (140, 90),
-    State.UNCLAIMED: (480, 90),
-    State.MATCHED: (820, 90),
-    State.DELETE: (140, 260),
-    State.BACKFILL: (480, 260),
-    State.CLAIMED: (820, 400),
-    State.DRAINED: (140, 440),
-    State.PREEMPTING: (480, 560),
+    State.OWNER: (130, 330),
+    State.UNCLAIMED: (470, 330),
+    State.MATCHED: (470, 80),
+    State.BACKFILL: (770, 125),
+    State.DELETE: (120, 590),
+    State.DRAINED: (390, 590),
+    State.CLAIMED: (930, 400),
+    State.PREEMPTING: (720, 590),
 }
-_WIDTH, _HEIGHT = 190, 96
+_WIDTH, _HEIGHT = 200, 104
+_SIZE = (1050, 670)
 
 
 def markdown() -> str:
@@ -94,13 +95,16 @@ def svg() -> str:
         elif name not in between.setdefault((first, second), []):
             between[first, second].append(name)
     parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 650" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIZE[0]} {_SIZE[1]}" font-family="sans-serif" '
+        'font-size="13">',
         '<defs><marker id="end" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0,0L10,5L0,10z" fill="#456"/></marker></defs>',
-        '<rect width="960" height="650" fill="white"/>',
+        f'<rect width="{_SIZE[0]}" height="{_SIZE[1]}" fill="white"/>',
     ]
-    parts += [_arrow(first, second, numbers, between) for (first, second), numbers in between.items()]
+    arrows = [_arrow(first, second, numbers, between) for (first, second), numbers in between.items()]
+    parts += [line for line, _ in arrows]
     parts += [_box(state, within.get(state, [])) for state in _CENTRES]
+    parts += [label for _, label in arrows]
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -109,42 +113,47 @@ def _box(state: State, numbers: list[str]) -> str:
     activities = sorted({a for row in TRANSITIONS for s, a in (*row.before, *row.after) if s is state})
     shown = [a for a in activities if a is not Activity.NONE]
     lines = [", ".join(shown[i : i + 3]) for i in range(0, len(shown), 3)]
-    if numbers:
-        lines.append(f"within: {', '.join(dict.fromkeys(numbers))}")
+    inside = list(dict.fromkeys(numbers))
+    for at in range(0, len(inside), 5):
+        lines.append(("within: " if at == 0 else "") + ", ".join(inside[at : at + 5]))
     text = "".join(
-        f'<text x="{x}" y="{y - 4 + 17 * index}" text-anchor="middle" fill="#444">{line}</text>'
+        f'<text x="{x}" y="{y - 10 + 17 * index}" text-anchor="middle" fill="#444">{line}</text>'
         for index, line in enumerate(lines)
     )
     return (
         f'<rect x="{x - _WIDTH // 2}" y="{y - _HEIGHT // 2}" width="{_WIDTH}" height="{_HEIGHT}" rx="10" '
         f'fill="#eef4fb" stroke="#456"/>'
-        f'<text x="{x}" y="{y - 26}" text-anchor="middle" font-weight="bold">{state}</text>{text}'
+        f'<text x="{x}" y="{y - 32}" text-anchor="middle" font-weight="bold">{state}</text>{text}'
     )
 
 
-def _arrow(first: State, second: State, numbers: list[str], all_of: dict[tuple[State, State], list[str]]) -> str:
-    """An arrow from box to box, beside the one that goes the other way, with its numbers."""
+def _arrow(
+    first: State, second: State, numbers: list[str], all_of: dict[tuple[State, State], list[str]]
+) -> tuple[str, str]:
+    """An arrow from box to box, beside the one that goes the other way, and its label: numbers on white."""
     (x1, y1), (x2, y2) = _CENTRES[first], _CENTRES[second]
     length = math.hypot(x2 - x1, y2 - y1)
     ux, uy = (x2 - x1) / length, (y2 - y1) / length
     aside = 12 if (second, first) in all_of else 0
     sx, sy = -uy * aside, ux * aside
-    begin, end = _edge(ux, uy), _edge(ux, uy)
+    begin, end = _edge(ux, uy, sx, sy), _edge(-ux, -uy, sx, sy)
     ax, ay = x1 + ux * begin + sx, y1 + uy * begin + sy
     bx, by = x2 - ux * end + sx, y2 - uy * end + sy
-    tx, ty = ax + (bx - ax) * 0.42 + sx * 0.9, ay + (by - ay) * 0.42 + sy * 0.9 + 4
+    tx, ty = ax + (bx - ax) * 0.22, ay + (by - ay) * 0.22
     label = ", ".join(numbers)
-    return (
-        f'<line x1="{ax:.0f}" y1="{ay:.0f}" x2="{bx:.0f}" y2="{by:.0f}" stroke="#456" marker-end="url(#end)"/>'
-        f'<text x="{tx:.0f}" y="{ty:.0f}" text-anchor="middle" stroke="white" stroke-width="4" '
-        f'paint-order="stroke" fill="#a33">{label}</text>'
+    half = 3.6 * len(label) + 3
+    line = f'<line x1="{ax:.0f}" y1="{ay:.0f}" x2="{bx:.0f}" y2="{by:.0f}" stroke="#456" marker-end="url(#end)"/>'
+    text = (
+        f'<rect x="{tx - half:.0f}" y="{ty - 9:.0f}" width="{2 * half:.0f}" height="18" rx="4" fill="white"/>'
+        f'<text x="{tx:.0f}" y="{ty + 4:.0f}" text-anchor="middle" fill="#a33">{label}</text>'
     )
+    return line, text
 
 
-def _edge(ux: float, uy: float) -> float:
-    """How far a box's border is from its centre in a direction."""
-    across = (_WIDTH / 2) / abs(ux) if ux else math.inf
-    down = (_HEIGHT / 2) / abs(uy) if uy else math.inf
+def _edge(ux: float, uy: float, sx: float, sy: float) -> float:
+    """How far it is to a box's border in a direction, from a point beside its centre."""
+    across = (_WIDTH / 2 - math.copysign(sx, ux * sx)) / abs(ux) if ux else math.inf
+    down = (_HEIGHT / 2 - math.copysign(sy, uy * sy)) / abs(uy) if uy else math.inf
     return min(across, down)
 
 
