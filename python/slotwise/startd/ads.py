@@ -6,6 +6,7 @@ layer is a function from what the startd knows to attributes; nothing here reads
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,7 +101,7 @@ def amounts(h: Holding, machine: Resources) -> dict[str, Any]:
         attributes[f"TotalSlot{tag}"] = whole.custom.get(tag, 0)
         if machine.devices.get(tag):
             attributes[f"Assigned{tag}"] = ",".join(whole.devices.get(tag, ())) or None
-            attributes[f"Available{tag}"] = ",".join(free.devices.get(tag, ())) or None
+            attributes[f"Available{tag}"] = available(tag, free)
     if machine.custom:
         attributes["MachineResources"] = " ".join(["Cpus", "Memory", "Disk", "Swap", *machine.custom])
     if h.lost.cpus or h.lost.memory_mib:
@@ -108,6 +109,17 @@ def amounts(h: Holding, machine: Resources) -> dict[str, Any]:
         attributes["BrokenSlotMemory"] = h.lost.memory_mib
         attributes["BrokenSlotDisk"] = h.lost.disk_kib
     return attributes
+
+
+def available(tag: str, free: Resources) -> Expr:
+    """``Available<tag>``: the list of the ads of the devices that are free."""
+    names = dict.fromkeys(device_attribute(tag, name) for name in free.devices.get(tag, ()))
+    return Expr("{ " + ", ".join(names) + " }")
+
+
+def device_attribute(tag: str, name: str) -> str:
+    """The attribute that a device's own ad is under: ``GPUs_GPU_d9f2`` for ``GPU-d9f2``."""
+    return re.sub(r"_+", "_", re.sub(r"\W", "_", f"{tag}_{name}", flags=re.ASCII))
 
 
 def identity(h: Holding) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from slotwise.model.claim import Claim, Run, lease_length
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State, VacateCode
+from slotwise.startd import ads
 from slotwise.startd import events as ev
-from slotwise.startd.evaluate import attribute, truth
+from slotwise.startd.evaluate import attribute, truth, write
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Activation, Holding, Job, Terms
 from slotwise.startd.outbox import Granted, Refused, RefusedRun, ToSchedd
@@ -174,8 +175,10 @@ def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, no
 def _show_amounts(h: Holding) -> None:
     """The partitionable slot's ad with what is left, so that the next carving is judged by it."""
     free = h.free
-    h.ad.update({"Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom})
-    h.shown = {**h.shown, "Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom}
+    left = {"Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom}
+    left.update({f"Available{tag}": ads.available(tag, free) for tag in free.devices})
+    write(h.ad, left)
+    h.shown = {**h.shown, **left}
 
 
 def _make_room(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> str | None:

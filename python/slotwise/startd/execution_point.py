@@ -231,6 +231,7 @@ class ExecutionPoint:
         result.update(knobs.attrs)
         result.update(ads.identity(h))
         result.update(ads.amounts(h, settings.resources))
+        result.update(settings.devices_of(h))
         result["TotalSlots"] = len(self.holdings)
         result["Start"] = settings.expression(policy.texts["START"])
         result["Rank"] = settings.expression(policy.texts["RANK"])

@@ -68,6 +68,7 @@ class Settings:
     _policies: dict[tuple[int, int], Policy] = field(default_factory=dict)
     _knobs: dict[tuple[int, int], SlotKnobs] = field(default_factory=dict)
     _requesting: dict[tuple[int, int], Requesting] = field(default_factory=dict)
+    _devices: dict[tuple[str, str], Expr] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -132,11 +133,21 @@ class Settings:
         ad = ClassAd({"Id": name})
         for text in (properties.get("", {}), properties.get(name, {})):
             for attribute, value in text.items():
-                try:
-                    ad[attribute] = ExprTree(value)
-                except (AdSyntaxError, ValueError):
-                    ad[attribute] = value
+                property_ = device_property(value)
+                ad[attribute] = ExprTree(property_) if isinstance(property_, Expr) else property_
         return ad
+
+    def devices_of(self, h: Holding) -> dict[str, Any]:
+        """The ads of the devices that a slot was made of, and the properties that all of a kind share."""
+        attributes: dict[str, Any] = {}
+        for tag, names in h.total.devices.items():
+            for name in names:
+                if (tag, name) not in self._devices:
+                    self._devices[tag, name] = Expr(str(self.device(tag, name)))
+                attributes[ads.device_attribute(tag, name)] = self._devices[tag, name]
+            for prop, text in self.device_properties.get(tag, {}).get("", {}).items():
+                attributes[f"{tag}_{prop}"] = device_property(text)
+        return attributes
 
     def device_suits(self, tag: str, constraint: str, name: str) -> bool:
         """Whether a device satisfies a slot type's constraint."""
@@ -314,6 +325,14 @@ def knob_expression(name: str, text: str) -> Any:
         return literal_or_expression(text)
     except (AdSyntaxError, ValueError) as error:
         raise ConfigError(f"{name} is not an expression: {error}", hint="put texts in quotes", key=name) from None
+
+
+def device_property(text: str) -> Any:
+    """What an inventory says of a device: a value or an expression; what is neither is a string."""
+    try:
+        return literal_or_expression(text)
+    except (AdSyntaxError, ValueError):
+        return text
 
 
 @lru_cache(maxsize=1024)

@@ -102,9 +102,36 @@ def test_devices_are_handed_out_in_order_and_by_constraint() -> None:
     assert p.ad("slot1_1")["AssignedGPUs"] == "a"
     p.claim(wanted=job(RequestGPUs=1, RequireGPUs=ExprTree("Capability > 8.5")))
     assert p.ad("slot1_2")["AssignedGPUs"] == "c"
-    assert p.ad("slot1")["AvailableGPUs"] == "b"
+    assert str(p.ad("slot1").lookup("AvailableGPUs")) == "{ GPUs_b }"
     none = p.request(wanted=job(RequestGPUs=1, RequireGPUs=ExprTree("Capability > 9")))
     assert isinstance(none, Refused) and "suit" in none.reason
+
+
+def test_devices_that_are_free_are_a_list_of_ads() -> None:
+    """What the manual's submit descriptions say: countMatches(RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs."""
+    cards = CustomResource("GPUs", 3, ("GPU-d9f2", "b", "c"), (), {
+        "": {"DriverVersion": "12.4", "DeviceName": '"A100"'}, "GPU-d9f2": {"Capability": "8.0"},
+        "b": {"Capability": "7.0", "Slot": "left of the fan"}, "c": {"Capability": "9.0"},
+    })  # fmt: skip
+    p = point([cards])
+    ad = p.ad("slot1")
+    assert ad["GPUs_GPU_d9f2"]["Capability"] == 8.0 and ad["GPUs_GPU_d9f2"]["Id"] == "GPU-d9f2"
+    assert ad["GPUs_b"]["Slot"] == "left of the fan" and ad["GPUs_b"]["DriverVersion"] == 12.4
+    assert (ad["GPUs_DriverVersion"], ad["GPUs_DeviceName"]) == (12.4, "A100")
+    wanted = job(
+        RequestGPUs=1, RequireGPUs=ExprTree("Capability >= 8"),
+        Requirements=ExprTree("countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs"),
+    )  # fmt: skip
+    taken = []
+    for number in (1, 2):
+        assert isinstance(p.request(wanted=wanted), Granted)
+        p.forget()
+        taken.append(str(p.ad(f"slot1_{number}").lookup("AvailableGPUs")))
+    assert taken == ["{ GPUs_GPU_d9f2 }", "{ GPUs_c }"]
+    assert "GPUs_b" not in p.ad("slot1_1") and "GPUs_c" in p.ad("slot1")
+    assert "Requirements" in p.request(wanted=wanted).reason  # the one that is left is too old
+    p.claim(wanted=job(RequestGPUs=1))
+    assert [*p.ad("slot1").eval("AvailableGPUs")] == []
 
 
 def test_a_slot_type_may_choose_devices() -> None:
