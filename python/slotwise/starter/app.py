@@ -20,8 +20,9 @@ from slotwise.wire.gen import starter_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
-#: How long a stopping starter waits for jobs that nobody will look after any more, seconds.
+#: How long a stopping starter waits for a startd that stops too to hang up, seconds.
 _HANG_UP_S = 1.0
+#: How long it waits for jobs that nobody will look after any more, seconds.
 _LAST_S = 8.0
 
 
