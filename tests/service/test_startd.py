@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import grpc
@@ -11,6 +12,7 @@ from slotwise.config import load
 from slotwise.errors import ConfigError
 from slotwise.startd import claiming, daemon_ad
 from slotwise.startd.journal import Journal
+from slotwise.startd.replay import replayed
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_pb2
 
@@ -350,3 +352,24 @@ async def test_a_startd_whose_owner_expression_loses_its_value_stops(tmp_path: P
         await host.pass_time(400)
         await until(lambda: host.startd._context.stop_requested.done(), "the startd asks to be stopped")
         assert host.startd._context.stop_requested.result() == "graceful"
+
+
+async def test_recorded_stimuli_can_be_replayed_and_stay_bounded(tmp_path: Path) -> None:
+    async with startd_host(tmp_path, "SLOTWISE_STARTD_STIMULI_MAX_KIB = 24\n") as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        path = host.home.log / "startd-stimuli.jsonl"
+        for number in range(1, 31):
+            await schedd.activate(claim_id, f"{number}.0#1")
+            await until(lambda: host.place("slot1_1") == "Claimed/Busy")
+            host.starter.gone(f"{number}.0#1")
+            await until(lambda: host.place("slot1_1") == "Claimed/Idle")
+        old = path.with_name(path.name + ".old")
+        assert path.stat().st_size <= 24 * 1024 and old.stat().st_size <= 24 * 1024
+        kinds = set()
+        for line in (old.read_text() + path.read_text()).splitlines():
+            then, now = replayed(line)
+            assert then == now
+            kinds.add(json.loads(line)["stimulus"][""])
+        assert {"Activated", "RunGone"} <= kinds
+        with pytest.raises(ValueError, match="not a step"):
+            replayed("[]")

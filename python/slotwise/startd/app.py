@@ -22,10 +22,13 @@ from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import bench
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
+from slotwise.startd.machine import Step, step
+from slotwise.startd.replay import StimuliFile
 from slotwise.startd.service import StartdServicer
-from slotwise.startd.settings import Settings, machine_resources, slot_types
+from slotwise.startd.settings import Settings, machine_resources, seconds, slot_types
 from slotwise.startd.slots.layout import plan
 from slotwise.startd.starter_link import StarterLink
+from slotwise.startd.states import Slot
 from slotwise.table import unpack_ads
 from slotwise.wire import address
 from slotwise.wire.gen import startd_pb2_grpc
@@ -77,6 +80,7 @@ class Startd:
             self.point.show(h, now)
         must_decide.require(self.point, now)
         self.point.poll(now)
+        self._record(config)
         self.driver = Driver(self.point, self.journal, context.clock)
         for h in self.point.holdings.values():
             if h.slot.broken:
@@ -124,6 +128,7 @@ class Startd:
         kept = ("LastBenchmark", "Mips", "KFlops")
         benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
         self.point.settings = settings
+        self._record(config)
         self.point.machine = {**settings.machine, **benchmark}
         following.set_offline(self.point, survey.offline_devices(config, self._custom))
         for h in list(self.point.holdings.values()):
@@ -261,6 +266,24 @@ class Startd:
             self._context.request_stop("graceful")
 
     # ------------------------------------------------------------------------------------------------------ helpers
+
+    def _record(self, config: Config) -> None:
+        """Write stimuli down if that is wanted; a full disk must not stop the startd."""
+        kib = int(seconds(config, "SLOTWISE_STARTD_STIMULI_MAX_KIB", 0))
+        self.point.step = step
+        if kib <= 0:
+            return
+        file = StimuliFile(self._context.home.log / "startd-stimuli.jsonl", 1024 * kib)
+
+        def recorded(slot: Slot, stimulus: ev.Stimulus, judge: ev.Judge, now: float) -> Step:
+            try:
+                return file.step(slot, stimulus, judge, now)
+            except OSError as error:
+                _log.error("stimuli are no longer recorded: %s", error)
+                self.point.step = step
+                return step(slot, stimulus, judge, now)
+
+        self.point.step = recorded
 
     def _take_up_drain(self, now: float) -> None:
         record = self.journal.recall("drain")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from slotwise.model.claim import Claim, Run, lease_length
 from slotwise.model.resources import Resources
@@ -175,7 +176,7 @@ def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, no
 def _show_amounts(h: Holding) -> None:
     """The partitionable slot's ad with what is left, so that the next carving is judged by it."""
     free = h.free
-    left = {"Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom}
+    left: dict[str, Any] = {"Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom}
     left.update({f"Available{tag}": ads.available(tag, free) for tag in free.devices})
     write(h.ad, left)
     h.shown = {**h.shown, **left}

@@ -39,6 +39,8 @@ class ExecutionPoint:
     ) -> None:
         self.settings = settings
         self.new_id = new_id
+        #: Takes a step; one that also writes it down may be put here.
+        self.step: Callable[[Slot, ev.Stimulus, ev.Judge, float], Step] = step
         self.started_at = now
         self.outbox = Outbox()
         self.holdings: dict[str, Holding] = {}
@@ -101,7 +103,7 @@ class ExecutionPoint:
 
     def happen(self, h: Holding, stimulus: ev.Stimulus, now: float, *, quiet: bool = False) -> Step:
         """Something happens to a slot; what follows is carried out. ``quiet`` grants are not told."""
-        outcome = step(h.slot, stimulus, self.judge(h, now), now)
+        outcome = self.step(h.slot, stimulus, self.judge(h, now), now)
         if outcome.slot is not h.slot:
             h.slot = outcome.slot
             if outcome.trace or outcome.actions:
