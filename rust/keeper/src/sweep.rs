@@ -66,16 +66,22 @@ fn end_family(spec: &Spec, patience_s: f64) -> Vec<String> {
         cgroups: spec.cgroup.make.clone(),
     };
     let deadline = sys::monotonic_s() + patience_s;
+    let mut killed: Vec<i32> = Vec::new();
     loop {
         if let Some(dir) = &spec.cgroup.freezer
             && !cgroup::members(dir).is_empty()
         {
             cgroup::kill(spec.cgroup.version, dir);
         }
-        let living = family::bearing(&signs);
-        for pid in &living {
-            sys::signal(*pid, libc::SIGKILL);
+        for pid in family::bearing(&signs) {
+            sys::signal(pid, libc::SIGKILL);
+            killed.push(pid);
         }
+        // A dying process loses its signs before it is gone.
+        killed.sort_unstable();
+        killed.dedup();
+        killed.retain(|pid| !family::is_zombie(*pid));
+        let living = &killed;
         let groups: Vec<_> = spec
             .cgroup
             .make
