@@ -25,12 +25,13 @@ from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.control import control_root, discard
 from slotwise.starter.enforcement import Enforcement
 from slotwise.starter.facts import read_job, read_slot
+from slotwise.starter.failures import LaunchRefusedError, scratch_failure
 from slotwise.starter.keeper_spec import KeeperSpec
 from slotwise.starter.launcher import Launcher, lay_out
 from slotwise.starter.lifecycle import Phase
 from slotwise.starter.preparation import Surroundings
 from slotwise.starter.report import Disk
-from slotwise.starter.run import LaunchRefusedError, Run, scratch_failure
+from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.shadow_link import ShadowLink

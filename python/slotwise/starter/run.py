@@ -6,18 +6,16 @@ import asyncio
 import contextlib
 import errno
 import logging
-import os
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from slotwise.classad import ClassAd
-from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError
 from slotwise.starter import launcher, report, transfer
 from slotwise.starter import lifecycle as life
 from slotwise.starter.ads import memory_usage_expression, pack_one, text, unpack_one
-from slotwise.starter.board import StartdBoard
 from slotwise.starter.facts import JobFacts, SlotFacts
+from slotwise.starter.failures import NO_JOB, LaunchRefusedError, failure, scratch_failure
 from slotwise.starter.keeper_spec import (
     Identity,
     KeeperResult,
@@ -28,14 +26,11 @@ from slotwise.starter.keeper_spec import (
 )
 from slotwise.starter.lifecycle import Phase, RunState
 from slotwise.starter.report import Disk, Moment
+from slotwise.starter.run_host import Host
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.verdict import (
-    IWD_ERROR,
     MISSED_DEFERRED_TIME,
-    OUT_OF_DISK_SUBCODE,
-    OUT_OF_RESOURCES,
-    STARTER_ERROR,
     TRANSFER_INPUT_ERROR,
     End,
     How,
@@ -50,47 +45,8 @@ from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
 _log = logging.getLogger(__name__)
 
 
-class Host(Protocol):
-    """What a run needs of its surroundings; see :class:`slotwise.starter.host.JobHost`."""
-
-    clock: Clock
-    board: StartdBoard
-
-    def understand(self, run: Run, job_ad: ClassAd) -> None:
-        """Read the final job ad: facts, identity, whether files move."""
-        ...
-
-    async def prepare(self, run: Run) -> KeeperSpec:
-        """Make all that the job needs and say how it is to be run."""
-        ...
-
-    def spawn(self, run: Run) -> asyncio.Future[int]:
-        """Have a keeper forked."""
-        ...
-
-    def vacate_s(self, run: Run) -> int:
-        """Seconds a job may take to leave when nobody says otherwise."""
-        ...
-
-    def measure_disk(self, run: Run) -> asyncio.Future[Disk]:
-        """What the scratch directory takes."""
-        ...
-
-    def checks_disk(self, run: Run) -> bool:
-        """True when the job's disk use is limited."""
-        ...
-
-    def over_limit(self, run: Run) -> End | None:
-        """What becomes of a job that takes more disk than it may; None while it does not."""
-        ...
-
-    async def dispose(self, run: Run) -> list[str]:
-        """Remove directory and volume; returns what could not be removed."""
-        ...
-
-    def forget(self, run: Run) -> None:
-        """The run is gone."""
-        ...
+#: Jobs shorter than this are not worth a walk through their scratch directory, seconds.
+LONG_ENOUGH_S = 2.0
 
 
 class Run:
@@ -501,38 +457,3 @@ class Run:
         suspended = state.get("suspended") == "1"
         phase = Phase.RUNNING if pid else Phase.STARTING
         self.state = replace(self.state, phase=phase, pid=pid, suspended=suspended)
-
-
-#: Jobs shorter than this are not worth a walk through their scratch directory, seconds.
-LONG_ENOUGH_S = 2.0
-#: Stands for the job while its ad is not known.
-NO_JOB = JobFacts(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
-
-
-class LaunchRefusedError(SlotwiseError):
-    """The job cannot be started; ``end`` is what the run ends with."""
-
-    code = "launch_refused"
-
-    def __init__(self, end: End) -> None:
-        super().__init__(end.reason)
-        self.end = end
-
-
-def scratch_failure(error: OSError) -> End:
-    """What becomes of a run whose scratch directory the file system refuses: on hold, with the reason."""
-    number = error.errno or errno.EIO
-    where = error.filename or "the scratch directory"
-    reason = f"Cannot write to {where}: {os.strerror(number)} (errno {number})"
-    if number in (errno.ENOSPC, errno.EDQUOT):
-        return held(reason, OUT_OF_RESOURCES, OUT_OF_DISK_SUBCODE)
-    return held(reason, IWD_ERROR, number)
-
-
-def failure(error: OSError | SlotwiseError) -> End:
-    """What becomes of a run that could not be prepared."""
-    if isinstance(error, OSError):
-        return scratch_failure(error)
-    if isinstance(error, LaunchRefusedError):
-        return error.end
-    return End(How.NOT_STARTED, reason=str(error), reason_code=STARTER_ERROR)

@@ -1,0 +1,50 @@
+"""What becomes of runs that cannot be prepared."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from slotwise.errors import SlotwiseError
+from slotwise.starter.facts import JobFacts
+from slotwise.starter.verdict import (
+    IWD_ERROR,
+    OUT_OF_DISK_SUBCODE,
+    OUT_OF_RESOURCES,
+    STARTER_ERROR,
+    End,
+    How,
+    held,
+)
+
+#: Stands for the job while its ad is not known.
+NO_JOB = JobFacts(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
+
+
+class LaunchRefusedError(SlotwiseError):
+    """The job cannot be started; ``end`` is what the run ends with."""
+
+    code = "launch_refused"
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end.reason)
+        self.end = end
+
+
+def scratch_failure(error: OSError) -> End:
+    """What becomes of a run whose scratch directory the file system refuses: on hold, with the reason."""
+    number = error.errno or errno.EIO
+    where = error.filename or "the scratch directory"
+    reason = f"Cannot write to {where}: {os.strerror(number)} (errno {number})"
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return held(reason, OUT_OF_RESOURCES, OUT_OF_DISK_SUBCODE)
+    return held(reason, IWD_ERROR, number)
+
+
+def failure(error: OSError | SlotwiseError) -> End:
+    """What becomes of a run that could not be prepared."""
+    if isinstance(error, OSError):
+        return scratch_failure(error)
+    if isinstance(error, LaunchRefusedError):
+        return error.end
+    return End(How.NOT_STARTED, reason=str(error), reason_code=STARTER_ERROR)

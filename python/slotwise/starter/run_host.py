@@ -1,0 +1,59 @@
+"""What a run needs of its surroundings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from slotwise.classad import ClassAd
+from slotwise.clock import Clock
+from slotwise.starter.board import StartdBoard
+from slotwise.starter.keeper_spec import KeeperSpec
+from slotwise.starter.report import Disk
+from slotwise.starter.verdict import End
+
+if TYPE_CHECKING:
+    from slotwise.starter.run import Run
+
+
+class Host(Protocol):
+    """What a run needs of its surroundings; see :class:`slotwise.starter.host.JobHost`."""
+
+    clock: Clock
+    board: StartdBoard
+
+    def understand(self, run: Run, job_ad: ClassAd) -> None:
+        """Read the final job ad: facts, identity, whether files move."""
+        ...
+
+    async def prepare(self, run: Run) -> KeeperSpec:
+        """Make all that the job needs and say how it is to be run."""
+        ...
+
+    def spawn(self, run: Run) -> asyncio.Future[int]:
+        """Have a keeper forked."""
+        ...
+
+    def vacate_s(self, run: Run) -> int:
+        """Seconds a job may take to leave when nobody says otherwise."""
+        ...
+
+    def measure_disk(self, run: Run) -> asyncio.Future[Disk]:
+        """What the scratch directory takes."""
+        ...
+
+    def checks_disk(self, run: Run) -> bool:
+        """True when the job's disk use is limited."""
+        ...
+
+    def over_limit(self, run: Run) -> End | None:
+        """What becomes of a job that takes more disk than it may; None while it does not."""
+        ...
+
+    async def dispose(self, run: Run) -> list[str]:
+        """Remove directory and volume; returns what could not be removed."""
+        ...
+
+    def forget(self, run: Run) -> None:
+        """The run is gone."""
+        ...
