@@ -31,12 +31,15 @@ def answers(cases: Sequence[dict[str, Any]], *, strict: bool = False) -> Iterato
         feeder = threading.Thread(target=_feed, args=(worker, cases[done:]), daemon=True)
         feeder.start()
         assert worker.stdout is not None
-        for line in worker.stdout:
-            yield json.loads(line)
-            done += 1
-        feeder.join()
-        worker.stdout.close()
-        worker.wait()
+        try:
+            for line in worker.stdout:
+                yield json.loads(line)
+                done += 1
+        finally:
+            worker.kill()  # does nothing to one that is done; one that is not has a reader who gave up
+            feeder.join()
+            worker.stdout.close()
+            worker.wait()
         if done < len(cases):
             yield None
             done += 1
