@@ -2,7 +2,7 @@
 # Runs host tests on a kernel with cgroup version 2 and all controllers: a guest in emulation that sees this host's files
 # read-only (9p) below a writable layer in memory. Nothing is installed in it, nothing of the host is changed.
 #
-#   tests/host/guest.sh [TEST...]        default: tests/host/test_limits.py tests/host/test_families.py
+#   tests/host/guest.sh [TEST...]        default: tests/host
 #
 # Needs root, qemu-system-x86_64, busybox (static), depmod, cpio, and apt-get to fetch a Debian kernel. What is missing is
 # named and the tests are skipped (exit 0). Emulation is slow: some minutes a file. WORK keeps kernel and log.
@@ -10,7 +10,7 @@ set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 work=${WORK:-$top/build/guest}
 python=${PYTHON:-$(command -v python3)}
-tests=${*:-tests/host/test_limits.py tests/host/test_families.py}
+tests=${*:-tests/host}
 
 skip() { echo "guest tests skipped: needs $1"; exit 0; }
 [ "$(id -u)" = 0 ] || skip root
@@ -33,7 +33,7 @@ depmod -b kernel "$version"
 rm -rf initrd; mkdir -p initrd/{bin,dev,proc,sys,newroot,mods,host,rw}
 cp "$busybox" initrd/bin/busybox
 number=100
-for name in virtio_pci 9pnet_virtio 9p overlay loop ext4 crc32c_generic; do
+for name in virtio_pci 9pnet_virtio 9p overlay loop ext4 crc32c_generic dm_mod dm_thin_pool dm_snapshot; do
   for file in $(modprobe -d kernel -S "$version" --show-depends $name 2>/dev/null | awk '/^insmod/{print $2}'); do
     ls initrd/mods/*-"$(basename "$file")" >/dev/null 2>&1 && continue
     number=$((number + 1)); cp "$file" initrd/mods/$number-"$(basename "$file")"
@@ -59,7 +59,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 cd "$top"
 [ -e "$top"/python/slotwise/_native.abi3.so ] && export PYTHONPATH="$top/python"
 export PYTHONDONTWRITEBYTECODE=1 SLOTWISE_TEST_PATIENCE=15 PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp
-"$python" -m pytest -q -p no:cacheprovider --color=no --timeout 400 $tests
+"$python" -m pytest -q -rs --durations=10 -p no:cacheprovider --color=no --timeout 400 $tests
 echo "guest: exit \$?"
 sync; echo o > /proc/sysrq-trigger; sleep 9
 END

@@ -274,7 +274,7 @@ class Rejection(_message.Message):
     def __init__(self, autocluster_id: _Optional[int] = ..., reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class StarterMessage(_message.Message):
-    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "more")
+    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "checkpoint", "io", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     NEED_INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -284,6 +284,8 @@ class StarterMessage(_message.Message):
     ENDED_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    IO_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     hello: RunHello
@@ -294,8 +296,62 @@ class StarterMessage(_message.Message):
     ended: RunEnded
     transfer: FileTransferState
     runs: RunList
+    checkpoint: RunCheckpoint
+    io: RemoteIo
     more: _containers.RepeatedCompositeFieldContainer[StarterMessage]
-    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
+
+class RunCheckpoint(_message.Message):
+    __slots__ = ("number", "at", "ad")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    AD_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    at: int
+    ad: bytes
+    def __init__(self, number: _Optional[int] = ..., at: _Optional[int] = ..., ad: _Optional[bytes] = ...) -> None: ...
+
+class CheckpointKept(_message.Message):
+    __slots__ = ("error", "hold_code", "hold_subcode")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HOLD_CODE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_SUBCODE_FIELD_NUMBER: _ClassVar[int]
+    error: str
+    hold_code: int
+    hold_subcode: int
+    def __init__(self, error: _Optional[str] = ..., hold_code: _Optional[int] = ..., hold_subcode: _Optional[int] = ...) -> None: ...
+
+class RemoteIo(_message.Message):
+    __slots__ = ("id", "op", "name", "text", "data", "offset", "length", "mode")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    op: str
+    name: str
+    text: str
+    data: bytes
+    offset: int
+    length: int
+    mode: int
+    def __init__(self, id: _Optional[int] = ..., op: _Optional[str] = ..., name: _Optional[str] = ..., text: _Optional[str] = ..., data: _Optional[bytes] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ..., mode: _Optional[int] = ...) -> None: ...
+
+class RemoteIoDone(_message.Message):
+    __slots__ = ("id", "error", "data", "text")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    error: int
+    data: bytes
+    text: str
+    def __init__(self, id: _Optional[int] = ..., error: _Optional[int] = ..., data: _Optional[bytes] = ..., text: _Optional[str] = ...) -> None: ...
 
 class RunList(_message.Message):
     __slots__ = ("run_ids", "starter_address")
@@ -396,7 +452,7 @@ class RunEnded(_message.Message):
     def __init__(self, how: _Optional[_Union[RunEnded.How, str]] = ..., code: _Optional[int] = ..., ad: _Optional[bytes] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., reason_subcode: _Optional[int] = ..., at: _Optional[int] = ..., core_dumped: _Optional[bool] = ...) -> None: ...
 
 class ShadowMessage(_message.Message):
-    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "more")
+    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -404,6 +460,8 @@ class ShadowMessage(_message.Message):
     ACK_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KILL_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_KEPT_FIELD_NUMBER: _ClassVar[int]
+    IO_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     accepted: RunAccepted
@@ -412,8 +470,10 @@ class ShadowMessage(_message.Message):
     ack: RunAck
     refused: RunRefused
     kill: RunKill
+    checkpoint_kept: CheckpointKept
+    io: RemoteIoDone
     more: _containers.RepeatedCompositeFieldContainer[ShadowMessage]
-    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
 
 class RunAccepted(_message.Message):
     __slots__ = ("job_ad",)
