@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
 from slotwise.home import PoolHome
 from slotwise.negotiator.app import Negotiator
+from slotwise.negotiator.snapshot import read_snapshot
+from slotwise.negotiator.store import AccountingStore
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire import address, channel
 from slotwise.wire.address import DaemonAddress
@@ -133,6 +136,13 @@ class Harness:
                 and mirror.slots.value(last["Name"], "UpdateSequenceNumber") == last["UpdateSequenceNumber"]
             )
         )
+
+    async def restart(self) -> None:
+        """A new negotiator on the database of the one before."""
+        await self.negotiator.stop("fast")
+        self.negotiator = Negotiator(self.negotiator._context)
+        mirror = self.negotiator.cycles.mirror
+        await until(lambda: mirror.complete.is_set() and self.negotiator.cycles.history.cycles)
 
     async def cycle(self) -> list[schedd_pb2.Match]:
         """Run a cycle now; the matches it offered."""
@@ -328,16 +338,43 @@ async def test_its_ads_reach_the_collector(pool: Harness) -> None:
     await until(lambda: pool.ads.table("Negotiator").value("host.test", "LastNegotiationCycleMatches0") == 1)
 
 
-async def test_a_snapshot_holds_input_and_outcome_and_matches_nothing(pool: Harness) -> None:
+async def saved(pool: Harness, dry_run: bool = False) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    async for piece in pool.stub.Snapshot(negotiator_pb2.SnapshotRequest(dry_run=dry_run), metadata=READ):
+        files[piece.name] = files.get(piece.name, b"") + piece.data
+    return files
+
+
+async def test_a_dry_run_holds_input_and_outcome_and_matches_nothing(pool: Harness) -> None:
     await pool.slots(slot(1))
     pool.schedd.requests = [wants("ann@d", 1)]
-    files: dict[str, bytes] = {}
-    async for piece in pool.stub.Snapshot(negotiator_pb2.SnapshotRequest(), metadata=READ):
-        files[piece.name] = files.get(piece.name, b"") + piece.data
+    files = await saved(pool, dry_run=True)
     assert {"slots.ads", "jobs.ads", "accounting.json", "config", "now", "outcome.json"} <= set(files)
     assert len(json.loads(files["outcome.json"])["matches"]) == 1
     assert b"claim of" not in b"".join(files.values())
     assert len(await pool.cycle()) == 1
+
+
+async def test_a_snapshot_is_what_the_last_cycle_was_given_whatever_changed_since(pool: Harness) -> None:
+    await pool.slots(slot(1), slot(2), slot(3, Cpus=4, SlotWeight=4))
+    pool.schedd.requests = [wants("ann@d", 2), wants("bob@d", 3, 2)]
+    matched = [m.slot_name for m in await pool.cycle()]
+    assert len(matched) == 3
+    pool.schedd.requests = []
+    claimed = {"State": "Claimed", "RemoteUser": "eve@d", "UpdateSequenceNumber": 2, "CpusIdle": 3}
+    await pool.slots(slot(1, **claimed), slot(4))
+    assert await pool.cycle() == []
+    files = await saved(pool)
+    assert b"CpusIdle" not in files["slots.ads"] and b"slot4@h" not in files["slots.ads"]
+    outcome = read_snapshot(files).run()
+    assert [m["slot"] for m in outcome.matches()] == [m["slot"] for m in json.loads(files["outcome.json"])["matches"]]
+    assert sorted(m["slot"] for m in outcome.matches()) == sorted(matched)
+
+
+async def test_there_is_no_snapshot_before_anybody_asked_for_anything(pool: Harness) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await saved(pool)
+    assert failed.value.code() == grpc.StatusCode.NOT_FOUND
 
 
 async def test_the_last_cycle_can_be_looked_at(pool: Harness) -> None:
@@ -364,3 +401,42 @@ async def test_usage_is_charged_between_cycles() -> None:
         await until(lambda: books.records["ann@d"]["weighted_resources_used"] == 0)
         assert books.records["ann@d"]["weighted_accumulated_usage"] < 10
         assert len(pool.negotiator.cycles.history.cycles) == cycles
+
+
+def busy(n: int, cpus: int, ends_in_s: int) -> dict[str, Any]:
+    """A dynamic slot that is free in so many seconds."""
+    now = int(time.time())
+    return slot(
+        1,
+        Name=f"slot1_{n}@h",
+        Cpus=cpus,
+        DynamicSlot=True,
+        State="Claimed",
+        Activity="Busy",
+        RemoteUser="eve@d",
+        AccountingGroup="eve@d",
+        EnteredCurrentActivity=now - 50,
+        ExpectedRuntime=ends_in_s + 50,
+    )
+
+
+async def test_a_machine_kept_for_a_large_job_is_kept_over_cycles_and_restarts() -> None:
+    async with harness(NEGOTIATOR_RESERVE_FOR_LARGE_JOBS="True", SLOTWISE_ACCOUNTING_INTERVAL="0.1") as pool:
+        await pool.slots(slot(1, Cpus=2, PartitionableSlot=True), busy(1, 3, 100), busy(2, 3, 1000))
+        pool.schedd.requests = [wants("abe@d", 1, RequestCpus=5), wants("ann@d", 2, 2)]
+        assert await pool.cycle() == []
+        books = pool.negotiator.cycles.books
+        kept = books.reservations
+        assert [one[:3] for one in kept] == [("slot1@h", "abe@d", "1.0")]
+        updates = books.records["eve@d"]["last_update"]
+        await until(lambda: books.records["eve@d"]["last_update"] > updates)
+        assert books.reservations == kept, "charging usage ends no reservation"
+        await pool.restart()
+        assert pool.negotiator.cycles.books.reservations == kept
+        # The machine is still kept, though nothing would choose it anew: its jobs no longer say when they end.
+        await pool.slots(*(busy(n, 3, 0) | {"ExpectedRuntime": "soon", "UpdateSequenceNumber": 2} for n in (1, 2)))
+        assert await pool.cycle() == []
+        assert pool.negotiator.cycles.books.reservations == kept
+        pool.schedd.requests = [wants("ann@d", 2, 2)]
+        assert len(await pool.cycle()) >= 1
+        assert AccountingStore(pool.home.spool / "accounting.db").reservations() == ()

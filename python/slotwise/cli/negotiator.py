@@ -16,16 +16,17 @@ from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import to_error
 
 USAGE = """usage: slotwise negotiator last [-json]
-       slotwise negotiator snapshot DIRECTORY
+       slotwise negotiator snapshot [-now] DIRECTORY
   last      the last cycle: times by phase, counts, who got what share, who was rejected and why
-  snapshot  what a cycle would be given now and would decide, as files; replay them with
-            slotwise negotiate --slots DIR/slots.ads --jobs DIR/jobs.ads --accounting DIR/accounting.json
-                               --config DIR/config --now "$(cat DIR/now)\""""
+  snapshot  what the last cycle with idle jobs was given and decided, as files; with -now what a cycle would be given
+            and would decide now (nothing is matched). Replay it with: slotwise negotiate --snapshot DIRECTORY"""
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Look into the negotiator."""
-    parsed = parse(args, [Option("help", 1), Option("json", 2), Option("pool", 1, 1), Option("name", 2, 1)])
+    parsed = parse(
+        args, [Option("help", 1), Option("json", 2), Option("now", 2), Option("pool", 1, 1), Option("name", 2, 1)]
+    )
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
@@ -64,6 +65,9 @@ def _last(parsed: Parsed, inv: Invocation) -> int:
     if cycle["rejections"]:
         inv.out("")
         inv.stdout.write(_rejections(cycle["rejections"]))
+    if cycle["reservations"]:
+        inv.out("")
+        inv.stdout.write(_reservations(cycle["reservations"]))
     return 0
 
 
@@ -89,13 +93,22 @@ def _rejections(rows: list[dict[str, Any]]) -> str:
     return table(columns, cells)
 
 
+def _reservations(rows: list[dict[str, Any]]) -> str:
+    def cells(row: dict[str, Any]) -> list[str]:
+        at = datetime.fromtimestamp(row["starts_at"]).strftime("%Y-%m-%d %H:%M:%S")
+        return [row["slot"], row["job"], at]
+
+    return table([Column("Kept slot"), Column("For job"), Column("Starts by")], [cells(row) for row in rows])
+
+
 def _snapshot(parsed: Parsed, inv: Invocation) -> int:
     if len(parsed.words) != 2:
         raise UsageError("snapshot needs a directory to write to")
     directory = inv.path(parsed.words[1])
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     files: dict[str, list[bytes]] = {}
-    for piece in stub.Snapshot(negotiator_pb2.SnapshotRequest(), metadata=inv.metadata()):
+    request = negotiator_pb2.SnapshotRequest(dry_run=parsed.has("now"))
+    for piece in stub.Snapshot(request, metadata=inv.metadata()):
         files.setdefault(piece.name, []).append(piece.data)
     directory.mkdir(parents=True, exist_ok=True)
     for name, pieces in sorted(files.items()):

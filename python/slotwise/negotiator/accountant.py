@@ -21,11 +21,13 @@ Record = dict[str, Any]
 
 @dataclass
 class Books:
-    """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group."""
+    """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group, and
+    slots kept for large requests (slot, submitter, first job, epoch second of the latest start)."""
 
     records: dict[str, Record] = field(default_factory=dict)
     leases: dict[tuple[str, str], tuple[Any, float]] = field(default_factory=dict)
     remainder_times: dict[str, float] = field(default_factory=dict)
+    reservations: tuple[tuple[str, str, str, float], ...] = ()
 
     def record(self, name: str, now: float) -> Record:
         """The record of ``name``, made when there is none."""

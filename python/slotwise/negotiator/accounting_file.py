@@ -51,7 +51,8 @@ def _from_json(text: str, source: str) -> Accounting:
             record.setdefault("weighted_accumulated_usage", record.pop("usage"))
         records[str(entry["name"])] = record
     times = data.get("remainder_times", {})
-    return Accounting(records, {str(name): float(time) for name, time in times.items()})
+    reservations = tuple((str(s), str(u), str(j), float(at)) for s, u, j, at in data.get("reservations", []))
+    return Accounting(records, {str(name): float(time) for name, time in times.items()}, reservations)
 
 
 def _from_userprio(text: str) -> Accounting:
@@ -92,4 +93,6 @@ def dump_accounting(state: Accounting) -> str:
     data: dict[str, Any] = {"submitters": submitters}
     if state.remainder_times:
         data["remainder_times"] = dict(sorted(state.remainder_times.items()))
+    if state.reservations:
+        data["reservations"] = [list(kept) for kept in state.reservations]
     return json.dumps(data, indent=1) + "\n"

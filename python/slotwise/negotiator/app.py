@@ -38,7 +38,9 @@ class Negotiator:
         path = context.home.spool / "accounting.db"
         named = context.config.get("SLOTWISE_ACCOUNTING_DATABASE")
         self._store = AccountingStore(Path(named) if named else path)
-        books = Books(self._store.records(), self._store.leases(), self._store.remainder_times())
+        books = Books(
+            self._store.records(), self._store.leases(), self._store.remainder_times(), self._store.reservations()
+        )
         self.schedule = Schedule(settings.timing, timer_at=context.clock.now())
         self._bell = asyncio.Event()
         self.cycles = Cycles(

@@ -16,6 +16,7 @@ from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, gather
 from slotwise.negotiator.in_flight import InFlight
+from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.reports import CycleReport, History
 from slotwise.negotiator.schedule import CycleTiming
@@ -74,11 +75,10 @@ class Cycles:
     channels: Channels = field(default_factory=Channels)
     in_flight: InFlight = field(default_factory=InFlight)
     history: History = field(default_factory=History)
+    last_input: LastInput = field(default_factory=LastInput)
     #: Held while a cycle runs and while accounting is edited.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     significant: tuple[str, ...] = ()
-    #: Machines kept for large requests, from cycle to cycle; a new negotiator chooses anew.
-    reservations: tuple[tuple[str, str, str, float], ...] = ()
     #: Whether the last cycle left requests without a match.
     unmet: bool = False
     #: Access points that asked by themselves, in case the collector does not know them yet.
@@ -145,7 +145,7 @@ class Cycles:
         """
         async with self.lock:
             slots = self.mirror.slots
-            accounting = Accounting(self.books.records, self.books.remainder_times, self.reservations)
+            accounting = self.accounting()
             self.mirror.hold()
             try:
                 self.in_flight.overlay(slots, self.context.clock.now())
@@ -155,7 +155,13 @@ class Cycles:
                     self.in_flight.restore(slots)
             finally:
                 self.mirror.release()
-            self._book(outcome)
+            # Nobody was asked for requests: what hangs on them stays as the last cycle left it.
+            self.books.records = {name: dict(record) for name, record in outcome.accounting().records.items()}
+            self.save()
+
+    def accounting(self) -> Accounting:
+        """What a cycle is given of the accounts."""
+        return Accounting(self.books.records, self.books.remainder_times, self.books.reservations)
 
     def in_use(self) -> bool:
         """Whether there is usage to charge: seen at the last look, or in the slots now."""
@@ -173,13 +179,16 @@ class Cycles:
     async def _decide(self, demand: Demand, now: int) -> tuple[CycleOutcome, Offers]:
         mirror = self.mirror
         slots = mirror.slots
-        accounting = Accounting(self.books.records, self.books.remainder_times, self.reservations)
+        accounting = self.accounting()
         mirror.hold()
         try:
             self.in_flight.overlay(slots, self.context.clock.now())
             try:
-                outcome = await self._run_engine(demand, accounting, now)
                 self._number += 1
+                if len(demand):
+                    await self._note_input(demand, accounting, now)
+                outcome = await self._run_engine(demand, accounting, now)
+                self.last_input.decided(outcome)
                 build = functools.partial(
                     build_offers,
                     outcome.matches(),
@@ -203,6 +212,13 @@ class Cycles:
         self.significant = tuple(outcome.significant_attributes)
         return outcome, offers
 
+    async def _note_input(self, demand: Demand, accounting: Accounting, now: int) -> None:
+        work = (self._number, self.mirror.slots, demand, self.knobs, accounting, now)
+        if len(self.mirror.slots) <= _SMALL:
+            self.last_input.note(*work)
+        else:
+            await asyncio.to_thread(self.last_input.note, *work)
+
     async def _run_engine(self, demand: Demand, accounting: Accounting, now: int) -> CycleOutcome:
         work = (self.mirror.slots, demand.requests, demand.submitters, self.knobs, accounting, now)
         if len(self.mirror.slots) * max(1, len(demand)) <= _SMALL:
@@ -213,12 +229,13 @@ class Cycles:
         after = outcome.accounting()
         self.books.records = {name: dict(record) for name, record in after.records.items()}
         self.books.remainder_times = dict(after.remainder_times)
-        self.reservations = after.reservations
+        self.books.reservations = after.reservations
         self.save()
 
     def save(self) -> None:
         """Make the accounting durable."""
-        self.store.save(self.books.records, self.books.leases, self.books.remainder_times)
+        books = self.books
+        self.store.save(books.records, books.leases, books.remainder_times, books.reservations)
 
     def _facts(
         self,
@@ -238,6 +255,7 @@ class Cycles:
             "submitters": outcome.submitters(),
             "rejections": outcome.rejections(),
             "groups": outcome.groups(),
+            "reservations": outcome.reservations(),
             "schedds": len(points) - len(demand.failed),
             "failed_schedds": demand.failed,
             "matches": matches,

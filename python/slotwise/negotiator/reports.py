@@ -29,6 +29,7 @@ class CycleReport:
     schedds: int
     failed_schedds: list[str]
     matches: int
+    reservations: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def duration_s(self) -> float:
@@ -56,6 +57,7 @@ class CycleReport:
             "submitters": self.submitters,
             "rejections": self.rejections,
             "groups": self.groups,
+            "reservations": self.reservations,
         }
 
 

@@ -11,7 +11,7 @@ from slotwise.classad import ExprTree
 from slotwise.daemon.ad_query import answer, counts
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.negotiator.cycle import Cycles
-from slotwise.negotiator.driver import Accounting, Engine
+from slotwise.negotiator.driver import CycleOutcome, Engine
 from slotwise.negotiator.gather import AccessPoint, Asking, gather
 from slotwise.negotiator.reports import accounting_ads
 from slotwise.negotiator.schedule import Schedule
@@ -133,25 +133,38 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     async def Snapshot(
         self, request: negotiator_pb2.SnapshotRequest, context: Any
     ) -> AsyncIterator[negotiator_pb2.SnapshotFile]:
-        """What a cycle would be given now, and what it would decide, as files; nothing is matched by this."""
+        """Input and outcome of the last cycle with requests, as files; with ``dry_run`` those of a cycle now."""
+        if request.dry_run:
+            files = await self._dry_run()
+        else:
+            async with self._cycles.lock:
+                kept = self._cycles.last_input.kept
+                if kept is None or kept.outcome is None:
+                    raise NotFoundError(
+                        "no cycle has been asked for anything yet", hint="-now saves what a cycle would be given now"
+                    )
+                files = await asyncio.to_thread(_files, kept.given, kept.outcome)
+        for name, data in files.items():
+            for start in range(0, max(1, len(data)), _PIECE):
+                yield negotiator_pb2.SnapshotFile(name=name, data=data[start : start + _PIECE])
+
+    async def _dry_run(self) -> dict[str, bytes]:
+        """What a cycle would be given now, and would decide; nothing is matched by this."""
         cycles = self._cycles
         async with cycles.lock:
             asking = Asking(cycles.significant, cycles.settings.job_constraint, cycles.settings.timeout_s)
             points = cycles.points().values()
             demand = await gather(points, cycles.channels, cycles.context.metadata, asking)
-            accounting = Accounting({n: dict(r) for n, r in cycles.books.records.items()}, {})
             slots = cycles.mirror.slots
             cycles.mirror.hold()
             try:
                 cycles.in_flight.overlay(slots, self._now)
-                given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, int(self._now))
-                files = await asyncio.to_thread(_snapshot, given)
+                accounting, now = cycles.accounting(), int(self._now)
+                given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, now)
+                return await asyncio.to_thread(lambda: _files(given, given.run(Engine())))
             finally:
                 cycles.in_flight.restore(slots)
                 cycles.mirror.release()
-        for name, data in files.items():
-            for start in range(0, max(1, len(data)), _PIECE):
-                yield negotiator_pb2.SnapshotFile(name=name, data=data[start : start + _PIECE])
 
     @answers_errors
     async def LastCycle(self, request: common_pb2.Empty, context: Any) -> negotiator_pb2.LastCycleReply:
@@ -161,8 +174,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         return negotiator_pb2.LastCycleReply(json=json.dumps(self._cycles.history.cycles[0].as_dict()))
 
 
-def _snapshot(given: CycleInput) -> dict[str, bytes]:
-    outcome = given.run(Engine())
+def _files(given: CycleInput, outcome: CycleOutcome) -> dict[str, bytes]:
     told = {
         "matches": outcome.matches(),
         "rejections": outcome.rejections(),

@@ -15,14 +15,19 @@ CREATE TABLE IF NOT EXISTS lease (
     PRIMARY KEY (name, setting)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS remainder (grp TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reservation (
+    slot TEXT PRIMARY KEY, submitter TEXT NOT NULL, job TEXT NOT NULL, starts_at REAL NOT NULL
+) WITHOUT ROWID;
 """
 
 #: A lease on a setting: (former value or None, when it ends).
 Lease = tuple[Any, float]
+#: A slot kept for a large request: slot, submitter, first job, epoch second of the latest start.
+Reservation = tuple[str, str, str, float]
 
 
 class AccountingStore:
-    """Records of submitters and groups, leases on their settings, and times of remainder slots."""
+    """Records of submitters and groups, leases on their settings, times of remainder slots, and reservations."""
 
     def __init__(self, path: Path | str) -> None:
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -31,6 +36,7 @@ class AccountingStore:
         self._database.execute("PRAGMA synchronous=NORMAL")
         self._database.executescript(_SCHEMA)
         self._written: dict[str, str] = {}
+        self._reserved: tuple[Reservation, ...] = ()
 
     def close(self) -> None:
         """Close the file."""
@@ -51,11 +57,18 @@ class AccountingStore:
         """When each group last got a remainder slot."""
         return dict(self._database.execute("SELECT grp, at FROM remainder").fetchall())
 
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Slots kept for large requests."""
+        rows = self._database.execute("SELECT slot, submitter, job, starts_at FROM reservation ORDER BY slot")
+        self._reserved = tuple(rows.fetchall())
+        return self._reserved
+
     def save(
         self,
         records: Mapping[str, Mapping[str, Any]],
         leases: Mapping[tuple[str, str], Lease],
         remainder_times: Mapping[str, float],
+        reservations: tuple[Reservation, ...] = (),
     ) -> None:
         """Make the file say exactly this, in one transaction; unchanged records are not written."""
         bodies = {name: json.dumps(dict(record), sort_keys=True) for name, record in records.items()}
@@ -73,8 +86,12 @@ class AccountingStore:
             )
             execute("DELETE FROM remainder")
             self._database.executemany("INSERT INTO remainder VALUES (?, ?)", list(remainder_times.items()))
+            if reservations != self._reserved:
+                execute("DELETE FROM reservation")
+                self._database.executemany("INSERT INTO reservation VALUES (?, ?, ?, ?)", reservations)
         except BaseException:
             execute("ROLLBACK")
             raise
         execute("COMMIT")
         self._written = bodies
+        self._reserved = reservations

@@ -63,8 +63,10 @@ class AccountingEdit(_message.Message):
     def __init__(self, what: _Optional[_Union[AccountingEdit.What, str]] = ..., submitter: _Optional[str] = ..., value: _Optional[float] = ..., duration_s: _Optional[int] = ...) -> None: ...
 
 class SnapshotRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("dry_run",)
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    dry_run: bool
+    def __init__(self, dry_run: _Optional[bool] = ...) -> None: ...
 
 class SnapshotFile(_message.Message):
     __slots__ = ("name", "data")

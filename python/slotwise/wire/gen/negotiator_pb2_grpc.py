@@ -86,7 +86,7 @@ class NegotiatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Snapshot(self, request, context):
-        """The last cycle's input and outcome in the form that `slotwise negotiate` replays.
+        """Input and outcome of the last cycle with requests, in the form that `slotwise negotiate` replays.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,50 @@
+"""Keeps what the last live cycle was given, so that it can be saved and replayed.
+
+The slot table is kept as a copy that is brought up to date by the cells that changed since the cycle before, which
+costs little when little changes; everything else a cycle is given is values that nobody changes afterwards. So what is
+held is one input, however long the daemon runs: a second table of slots, the requests of one cycle and one outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slotwise.negotiator.driver import Accounting, CycleOutcome, Knobs
+from slotwise.negotiator.gather import Demand
+from slotwise.negotiator.snapshot import CycleInput
+from slotwise.table import AdTable
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The input of one cycle and what came of it; ``outcome`` is None until the cycle has decided."""
+
+    number: int
+    given: CycleInput
+    outcome: CycleOutcome | None = None
+
+
+class LastInput:
+    """The input of the last cycle that was asked for something."""
+
+    def __init__(self) -> None:
+        self._slots = AdTable()
+        self._source: AdTable | None = None
+        self._version = 0
+        #: What is kept; None before the first cycle with requests.
+        self.kept: Kept | None = None
+
+    def note(self, number: int, slots: AdTable, demand: Demand, knobs: Knobs, accounting: Accounting, now: int) -> None:
+        """Keep the input of a cycle that is about to run; ``slots`` as the cycle sees them."""
+        self.kept = None
+        if self._source is not slots:
+            self._slots, self._source, self._version = AdTable(), slots, 0
+        self._slots.apply(slots.changes_since(self._version))
+        self._version = slots.version
+        given = CycleInput(self._slots, demand.requests, demand.submitters, knobs, accounting, now)
+        self.kept = Kept(number, given)
+
+    def decided(self, outcome: CycleOutcome) -> None:
+        """Keep what the cycle decided, too."""
+        if self.kept is not None and self.kept.outcome is None:
+            self.kept = replace(self.kept, outcome=outcome)

@@ -1,0 +1,65 @@
+"""The negotiator of a real pool: what it keeps over its death, and live cycles replayed from their snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.pool import Pool
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def queue(pool: Pool, text: str) -> None:
+    """Submit a description of jobs that sleep."""
+    path = pool.root / "job.sub"
+    path.write_text(f"executable = /bin/sleep\n{text}")
+    pool.run("submit", str(path))
+
+
+def last_cycle(pool: Pool) -> Any:
+    return json.loads(pool.run("negotiator", "last", "-json").stdout)
+
+
+def test_a_machine_kept_for_a_large_job_is_kept_though_the_negotiator_is_killed(
+    make_pool: Callable[[str], Pool],
+) -> None:
+    pool = make_pool(
+        "NUM_CPUS = 4\nNEGOTIATOR_RESERVE_FOR_LARGE_JOBS = True\n"
+        "STARTD_JOB_ATTRS = $(STARTD_JOB_ATTRS), ExpectedRuntime\n"
+        "NEGOTIATOR_INTERVAL = 2\nNEGOTIATOR_CYCLE_DELAY = 0\n"
+    )
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    queue(pool, "arguments = 600\nrequest_memory = 10\n+ExpectedRuntime = 600\nqueue 2\n")
+    pool.until("two jobs run", lambda: len(pool.json("q", "-constraint", "JobStatus == 2")) == 2)
+    queue(pool, "arguments = 1\nrequest_memory = 10\nrequest_cpus = 4\npriority = 5\nqueue\n")
+    queue(pool, "arguments = 1\nrequest_memory = 10\n+Small = true\nqueue 2\n")
+    kept = pool.until("a machine is kept", lambda: last_cycle(pool)["reservations"])
+    pool.kill("negotiator")
+    pool.until("the new negotiator has run a cycle", lambda: pool.answers("negotiator") and last_cycle(pool), 60)
+    again = pool.until("it keeps the machine", lambda: last_cycle(pool)["reservations"])
+    assert again == kept
+    assert len(pool.json("q", "-constraint", "Small && JobStatus == 1")) == 2
+
+
+def test_the_snapshot_of_a_live_cycle_replays_to_the_matches_it_made(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("NUM_CPUS = 8\nSLOTWISE_NEGOTIATE_ON_DEMAND = False\nNEGOTIATOR_INTERVAL = 3600\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    queue(pool, "arguments = 600\nrequest_memory = 10\nqueue 3\nrequest_cpus = 2\nqueue 5\n")
+    pool.run("reschedule")
+    pool.until("the cycle has made its matches", lambda: last_cycle(pool)["matches"], 60)
+    pool.until("they run", lambda: len(pool.json("q", "-constraint", "JobStatus == 2")) == 5)
+    pool.run("negotiator", "snapshot", "saved")
+    made = json.loads((pool.root / "saved" / "outcome.json").read_text())["matches"]
+    replayed = json.loads(pool.run("negotiate", "--snapshot", "saved", "--json").stdout)["matches"]
+    assert len(made) == last_cycle(pool)["matches"] > 0
+    assert [(m["slot"], m["submitter"], m["cost"]) for m in replayed] == [
+        (m["slot"], m["submitter"], m["cost"]) for m in made
+    ]
+    running = pool.json("q", "-constraint", "JobStatus == 2")
+    assert sum(ad["RequestCpus"] for ad in running) == sum(m["cost"] for m in made)
