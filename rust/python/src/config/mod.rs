@@ -1,126 +1,18 @@
-//! Binding of the crate `config`: loaded configurations, the knob table, templates.
+//! Binding of the crate `config`: loaded configurations; the rooms hold the machine they read and the knob table.
 
-use std::collections::HashMap;
+mod host;
+mod knobs;
+
 use std::sync::Arc;
 
 use ::config::set::Origin;
 use ::config::typed::Typed;
-use ::config::{ConfigError, MacroSet, Reader, Request, Seeded, Source, View, knobs, templates};
+use ::config::{ConfigError, MacroSet, Reader, Request, View};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// The machine as configuration and submit descriptions see it.
-pub(crate) struct Host {
-    cwd: String,
-    environment: HashMap<String, String>,
-    numbers: Seeded,
-}
-
-impl Host {
-    pub(crate) fn new(cwd: String, environment: HashMap<String, String>, seed: u64) -> Self {
-        Self {
-            cwd,
-            environment,
-            numbers: Seeded::new(seed),
-        }
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        std::path::Path::new(&self.cwd).join(name)
-    }
-}
-
-impl Source for Host {
-    fn read(&self, path: &str) -> Result<String, String> {
-        match std::fs::read(self.path(path)) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    fn list(&self, directory: &str) -> Result<Vec<String>, String> {
-        let entries = std::fs::read_dir(self.path(directory)).map_err(|error| error.to_string())?;
-        let names = entries.filter_map(|entry| {
-            let entry = entry.ok()?;
-            let path = format!(
-                "{}/{}",
-                directory.trim_end_matches('/'),
-                entry.file_name().to_string_lossy()
-            );
-            (!self.path(&path).is_dir()).then_some(path)
-        });
-        Ok(names.collect())
-    }
-
-    fn run(&self, command: &str) -> Result<(String, i32), String> {
-        let words = ::config::args::split_either(command)?;
-        let (program, arguments) = words.split_first().ok_or("the command is empty")?;
-        let output = std::process::Command::new(program)
-            .args(arguments)
-            .current_dir(&self.cwd)
-            .env_clear()
-            .envs(&self.environment)
-            .stdin(std::process::Stdio::null())
-            .stderr(std::process::Stdio::inherit())
-            .output()
-            .map_err(|error| error.to_string())?;
-        Ok((
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-            output.status.code().unwrap_or(-1),
-        ))
-    }
-
-    fn readable(&self, path: &str) -> bool {
-        std::fs::File::open(self.path(path)).is_ok()
-    }
-
-    fn env(&self, name: &str) -> Option<String> {
-        self.environment.get(name).cloned()
-    }
-
-    fn environment(&self) -> Vec<(String, String)> {
-        self.environment
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    }
-
-    fn entries(&self, directory: &str) -> Vec<(String, bool)> {
-        let Ok(entries) = std::fs::read_dir(self.path(directory)) else {
-            return Vec::new();
-        };
-        entries
-            .filter_map(|entry| {
-                let entry = entry.ok()?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                Some((name, entry.path().is_dir()))
-            })
-            .collect()
-    }
-
-    fn size(&self, path: &str) -> Option<u64> {
-        size_below(&self.path(path), 0)
-    }
-
-    fn random(&self, below: u64) -> u64 {
-        self.numbers.below(below)
-    }
-}
-
-/// Bytes of a file, or of the files in a directory and those below it.
-fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
-    let about = std::fs::metadata(path).ok()?;
-    if !about.is_dir() || depth > 32 {
-        return Some(about.len());
-    }
-    let entries = std::fs::read_dir(path).ok()?;
-    Some(
-        entries
-            .filter_map(|entry| size_below(&entry.ok()?.path(), depth + 1))
-            .sum(),
-    )
-}
+pub(crate) use host::Host;
 
 /// An error as `(code, message, file, line, key, hint)`.
 pub(crate) fn refused(error: ConfigError) -> PyErr {
@@ -337,65 +229,6 @@ fn load_config(py: Python<'_>, request: &Bound<'_, PyDict>) -> PyResult<ConfigDa
     })
 }
 
-/// One row of the knob table.
-fn knob_dict<'py>(py: Python<'py>, knob: &knobs::Knob) -> PyResult<Bound<'py, PyDict>> {
-    let row = PyDict::new(py);
-    row.set_item("name", knob.name)?;
-    row.set_item("type", knob.kind.name())?;
-    row.set_item("lowest", knob.lowest)?;
-    row.set_item("highest", knob.highest)?;
-    row.set_item("default", knob.default.as_deref())?;
-    row.set_item("implied", knob.implied)?;
-    row.set_item("in_reference", knob.in_reference)?;
-    row.set_item("used", knob.used.is_some())?;
-    row.set_item("unit", knob.used.as_ref().map_or("", |used| used.unit))?;
-    row.set_item(
-        "daemons",
-        knob.used.as_ref().map_or("", |used| used.daemons),
-    )?;
-    row.set_item(
-        "applies",
-        knob.used.as_ref().map_or("", |used| used.applies.name()),
-    )?;
-    row.set_item(
-        "description",
-        knob.used.as_ref().map_or("", |used| used.description),
-    )?;
-    Ok(row)
-}
-
-/// The knob table.
-#[pyfunction]
-fn knob_table(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    knobs::all()
-        .iter()
-        .map(|knob| knob_dict(py, knob))
-        .collect()
-}
-
-/// The knob of a name, with or without a prefix, or None.
-#[pyfunction]
-fn find_knob<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
-    knobs::find(name)
-        .map(|knob| knob_dict(py, knob))
-        .transpose()
-}
-
-/// Known knobs with names close to a name.
-#[pyfunction]
-fn similar_knobs(name: &str) -> Vec<&'static str> {
-    knobs::similar(name)
-}
-
-/// All templates: (category, name, text).
-#[pyfunction]
-fn config_templates() -> Vec<(&'static str, &'static str, String)> {
-    templates::all()
-        .iter()
-        .map(|t| (t.category, t.name, t.text.clone()))
-        .collect()
-}
-
 /// Why a text is no expression: (message, byte), or None.
 #[pyfunction]
 fn expression_complaint(text: &str) -> Option<(String, usize)> {
@@ -421,9 +254,5 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load_config, module)?)?;
     module.add_function(wrap_pyfunction!(expression_complaint, module)?)?;
     module.add_function(wrap_pyfunction!(typed_text, module)?)?;
-    module.add_function(wrap_pyfunction!(knob_table, module)?)?;
-    module.add_function(wrap_pyfunction!(find_knob, module)?)?;
-    module.add_function(wrap_pyfunction!(similar_knobs, module)?)?;
-    module.add_function(wrap_pyfunction!(config_templates, module)?)?;
-    Ok(())
+    knobs::register(module)
 }

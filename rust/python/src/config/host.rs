@@ -1,0 +1,117 @@
+//! The machine as configuration files and submit descriptions read it.
+
+use std::collections::HashMap;
+
+use ::config::{Seeded, Source};
+
+/// The machine as configuration and submit descriptions see it.
+pub(crate) struct Host {
+    cwd: String,
+    environment: HashMap<String, String>,
+    numbers: Seeded,
+}
+
+impl Host {
+    pub(crate) fn new(cwd: String, environment: HashMap<String, String>, seed: u64) -> Self {
+        Self {
+            cwd,
+            environment,
+            numbers: Seeded::new(seed),
+        }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        std::path::Path::new(&self.cwd).join(name)
+    }
+}
+
+impl Source for Host {
+    fn read(&self, path: &str) -> Result<String, String> {
+        match std::fs::read(self.path(path)) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>, String> {
+        let entries = std::fs::read_dir(self.path(directory)).map_err(|error| error.to_string())?;
+        let names = entries.filter_map(|entry| {
+            let entry = entry.ok()?;
+            let path = format!(
+                "{}/{}",
+                directory.trim_end_matches('/'),
+                entry.file_name().to_string_lossy()
+            );
+            (!self.path(&path).is_dir()).then_some(path)
+        });
+        Ok(names.collect())
+    }
+
+    fn run(&self, command: &str) -> Result<(String, i32), String> {
+        let words = ::config::args::split_either(command)?;
+        let (program, arguments) = words.split_first().ok_or("the command is empty")?;
+        let output = std::process::Command::new(program)
+            .args(arguments)
+            .current_dir(&self.cwd)
+            .env_clear()
+            .envs(&self.environment)
+            .stdin(std::process::Stdio::null())
+            .stderr(std::process::Stdio::inherit())
+            .output()
+            .map_err(|error| error.to_string())?;
+        Ok((
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            output.status.code().unwrap_or(-1),
+        ))
+    }
+
+    fn readable(&self, path: &str) -> bool {
+        std::fs::File::open(self.path(path)).is_ok()
+    }
+
+    fn env(&self, name: &str) -> Option<String> {
+        self.environment.get(name).cloned()
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        self.environment
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
+    fn entries(&self, directory: &str) -> Vec<(String, bool)> {
+        let Ok(entries) = std::fs::read_dir(self.path(directory)) else {
+            return Vec::new();
+        };
+        entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                Some((name, entry.path().is_dir()))
+            })
+            .collect()
+    }
+
+    fn size(&self, path: &str) -> Option<u64> {
+        size_below(&self.path(path), 0)
+    }
+
+    fn random(&self, below: u64) -> u64 {
+        self.numbers.below(below)
+    }
+}
+
+/// Bytes of a file, or of the files in a directory and those below it.
+fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
+    let about = std::fs::metadata(path).ok()?;
+    if !about.is_dir() || depth > 32 {
+        return Some(about.len());
+    }
+    let entries = std::fs::read_dir(path).ok()?;
+    Some(
+        entries
+            .filter_map(|entry| size_below(&entry.ok()?.path(), depth + 1))
+            .sum(),
+    )
+}
