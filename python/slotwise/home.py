@@ -60,11 +60,14 @@ class PoolHome:
         """Scratch directories of jobs.
 
         Jobs of a pool that root runs are other users, who must be able to reach them: where the home is closed to
-        others (``/root`` is), they are in ``/var/lib/slotwise/<mark of the home>/execute`` instead.
+        others (``/root`` is), they are in ``/var/lib/slotwise/<mark of the home>/execute`` instead; and stay there when
+        the home is opened later, as a daemon that is started again must find its jobs.
         """
-        if os.geteuid() == 0 and not _open_to_others(self.root):
+        if os.geteuid() == 0:
             mark = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]
-            return _ELSEWHERE / mark / "execute"
+            elsewhere = _ELSEWHERE / mark / "execute"
+            if elsewhere.is_dir() or not _open_to_others(self.root):
+                return elsewhere
         return self.root / "execute"
 
     def create(self) -> None:

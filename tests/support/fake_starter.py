@@ -17,6 +17,8 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
         self._events: asyncio.Queue[starter_pb2.JobEvent | None] = asyncio.Queue()
         #: Ends every job as soon as it is started.
         self.instant = False
+        #: What runs left behind, told with every list.
+        self.left: list[starter_pb2.JobLeft] = []
 
     async def Jobs(self, requests: Any, context: Any) -> Any:
         """The startd's stream."""
@@ -38,7 +40,7 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
             listed = [
                 starter_pb2.JobListed(run_id=run_id, slot_name=job.slot_name) for run_id, job in self.runs.items()
             ]
-            self.tell(starter_pb2.JobEvent(jobs=starter_pb2.JobList(jobs=listed)))
+            self.tell(starter_pb2.JobEvent(jobs=starter_pb2.JobList(jobs=listed, left=self.left)))
             return
         self.commands.append(command)
         if what == "start":

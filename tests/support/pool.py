@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,3 +111,5 @@ class Pool:
         self.run("down", "--fast", check=False, timeout=60)
         for pid in self.pids().values():
             process.send(pid, signal.SIGKILL)
+        if self.home.execute.parent != self.home.root:
+            shutil.rmtree(self.home.execute.parent, ignore_errors=True)

@@ -41,6 +41,9 @@ def test_jobs_of_roots_pool_can_reach_their_scratch_directories(
         assert PoolHome(above / "other").execute != made.execute
     made.create()
     assert stat.S_IMODE(made.execute.stat().st_mode) == 0o755
+    former = made.execute
+    above.chmod(0o755)
+    assert PoolHome(above / "pool").execute == former, "a home that is opened later keeps its jobs where they are"
 
 
 def open_from(top: Path, path: Path) -> bool:

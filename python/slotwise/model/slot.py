@@ -65,5 +65,17 @@ class VacateCode:
     UNHEALTHY = 1036
 
 
+class BrokenCode:
+    """Why a slot cannot be used (SlotBrokenCode), as the reference numbers it."""
+
+    NO_RESOURCES = 1
+    NO_DEVICES = 2
+    NO_EXECUTE = 3
+    UNCLEAN = 4
+    UNCLEAN_VOLUME = 5
+    HUNG_PROCESS = 6
+    HUNG_CGROUP = 7
+
+
 #: The reference's hold code for jobs that WANT_HOLD holds.
 HOLD_BY_STARTD = 21

@@ -81,15 +81,16 @@ def requirements(h: Holding, knobs: SlotKnobs, *, draining_start: str | None) ->
 
 def amounts(h: Holding, machine: Resources) -> dict[str, Any]:
     """Cpus, Memory and the rest: what is free, what the slot has, what the machine has."""
-    free, whole = h.free, h.total
+    free, whole, lost = h.free, h.total, h.lost
+    broken = h.slot.broken is not None
     attributes: dict[str, Any] = {
-        "Cpus": free.cpus,
-        "Memory": free.memory_mib,
+        "Cpus": 0 if broken else free.cpus,
+        "Memory": 0 if broken else free.memory_mib,
         "Disk": free.disk_kib,
         "VirtualMemory": free.swap_kib,
-        "TotalSlotCpus": whole.cpus,
-        "TotalSlotMemory": whole.memory_mib,
-        "TotalSlotDisk": whole.disk_kib,
+        "TotalSlotCpus": whole.cpus - lost.cpus,
+        "TotalSlotMemory": whole.memory_mib - lost.memory_mib,
+        "TotalSlotDisk": whole.disk_kib - lost.disk_kib,
         "TotalCpus": machine.cpus,
         "TotalMemory": machine.memory_mib,
         "TotalDisk": machine.disk_kib,
@@ -97,17 +98,15 @@ def amounts(h: Holding, machine: Resources) -> dict[str, Any]:
     }
     for tag, amount in machine.custom.items():
         attributes[f"Total{tag}"] = amount
-        attributes[tag] = free.custom.get(tag, 0)
-        attributes[f"TotalSlot{tag}"] = whole.custom.get(tag, 0)
+        attributes[tag] = 0 if broken else free.custom.get(tag, 0)
+        attributes[f"TotalSlot{tag}"] = whole.custom.get(tag, 0) - lost.custom.get(tag, 0)
         if machine.devices.get(tag):
             attributes[f"Assigned{tag}"] = ",".join(whole.devices.get(tag, ())) or None
             attributes[f"Available{tag}"] = available(tag, free)
     if machine.custom:
         attributes["MachineResources"] = " ".join(["Cpus", "Memory", "Disk", "Swap", *machine.custom])
-    if h.lost.cpus or h.lost.memory_mib:
-        attributes["BrokenSlotCpus"] = h.lost.cpus
-        attributes["BrokenSlotMemory"] = h.lost.memory_mib
-        attributes["BrokenSlotDisk"] = h.lost.disk_kib
+    gone = {"Cpus": lost.cpus, "Memory": lost.memory_mib, "Disk": lost.disk_kib, **lost.custom}
+    attributes.update({f"BrokenSlot{tag}": amount for tag, amount in gone.items() if amount})
     return attributes
 
 

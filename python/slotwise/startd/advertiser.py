@@ -107,6 +107,9 @@ class Advertiser:
                 if self._changed.is_set():
                     self._changed.clear()
                     await self._send(call, self._changes())
+                    if self._driver.own_ad:
+                        self._driver.own_ad = False
+                        await self._put(call, "StartDaemon", self._daemon())
                     await asyncio.sleep(GATHER_S)
                 else:
                     self._sample()

@@ -165,7 +165,7 @@ class Startd:
         await asyncio.sleep(0)
         await self._advertiser.stop()
         await self._link.stop()
-        restoring.forget_faults(self.point)
+        restoring.forget(self.point)
         self.driver.flush()
         self.journal.close()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from slotwise.model.slot import Activity, VacateCode
+from slotwise.startd import breaking
 from slotwise.startd import events as ev
 from slotwise.startd.holding import Holding
 from slotwise.startd.outbox import (
@@ -129,12 +130,8 @@ def _delete(point: ExecutionPoint, h: Holding, action: ev.DeleteSlot, now: float
     if parent is None:
         return
     parent.children.discard(h.name)
-    if h.slot.broken and not h.returned:
-        parent.lost = parent.lost.plus(h.total)
-        parent.losses.append((h.name, h.slot.broken, h.total))
-    elif not h.returned:
-        parent.free = parent.free.plus(h.total)
-        point.park_offline(parent)
+    breaking.deleted(point, parent, h, now)
+    point.park_offline(parent)
     point.outbox.changed[parent.name] = None
     point.outbox.dirty[parent.name] = None
 

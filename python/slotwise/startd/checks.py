@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from slotwise.model.slot import SlotKind, State, VacateCode
+from slotwise.model.slot import BrokenCode, State, VacateCode
 from slotwise.startd.events import HardKill, KillFamily, PauseRun, ReplaceClaimId, ResumeRun, StartBenchmarks
 from slotwise.startd.motion import Motion
 from slotwise.startd.retirement import expired
@@ -32,6 +32,7 @@ from slotwise.startd.states import (
 
 #: SIGKILL is sent so often, KILLING_TIMEOUT apart, before a slot that keeps processes is given up as broken.
 KILL_TRIES = 10
+UNKILLABLE = "Could not terminate all job processes"
 
 LEASE_OVER = Cause(VacateCode.RELEASE_COMMAND, "The claim's lease ran out", tell_schedd=False, fast=True)
 WORKLIFE_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim has reached its CLAIM_WORKLIFE")
@@ -49,7 +50,7 @@ def advance(m: Motion) -> bool:
 
 
 def _owner(m: Motion) -> bool:
-    if m.slot.kind is SlotKind.DYNAMIC:
+    if m.slot.vanishes:
         m.delete()
     elif m.slot.draining:
         m.enter(Drained())
@@ -63,7 +64,7 @@ def _owner(m: Motion) -> bool:
 def _unclaimed(m: Motion) -> bool:
     state = m.slot.state
     assert isinstance(state, Unclaimed)
-    if m.slot.kind is SlotKind.DYNAMIC:
+    if m.slot.vanishes:
         m.delete()
         return True
     if state.benchmarking:
@@ -102,7 +103,7 @@ def _preempting(m: Motion) -> bool:
         return False
     tries = state.doing.tries + 1
     if tries > KILL_TRIES:
-        m.slot = replace(m.slot, broken="processes of the job could not be killed")
+        m.slot = replace(m.slot, broken=UNKILLABLE, broken_code=BrokenCode.HUNG_PROCESS)
         m.leave()
         return True
     m.enter(replace(state, doing=Killing(m.now + m.facts.killing_timeout_s, tries)))
@@ -114,7 +115,7 @@ def _preempting(m: Motion) -> bool:
 def _drained(m: Motion) -> bool:
     state = m.slot.state
     assert isinstance(state, Drained)
-    if m.slot.kind is SlotKind.DYNAMIC:
+    if m.slot.vanishes:
         m.delete()
     elif not m.slot.draining:
         m.enter(Owner())

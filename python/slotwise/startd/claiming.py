@@ -11,8 +11,8 @@ from typing import Any
 
 from slotwise.model.claim import Claim, Run, lease_length
 from slotwise.model.resources import Resources
-from slotwise.model.slot import SlotKind, State, VacateCode
-from slotwise.startd import ads
+from slotwise.model.slot import BrokenCode, SlotKind, State, VacateCode
+from slotwise.startd import ads, breaking
 from slotwise.startd import events as ev
 from slotwise.startd.evaluate import attribute, truth, write
 from slotwise.startd.execution_point import ExecutionPoint
@@ -152,7 +152,9 @@ def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, no
     number = lowest_free({point.holdings[name].dslot_id for name in h.children})
     local, _, rest = h.name.partition("@")
     name = f"{local}_{number}@{rest}"
-    slot = Slot(name, SlotKind.DYNAMIC, Unclaimed(), now, now, draining=h.slot.draining)
+    slot = Slot(
+        name, SlotKind.DYNAMIC, Unclaimed(), now, now, draining=h.slot.draining, lasting=point.settings.broken_lasts
+    )
     child = Holding(slot, h.slot_id, h.type_number, taken, taken, parent=h.name, dslot_id=number)
     child.ad, child.shown = h.ad.copy(), h.shown
     child.request, child.terms = ask.job, ask.terms
@@ -286,18 +288,20 @@ def _seconds(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def run_gone(point: ExecutionPoint, run_id: str, now: float, *, broken: str | None = None) -> None:
-    """The starter is done with a run: the slot is free for the next one."""
+def run_gone(
+    point: ExecutionPoint, run_id: str, now: float, *, broken: str | None = None, code: int = BrokenCode.UNCLEAN
+) -> bool:
+    """The starter is done with a run: the slot is free for the next one. False when no slot has this run."""
     h = point.holdings.get(point.by_run.pop(run_id, ""))
     if h is None or h.slot.run is None or h.slot.run.run_id != run_id:
-        if broken is not None:
-            _found_broken_later(point, run_id, broken, now)
-        return
+        return False
+    if broken is not None:
+        breaking.mark(point, h, broken, code, now, run_id)
     h.last_run = run_id
     point.durations.add(now - h.slot.run.activated_at)
     point.busy_times.add(h.slot.run.ran(now))
     h.usage, h.condor_load, h.cpu_seen = {}, 0.0, None
-    point.happen(h, ev.RunGone(broken), now)
+    point.happen(h, ev.RunGone(broken, code), now)
     h.activation = None if h.slot.run is None else h.activation
     if h.parent is None and h.slot.run is None:
         point.park_offline(h)
@@ -307,17 +311,7 @@ def run_gone(point: ExecutionPoint, run_id: str, now: float, *, broken: str | No
     if queued is not None and claim is not None and _idle(h):
         h.queued = None
         activate(point, claim.claim_id, queued, now)
-
-
-def _found_broken_later(point: ExecutionPoint, run_id: str, reason: str, now: float) -> None:
-    """The leavings of a run that was thought to be over cannot be removed: no further job for its slot."""
-    for h in list(point.holdings.values()):
-        if h.last_run == run_id:
-            if h.slot.run is None:
-                point.happen(h, ev.FoundBroken(reason), now)
-            else:
-                h.slot = replace(h.slot, broken=reason)
-            point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
+    return True
 
 
 def _idle(h: Holding) -> bool:

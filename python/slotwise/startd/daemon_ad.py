@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from slotwise.startd import breaking
 from slotwise.startd.execution_point import ExecutionPoint
 
 #: What the daemon's ad has in common with the slots' ads.
@@ -20,8 +21,6 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
     shown = {**point.machine, **point.settings.sample.machine, **point.abilities}
     counters = point.counters
     slots = point.holdings.values()
-    broken = [loss for h in slots for loss in h.losses]
-    broken += [(h.name, h.slot.broken, h.total) for h in slots if h.slot.broken]
     attributes: dict[str, Any] = {
         **{name: shown[name] for name in _MACHINE if shown.get(name) is not None},
         **point.abilities,
@@ -38,10 +37,5 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
         **point.busy_times.attributes("JobBusyTime"),
         **point.durations.attributes("JobDuration"),
     }
-    if broken:
-        attributes["BrokenSlots"] = [name for name, _, _ in broken]
-        attributes["BrokenContextAds"] = [
-            {"Name": name, "BrokenReason": reason, "Cpus": lost.cpus, "Memory": lost.memory_mib, "Disk": lost.disk_kib}
-            for name, reason, lost in broken
-        ]
+    attributes.update(breaking.daemon_attributes(point))
     return attributes

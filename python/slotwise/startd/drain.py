@@ -95,6 +95,7 @@ def begin(
             point.happen(h, ev.DrainBegun(mark), now)
     settle(point, now)
     publish(point, now)
+    point.outbox.own_ad = True
     return order.request_id
 
 
@@ -152,6 +153,7 @@ def cancel(point: ExecutionPoint, request_id: str, now: float) -> None:
         if h.name in point.holdings:
             point.happen(h, ev.DrainEnded(), now)
     publish(point, now)
+    point.outbox.own_ad = True
 
 
 def settle(point: ExecutionPoint, now: float) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from slotwise.clock import Clock
-from slotwise.model.slot import HOLD_BY_STARTD
-from slotwise.startd import claiming, drain
+from slotwise.model.resources import Resources
+from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode
+from slotwise.startd import breaking, claiming, drain
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding
 from slotwise.startd.journal import Journal
@@ -22,6 +23,7 @@ from slotwise.startd.outbox import (
     Freeze,
     Granted,
     Kill,
+    Noted,
     NowIn,
     Outbox,
     Refused,
@@ -60,6 +62,8 @@ class Driver:
         #: Slots whose ads the advertiser has yet to send, and those that are gone.
         self.unsent: dict[str, None] = {}
         self.gone: dict[str, None] = {}
+        #: The startd's own ad is to be sent with them.
+        self.own_ad = False
         #: Runs that the starter was told to start, or listed.
         self.told: set[str] = set()
         #: Drains as the journal has them.
@@ -85,6 +89,7 @@ class Driver:
         for name in out.changed:
             self.gone.pop(name, None)
             self.unsent[name] = None
+        self.own_ad = self.own_ad or out.own_ad
         if out.changed or out.removed:
             self.ads_changed()
             self.wake.set()
@@ -156,6 +161,8 @@ class Driver:
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, suspend=starter_pb2.SuspendJob(resume=resume)))
             case Forget(run_id):
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
+            case Noted(run_id):
+                self.send_starter(starter_pb2.JobCommand(run_id=run_id, left_noted=starter_pb2.LeftNoted()))
 
     def _start(self, slot_name: str, run_id: str) -> None:
         h = self.point.holdings.get(slot_name)
@@ -194,8 +201,10 @@ class Driver:
         run_id = event.run_id
         if what == "gone":
             self.told.discard(run_id)
-            broken = (event.gone.reason or "leavings of a job could not be removed") if event.gone.broken else None
-            claiming.run_gone(self.point, run_id, now, broken=broken)
+            if event.gone.broken:
+                self._left(event.gone.left if event.gone.HasField("left") else starter_pb2.JobLeft(run_id=run_id), now)
+            else:
+                claiming.run_gone(self.point, run_id, now)
         elif what == "refused":
             self.told.discard(run_id)
             self._refused_run(run_id, event.refused.reason, now)
@@ -205,6 +214,19 @@ class Driver:
             self._host_facts(event.host_facts.pack, now)
         elif what == "jobs":
             self.starter_lists(event.jobs)
+
+    def _left(self, left: starter_pb2.JobLeft, now: float) -> None:
+        """A run left something behind; the starter tells it until it hears that the journal has it."""
+        reason, code = left.reason or "Could not clean up after job", left.code or BrokenCode.UNCLEAN
+        if not claiming.run_gone(self.point, left.run_id, now, broken=reason, code=code):
+            devices = {tag: tuple(names.split(",")) for tag, names in left.assigned.items() if names}
+            amounts = Resources(
+                left.cpus, left.memory_mib, left.disk_kib, 0, {tag: len(n) for tag, n in devices.items()}, devices
+            )
+            breakage = breaking.Breakage(reason, code, now, left.run_id)
+            breaking.left_behind(self.point, left.slot_name, amounts, breakage, now)
+        _log.error("%s cannot be used: %s (run %s)", left.slot_name, reason, left.run_id)
+        self.point.outbox.starter.append(Noted(left.run_id))
 
     def _refused_run(self, run_id: str, reason: str, now: float) -> None:
         h = self.point.holdings.get(self.point.by_run.get(run_id, ""))
@@ -249,6 +271,8 @@ class Driver:
         now = self.clock.now()
         listed = {job.run_id for job in jobs.jobs}
         ours = {h.slot.run.run_id for h in self.point.holdings.values() if h.slot.run is not None}
+        for left in jobs.left:
+            self._left(left, now)
         for run_id in sorted(listed - ours):
             self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
         for run_id in sorted(ours - listed - self.unsent_starts()):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from slotwise.model.claim import Claim, Run
-from slotwise.model.slot import Activity, State, VacateCode
+from slotwise.model.slot import Activity, BrokenCode, State, VacateCode
 from slotwise.startd.states import Cause, Draining, Slot
 
 # --------------------------------------------------------------------------------------------------------------- facts
@@ -94,9 +94,10 @@ class RunFinishing:
 
 @dataclass(frozen=True, slots=True)
 class RunGone:
-    """Nothing is left of the job. ``broken``: something is, and the slot must not be used; the reason."""
+    """Nothing is left of the job. ``broken``: something is, so the slot must not be used: why, and SlotBrokenCode."""
 
     broken: str | None = None
+    code: int = BrokenCode.UNCLEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +176,10 @@ class EvictedForPslot:
 
 @dataclass(frozen=True, slots=True)
 class FoundBroken:
-    """The slot must not be used any more."""
+    """The slot must not be used any more; reason and SlotBrokenCode."""
 
     reason: str
+    code: int = BrokenCode.UNCLEAN
 
 
 Stimulus = (

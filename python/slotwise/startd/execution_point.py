@@ -12,7 +12,7 @@ from typing import Any
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd import ads
+from slotwise.startd import ads, breaking
 from slotwise.startd import events as ev
 from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
@@ -71,8 +71,10 @@ class ExecutionPoint:
 
     def _add_planned(self, planned: PlannedSlot, now: float) -> None:
         name = f"{planned.local_name}@{self.settings.name}"
-        slot = Slot(name, planned.kind, Owner(), now, now, broken=planned.broken)
+        slot = Slot(name, planned.kind, Owner(), now, now, broken=planned.broken, broken_code=planned.broken_code)
         h = Holding(slot, planned.slot_id, planned.type_number, planned.resources, planned.resources)
+        if planned.broken:
+            h.breakage = breaking.Breakage(planned.broken, planned.broken_code, now)
         self.holdings[name] = h
         self.fresh_capability(h)
         self.show(h, now)
@@ -155,8 +157,7 @@ class ExecutionPoint:
     def all_drained(self, besides: Holding | None = None) -> bool:
         """Whether every slot is Drained and no dynamic one is left."""
         return all(
-            h is besides or (h.kind is not SlotKind.DYNAMIC and isinstance(h.slot.state, Drained))
-            for h in self.holdings.values()
+            h is besides or (not h.slot.vanishes and isinstance(h.slot.state, Drained)) for h in self.holdings.values()
         )
 
     def poll(self, now: float) -> None:
@@ -226,7 +227,6 @@ class ExecutionPoint:
         settings = self.settings
         knobs = settings.slot_knobs(h.slot_id, h.type_number)
         policy = settings.policy(h.slot_id, h.type_number)
-        parent = self.holdings.get(h.parent or "")
         order = self.order
         result: dict[str, Any] = {**self.machine, **self.abilities}
         result.update(settings.sampled(h, self))
@@ -257,9 +257,9 @@ class ExecutionPoint:
             result[f"{name}Value"], result[f"{name}Time"] = value, at
         if h.kind is SlotKind.PARTITIONABLE:
             result.update(ads.children_of(self.children(h), knobs.child_attrs))
-        if h.slot.broken or (parent is not None and parent.slot.broken):
+        if h.slot.broken:
             result["SlotBrokenReason"] = h.slot.broken
-            result["SlotBrokenCode"] = 1
+            result["SlotBrokenCode"] = h.slot.broken_code
         result.update(self.extra)
         return result
 

@@ -8,6 +8,7 @@ from typing import Any
 from slotwise.classad import ClassAd
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
+from slotwise.startd.breaking import Breakage, Loss
 from slotwise.startd.evaluate import attribute
 from slotwise.startd.events import Facts
 from slotwise.startd.states import Slot
@@ -104,9 +105,12 @@ class Holding:
     parked: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: Values of STARTD_LATCH_EXPRS and when they changed last.
     latches: dict[str, tuple[int, int]] = field(default_factory=dict)
-    #: What dynamic slots that broke took with them, in all and one by one: name, reason, amounts.
+    #: What dynamic slots that broke took with them, in all and one by one; and what they have yet to take.
     lost: Resources = field(default_factory=Resources)
-    losses: list[tuple[str, str, Resources]] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    owed: list[Loss] = field(default_factory=list)
+    #: Why the slot itself is broken, if so.
+    breakage: Breakage | None = None
     #: The attributes as :attr:`ad` has them; replaced, never changed, as others may hold it.
     shown: dict[str, Any] = field(default_factory=dict)
     #: The attributes as the collector was told them last.

@@ -17,6 +17,7 @@ from slotwise.errors import HostError
 from slotwise.model.claim import Claim, Run
 from slotwise.model.resources import Resources
 from slotwise.startd import states
+from slotwise.startd.breaking import Breakage, Loss
 from slotwise.startd.holding import Holding, Terms
 
 _KINDS: dict[str, type] = {
@@ -25,7 +26,7 @@ _KINDS: dict[str, type] = {
         states.Idle, states.Busy, states.Suspended, states.Retiring, states.Cleaning, states.Vacating, states.Killing,
         states.Cause, states.Waiting, states.Owner, states.Unclaimed, states.Matched, states.SoftEnd, states.Claimed,
         states.Preempting, states.Backfill, states.Drained, states.Deleted, states.Draining, states.Counters,
-        Claim, Run, Resources, Terms,
+        Claim, Run, Resources, Terms, Breakage, Loss,
     )
 }  # fmt: skip
 
@@ -47,9 +48,12 @@ class Kept:
     entered_activity: float
     counters: states.Counters
     broken: str | None
-    #: What dynamic slots that broke took with them, and which they were: name, reason, amounts.
-    lost: Resources
-    losses: list[tuple[str, str, Resources]]
+    broken_code: int
+    breakage: Breakage | None
+    #: What dynamic slots that broke took with them, and have yet to take.
+    losses: list[Loss]
+    owed: list[Loss]
+    last_run: str
     terms: Terms
     activation: tuple[str, str, str] | None
     request: bytes
@@ -96,8 +100,6 @@ class Journal:
             try:
                 fields = {key: _decoded(value) for key, value in json.loads(record).items()}
                 activation = fields.pop("activation")
-                fields.setdefault("lost", Resources())
-                fields.setdefault("losses", [])
                 kept.append(
                     Kept(
                         name=name,
@@ -148,7 +150,11 @@ def _record(h: Holding) -> str:
             "entered_activity": slot.entered_activity,
             "counters": _encoded(slot.counters),
             "broken": slot.broken,
-            **({"lost": _encoded(h.lost), "losses": _encoded(h.losses)} if h.losses else {}),
+            "broken_code": slot.broken_code,
+            "breakage": _encoded(h.breakage),
+            "losses": _encoded(h.losses),
+            "owed": _encoded(h.owed),
+            "last_run": h.last_run,
             "terms": _encoded(h.terms),
             "activation": (activation.run_id, activation.run_token, activation.shadow_address) if activation else None,
         },

@@ -103,7 +103,14 @@ class Forget:
     run_id: str
 
 
-ToStarter = Start | Kill | Freeze | Forget
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a run left behind is in the journal."""
+
+    run_id: str
+
+
+ToStarter = Start | Kill | Freeze | Forget | Noted
 
 
 @dataclass
@@ -119,3 +126,5 @@ class Outbox:
     benchmarks: bool | None = None
     #: What to do now that the machine is drained: exit, restart, reconfig.
     completion: str = ""
+    #: The startd's own ad is to be sent at once.
+    own_ad: bool = False

@@ -177,7 +177,7 @@ def _gone(m: Motion, stimulus: ev.RunGone) -> None:
     """The job and all its leavings have gone."""
     state = m.slot.state
     if stimulus.broken:
-        m.slot = replace(m.slot, broken=stimulus.broken)
+        m.slot = replace(m.slot, broken=stimulus.broken, broken_code=stimulus.code)
     if isinstance(state, Preempting):
         m.leave()
     elif isinstance(state, Claimed) and not isinstance(state.doing, Idle):
@@ -320,7 +320,7 @@ def _evicted(m: Motion, _: ev.EvictedForPslot) -> None:
 
 
 def _break(m: Motion, stimulus: ev.FoundBroken) -> None:
-    m.slot = replace(m.slot, broken=stimulus.reason)
+    m.slot = replace(m.slot, broken=stimulus.reason, broken_code=stimulus.code)
     m.preempt(Cause(VacateCode.BROKEN, f"the slot is broken: {stimulus.reason}", fast=True))
 
 

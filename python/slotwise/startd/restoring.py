@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from slotwise.classad import ClassAd
 from slotwise.errors import InvariantError
-from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
+from slotwise.startd import breaking
 from slotwise.startd.drain import DrainBook
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Activation, Holding, Job
 from slotwise.startd.journal import Kept
 from slotwise.startd.outbox import Forget
-from slotwise.startd.states import Claimed, Preempting, Slot, Waiting
+from slotwise.startd.states import Claimed, Owner, Preempting, Slot, Waiting
 
 Unpack = Callable[[bytes], list[ClassAd]]
 
@@ -31,6 +31,8 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
         names.add(record.name)
         state = record.state
         if not isinstance(state, Claimed | Preempting):
+            if record.parent is not None and record.broken:
+                _stay_broken(point, record, now)
             _counters(point, record)
             continue
         h = _place(point, record, now)
@@ -46,35 +48,34 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
     return lost
 
 
+def _stay_broken(point: ExecutionPoint, record: Kept, now: float) -> None:
+    """A broken dynamic slot that stays."""
+    h = _place(point, record, now)
+    if h is not None:
+        h.slot = replace(h.slot, state=Owner(), lasting=True)
+        point.show(h, now)
+
+
 def _counters(point: ExecutionPoint, record: Kept) -> None:
     h = point.holdings.get(record.name)
     if h is None:
         return
-    h.slot = replace(h.slot, counters=record.counters, broken=h.slot.broken or record.broken)
-    if record.losses and h.kind is SlotKind.PARTITIONABLE:
-        _lose(point, h, record)
-
-
-def _lose(point: ExecutionPoint, h: Holding, record: Kept) -> None:
-    """Take out what broken dynamic slots have, as far as the slot of the present layout still has it."""
-    for name, reason, lost in record.losses:
-        try:
-            left = h.free.minus(lost)
-        except InvariantError:
-            continue
-        if left.nowhere_negative():
-            h.free, h.lost = left, h.lost.plus(lost)
-            h.losses.append((name, reason, lost))
+    h.slot = replace(h.slot, counters=record.counters)
+    h.last_run = record.last_run
+    if record.broken and not h.slot.broken:
+        h.slot = replace(h.slot, broken=record.broken, broken_code=record.broken_code)
+        h.breakage = record.breakage
+    if h.kind is SlotKind.PARTITIONABLE:  # as far as the slot of the present layout still has it
+        h.owed = [loss for loss in record.owed if loss not in h.owed]
+        for loss in record.losses:
+            breaking.take(h, loss)
     point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
 
 
-def forget_faults(point: ExecutionPoint) -> None:
+def forget(point: ExecutionPoint) -> None:
     """An orderly stop: whoever starts the startd again has looked after what was broken, and drains no more."""
     point.order, point.book = None, DrainBook()
-    for h in point.holdings.values():
-        if h.losses or h.slot.broken:
-            h.slot, h.losses, h.lost = replace(h.slot, broken=None), [], Resources()
-            point.outbox.dirty[h.name] = None
+    breaking.forget_faults(point)
 
 
 def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
@@ -112,8 +113,10 @@ def _fill(
     none: Waiting | None = None
     h.slot = Slot(
         record.name, h.kind, replace(state, waiting=none), record.entered_state, record.entered_activity,
-        counters=record.counters, broken=record.broken,
+        counters=record.counters, broken=record.broken, broken_code=record.broken_code,
+        lasting=point.settings.broken_lasts and h.kind is SlotKind.DYNAMIC,
     )  # fmt: skip
+    h.breakage, h.last_run = record.breakage, record.last_run
     h.terms = record.terms
     point.by_claim[state.claim.claim_id] = h.name
     request = _job(record.request, unpack, now)

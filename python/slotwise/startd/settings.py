@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from slotwise.startd.holding import Holding
 
 
+#: BROKEN_SLOT_CONTEXT_ATTRS, when the configuration does not say.
+BROKEN_CONTEXT = ("JobId", "RemoteUser", "RemoteScheddName")
+
+
 class Knobs(Protocol):
     """What is needed of a configuration."""
 
@@ -60,6 +64,9 @@ class Settings:
     proportional_swap: bool = False
     alives_per_lease: int = 6
     default_draining_start: str = ""
+    #: What is said of the job that broke a slot; whether broken dynamic slots stay.
+    broken_context: tuple[str, ...] = ()
+    broken_lasts: bool = False
     keyboard_slots: int = 0
     console_slots: int = 0
     draining_start: Expression | None = None
@@ -92,6 +99,8 @@ class Settings:
             alives_per_lease=max(1, int(seconds(config, "MAX_CLAIM_ALIVES_MISSED", 6))),
             proportional_swap=flag(config, "PROPORTIONAL_SWAP_ASSIGNMENT"),
             default_draining_start=(config.get("DEFAULT_DRAINING_START_EXPR") or "").strip(),
+            broken_context=tuple(words(config.get("BROKEN_SLOT_CONTEXT_ATTRS"))) or BROKEN_CONTEXT,
+            broken_lasts=flag(config, "CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
             keyboard_slots=int(seconds(config, "SLOTS_CONNECTED_TO_KEYBOARD", 0)),
             console_slots=int(seconds(config, "SLOTS_CONNECTED_TO_CONSOLE", 0)),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from slotwise.errors import InvariantError
 from slotwise.model.claim import Claim, Run
-from slotwise.model.slot import Activity, SlotKind, State
+from slotwise.model.slot import Activity, BrokenCode, SlotKind, State
 
 # ---------------------------------------------------------------------------------------------- activities with data
 
@@ -251,13 +251,23 @@ class Slot:
     totals: Mapping[tuple[State, Activity], float] = field(default_factory=dict)
     draining: Draining | None = None
     shutdown: str | None = None
+    #: Why the slot cannot be used, if so; and SlotBrokenCode.
     broken: str | None = None
+    broken_code: int = 0
+    #: A dynamic slot that stays when it is broken (CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS).
+    lasting: bool = False
     counters: Counters = field(default_factory=Counters)
 
     @property
     def place(self) -> tuple[State, Activity]:
         """State and activity by name."""
         return self.state.state, self.state.activity
+
+    @property
+    def vanishes(self) -> bool:
+        """A dynamic slot that is deleted when nothing is to be done with it."""
+        stays = self.broken is not None and (self.lasting or self.broken_code == BrokenCode.HUNG_CGROUP)
+        return self.kind is SlotKind.DYNAMIC and not stays
 
     @property
     def claim(self) -> Claim | None:

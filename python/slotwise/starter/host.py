@@ -28,6 +28,7 @@ from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.failures import LaunchRefusedError, scratch_failure
 from slotwise.starter.keeper_spec import KeeperSpec
 from slotwise.starter.launcher import Launcher, lay_out
+from slotwise.starter.leftovers import Leftovers
 from slotwise.starter.lifecycle import Phase
 from slotwise.starter.preparation import Surroundings
 from slotwise.starter.report import Disk
@@ -72,6 +73,7 @@ class JobHost:
         self._groups = TrackingGroups(*settings.tracking_gids)
         self.control = control_root(settings.execute, settings.control)
         self.lease = self.control / "lease"
+        self.left = Leftovers(self.control)
         self.launcher = Launcher(self.control / "notices", self._notice)
 
     async def open(self) -> None:

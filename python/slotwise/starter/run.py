@@ -24,6 +24,7 @@ from slotwise.starter.keeper_spec import (
     read_state,
     read_usage,
 )
+from slotwise.starter.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME, CANNOT_KILL
 from slotwise.starter.lifecycle import Phase, RunState
 from slotwise.starter.report import Disk, Moment
 from slotwise.starter.run_host import Host
@@ -400,9 +401,13 @@ class Run:
         end = self.state.end
         how = {How.EXITED: "exited", How.SIGNALED: "exited", How.HELD: "held", How.EVICTED: "evicted"}
         usage = self.result.usage if self.result is not None else None
+        left = None
+        if self.result is not None and self.result.leftovers:
+            left = self.host.left.note(self.run_id, self.slot, *CANNOT_KILL)
         gone = starter_pb2.JobGone(
             how=how.get(end.how, "failed") if end is not None else "evicted",
-            broken=self.result.leftovers if self.result is not None else False,
+            broken=left is not None,
+            left=left,
             reason=end.reason if end is not None else "",
             code=(end.code if end.by_itself else end.reason_code) if end is not None else 0,
             cpu_s=usage.user_s + usage.system_s if usage is not None else 0.0,
@@ -416,7 +421,9 @@ class Run:
         problems = await self.host.dispose(self)
         if problems:
             _log.error("run %s: could not be removed: %s", self.run_id, "; ".join(problems[:5]))
-            gone = starter_pb2.JobGone(how="failed", broken=True, reason=problems[0])
+            code, reason = CANNOT_CLEAN_VOLUME if self.volume is not None else CANNOT_CLEAN
+            left = self.host.left.note(self.run_id, self.slot, code, f"{reason}: {problems[0]}")
+            gone = starter_pb2.JobGone(how="failed", broken=True, reason=problems[0], left=left)
             self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, gone=gone))
         self.host.forget(self)
 

@@ -9,6 +9,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.keeper_spec import KeeperSpec
+from slotwise.starter.leftovers import Leftovers
 from slotwise.starter.report import Disk
 from slotwise.starter.verdict import End
 
@@ -21,6 +22,7 @@ class Host(Protocol):
 
     clock: Clock
     board: StartdBoard
+    left: Leftovers
 
     def understand(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: facts, identity, whether files move."""

@@ -63,9 +63,11 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             elif what == "forget":
                 host.drop(run_id)
             elif what == "list":
-                jobs = starter_pb2.JobList(jobs=list(host.listed()))
+                jobs = starter_pb2.JobList(jobs=list(host.listed()), left=list(host.left))
                 host.board.post(starter_pb2.JobEvent(jobs=jobs))
                 self._tell_facts()
+            elif what == "left_noted":
+                host.left.settle(run_id)
             elif what == "facts":
                 self._tell_facts()
         except Exception as error:

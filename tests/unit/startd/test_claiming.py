@@ -217,7 +217,7 @@ def test_a_broken_dynamic_slot_takes_its_amounts_along() -> None:
     assert p["slot1"].free.cpus == 3
     assert p.ad("slot1")["BrokenSlotCpus"] == 1
     own = daemon_attributes(p.it, p.now)
-    assert own["BrokenContextAds"][0]["BrokenReason"] == "scratch directory cannot be removed"
+    assert own["BrokenContextAds"][0]["Reason"] == "scratch directory cannot be removed"
     assert (own["JobStarts"], own["JobDurationCount"]) == (1, 1)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
-from slotwise.model.slot import SlotKind
+from slotwise.model.slot import BrokenCode, SlotKind
 from slotwise.startd.slots.shares import Amount, Auto, Fraction, Minimal, Share, Shares
 
 #: The least that a slot has: one core, 1 MiB of memory, 1024 KiB of disk.
@@ -39,6 +39,7 @@ class PlannedSlot:
     resources: Resources
     prefix: str = "slot"
     broken: str | None = None
+    broken_code: int = 0
 
     @property
     def local_name(self) -> str:
@@ -84,7 +85,9 @@ def plan(
         kind = SlotKind.PARTITIONABLE if slot_type.partitionable else SlotKind.STATIC
         slot = PlannedSlot(index + 1, slot_type.number, kind, wanted, slot_type.prefix)
         constraints = slot_type.shares.constraints
-        short = left.shortfall(wanted) or _too_few_devices(left, wanted, constraints, suits)
+        short = left.shortfall(wanted)
+        code = BrokenCode.NO_RESOURCES if short else BrokenCode.NO_DEVICES
+        short = short or _too_few_devices(left, wanted, constraints, suits)
         if short is None:
             wanted = with_devices(left, wanted, constraints, suits)
             left = left.minus(wanted)
@@ -95,7 +98,7 @@ def plan(
             raise ConfigError(reason, hint="lower the shares of the slot types", key=f"SLOT_TYPE_{slot_type.number}")
         if failure_mode.upper() == "CLEAR":
             return []
-        slots.append(replace(slot, resources=Resources(), broken=reason))
+        slots.append(replace(slot, resources=Resources(), broken=reason, broken_code=code))
     return slots
 
 

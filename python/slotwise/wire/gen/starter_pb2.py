@@ -25,41 +25,49 @@ _sym_db = _symbol_database.Default()
 from slotwise.wire.gen import common_pb2 as slotwise_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19slotwise/v1/starter.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xc4\x02\n\nJobCommand\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12&\n\x05start\x18\x02 \x01(\x0b\x32\x15.slotwise.v1.StartJobH\x00\x12$\n\x04kill\x18\x03 \x01(\x0b\x32\x14.slotwise.v1.KillJobH\x00\x12*\n\x07suspend\x18\x04 \x01(\x0b\x32\x17.slotwise.v1.SuspendJobH\x00\x12%\n\x04list\x18\x05 \x01(\x0b\x32\x15.slotwise.v1.ListJobsH\x00\x12(\n\x06\x66orget\x18\x06 \x01(\x0b\x32\x16.slotwise.v1.ForgetJobH\x00\x12,\n\x05\x66\x61\x63ts\x18\x07 \x01(\x0b\x32\x1b.slotwise.v1.HostFactsQueryH\x00\x12%\n\x04more\x18\x0f \x03(\x0b\x32\x17.slotwise.v1.JobCommandB\x06\n\x04what\"\x8a\x01\n\x08StartJob\x12\x0e\n\x06job_ad\x18\x01 \x01(\x0c\x12\x0f\n\x07slot_ad\x18\x02 \x01(\x0c\x12\x11\n\tslot_name\x18\x03 \x01(\t\x12\x11\n\trun_token\x18\x04 \x01(\t\x12\x16\n\x0eshadow_address\x18\x05 \x01(\t\x12\x0e\n\x06limits\x18\x06 \x01(\x0c\x12\x0f\n\x07lease_s\x18\x07 \x01(\x05\"t\n\x07KillJob\x12\x0c\n\x04\x66\x61st\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0breason_code\x18\x03 \x01(\x05\x12\x16\n\x0ereason_subcode\x18\x04 \x01(\x05\x12\x10\n\x08vacate_s\x18\x05 \x01(\x05\x12\x0c\n\x04hold\x18\x06 \x01(\x08\"\x1c\n\nSuspendJob\x12\x0e\n\x06resume\x18\x01 \x01(\x08\"\n\n\x08ListJobs\"\x0b\n\tForgetJob\"\xee\x02\n\x08JobEvent\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12*\n\x07running\x18\x02 \x01(\x0b\x32\x17.slotwise.v1.JobRunningH\x00\x12$\n\x04gone\x18\x03 \x01(\x0b\x32\x14.slotwise.v1.JobGoneH\x00\x12%\n\x05usage\x18\x04 \x01(\x0b\x32\x14.slotwise.v1.AdBatchH\x00\x12.\n\tsuspended\x18\x05 \x01(\x0b\x32\x19.slotwise.v1.JobSuspendedH\x00\x12$\n\x04jobs\x18\x06 \x01(\x0b\x32\x14.slotwise.v1.JobListH\x00\x12*\n\x07refused\x18\x07 \x01(\x0b\x32\x17.slotwise.v1.JobRefusedH\x00\x12*\n\nhost_facts\x18\x08 \x01(\x0b\x32\x14.slotwise.v1.AdBatchH\x00\x12#\n\x04more\x18\x0f \x03(\x0b\x32\x15.slotwise.v1.JobEventB\x06\n\x04what\"\x10\n\x0eHostFactsQuery\"(\n\nJobRunning\x12\x0b\n\x03pid\x18\x01 \x01(\x05\x12\r\n\x05phase\x18\x02 \x01(\t\"S\n\x07JobGone\x12\x0b\n\x03how\x18\x01 \x01(\t\x12\x0e\n\x06\x62roken\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04\x63ode\x18\x04 \x01(\x05\x12\r\n\x05\x63pu_s\x18\x05 \x01(\x01\"\x1f\n\x0cJobSuspended\x12\x0f\n\x07resumed\x18\x01 \x01(\x08\"/\n\x07JobList\x12$\n\x04jobs\x18\x01 \x03(\x0b\x32\x16.slotwise.v1.JobListed\"]\n\tJobListed\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tslot_name\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x05\x12\r\n\x05phase\x18\x04 \x01(\t\x12\x11\n\tsuspended\x18\x05 \x01(\x08\"\x1c\n\nJobRefused\x12\x0e\n\x06reason\x18\x01 \x01(\t2E\n\x07Starter\x12:\n\x04Jobs\x12\x17.slotwise.v1.JobCommand\x1a\x15.slotwise.v1.JobEvent(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19slotwise/v1/starter.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"\xf2\x02\n\nJobCommand\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12&\n\x05start\x18\x02 \x01(\x0b\x32\x15.slotwise.v1.StartJobH\x00\x12$\n\x04kill\x18\x03 \x01(\x0b\x32\x14.slotwise.v1.KillJobH\x00\x12*\n\x07suspend\x18\x04 \x01(\x0b\x32\x17.slotwise.v1.SuspendJobH\x00\x12%\n\x04list\x18\x05 \x01(\x0b\x32\x15.slotwise.v1.ListJobsH\x00\x12(\n\x06\x66orget\x18\x06 \x01(\x0b\x32\x16.slotwise.v1.ForgetJobH\x00\x12,\n\x05\x66\x61\x63ts\x18\x07 \x01(\x0b\x32\x1b.slotwise.v1.HostFactsQueryH\x00\x12,\n\nleft_noted\x18\x08 \x01(\x0b\x32\x16.slotwise.v1.LeftNotedH\x00\x12%\n\x04more\x18\x0f \x03(\x0b\x32\x17.slotwise.v1.JobCommandB\x06\n\x04what\"\x8a\x01\n\x08StartJob\x12\x0e\n\x06job_ad\x18\x01 \x01(\x0c\x12\x0f\n\x07slot_ad\x18\x02 \x01(\x0c\x12\x11\n\tslot_name\x18\x03 \x01(\t\x12\x11\n\trun_token\x18\x04 \x01(\t\x12\x16\n\x0eshadow_address\x18\x05 \x01(\t\x12\x0e\n\x06limits\x18\x06 \x01(\x0c\x12\x0f\n\x07lease_s\x18\x07 \x01(\x05\"t\n\x07KillJob\x12\x0c\n\x04\x66\x61st\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0breason_code\x18\x03 \x01(\x05\x12\x16\n\x0ereason_subcode\x18\x04 \x01(\x05\x12\x10\n\x08vacate_s\x18\x05 \x01(\x05\x12\x0c\n\x04hold\x18\x06 \x01(\x08\"\x1c\n\nSuspendJob\x12\x0e\n\x06resume\x18\x01 \x01(\x08\"\n\n\x08ListJobs\"\x0b\n\tForgetJob\"\x0b\n\tLeftNoted\"\xee\x02\n\x08JobEvent\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12*\n\x07running\x18\x02 \x01(\x0b\x32\x17.slotwise.v1.JobRunningH\x00\x12$\n\x04gone\x18\x03 \x01(\x0b\x32\x14.slotwise.v1.JobGoneH\x00\x12%\n\x05usage\x18\x04 \x01(\x0b\x32\x14.slotwise.v1.AdBatchH\x00\x12.\n\tsuspended\x18\x05 \x01(\x0b\x32\x19.slotwise.v1.JobSuspendedH\x00\x12$\n\x04jobs\x18\x06 \x01(\x0b\x32\x14.slotwise.v1.JobListH\x00\x12*\n\x07refused\x18\x07 \x01(\x0b\x32\x17.slotwise.v1.JobRefusedH\x00\x12*\n\nhost_facts\x18\x08 \x01(\x0b\x32\x14.slotwise.v1.AdBatchH\x00\x12#\n\x04more\x18\x0f \x03(\x0b\x32\x15.slotwise.v1.JobEventB\x06\n\x04what\"\x10\n\x0eHostFactsQuery\"(\n\nJobRunning\x12\x0b\n\x03pid\x18\x01 \x01(\x05\x12\r\n\x05phase\x18\x02 \x01(\t\"w\n\x07JobGone\x12\x0b\n\x03how\x18\x01 \x01(\t\x12\x0e\n\x06\x62roken\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04\x63ode\x18\x04 \x01(\x05\x12\r\n\x05\x63pu_s\x18\x05 \x01(\x01\x12\"\n\x04left\x18\x06 \x01(\x0b\x32\x14.slotwise.v1.JobLeft\"\x1f\n\x0cJobSuspended\x12\x0f\n\x07resumed\x18\x01 \x01(\x08\"S\n\x07JobList\x12$\n\x04jobs\x18\x01 \x03(\x0b\x32\x16.slotwise.v1.JobListed\x12\"\n\x04left\x18\x02 \x03(\x0b\x32\x14.slotwise.v1.JobLeft\"\xe5\x01\n\x07JobLeft\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tslot_name\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0c\n\x04\x63ode\x18\x04 \x01(\x05\x12\x0c\n\x04\x63pus\x18\x05 \x01(\x01\x12\x12\n\nmemory_mib\x18\x06 \x01(\x03\x12\x10\n\x08\x64isk_kib\x18\x07 \x01(\x03\x12\x34\n\x08\x61ssigned\x18\x08 \x03(\x0b\x32\".slotwise.v1.JobLeft.AssignedEntry\x1a/\n\rAssignedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\tJobListed\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x11\n\tslot_name\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x05\x12\r\n\x05phase\x18\x04 \x01(\t\x12\x11\n\tsuspended\x18\x05 \x01(\x08\"\x1c\n\nJobRefused\x12\x0e\n\x06reason\x18\x01 \x01(\t2E\n\x07Starter\x12:\n\x04Jobs\x12\x17.slotwise.v1.JobCommand\x1a\x15.slotwise.v1.JobEvent(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'slotwise.v1.starter_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_JOBLEFT_ASSIGNEDENTRY']._loaded_options = None
+  _globals['_JOBLEFT_ASSIGNEDENTRY']._serialized_options = b'8\001'
   _globals['_JOBCOMMAND']._serialized_start=69
-  _globals['_JOBCOMMAND']._serialized_end=393
-  _globals['_STARTJOB']._serialized_start=396
-  _globals['_STARTJOB']._serialized_end=534
-  _globals['_KILLJOB']._serialized_start=536
-  _globals['_KILLJOB']._serialized_end=652
-  _globals['_SUSPENDJOB']._serialized_start=654
-  _globals['_SUSPENDJOB']._serialized_end=682
-  _globals['_LISTJOBS']._serialized_start=684
-  _globals['_LISTJOBS']._serialized_end=694
-  _globals['_FORGETJOB']._serialized_start=696
-  _globals['_FORGETJOB']._serialized_end=707
-  _globals['_JOBEVENT']._serialized_start=710
-  _globals['_JOBEVENT']._serialized_end=1076
-  _globals['_HOSTFACTSQUERY']._serialized_start=1078
-  _globals['_HOSTFACTSQUERY']._serialized_end=1094
-  _globals['_JOBRUNNING']._serialized_start=1096
-  _globals['_JOBRUNNING']._serialized_end=1136
-  _globals['_JOBGONE']._serialized_start=1138
-  _globals['_JOBGONE']._serialized_end=1221
-  _globals['_JOBSUSPENDED']._serialized_start=1223
-  _globals['_JOBSUSPENDED']._serialized_end=1254
-  _globals['_JOBLIST']._serialized_start=1256
-  _globals['_JOBLIST']._serialized_end=1303
-  _globals['_JOBLISTED']._serialized_start=1305
-  _globals['_JOBLISTED']._serialized_end=1398
-  _globals['_JOBREFUSED']._serialized_start=1400
-  _globals['_JOBREFUSED']._serialized_end=1428
-  _globals['_STARTER']._serialized_start=1430
-  _globals['_STARTER']._serialized_end=1499
+  _globals['_JOBCOMMAND']._serialized_end=439
+  _globals['_STARTJOB']._serialized_start=442
+  _globals['_STARTJOB']._serialized_end=580
+  _globals['_KILLJOB']._serialized_start=582
+  _globals['_KILLJOB']._serialized_end=698
+  _globals['_SUSPENDJOB']._serialized_start=700
+  _globals['_SUSPENDJOB']._serialized_end=728
+  _globals['_LISTJOBS']._serialized_start=730
+  _globals['_LISTJOBS']._serialized_end=740
+  _globals['_FORGETJOB']._serialized_start=742
+  _globals['_FORGETJOB']._serialized_end=753
+  _globals['_LEFTNOTED']._serialized_start=755
+  _globals['_LEFTNOTED']._serialized_end=766
+  _globals['_JOBEVENT']._serialized_start=769
+  _globals['_JOBEVENT']._serialized_end=1135
+  _globals['_HOSTFACTSQUERY']._serialized_start=1137
+  _globals['_HOSTFACTSQUERY']._serialized_end=1153
+  _globals['_JOBRUNNING']._serialized_start=1155
+  _globals['_JOBRUNNING']._serialized_end=1195
+  _globals['_JOBGONE']._serialized_start=1197
+  _globals['_JOBGONE']._serialized_end=1316
+  _globals['_JOBSUSPENDED']._serialized_start=1318
+  _globals['_JOBSUSPENDED']._serialized_end=1349
+  _globals['_JOBLIST']._serialized_start=1351
+  _globals['_JOBLIST']._serialized_end=1434
+  _globals['_JOBLEFT']._serialized_start=1437
+  _globals['_JOBLEFT']._serialized_end=1666
+  _globals['_JOBLEFT_ASSIGNEDENTRY']._serialized_start=1619
+  _globals['_JOBLEFT_ASSIGNEDENTRY']._serialized_end=1666
+  _globals['_JOBLISTED']._serialized_start=1668
+  _globals['_JOBLISTED']._serialized_end=1761
+  _globals['_JOBREFUSED']._serialized_start=1763
+  _globals['_JOBREFUSED']._serialized_end=1791
+  _globals['_STARTER']._serialized_start=1793
+  _globals['_STARTER']._serialized_end=1862
 # @@protoc_insertion_point(module_scope)

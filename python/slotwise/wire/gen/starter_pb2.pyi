@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobCommand(_message.Message):
-    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "more")
+    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "left_noted", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     KILL_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class JobCommand(_message.Message):
     LIST_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_NOTED_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     start: StartJob
@@ -24,8 +25,9 @@ class JobCommand(_message.Message):
     list: ListJobs
     forget: ForgetJob
     facts: HostFactsQuery
+    left_noted: LeftNoted
     more: _containers.RepeatedCompositeFieldContainer[JobCommand]
-    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., left_noted: _Optional[_Union[LeftNoted, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
 
 class StartJob(_message.Message):
     __slots__ = ("job_ad", "slot_ad", "slot_name", "run_token", "shadow_address", "limits", "lease_s")
@@ -75,6 +77,10 @@ class ForgetJob(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class LeftNoted(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class JobEvent(_message.Message):
     __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused", "host_facts", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -110,18 +116,20 @@ class JobRunning(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., phase: _Optional[str] = ...) -> None: ...
 
 class JobGone(_message.Message):
-    __slots__ = ("how", "broken", "reason", "code", "cpu_s")
+    __slots__ = ("how", "broken", "reason", "code", "cpu_s", "left")
     HOW_FIELD_NUMBER: _ClassVar[int]
     BROKEN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     how: str
     broken: bool
     reason: str
     code: int
     cpu_s: float
-    def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ...) -> None: ...
+    left: JobLeft
+    def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ..., left: _Optional[_Union[JobLeft, _Mapping]] = ...) -> None: ...
 
 class JobSuspended(_message.Message):
     __slots__ = ("resumed",)
@@ -130,10 +138,39 @@ class JobSuspended(_message.Message):
     def __init__(self, resumed: _Optional[bool] = ...) -> None: ...
 
 class JobList(_message.Message):
-    __slots__ = ("jobs",)
+    __slots__ = ("jobs", "left")
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[JobListed]
-    def __init__(self, jobs: _Optional[_Iterable[_Union[JobListed, _Mapping]]] = ...) -> None: ...
+    left: _containers.RepeatedCompositeFieldContainer[JobLeft]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[JobListed, _Mapping]]] = ..., left: _Optional[_Iterable[_Union[JobLeft, _Mapping]]] = ...) -> None: ...
+
+class JobLeft(_message.Message):
+    __slots__ = ("run_id", "slot_name", "reason", "code", "cpus", "memory_mib", "disk_kib", "assigned")
+    class AssignedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    DISK_KIB_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    slot_name: str
+    reason: str
+    code: int
+    cpus: float
+    memory_mib: int
+    disk_kib: int
+    assigned: _containers.ScalarMap[str, str]
+    def __init__(self, run_id: _Optional[str] = ..., slot_name: _Optional[str] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpus: _Optional[float] = ..., memory_mib: _Optional[int] = ..., disk_kib: _Optional[int] = ..., assigned: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class JobListed(_message.Message):
     __slots__ = ("run_id", "slot_name", "pid", "phase", "suspended")

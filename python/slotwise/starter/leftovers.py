@@ -1,0 +1,58 @@
+"""What runs left behind that could not be removed: kept until the startd has written down that their slots are broken.
+
+The startd may be away when it happens, and the starter may die before the startd is back; so it goes to a file beside
+the runs' control directories, which lives as long as the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from slotwise.starter.facts import SlotFacts
+from slotwise.wire.gen import starter_pb2
+
+#: SlotBrokenCode and SlotBrokenReason, as the reference has them.
+CANNOT_CLEAN = (4, "Could not clean up after job")
+CANNOT_CLEAN_VOLUME = (5, "Could not clean up Logical Volume")
+CANNOT_KILL = (6, "Could not terminate all job processes")
+NAME = "left"
+
+
+class Leftovers:
+    """The runs that left something, by id; ``directory`` is where the file goes."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / NAME
+        self._known: dict[str, starter_pb2.JobLeft] = {}
+        with contextlib.suppress(OSError, ValueError):
+            for left in starter_pb2.JobList.FromString(self._path.read_bytes()).left:
+                self._known[left.run_id] = left
+
+    def __iter__(self) -> Iterator[starter_pb2.JobLeft]:
+        return iter(list(self._known.values()))
+
+    def note(self, run_id: str, slot: SlotFacts, code: int, reason: str) -> starter_pb2.JobLeft:
+        """A run left something; the first reason stays."""
+        if run_id not in self._known:
+            self._known[run_id] = starter_pb2.JobLeft(
+                run_id=run_id, slot_name=slot.name, reason=reason, code=code, cpus=slot.cpus,
+                memory_mib=slot.memory_mib, disk_kib=slot.disk_kib, assigned=dict(slot.assigned),
+            )  # fmt: skip
+            self._write()
+        return self._known[run_id]
+
+    def settle(self, run_id: str) -> None:
+        """The startd knows."""
+        if self._known.pop(run_id, None) is not None:
+            self._write()
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError):  # no room for it: the startd hears it if it is there
+            if not self._known:
+                self._path.unlink(missing_ok=True)
+                return
+            fresh = self._path.with_suffix(".tmp")
+            fresh.write_bytes(starter_pb2.JobList(left=self._known.values()).SerializeToString())
+            fresh.replace(self._path)

@@ -1,0 +1,85 @@
+"""kill -9 of real daemons: what a broken slot took stays lost; a machine that was being drained goes on draining."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pool.test_execution_point import BASE, events, slots, submit
+from tests.support.pool import Pool
+
+
+@pytest.fixture
+def fix_in_place() -> Iterator[Callable[[Path], None]]:
+    """Makes a file that nobody can remove, until the test is over."""
+    made: list[Path] = []
+
+    def fix(path: Path) -> None:
+        path.touch()
+        done = subprocess.run(["chattr", "+i", str(path)], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"the file system below {path.parent} has no immutable files: {done.stderr.strip()}")
+        made.append(path)
+
+    yield fix
+    for path in made:
+        subprocess.run(["chattr", "-i", str(path)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
+@pytest.mark.parametrize("victims", [["startd"], ["startd", "starter"]], ids=" and ".join)
+def test_a_scratch_directory_that_cannot_be_removed_breaks_the_slot(
+    make_pool: Callable[[str], Pool], fix_in_place: Callable[[Path], None], victims: list[str]
+) -> None:
+    pool = make_pool(BASE)
+    pool.up()
+    log = submit(pool, 3)
+    pool.until("it runs", lambda: events(log, "001") == 1)
+    scratch = re.search(r'CondorScratchDir = "(.+)"', log.read_text())
+    assert scratch is not None
+    fix_in_place(Path(scratch[1]) / "kept")
+    for victim in victims:
+        pool.kill(victim)
+    pool.until("the job has ended", lambda: events(log, "005") == 1)
+    broken = pool.until("the slot has lost a core", lambda: slots(pool, BrokenSlotCpus=1))
+    assert (broken[0]["Cpus"], broken[0]["TotalSlotCpus"], broken[0]["Name"].partition("@")[0]) == (3, 3, "slot1")
+    own = pool.until("the daemon's ad tells", lambda: [ad for ad in own_ads(pool) if ad.get("BrokenReasons")])[0]
+    assert own["BrokenContextAds"][0]["Code"] == 4
+    assert "Could not clean up after job" in own["BrokenReasons"][0]
+    pool.kill("startd")
+    pool.until("another startd answers", lambda: pool.pid("startd") and pool.answers("startd"))
+    assert pool.until("it remembers", lambda: slots(pool, BrokenSlotCpus=1))[0]["Cpus"] == 3
+    log = submit(pool, 0.1, 6)
+    pool.until("what is left still works", lambda: events(log, "005") == 7)
+
+
+def own_ads(pool: Pool) -> list[dict[str, object]]:
+    """The startd's own ads."""
+    return list(pool.json("status", "-subsystem", "StartDaemon"))
+
+
+def test_a_killed_startd_goes_on_draining(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE + "MaxJobRetirementTime = 3600\n")
+    pool.up()
+    log = submit(pool, 60, 2)
+    pool.until("two jobs run", lambda: events(log, "001") == 2)
+    host = str(slots(pool)[0]["Machine"])
+    pool.run("drain", "-reason", "kernel", host)
+    pool.until("jobs retire", lambda: len(slots(pool, State="Claimed", Activity="Retiring")) == 2)
+    for _ in range(2):
+        pool.kill("startd")
+        pool.until("another startd answers", lambda: pool.pid("startd") and pool.answers("startd"))
+        pool.until("the rest is drained", lambda: slots(pool, State="Drained", DrainReason="kernel"))
+        assert len(slots(pool, State="Claimed", Activity="Retiring")) == 2
+    assert events(log, "004") == 0
+    assert "drains already" in pool.run("drain", host, check=False).stderr
+    pool.run("drain", "-cancel", "-request-id", "1", host)
+    pool.until("jobs go on", lambda: len(slots(pool, State="Claimed", Activity="Busy")) == 2)
+    pool.kill("startd")
+    pool.until("nothing drains any more", lambda: slots(pool, State="Unclaimed") and not slots(pool, Draining=True))
+    pool.run("rm", "-all")
