@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 from harness import Report, timed
+from slotwise.client import Schedd
 
 OUT = Path(__file__).resolve().parent / "out"
 CONFIG = "NUM_CPUS = 40\nMEMORY = 40960\n"
@@ -48,12 +49,10 @@ class Pool:
         path.write_text(text)
         return self.run("submit", "-terse", path.name).partition(".")[0].strip()
 
-    def daemons(self) -> list[psutil.Process]:
-        """The processes of the pool's daemons."""
-        found = []
-        for path in sorted((self.root / "home" / "run").glob("*.json")):
-            found.append(psutil.Process(json.loads(path.read_text())["pid"]))
-        return found
+    def daemons(self) -> dict[str, psutil.Process]:
+        """The pool's daemons by name, as their address files tell: forked ones have no command line."""
+        paths = sorted((self.root / "home" / "run").glob("*.json"))
+        return {path.stem: psutil.Process(json.loads(path.read_text())["pid"]) for path in paths}
 
 
 def jobs_per_second(pool: Pool, report: Report, count: int = 1000) -> None:
@@ -125,16 +124,45 @@ def submissions(pool: Pool, report: Report) -> None:
     pool.run("rm", "-all")
 
 
+def submissions_from_python(pool: Pool, report: Report, count: int = 1000) -> None:
+    """Separate submissions of one job each from one Python process: as a batch, and one after another."""
+    job = {"executable": "/bin/true", "hold": True}
+    many, single = [], []
+    with Schedd(pool.env["SLOTWISE_HOME"], env=pool.env) as schedd:
+        for _ in range(5):
+            start = time.perf_counter()
+            made = {one.cluster for one in schedd.submit_many([job] * count)}
+            many.append(count / (time.perf_counter() - start))
+            assert len(made) == count, "each has a cluster of its own"
+            start = time.perf_counter()
+            made = {schedd.submit(job).cluster for _ in range(count)}
+            single.append(count / (time.perf_counter() - start))
+            assert len(made) == count
+        assert len(schedd.query("true", ["ClusterId"])) == 10 * count, "all are in the queue"
+    report.add("separate submits, submit_many in one process", "1/s", many, target="1,500", reference="450")
+    report.add("separate submits, submit() after submit() in one process", "1/s", single, reference="450")
+    pool.run("rm", "-all")
+
+
+def memory_after(pool: Pool, report: Report) -> None:
+    """The schedd's memory when the jobs of all these measurements have gone."""
+    schedd = pool.daemons()["schedd"]
+    deadline = time.monotonic() + 60
+    while pool.run("q", "-totals").count(" 0 jobs") == 0 and time.monotonic() < deadline:
+        time.sleep(1)
+    time.sleep(5)
+    report.add("schedd after 110,000 jobs came and went", "MiB", schedd.memory_info().rss / 2**20)
+
+
 def idle_cost(pool: Pool, report: Report) -> None:
     """CPU and memory of each daemon over ten idle seconds."""
     time.sleep(3)
     processes = pool.daemons()
-    before = {process.pid: process.cpu_times() for process in processes}
+    before = {name: process.cpu_times() for name, process in processes.items()}
     time.sleep(10)
-    for process in processes:
-        now, then = process.cpu_times(), before[process.pid]
+    for name, process in processes.items():
+        now, then = process.cpu_times(), before[name]
         share = (now.user + now.system - then.user - then.system) / 10 * 100
-        name = process.cmdline()[-1]
         report.add(f"idle {name}: share of a core", "%", share, target="1")
         report.add(f"idle {name}: memory (own pages)", "MiB", process.memory_full_info().uss / 2**20, target="60")
 
@@ -157,6 +185,8 @@ def main() -> int:
             submit_to_running(pool, report)
             jobs_per_second(pool, report)
             submissions(pool, report)
+            submissions_from_python(pool, report)
+            memory_after(pool, report)
         finally:
             pool.run("down")
     report.save(OUT)

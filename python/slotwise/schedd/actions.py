@@ -10,11 +10,12 @@ from slotwise.classad import ExprTree
 from slotwise.clock import Clock
 from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.schedd import events
-from slotwise.schedd.admission import Admission, log_of, priority_of
+from slotwise.schedd.admission import Admission
 from slotwise.schedd.ads import JobAds, plain
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision
+from slotwise.schedd.draft import log_of, priority_of
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.queue import Queue

@@ -1,55 +1,26 @@
-"""Takes submissions into the queue: ids, the attributes that only the schedd gives, limits, one transaction for all."""
+"""Takes submissions into the queue: ids, limits, one transaction for all of a submission, events of submission."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slotwise.classad import ClassAd
 from slotwise.clock import Clock
-from slotwise.errors import DeniedError, UsageError
+from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
+from slotwise.schedd import draft as drafting
 from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds, native
-from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
+from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision
-from slotwise.schedd.job import Cluster, Job, Priority
+from slotwise.schedd.draft import Draft, DraftSettings
+from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.store import Batch, StoredCluster
-from slotwise.schedd.values import Changes, Expr, encode
+from slotwise.schedd.values import encode
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import schedd_pb2
-
-_PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
-_VANILLA = 5
-_UNIVERSES = {1: "standard", 7: "scheduler", 9: "grid", 10: "java", 11: "parallel", 12: "local", 13: "vm"}
-_COUNTERS: Changes = {
-    "NumJobStarts": 0,
-    "NumJobCompletions": 0,
-    "NumShadowStarts": 0,
-    "NumJobMatches": 0,
-    "NumHolds": 0,
-    "NumVacates": 0,
-    "NumSystemHolds": 0,
-    "CurrentHosts": 0,
-    "MinHosts": 1,
-    "MaxHosts": 1,
-    "RemoteWallClockTime": 0.0,
-    "RemoteUserCpu": 0.0,
-    "RemoteSysCpu": 0.0,
-    "CumulativeRemoteUserCpu": 0.0,
-    "CumulativeRemoteSysCpu": 0.0,
-    "CumulativeSuspensionTime": 0,
-    "TotalSuspensions": 0,
-    "CommittedTime": 0,
-    "CommittedSuspensionTime": 0,
-    "CompletionDate": 0,
-    "ExitStatus": 0,
-    "LastJobStatus": 0,
-    "JobStatus": int(Status.IDLE),
-}
 
 
 @dataclass(frozen=True)
@@ -65,18 +36,30 @@ class AdmissionSettings:
     jobs_per_owner_most: int = 100_000
     jobs_per_submission_most: int = 20_000
 
+    @property
+    def draft(self) -> DraftSettings:
+        """What goes into every job."""
+        return DraftSettings(self.schedd_name, self.uid_domain, self.version, self.platform)
+
 
 @dataclass
-class _Draft:
-    """A cluster on its way in."""
+class Submission:
+    """What one caller submitted at once, checked and with its ids: to be queued whole or not at all."""
 
-    cluster: Cluster
-    submitted: ClassAd
-    jobs: list[Job]
-    deltas: Sequence[ClassAd] | None
-    pack: bytes
-    delta_pack: bytes
-    globals: list[str]
+    owner: str
+    drafts: list[Draft]
+
+    @property
+    def count(self) -> int:
+        """Jobs of all its clusters."""
+        return sum(len(draft.jobs) for draft in self.drafts)
+
+    def reply(self) -> schedd_pb2.SubmitReply:
+        """What the caller is told."""
+        reply = schedd_pb2.SubmitReply()
+        for draft in self.drafts:
+            reply.clusters.add(cluster_id=draft.cluster.number, first_proc=0, num_procs=len(draft.jobs))
+        return reply
 
 
 class Admission:
@@ -98,6 +81,8 @@ class Admission:
         self.settings = settings
         self._next = next_cluster
         self._reserved: set[int] = set()
+        #: Jobs on their way to the disk, by owner: limits count them.
+        self._underway: dict[str, int] = {}
 
     async def reserve(self, count: int) -> int:
         """The first of ``count`` cluster ids that nobody else gets."""
@@ -111,6 +96,8 @@ class Admission:
         await self._ledger.commit(Decision(self._clock.now()), batch, may_fail=True)
         return first
 
+    # ---- one submission, or many
+
     async def submit(
         self, owner: str, clusters: Sequence[schedd_pb2.ClusterSubmission], *, superuser: bool = False
     ) -> schedd_pb2.SubmitReply:
@@ -118,57 +105,60 @@ class Admission:
 
         :raises UsageError: for a submission that makes no sense, DeniedError over a limit, HostError on a full disk.
         """
-        now = self._clock.now()
-        drafts = [self._draft(owner, cluster, now) for cluster in clusters]
-        self._check_limits(owner, drafts, superuser)
-        decision, batch = Decision(now), Batch()
-        for draft in drafts:
-            self._rows(draft, batch, decision)
-        await self._ledger.commit(decision, batch, may_fail=True)
-        reply = schedd_pb2.SubmitReply()
-        for draft in drafts:
-            self._enter(draft)
-            reply.clusters.add(cluster_id=draft.cluster.number, first_proc=0, num_procs=len(draft.jobs))
-        if self._ledger.on_new_work:
-            self._ledger.on_new_work()
-        return reply
+        submission = self.check(owner, clusters, superuser=superuser)
+        try:
+            await self._queue_all([submission])
+        finally:
+            self._arrived(submission)
+        return submission.reply()
 
-    # ---- building
+    async def submit_each(self, submissions: Sequence[Submission | SlotwiseError]) -> schedd_pb2.SubmitAnswers:
+        """Queue checked submissions in one transaction; an answer for each, in order.
 
-    def _draft(self, owner: str, sent: schedd_pb2.ClusterSubmission, now: float) -> _Draft:
-        ads = unpack_ads(sent.cluster_ad)
-        if len(ads) != 1:
-            raise UsageError(f"a cluster needs one ad, {len(ads)} came")
-        submitted = ads[0]
-        count = sent.procs.count
+        Errors among them are answered as they are. When the transaction is refused (a full disk), each is tried alone.
+        """
+        sound = [one for one in submissions if isinstance(one, Submission)]
+        refused: dict[int, SlotwiseError] = {}
+        try:
+            await self._queue_all(sound)
+        except HostError:
+            for one in sound:
+                try:
+                    await self._queue_all([one])
+                except HostError as error:
+                    refused[id(one)] = error
+        finally:
+            for one in sound:
+                self._arrived(one)
+        answers = schedd_pb2.SubmitAnswers()
+        for each in submissions:
+            failure = refused.get(id(each)) if isinstance(each, Submission) else each
+            if failure is not None:
+                answers.answers.add(error_code=failure.code, error=str(failure))
+            elif isinstance(each, Submission):
+                answers.answers.add(reply=each.reply())
+        return answers
+
+    def check(
+        self, owner: str, clusters: Sequence[schedd_pb2.ClusterSubmission], *, superuser: bool = False
+    ) -> Submission:
+        """A submission with its ids; it is queued by :meth:`submit_each`.
+
+        :raises UsageError: for a submission that makes no sense, DeniedError over a limit.
+        """
+        if not clusters:
+            raise UsageError("the submission has no cluster")
+        now = int(self._clock.now())
+        submission = Submission(owner, [self._draft(owner, cluster, now) for cluster in clusters])
+        self._check_limits(submission, superuser)
+        return submission
+
+    def _draft(self, owner: str, sent: schedd_pb2.ClusterSubmission, now: int) -> Draft:
+        submitted = drafting.submitted_ad(sent.cluster_ad)
         deltas = unpack_ads(sent.procs.deltas) if sent.procs.deltas else None
-        if deltas is not None:
-            if count and count != len(deltas):
-                raise UsageError(f"{count} procs were announced, {len(deltas)} came")
-            count = len(deltas)
-        if count < 1:
-            raise UsageError("a cluster needs at least one proc")
-        universe = submitted.get("JobUniverse", _VANILLA)
-        if universe != _VANILLA:
-            name = _UNIVERSES.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
-            raise UsageError(f"this access point runs no jobs of universe {name}", hint="use universe = vanilla")
+        drafting.proc_count(sent, deltas)  # before a number is spent on it
         number = self._number(sent.cluster_id)
-        cluster = self._cluster(owner, number, submitted, deltas, int(now))
-        cluster.next_proc = count
-        jobs = [Job(cluster, proc, Status.IDLE) for proc in range(count)]
-        head, tail = f"{self.settings.schedd_name}#{number}.", f"#{int(now)}"
-        draft = _Draft(
-            cluster,
-            submitted,
-            jobs,
-            deltas,
-            bytes(sent.cluster_ad),
-            bytes(sent.procs.deltas),
-            [f"{head}{proc}{tail}" for proc in range(count)],
-        )
-        self._status(draft)
-        self._each_job(draft)
-        return draft
+        return drafting.draft(owner, sent, submitted, deltas, number, now, self.settings.draft)
 
     def _number(self, wanted: int) -> int:
         if wanted:
@@ -180,104 +170,49 @@ class Admission:
         self._next += 1
         return number
 
-    def _cluster(
-        self, owner: str, number: int, submitted: ClassAd, deltas: Sequence[ClassAd] | None, now: int
-    ) -> Cluster:
-        domain = self.settings.uid_domain
-        user = f"{owner}@{domain}"
-        common: Changes = {
-            name: value for name, value in _COUNTERS.items() if name not in submitted or name == "LastJobStatus"
-        }
-        common.update(
-            ClusterId=number,
-            Owner=owner,
-            User=user,
-            OsUser=owner,
-            QDate=now,
-            EnteredCurrentStatus=now,
-            MyType="Job",
-            TargetType="Machine",
-        )
-        for name, value in (
-            ("CondorVersion", self.settings.version),
-            ("CondorPlatform", self.settings.platform),
-        ):
-            if value and name not in submitted:
-                common[name] = value
-        cluster = Cluster(number, owner, user, self.submitter(owner, submitted), now, common)
-        cluster.varied = frozenset(name.lower() for delta in deltas or () for name in delta)
-        describe(cluster, submitted)
-        return cluster
-
     def submitter(self, owner: str, ad: Any) -> str:
-        """The accounting name of the jobs: AccountingGroup, else the owner, at the domain."""
-        group = ad.get("AccountingGroup")
-        name = group if isinstance(group, str) and group else owner
-        if ad.get("NiceUser") is True and not name.startswith("nice-user."):
-            name = f"nice-user.{name}"
-        return name if "@" in name else f"{name}@{self.settings.uid_domain}"
-
-    def _status(self, draft: _Draft) -> None:
-        """Jobs submitted on hold begin held, with code 15."""
-        held = draft.submitted.get("JobStatus") == Status.HELD
-        code = draft.submitted.get("HoldReasonCode", int(Hold.SUBMITTED_ON_HOLD))
-        name = HOLD_NAMES.get(int(code), "SubmittedOnHold")
-        changes: Changes = {
-            "JobStatus": int(Status.HELD),
-            "HoldReason": draft.submitted.get("HoldReason") or "submitted on hold at user's request",
-            "HoldReasonCode": int(code),
-            "HoldReasonSubCode": 0,
-            "NumHolds": 1,
-            "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
-        }
-        deltas: list[ClassAd | None] = [*(draft.deltas or ())] or [None] * len(draft.jobs)
-        for job, delta in zip(draft.jobs, deltas, strict=True):
-            own = delta.get("JobStatus") if delta is not None and "JobStatus" in delta else None
-            if own == Status.HELD or (held and own is None):
-                job.status = Status.HELD
-                job.changes = changes  # one for all: it is replaced, never changed
-
-    def _each_job(self, draft: _Draft) -> None:
-        """What the light records of jobs know when procs differ in it."""
-        varied = draft.cluster.varied
-        priorities = not varied.isdisjoint(name.lower() for name in _PRIORITIES)
-        logs = not varied.isdisjoint(("userlog", "iwd"))
-        groups = not varied.isdisjoint(("accountinggroup", "niceuser"))
-        if not (priorities or logs or groups):
-            return
-        for job, delta in zip(draft.jobs, draft.deltas or (), strict=True):
-            own = draft.submitted.copy()
-            own.update(delta)
-            if priorities:
-                job.priority = priority_of(own)
-            if logs:
-                job.log = log_of(own)
-            if groups:
-                job.submitter = self.submitter(draft.cluster.owner, own)
+        """The accounting name of a job of ``owner``."""
+        return drafting.submitter_of(owner, ad, self.settings.uid_domain)
 
     # ---- limits
 
-    def _check_limits(self, owner: str, drafts: list[_Draft], superuser: bool) -> None:
-        wanted = sum(len(draft.jobs) for draft in drafts)
-        limits = self.settings
-        largest = max((len(draft.jobs) for draft in drafts), default=0)
+    def _check_limits(self, submission: Submission, superuser: bool) -> None:
+        wanted, limits, owner = submission.count, self.settings, submission.owner
+        largest = max(len(draft.jobs) for draft in submission.drafts)
         if largest > limits.jobs_per_submission_most:
             raise DeniedError(
                 f"{largest} jobs in one cluster are more than MAX_JOBS_PER_SUBMISSION"
                 f" ({limits.jobs_per_submission_most})"
             )
-        counts = self._queue.counts()
-        if sum(counts) + wanted > limits.jobs_most:
+        if sum(self._queue.counts()) + sum(self._underway.values()) + wanted > limits.jobs_most:
             raise DeniedError(f"the queue would hold more than MAX_JOBS_SUBMITTED ({limits.jobs_most}) jobs")
-        if superuser:
-            return
-        own = self._queue.owned.get(owner, 0)
-        if own + wanted > limits.jobs_per_owner_most:
+        own = self._queue.owned.get(owner, 0) + self._underway.get(owner, 0)
+        if own + wanted > limits.jobs_per_owner_most and not superuser:
             raise DeniedError(f"{owner} would have more than MAX_JOBS_PER_OWNER ({limits.jobs_per_owner_most}) jobs")
+        self._underway[owner] = self._underway.get(owner, 0) + wanted
 
     # ---- durable, then in memory
 
-    def _rows(self, draft: _Draft, batch: Batch, decision: Decision) -> None:
+    async def _queue_all(self, submissions: Sequence[Submission]) -> None:
+        decision, batch = Decision(self._clock.now()), Batch()
+        for submission in submissions:
+            for draft in submission.drafts:
+                self._rows(draft, batch, decision)
+        await self._ledger.commit(decision, batch, may_fail=True)
+        for submission in submissions:
+            for draft in submission.drafts:
+                self._enter(draft)
+        if submissions and self._ledger.on_new_work:
+            self._ledger.on_new_work()
+
+    def _arrived(self, submission: Submission) -> None:
+        left = self._underway.get(submission.owner, 0) - submission.count
+        if left > 0:
+            self._underway[submission.owner] = left
+        else:
+            self._underway.pop(submission.owner, None)
+
+    def _rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
         cluster = draft.cluster
         batch.insert_cluster(
             StoredCluster(
@@ -300,21 +235,22 @@ class Admission:
         )
         self._log_submission(draft, decision)
 
-    def _log_submission(self, draft: _Draft, decision: Decision) -> None:
+    def _log_submission(self, draft: Draft, decision: Decision) -> None:
+        everyone = self._ledger.global_log is not None
+        logged = [job for job in draft.jobs if job.log or everyone]
+        if not logged:
+            return
         host = self.settings.host
         notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
         log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
-        everyone = self._ledger.global_log is not None
-        for job in draft.jobs:
-            if not (job.log or everyone):
-                continue
+        for job in logged:
             frame = self._queue.frame(job, decision.now)
             decision.log(job, events.submitted(frame, host, log_notes, user_notes))
             if job.status == Status.HELD and job.changes:
                 reason, code = str(job.changes["HoldReason"]), job.changes["HoldReasonCode"]
                 decision.log(job, events.held(frame, reason, int(code or 0), 0))
 
-    def _enter(self, draft: _Draft) -> None:
+    def _enter(self, draft: Draft) -> None:
         cluster = draft.cluster
         self._ads.insert(
             cluster,
@@ -322,6 +258,7 @@ class Admission:
             [job.proc for job in draft.jobs],
             draft.delta_pack or None,
             {"GlobalJobId": draft.globals, **_held_columns(draft.jobs)},
+            dollars=b"$$(" in draft.pack or b"$$(" in draft.delta_pack,
         )
         if any(not job.changes for job in draft.jobs):
             for job in draft.jobs:
@@ -340,37 +277,4 @@ def _held_columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
     return {name: [value] * len(jobs) for name, value in native(held).items()}
 
 
-def describe(cluster: Cluster, submitted: Any) -> None:
-    """Fill in what the cluster's record takes from its ad."""
-    name = submitted.get("JobBatchName")
-    cluster.batch_name = name if isinstance(name, str) else ""
-    cluster.command = command_of(submitted)
-    cluster.log = log_of(submitted)
-    cluster.priority = priority_of(submitted)
-
-
-def command_of(ad: Any) -> str:
-    """Base name of the executable, and the arguments."""
-    command, arguments = ad.get("Cmd"), ad.get("Arguments") or ad.get("Args")
-    text = os.path.basename(command) if isinstance(command, str) else ""
-    return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
-
-
-def log_of(ad: Any) -> str:
-    """Absolute path of the event log, or ""."""
-    log, iwd = ad.get("UserLog"), ad.get("Iwd")
-    if not isinstance(log, str) or log in ("", "/dev/null"):
-        return ""
-    return os.path.join(iwd if isinstance(iwd, str) else "/", log)
-
-
-def priority_of(ad: Any) -> Priority:
-    """The five priorities of a job, negated so that the best sorts first."""
-    found = []
-    for name in _PRIORITIES:
-        value = ad.get(name)
-        found.append(-int(value) if isinstance(value, (int, float)) else 0)
-    return (found[0], found[1], found[2], found[3], found[4])
-
-
-__all__ = ["Admission", "AdmissionSettings", "command_of", "describe", "log_of", "priority_of"]
+__all__ = ["Admission", "AdmissionSettings", "Submission"]

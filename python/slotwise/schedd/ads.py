@@ -63,14 +63,19 @@ class JobAds:
         procs: Sequence[int],
         deltas: bytes | Sequence[ClassAd] | None,
         columns: Mapping[str, Iterable[Any]],
+        *,
+        dollars: bool = False,
     ) -> None:
-        """Ads for new jobs: the cluster's ad, what the schedd adds to all, each job's delta, then the columns."""
+        """Ads for new jobs: the cluster's ad, what the schedd adds to all, each job's delta, then the columns.
+
+        ``dollars``: some attribute has ``$$()`` in it.
+        """
         template = submitted.copy()
         template.update(native(cluster.common))
         number = cluster.number
         keys = [f"{number}.{proc}" for proc in procs]
         self.table.insert_from_template(template, keys, deltas or None, columns={"ProcId": list(procs), **columns})
-        if "$$(" in str(submitted) or (deltas and any("$$(" in str(ad) for ad in _ads_of(deltas))):
+        if dollars:
             self._dollars.add(number)
 
     def set(self, key: str, changes: Changes) -> None:
@@ -257,10 +262,6 @@ class JobAds:
     def changes_of(self, pack: bytes) -> Changes:
         """All attributes of a pack's ad as changes."""
         return kept(self.parse(pack)) if pack else {}
-
-
-def _ads_of(deltas: bytes | Sequence[ClassAd]) -> Sequence[ClassAd]:
-    return unpack_ads(deltas) if isinstance(deltas, bytes) else deltas
 
 
 __all__ = ["JobAds", "UnresolvedError", "kept", "native", "plain", "removed"]

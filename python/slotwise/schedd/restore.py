@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from slotwise.classad import ClassAd
-from slotwise.schedd.admission import Admission, describe, log_of, priority_of
+from slotwise.schedd.admission import Admission
 from slotwise.schedd.ads import JobAds, native, removed
+from slotwise.schedd.draft import describe, log_of, priority_of
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.store import StoredCluster, StoredQueue
@@ -71,6 +72,7 @@ def _cluster(
         [row[1] for row in rows],
         deltas,
         {"GlobalJobId": [f"{schedd_name}#{row[0]}.{row[1]}#{stored.qdate}" for row in rows]},
+        dollars=b"$$(" in stored.ad or any(row[3] and b"$$(" in row[3] for row in rows),
     )
     jobs: list[Job] = []
     for row, delta in zip(rows, deltas, strict=True):

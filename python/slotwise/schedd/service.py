@@ -15,6 +15,7 @@ from slotwise.schedd.history import History
 from slotwise.schedd.listing import Listing, as_json
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.shadow import Shadows
+from slotwise.schedd.submissions import SubmissionStream
 from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.security import Authenticator
@@ -85,9 +86,13 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             cluster.procs.CopyFrom(_joined(procs))
         return await self._submit(context, clusters)
 
+    @answers_errors
+    async def SubmitMany(self, request_iterator: Any, context: Any) -> None:
+        """Queue submissions as they come; those of one frame become durable together."""
+        caller = self._authenticator.caller(context)
+        await SubmissionStream(self._admission, caller.user, self._is_superuser(caller)).serve(context)
+
     async def _submit(self, context: Any, clusters: list[schedd_pb2.ClusterSubmission]) -> schedd_pb2.SubmitReply:
-        if not clusters:
-            raise UsageError("the submission has no cluster")
         caller = self._authenticator.caller(context)
         return await self._admission.submit(caller.user, clusters, superuser=self._is_superuser(caller))
 

@@ -52,6 +52,11 @@ def to_error(failure: grpc.RpcError, *, peer: str = "") -> SlotwiseError:
     return kind(message)
 
 
+def error_of(code: str, message: str) -> SlotwiseError:
+    """The error of ours with this code, as an answer inside a stream carries it."""
+    return _BY_CODE.get(code, SlotwiseError)(message)
+
+
 async def abort(context: Any, error: SlotwiseError) -> None:
     """End the call that ``context`` belongs to with ``error``."""
     status = getattr(grpc.StatusCode, error.status)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from slotwise.classad import ExprTree
-from slotwise.client import AsyncSchedd, Schedd
-from slotwise.errors import SubmitError, UsageError
+from slotwise.client import AsyncSchedd, Schedd, SubmitResult
+from slotwise.errors import DeniedError, PeerUnavailableError, SubmitError, UsageError
 
 from tests.support.access_point import RunningAccessPoint
 
@@ -47,13 +50,99 @@ async def test_submit_query_act_and_edit(schedd: RunningAccessPoint) -> None:
     assert [ad["JobStatus"] for ad in history] == [3, 3]
 
 
-async def test_many_submissions_get_a_cluster_each(schedd: RunningAccessPoint) -> None:
-    def work(client: Schedd) -> tuple[list[int], int]:
-        made = [one.cluster for one in client.submit_many([JOB] * 100)]
-        return made, len(client.query("true", ["ClusterId"]))
+async def test_results_of_many_submissions_belong_to_their_descriptions(schedd: RunningAccessPoint) -> None:
+    descriptions = [{**JOB, "batch_name": f"batch{i}", "arguments": f"{i}"} for i in range(300)]
 
-    clusters, queued = await blocking(schedd, work)
-    assert len(set(clusters)) == len(clusters) == queued == 100
+    def work(client: Schedd) -> tuple[list[int], dict[int, Any]]:
+        made = list(client.submit_many(descriptions))
+        assert [one.count for one in made] == [1] * 300
+        names = ["ClusterId", "ProcId", "JobBatchName", "Args"]
+        return [one.cluster for one in made], {ad["ClusterId"]: ad for ad in client.query("true", names)}
+
+    clusters, ads = await blocking(schedd, work)
+    assert clusters == sorted(set(clusters)), "ids are given in order"
+    assert len(ads) == 300
+    assert [ads[cluster]["JobBatchName"] for cluster in clusters] == [one["batch_name"] for one in descriptions]
+    assert [ads[cluster]["Args"] for cluster in clusters] == [one["arguments"] for one in descriptions]
+    assert schedd.point.store.commits < 200, "those that wait share a transaction"
+
+
+async def test_many_submissions_of_every_kind_keep_their_order(schedd: RunningAccessPoint) -> None:
+    def description(i: int) -> Any:
+        if i % 3 == 0:
+            return {**JOB, "batch_name": f"batch{i}", "output": "out.$(Cluster)"}
+        queue = 5001 if i == 7 else 2
+        return f"executable=/bin/true\nbatch_name=batch{i}\nqueue {queue}\n"
+
+    def work(client: Schedd) -> None:
+        made = list(client.submit_many(description(i) for i in range(12)))
+        for i, one in enumerate(made):
+            ads = client.query(f"ClusterId == {one.cluster}", ["JobBatchName", "Out"])
+            assert {ad["JobBatchName"] for ad in ads} == {f"batch{i}"}
+            assert len(ads) == one.count == (1 if i % 3 == 0 else 5001 if i == 7 else 2)
+            if i % 3 == 0:
+                assert ads[0]["Out"] == f"out.{one.cluster}"
+        assert len({one.cluster for one in made}) == 12
+
+    await blocking(schedd, work)
+
+
+async def test_a_refusal_among_many_comes_in_its_place(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(MAX_JOBS_SUBMITTED="5")
+
+    def work(client: Schedd) -> None:
+        made = []
+        with pytest.raises(DeniedError, match="MAX_JOBS_SUBMITTED"):
+            for one in client.submit_many([JOB] * 20):
+                made.append(one.cluster)
+        assert len(made) == 5
+        assert sorted(ad["ClusterId"] for ad in client.query()) == made
+        client.act("remove", [str(made[0])])
+        assert client.submit(JOB).count == 1, "the client is good for more"
+
+    try:
+        await blocking(schedd, work)
+    finally:
+        await schedd.stop()
+
+
+async def test_a_client_outlives_a_restart_of_the_schedd(schedd: RunningAccessPoint) -> None:
+    token = schedd.token_file(schedd.owner).read_text()
+    named = {**JOB, "output": "out.$(Cluster)"}
+    with Schedd(schedd.home.root, token=token) as client:
+        before = [await asyncio.to_thread(client.submit, named) for _ in range(3)]
+        await schedd.stop()
+        await schedd.start()
+
+        def again() -> SubmitResult:
+            deadline = time.monotonic() + 10
+            while True:
+                try:
+                    return client.submit(named)
+                except PeerUnavailableError:  # the stream broke this moment
+                    assert time.monotonic() < deadline
+
+        after = await asyncio.to_thread(again)
+        ads = await asyncio.to_thread(client.query, "true", ["ClusterId", "Out"])
+    assert after.cluster > max(one.cluster for one in before)
+    assert sorted(ad["Out"] for ad in ads) == sorted(f"out.{one.cluster}" for one in [*before, after])
+
+
+async def test_threads_of_one_client_submit_side_by_side(schedd: RunningAccessPoint) -> None:
+    def work(client: Schedd) -> None:
+        def some(thread: int) -> list[tuple[int, str]]:
+            return [(client.submit({**JOB, "batch_name": name}).cluster, name) for name in names(thread)]
+
+        def names(thread: int) -> list[str]:
+            return [f"{thread}.{i}" for i in range(20)]
+
+        with ThreadPoolExecutor(4) as threads:
+            made = [pair for pairs in threads.map(some, range(4)) for pair in pairs]
+        found = {ad["ClusterId"]: ad["JobBatchName"] for ad in client.query("true", ["ClusterId", "JobBatchName"])}
+        assert dict(made) == found
+        assert len(found) == 80
+
+    await blocking(schedd, work)
 
 
 async def test_cluster_ids_in_a_description_are_reserved_first(schedd: RunningAccessPoint) -> None:
@@ -78,9 +167,14 @@ async def test_errors_are_ours(schedd: RunningAccessPoint) -> None:
 async def test_the_asyncio_client(schedd: RunningAccessPoint) -> None:
     token = schedd.token_file(schedd.owner).read_text()
     async with AsyncSchedd(schedd.home.root, token=token) as client:
-        made = await asyncio.gather(*(client.submit(JOB) for _ in range(20)))
-        assert len({one.cluster for one in made}) == 20
-        assert len(await client.query()) == 20
+        made = await asyncio.gather(*(client.submit({**JOB, "arguments": f"{i}"}) for i in range(20)))
+        arguments = {ad["ClusterId"]: ad["Args"] for ad in await client.query()}
+        assert [arguments[one.cluster] for one in made] == [f"{i}" for i in range(20)]
+        assert len(arguments) == 20
+        named = await asyncio.gather(*(client.submit({**JOB, "output": "o.$(Cluster)"}) for _ in range(9)))
+        outputs = {ad["ClusterId"]: ad["Out"] for ad in await client.query("ClusterId > 20")}
+        assert outputs == {one.cluster: f"o.{one.cluster}" for one in named}
+        await client.act("remove", [str(one.cluster) for one in named])
         assert (await client.edit("true", {"Note": 1})).succeeded == 20
         assert (await client.act("remove", "Note == 1")).succeeded == 20
         assert len(await client.history(limit=5)) == 5

@@ -16,6 +16,28 @@ class SubmitBundle(_message.Message):
     client: str
     def __init__(self, clusters: _Optional[_Iterable[_Union[ClusterSubmission, _Mapping]]] = ..., client: _Optional[str] = ...) -> None: ...
 
+class SubmitFrame(_message.Message):
+    __slots__ = ("submissions",)
+    SUBMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    submissions: _containers.RepeatedCompositeFieldContainer[SubmitBundle]
+    def __init__(self, submissions: _Optional[_Iterable[_Union[SubmitBundle, _Mapping]]] = ...) -> None: ...
+
+class SubmitAnswers(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[SubmitAnswer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[SubmitAnswer, _Mapping]]] = ...) -> None: ...
+
+class SubmitAnswer(_message.Message):
+    __slots__ = ("reply", "error_code", "error")
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    reply: SubmitReply
+    error_code: str
+    error: str
+    def __init__(self, reply: _Optional[_Union[SubmitReply, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
 class SubmitPart(_message.Message):
     __slots__ = ("open_cluster", "more_procs", "commit")
     OPEN_CLUSTER_FIELD_NUMBER: _ClassVar[int]

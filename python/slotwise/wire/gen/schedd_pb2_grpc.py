@@ -45,6 +45,11 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.SubmitBundle.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_schedd__pb2.SubmitReply.FromString,
                 _registered_method=True)
+        self.SubmitMany = channel.stream_stream(
+                '/slotwise.v1.Schedd/SubmitMany',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.SubmitFrame.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.SubmitAnswers.FromString,
+                _registered_method=True)
         self.ReserveClusters = channel.unary_unary(
                 '/slotwise.v1.Schedd/ReserveClusters',
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.ReserveClustersRequest.SerializeToString,
@@ -99,6 +104,13 @@ class ScheddServicer:
 
     def SubmitOne(self, request, context):
         """the same for submissions that fit one message
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubmitMany(self, request_iterator, context):
+        """Many small submissions on one stream, each of which stands or falls alone; answered in the order they came.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -168,6 +180,11 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.SubmitOne,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.SubmitBundle.FromString,
                     response_serializer=slotwise_dot_v1_dot_schedd__pb2.SubmitReply.SerializeToString,
+            ),
+            'SubmitMany': grpc.stream_stream_rpc_method_handler(
+                    servicer.SubmitMany,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.SubmitFrame.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.SubmitAnswers.SerializeToString,
             ),
             'ReserveClusters': grpc.unary_unary_rpc_method_handler(
                     servicer.ReserveClusters,
@@ -264,6 +281,33 @@ class Schedd:
             '/slotwise.v1.Schedd/SubmitOne',
             slotwise_dot_v1_dot_schedd__pb2.SubmitBundle.SerializeToString,
             slotwise_dot_v1_dot_schedd__pb2.SubmitReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitMany(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/slotwise.v1.Schedd/SubmitMany',
+            slotwise_dot_v1_dot_schedd__pb2.SubmitFrame.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.SubmitAnswers.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,55 @@
+"""Cluster ids taken ahead, for descriptions that mention ``$(Cluster)`` and so must know it before they are read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+#: Ids in a block at most; what is left of it at the end makes a gap.
+_BLOCK_MOST = 64
+
+
+class ReservedIds:
+    """A block of ids of our own: a larger one each time it runs out, so that one submission costs one id."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._end = 0
+        self._block = 1
+        self._lock = threading.Lock()
+
+    def likely(self) -> int:
+        """The id that the next description gets if it needs one, 0 when none is left."""
+        return self._next if self._next < self._end else 0
+
+    def enough(self, count: int) -> bool:
+        """Whether ``count`` ids in a row are left."""
+        return self._end - self._next >= count
+
+    def block(self, count: int) -> int:
+        """How many to ask for when ``count`` are needed."""
+        return max(count, self._block)
+
+    def refill(self, first: int, count: int) -> None:
+        """A new block takes the place of what was left."""
+        self._next, self._end = first, first + count
+        self._block = min(_BLOCK_MOST, self._block * 4)
+
+    def use(self, count: int) -> int:
+        """The first of ``count`` ids."""
+        first = self._next
+        self._next += count
+        return first
+
+    def take(self, count: int, reserve: Callable[[int], int]) -> int:
+        """The first of ``count`` ids, from the schedd (``reserve(number)``) when too few are left; for threads."""
+        with self._lock:
+            if not self.enough(count):
+                asked = self.block(count)
+                self.refill(reserve(asked), asked)
+            return self.use(count)
+
+    def forget(self) -> None:
+        """The ids may not be ours any more."""
+        with self._lock:
+            self._end = self._next

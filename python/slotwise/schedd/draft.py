@@ -1,0 +1,245 @@
+"""A cluster on its way into the queue: what was submitted, and what the schedd adds. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.errors import UsageError
+from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
+from slotwise.schedd.job import Cluster, Job, Priority
+from slotwise.schedd.values import Changes, Expr
+from slotwise.table import unpack_ads
+from slotwise.wire.gen import schedd_pb2
+
+_PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
+_VANILLA = 5
+_UNIVERSES = {1: "standard", 7: "scheduler", 9: "grid", 10: "java", 11: "parallel", 12: "local", 13: "vm"}
+_COUNTERS: Changes = {
+    "NumJobStarts": 0,
+    "NumJobCompletions": 0,
+    "NumShadowStarts": 0,
+    "NumJobMatches": 0,
+    "NumHolds": 0,
+    "NumVacates": 0,
+    "NumSystemHolds": 0,
+    "CurrentHosts": 0,
+    "MinHosts": 1,
+    "MaxHosts": 1,
+    "RemoteWallClockTime": 0.0,
+    "RemoteUserCpu": 0.0,
+    "RemoteSysCpu": 0.0,
+    "CumulativeRemoteUserCpu": 0.0,
+    "CumulativeRemoteSysCpu": 0.0,
+    "CumulativeSuspensionTime": 0,
+    "TotalSuspensions": 0,
+    "CommittedTime": 0,
+    "CommittedSuspensionTime": 0,
+    "CompletionDate": 0,
+    "ExitStatus": 0,
+    "LastJobStatus": 0,
+    "JobStatus": int(Status.IDLE),
+}
+
+
+@dataclass(frozen=True)
+class DraftSettings:
+    """What the schedd writes into every job."""
+
+    schedd_name: str
+    uid_domain: str
+    version: str = ""
+    platform: str = ""
+
+
+@dataclass
+class Draft:
+    """A cluster on its way in, with its jobs and the packs it came in."""
+
+    cluster: Cluster
+    submitted: ClassAd
+    jobs: list[Job]
+    deltas: Sequence[ClassAd] | None
+    pack: bytes
+    delta_pack: bytes
+    #: GlobalJobId of each job.
+    globals: list[str]
+
+
+def proc_count(sent: schedd_pb2.ClusterSubmission, deltas: Sequence[ClassAd] | None) -> int:
+    """How many jobs a submission makes.
+
+    :raises UsageError: when it makes none, or contradicts itself.
+    """
+    count: int = sent.procs.count
+    if deltas is not None:
+        if count and count != len(deltas):
+            raise UsageError(f"{count} procs were announced, {len(deltas)} came")
+        count = len(deltas)
+    if count < 1:
+        raise UsageError("a cluster needs at least one proc")
+    return count
+
+
+def submitted_ad(pack: bytes) -> ClassAd:
+    """The one ad of a cluster.
+
+    :raises UsageError: for another number of ads, or a universe that does not run here.
+    """
+    ads = unpack_ads(pack)
+    if len(ads) != 1:
+        raise UsageError(f"a cluster needs one ad, {len(ads)} came")
+    universe = ads[0].get("JobUniverse", _VANILLA)
+    if universe != _VANILLA:
+        name = _UNIVERSES.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
+        raise UsageError(f"this access point runs no jobs of universe {name}", hint="use universe = vanilla")
+    return ads[0]
+
+
+def draft(
+    owner: str,
+    sent: schedd_pb2.ClusterSubmission,
+    submitted: ClassAd,
+    deltas: Sequence[ClassAd] | None,
+    number: int,
+    now: int,
+    settings: DraftSettings,
+) -> Draft:
+    """The cluster ``number`` with all that the queue needs to know."""
+    count = proc_count(sent, deltas)
+    cluster = _cluster(owner, number, submitted, deltas, now, settings)
+    cluster.next_proc = count
+    jobs = [Job(cluster, proc, Status.IDLE) for proc in range(count)]
+    head, tail = f"{settings.schedd_name}#{number}.", f"#{now}"
+    made = Draft(
+        cluster,
+        submitted,
+        jobs,
+        deltas,
+        bytes(sent.cluster_ad),
+        bytes(sent.procs.deltas),
+        [f"{head}{proc}{tail}" for proc in range(count)],
+    )
+    _status(made)
+    _each_job(made, settings.uid_domain)
+    return made
+
+
+def _cluster(
+    owner: str,
+    number: int,
+    submitted: ClassAd,
+    deltas: Sequence[ClassAd] | None,
+    now: int,
+    settings: DraftSettings,
+) -> Cluster:
+    user = f"{owner}@{settings.uid_domain}"
+    common: Changes = {
+        name: value for name, value in _COUNTERS.items() if name not in submitted or name == "LastJobStatus"
+    }
+    common.update(
+        ClusterId=number,
+        Owner=owner,
+        User=user,
+        OsUser=owner,
+        QDate=now,
+        EnteredCurrentStatus=now,
+        MyType="Job",
+        TargetType="Machine",
+    )
+    for name, value in (("CondorVersion", settings.version), ("CondorPlatform", settings.platform)):
+        if value and name not in submitted:
+            common[name] = value
+    cluster = Cluster(number, owner, user, submitter_of(owner, submitted, settings.uid_domain), now, common)
+    cluster.varied = frozenset(name.lower() for delta in deltas or () for name in delta)
+    describe(cluster, submitted)
+    return cluster
+
+
+def _status(made: Draft) -> None:
+    """Jobs submitted on hold begin held, with code 15."""
+    held = made.submitted.get("JobStatus") == Status.HELD
+    if not held and "jobstatus" not in made.cluster.varied:
+        return
+    code = made.submitted.get("HoldReasonCode", int(Hold.SUBMITTED_ON_HOLD))
+    name = HOLD_NAMES.get(int(code), "SubmittedOnHold")
+    changes: Changes = {
+        "JobStatus": int(Status.HELD),
+        "HoldReason": made.submitted.get("HoldReason") or "submitted on hold at user's request",
+        "HoldReasonCode": int(code),
+        "HoldReasonSubCode": 0,
+        "NumHolds": 1,
+        "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
+    }
+    deltas: list[ClassAd | None] = [*(made.deltas or ())] or [None] * len(made.jobs)
+    for job, delta in zip(made.jobs, deltas, strict=True):
+        own = delta.get("JobStatus") if delta is not None and "JobStatus" in delta else None
+        if own == Status.HELD or (held and own is None):
+            job.status = Status.HELD
+            job.changes = changes  # one for all: it is replaced, never changed
+
+
+def _each_job(made: Draft, uid_domain: str) -> None:
+    """What the light records of jobs know when procs differ in it."""
+    varied = made.cluster.varied
+    if not varied:
+        return
+    priorities = not varied.isdisjoint(name.lower() for name in _PRIORITIES)
+    logs = not varied.isdisjoint(("userlog", "iwd"))
+    groups = not varied.isdisjoint(("accountinggroup", "niceuser"))
+    if not (priorities or logs or groups):
+        return
+    for job, delta in zip(made.jobs, made.deltas or (), strict=True):
+        own = made.submitted.copy()
+        own.update(delta)
+        if priorities:
+            job.priority = priority_of(own)
+        if logs:
+            job.log = log_of(own)
+        if groups:
+            job.submitter = submitter_of(made.cluster.owner, own, uid_domain)
+
+
+def submitter_of(owner: str, ad: Any, uid_domain: str) -> str:
+    """The accounting name of the jobs: AccountingGroup, else the owner, at the domain."""
+    group = ad.get("AccountingGroup")
+    name = group if isinstance(group, str) and group else owner
+    if ad.get("NiceUser") is True and not name.startswith("nice-user."):
+        name = f"nice-user.{name}"
+    return name if "@" in name else f"{name}@{uid_domain}"
+
+
+def describe(cluster: Cluster, submitted: Any) -> None:
+    """Fill in what the cluster's record takes from its ad."""
+    name = submitted.get("JobBatchName")
+    cluster.batch_name = name if isinstance(name, str) else ""
+    cluster.command = command_of(submitted)
+    cluster.log = log_of(submitted)
+    cluster.priority = priority_of(submitted)
+
+
+def command_of(ad: Any) -> str:
+    """Base name of the executable, and the arguments."""
+    command, arguments = ad.get("Cmd"), ad.get("Arguments") or ad.get("Args")
+    text = os.path.basename(command) if isinstance(command, str) else ""
+    return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
+
+
+def log_of(ad: Any) -> str:
+    """Absolute path of the event log, or ""."""
+    log, iwd = ad.get("UserLog"), ad.get("Iwd")
+    if not isinstance(log, str) or log in ("", "/dev/null"):
+        return ""
+    return os.path.join(iwd if isinstance(iwd, str) else "/", log)
+
+
+def priority_of(ad: Any) -> Priority:
+    """The five priorities of a job, negated so that the best sorts first."""
+    found = []
+    for name in _PRIORITIES:
+        value = ad.get(name)
+        found.append(-int(value) if isinstance(value, (int, float)) else 0)
+    return (found[0], found[1], found[2], found[3], found[4])

@@ -1,0 +1,54 @@
+"""One caller's stream of many small submissions: several frames are on their way to the disk at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+
+from slotwise.errors import SlotwiseError
+from slotwise.schedd.admission import Admission, Submission
+from slotwise.wire.gen import schedd_pb2
+
+#: Frames that may wait for the disk; more are not read.
+_AHEAD = 16
+
+
+class SubmissionStream:
+    """Takes frames, and answers each submission in the order they came."""
+
+    def __init__(self, admission: Admission, owner: str, superuser: bool) -> None:
+        self._admission = admission
+        self._owner = owner
+        self._superuser = superuser
+        self._waiting: asyncio.Queue[asyncio.Task[schedd_pb2.SubmitAnswers] | None] = asyncio.Queue(_AHEAD)
+
+    async def serve(self, context: Any) -> None:
+        """Serve the stream to its end; what was read is answered."""
+        answering = asyncio.create_task(self._answer(context))
+        try:
+            while (frame := await context.read()) is not grpc.aio.EOF:
+                # Checked here, so that ids are given in the order of arrival.
+                checked = [self._checked(bundle) for bundle in frame.submissions]
+                await self._waiting.put(asyncio.create_task(self._admission.submit_each(checked)))
+            await self._waiting.put(None)
+            await answering
+        finally:
+            answering.cancel()
+
+    def _checked(self, bundle: schedd_pb2.SubmitBundle) -> Submission | SlotwiseError:
+        try:
+            return self._admission.check(self._owner, bundle.clusters, superuser=self._superuser)
+        except SlotwiseError as error:
+            return error
+
+    async def _answer(self, context: Any) -> None:
+        broken = False
+        while (task := await self._waiting.get()) is not None:
+            answers = await task
+            if not broken:
+                try:
+                    await context.write(answers)
+                except (grpc.RpcError, asyncio.InvalidStateError):
+                    broken = True  # the caller left; what it sent is queued all the same
