@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import grpc
@@ -370,10 +371,13 @@ async def test_recorded_stimuli_can_be_replayed_and_stay_bounded(tmp_path: Path)
         old = path.with_name(path.name + ".old")
         assert path.stat().st_size <= 24 * 1024 and old.stat().st_size <= 24 * 1024
         kinds = set()
-        for line in (old.read_text() + path.read_text()).splitlines():
-            then, now = replayed(line)
-            assert then == now
+        text = old.read_text() + path.read_text()
+        for line in text.splitlines():
+            assert replayed(line).same
             kinds.add(json.loads(line)["stimulus"][""])
+        assert claim_id.rpartition("#")[0] in text, "claims can be told apart"
+        assert claim_id.rpartition("#")[2] not in text, "but not used"
+        assert {stat.S_IMODE(file.stat().st_mode) for file in (path, old)} == {0o600}
         assert {"Activated", "RunGone"} <= kinds
         with pytest.raises(ValueError, match="not a step"):
             replayed("[]")

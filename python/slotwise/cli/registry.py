@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
     "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
     "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
+    "startd": Command("slotwise.cli.startd:main", "take recorded steps of slots again: replay"),
     "config": Command("slotwise.cli.config:main", "look into the configuration: val, dump, check, explain"),
     "classad": Command("slotwise.cli.classad:main", "evaluate, format and match ClassAds"),
 }

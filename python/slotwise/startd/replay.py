@@ -1,13 +1,16 @@
 """A log of what happened to a slot, with the facts that each step met, so that it can happen again.
 
 :class:`Log` keeps the steps of one slot in memory. A startd with SLOTWISE_STARTD_STIMULI_MAX_KIB above 0 writes all
-steps that changed something to ``startd-stimuli.jsonl`` in LOG, one per line; :func:`replayed` takes such a step again.
+steps that changed something to ``startd-stimuli.jsonl`` in LOG, one per line; :func:`replayed` takes such a step again
+(``slotwise startd replay``). The file has no secrets: claim ids stand in it as their public part and a digest.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +90,7 @@ class StimuliFile:
                     "stimulus": _encoded(stimulus),
                     "facts": [_encoded(facts) for facts in log.entries[0].facts],
                     "after": _encoded(outcome.slot),
+                    "actions": [type(action).__name__ for action in outcome.actions],
                 },
                 separators=(",", ":"),
             )
@@ -96,27 +100,59 @@ class StimuliFile:
     def _append(self, line: str) -> None:
         if self.path.exists() and self.path.stat().st_size + len(line) > self.max_bytes:
             self.path.replace(self.path.with_name(self.path.name + ".old"))
-        with self.path.open("a", encoding="utf-8") as file:
+        # Who may read which slot ran whose job when is the administrator's affair.
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "a", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)
             file.write(line)
 
 
-def replayed(line: str) -> tuple[Slot, Slot]:
-    """A line of the file taken again: the slot as it became then, and as it becomes now.
+@dataclass(frozen=True)
+class Replayed:
+    """A step that was taken again: the slot before, what happened, and what came of it then and now."""
+
+    at: float
+    stimulus: ev.Stimulus
+    before: Slot
+    then: Slot
+    actions_then: tuple[str, ...]
+    now: Step
+
+    @property
+    def same(self) -> bool:
+        """Whether the slot ended in the same state, and the same was to be done."""
+        return self.then == self.now.slot and self.actions_then == tuple(type(a).__name__ for a in self.now.actions)
+
+
+def replayed(line: str) -> Replayed:
+    """A line of the file taken again.
 
     :raises ValueError: when the line is not one of the file.
     """
     try:
         record = {name: _decoded(value) for name, value in json.loads(line).items()}
-        log = Log(record["before"], [Entry(record["at"], record["stimulus"], record["facts"])])
-        then: Slot = record["after"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a step of a slot: {error}") from None
-    return then, log.replay()
+        at, before, stimulus, answers = record["at"], record["before"], record["stimulus"], iter(record["facts"])
+        if not isinstance(before, Slot) or not isinstance(record["after"], Slot):
+            raise TypeError("no slot before or after")
+        outcome = step(before, stimulus, lambda _: next(answers), at)
+        return Replayed(at, stimulus, before, record["after"], record["actions"], outcome)
+    except (KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise ValueError(f"not a step of a slot: {error!r}") from None
+
+
+def masked(claim_id: str) -> str:
+    """A claim id without its secret, still another for each claim."""
+    public, hash_sign, secret = claim_id.rpartition("#")
+    if not hash_sign or secret.startswith("sha256:"):
+        return claim_id
+    return f"{public}#sha256:{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
 
 
 def _encoded(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         fields = {f.name: _encoded(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        if "claim_id" in fields:
+            fields["claim_id"] = masked(fields["claim_id"])
         return {"": type(value).__name__, **fields}
     if isinstance(value, Mapping):
         return {"": "map", "pairs": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
