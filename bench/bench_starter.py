@@ -36,7 +36,11 @@ def spec_of(name: str, base: Path, notices: Path, groups: CgroupHost | None, *, 
         env={"PATH": "/bin"},
         cwd="/",
         identity=Identity(_NOBODY, _NOBODY) if root else Identity(),
-        isolation=Isolation(((str(base / name / "tmp"), "/tmp"),), (), namespace) if groups else Isolation(),
+        isolation=Isolation(
+            ((str(base / name / "tmp"), "/tmp"),), pid_namespace=namespace, shm_mib=64, private_ipc=True
+        )
+        if groups
+        else Isolation(),
         cgroup=plan(
             groups,
             CgroupRules(max_processes=4096),

@@ -39,6 +39,18 @@ def freezer(root: None, cgroups: CgroupHost) -> CgroupHost:
     return cgroups
 
 
+@pytest.fixture(scope="session")
+def lvm() -> None:
+    """The test needs LVM."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    for tool in ("lvcreate", "thin_check", "losetup", "mkfs.ext4"):
+        if shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+            pytest.skip(f"needs {tool}")
+    if not Path("/dev/mapper/control").exists():
+        pytest.skip("needs a kernel with device mapper (/dev/mapper/control)")
+
+
 @pytest.fixture
 def loop_mounts(root: None) -> None:
     """The test needs file systems in files."""

@@ -2,7 +2,7 @@
 # Runs host tests on a kernel with cgroup version 2 and all controllers: a guest in emulation that sees this host's files
 # read-only (9p) below a writable layer in memory. Nothing is installed in it, nothing of the host is changed.
 #
-#   tests/host/guest.sh [TEST...]        default: tests/host
+#   tests/host/guest.sh [TEST...]        default: tests/host. COMMAND="bash script" runs something else instead.
 #
 # Needs root, qemu-system-x86_64, busybox (static), depmod, cpio, and apt-get to fetch a Debian kernel. What is missing is
 # named and the tests are skipped (exit 0). Emulation is slow: some minutes a file. WORK keeps kernel and log.
@@ -59,7 +59,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 cd "$top"
 [ -e "$top"/python/slotwise/_native.abi3.so ] && export PYTHONPATH="$top/python"
 export PYTHONDONTWRITEBYTECODE=1 SLOTWISE_TEST_PATIENCE=15 PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp
-"$python" -m pytest -q -rs --durations=10 -p no:cacheprovider --color=no --timeout 400 $tests
+${COMMAND:-"$python" -m pytest -q -rs --durations=10 -p no:cacheprovider --color=no --timeout 400 $tests}
 echo "guest: exit \$?"
 sync; echo o > /proc/sysrq-trigger; sleep 9
 END

@@ -92,6 +92,7 @@ async def test_a_suspended_job_stands_still_and_goes_on(root: None, knobs: dict[
         assert [_cpu_ticks(p) for p in family] == still
         startd.command(run, suspend={"resume": True})
         await bench.eventually(lambda: all(_cpu_ticks(p) > t for p, t in zip(family, still, strict=True)), "all go on")
+        await bench.eventually(lambda: len(startd.of(run, "suspended")) == 2, "the startd hears of it")
         assert [e.resumed for e in startd.of(run, "suspended")] == [False, True]
         startd.command(run, kill={"fast": True})
         assert (await bench.ended(run)).how == EVICTED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.starter_bench import StarterBench, job_python, starter_bench
+from tests.support.starter_bench import job_python, starter_bench
 
 pytestmark = pytest.mark.host
 HELD = schedd_pb2.RunEnded.HELD
@@ -96,44 +96,14 @@ async def test_cpu_shares_hold_under_contention(root: None, cgroups: Any) -> Non
         assert 2.0 < used[0] / max(1, used[1]) < 8.0
 
 
-async def test_a_disk_filler_is_held(loop_mounts: None) -> None:
-    async with starter_bench(STARTD_ENFORCE_DISK_LIMITS="true") as bench:
-        assert await _fact(bench, "EnforcesDisk") == "volume"
-        run = bench.submit("/bin/sh", "-c", "dd if=/dev/zero of=big bs=1M count=100", slot={"Disk": 30_000})
-        ended = await bench.ended(run, 60)
-        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104)
-        assert ended.reason.startswith("Job has exceeded allocated disk (29.30 MB).")
-        await bench.clean()
-        assert str(bench.root) not in Path("/proc/self/mounts").read_text()
-
-
-async def test_a_job_within_its_volume_brings_its_files_back(loop_mounts: None) -> None:
-    async with starter_bench(STARTD_ENFORCE_DISK_LIMITS="true") as bench:
-        script = "dd if=/dev/zero of=big bs=1M count=25 2>/dev/null && cat in > out"
-        run = bench.submit("/bin/sh", "-c", script, slot={"Disk": 30_000}, inputs={"in": b"7"}, TransferOutput="out")
-        ended = await bench.ended(run, 60)
-        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
-        assert bench.output(run, "out") == "7"
-        await bench.clean()
-
-
 async def test_without_volumes_disk_use_is_measured_and_held(root: None, tmp_path: Path) -> None:
     knobs = {"CGROUP_POLLING_INTERVAL": 0.2, "SLOTWISE_SCRATCH_VOLUMES": "none"}
     async with starter_bench(STARTD_ENFORCE_DISK_LIMITS="true", **knobs) as bench:
-        assert await _fact(bench, "EnforcesDisk") == "measured"
+        assert (await bench.facts()).eval("EnforcesDisk") == "measured"
         script = "dd if=/dev/zero of=big bs=1M count=40 2>/dev/null; sync; sleep 60"
         run = bench.submit("/bin/sh", "-c", script, slot={"Disk": 20_000})
         ended = await bench.ended(run, 60)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104)
-
-
-async def _fact(bench: StarterBench, name: str) -> Any:
-    assert bench.startd is not None
-    startd = bench.startd
-    startd.command(facts={})
-    await bench.eventually(lambda: startd.facts is not None, "the starter tells what it enforces")
-    assert startd.facts is not None
-    return startd.facts.eval(name)
 
 
 def _cpu_ticks(pid: int) -> int:

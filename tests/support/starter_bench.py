@@ -374,6 +374,16 @@ class StarterBench:
         assert isinstance(found, starter_pb2.JobGone)
         return found
 
+    async def facts(self) -> ClassAd:
+        """What the starter says that this host enforces, now."""
+        assert self.startd is not None
+        startd = self.startd
+        startd.facts = None
+        startd.command(facts={})
+        found = await self.eventually(lambda: startd.facts, "the starter tells what it enforces")
+        assert isinstance(found, ClassAd)
+        return found
+
     async def clean(self) -> None:
         """Wait until no directory of a run is left."""
         await self.eventually(lambda: not list(self.execute.glob("dir_*")), "EXECUTE is empty")

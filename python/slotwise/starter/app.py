@@ -9,13 +9,18 @@ import logging
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.starter import lifecycle as life
+from slotwise.starter import mount_space
 from slotwise.starter.cgroup.probe import probe
+from slotwise.starter.control import control_root
 from slotwise.starter.enforcement import Enforcement, assess
 from slotwise.starter.host import JobHost
+from slotwise.starter.launcher import holder
 from slotwise.starter.recovery import recover
+from slotwise.starter.scratch import PREFIX
 from slotwise.starter.service import StarterServicer
 from slotwise.starter.settings import StarterSettings, is_root, read_settings
 from slotwise.starter.volumes import Volumes
+from slotwise.starter.watch import keep_watch
 from slotwise.wire.gen import starter_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -41,9 +46,8 @@ class Starter:
         if settings.execute != self._host.settings.execute:
             warnings.append("EXECUTE changes only with a restart of the starter")
         enforcement, volumes = survey(settings)
-        self._host.settings = settings
-        self._host.enforcement = enforcement
-        if volumes.kind != self._host.volumes.kind:
+        self._host.take_over(settings, enforcement)
+        if volumes.kind != self._host.disks.volumes.kind:
             warnings.append("scratch volumes change only with a restart of the starter")
         return warnings + list(enforcement.gaps)
 
@@ -94,14 +98,25 @@ def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
     return enforcement, volumes
 
 
+def _hide_volumes(settings: StarterSettings) -> None:
+    """See to it that volumes are mounted where only starter and jobs see them."""
+    control = control_root(settings.execute, settings.control)
+    keepers = (holder(path) for path in sorted(control.glob(f"{PREFIX}*")))
+    problem = mount_space.enter(pid for pid in keepers if pid)
+    if problem:
+        _log.warning("scratch volumes are visible on the whole host: %s", problem)
+
+
 async def start(context: DaemonContext) -> Starter:
     """Start the service: take up what a former one left, then listen to the startd."""
     settings = read_settings(context.config, context.home, context.env)
     settings.execute.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if settings.enforce_disk and settings.volumes.hide and is_root():
+        _hide_volumes(settings)
     enforcement, volumes = survey(settings)
     host = JobHost(settings, enforcement, volumes, context.clock, context.address.target, lambda: context.metadata)
     await host.open()
     await recover(host)
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)
-    watch = asyncio.get_running_loop().create_task(host.keep_watch())
+    watch = asyncio.get_running_loop().create_task(keep_watch(host))
     return Starter(context, host, watch)

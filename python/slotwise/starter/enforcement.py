@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.settings import StarterSettings
+
+#: How the gap about an exhausted pool begins.
+_POOL = "the thin pool"
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,13 @@ class Enforcement:
     private_mounts: bool
     pid_namespace: bool
     gaps: tuple[str, ...]
+
+    def with_pool(self, use: PoolUse | None) -> Enforcement:
+        """The same, with what there is to say of the thin pool now."""
+        gaps = [gap for gap in self.gaps if not gap.startswith(_POOL)]
+        if use is not None and use.worst >= POOL_FULL_PERCENT:
+            gaps.append(f"{_POOL} {use.name} is full: no job can be given its disk")
+        return self if tuple(gaps) == self.gaps else replace(self, gaps=tuple(gaps))
 
     def attributes(self) -> dict[str, Any]:
         """For the machine ad."""

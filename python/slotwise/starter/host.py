@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import contextlib
 import errno
 import logging
 import os
@@ -23,6 +21,7 @@ from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
 from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.control import control_root, discard
+from slotwise.starter.disks import ScratchDisks
 from slotwise.starter.enforcement import Enforcement
 from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.failures import LaunchRefusedError, scratch_failure
@@ -30,17 +29,16 @@ from slotwise.starter.keeper_spec import KeeperSpec
 from slotwise.starter.launcher import Launcher, lay_out
 from slotwise.starter.leftovers import Leftovers
 from slotwise.starter.lifecycle import Phase
+from slotwise.starter.memory import remember
 from slotwise.starter.preparation import Surroundings
-from slotwise.starter.report import Disk
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.shadow_link import ShadowLink
-from slotwise.starter.transfer import disk_use
 from slotwise.starter.users import TrackingGroups
-from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
-from slotwise.starter.volumes import Volumes, disk_verdict
-from slotwise.wire.gen import starter_pb2
+from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, Kill, MemoryRule, held
+from slotwise.starter.volumes import Volumes
+from slotwise.wire.gen import common_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +59,7 @@ class JobHost:
     ) -> None:
         self.settings = settings
         self.enforcement = enforcement
-        self.volumes = volumes
+        self.disks = ScratchDisks(settings, volumes)
         self.clock = clock
         self.board = StartdBoard()
         self.runs: dict[str, Run] = {}
@@ -88,6 +86,9 @@ class JobHost:
         await self.launcher.stop()
         await asyncio.gather(*(run.settle() for run in list(self.runs.values()) if run.state.phase is Phase.GONE))
         discard(self.control)
+        if not self.runs:
+            for problem in await asyncio.get_running_loop().run_in_executor(None, self.disks.volumes.close):
+                _log.error("the volume group stays: %s", problem)
 
     @property
     def cgroups(self) -> CgroupHost:
@@ -123,23 +124,14 @@ class JobHost:
         run.shadow_address = start.shadow_address
         run.limits = {name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)}
         self.register(run)
-        if self.volumes.kind and run.slot.disk_kib > 0 and obstacle is None:
+        if self.disks.gives_volume(run) and obstacle is None:
             run.begin(self._with_volume(run))
         else:
             self.link(run)
 
     async def _with_volume(self, run: Run) -> None:
         """Give the run a file system of its own, then let it speak to its shadow."""
-        loop = asyncio.get_running_loop()
-        try:
-            scratch.make_mount_point(run.directory)
-            run.volume = await loop.run_in_executor(
-                None, self.volumes.make, run.directory.name, run.directory.scratch, run.slot.disk_kib
-            )
-        except OSError as error:
-            run.obstacle = scratch_failure(error)
-        except SlotwiseError as error:
-            run.obstacle = End(How.NOT_STARTED, reason=str(error), reason_code=SCRATCH_DIR_ERROR)
+        run.obstacle = await self.disks.provide(run)
         self.link(run)
 
     def register(self, run: Run) -> None:
@@ -257,7 +249,7 @@ class JobHost:
             secret=ids.secret(64),
         )
         ads = (text(run.job_ad), text(run.machine_ad))
-        lay_out(scratch.start_files(run.directory, ads, self._memory_of(run), spec))
+        lay_out(scratch.start_files(run.directory, ads, remember(run), spec))
         return spec
 
     def _settings_of(self, run: Run) -> StarterSettings:
@@ -284,51 +276,9 @@ class JobHost:
             root=self.enforcement.root,
         )
 
-    def _memory_of(self, run: Run) -> dict[str, object]:
-        return {
-            "run_id": run.run_id,
-            "token": run.token,
-            "shadow_address": run.shadow_address,
-            "slot_name": run.slot.name,
-            "lease_s": run.lease_s,
-            "transfers": run.transfers,
-            "job_ad": base64.b64encode(pack_one(run.job_ad)).decode(),
-            "machine_ad": base64.b64encode(pack_one(run.machine_ad)).decode(),
-            "identity": users.to_json(run.identity),
-            "before": run.before,
-            "memory": [run.memory.limit_mib, run.memory.always_hold],
-            "cgrouped": run.cgrouped,
-            "volume": run.volume is not None,
-            "limits": run.limits,
-        }
-
-    def restore(self, directory: RunDirectory, kept: dict[str, object]) -> Run:
-        """A run as :func:`scratch.start_files` kept it; not yet on a stream.
-
-        :raises SlotwiseError: when the ads cannot be read.
-        """
-        machine_ad = unpack_one(base64.b64decode(str(kept["machine_ad"])))
-        slot = read_slot(lookup(machine_ad), str(kept["slot_name"]))
-        run = Run(self, str(kept["run_id"]), slot, machine_ad, directory)
-        run.token, run.shadow_address = str(kept["token"]), str(kept["shadow_address"])
-        run.lease_s = float(str(kept["lease_s"]))
-        run.transfers, run.cgrouped = bool(kept["transfers"]), bool(kept["cgrouped"])
-        run.job_ad = unpack_one(base64.b64decode(str(kept["job_ad"])))
-        run.job = read_job(lookup(run.job_ad))
-        run.identity = users.from_json(kept["identity"])
-        if run.identity.tracking_gid is not None:
-            self._groups.take(run.identity.tracking_gid)
-        before = kept.get("before")
-        if isinstance(before, dict):
-            run.before = {name: (int(pair[0]), int(pair[1])) for name, pair in before.items()}
-        memory = kept["memory"]
-        if isinstance(memory, list):
-            run.memory = MemoryRule(int(memory[0]), bool(memory[1]))
-        run.limits = dict(kept.get("limits") or {})  # type: ignore[call-overload]
-        if kept.get("volume"):
-            run.volume = self.volumes.find(directory.name, directory.scratch, slot.disk_kib)
-        self.register(run)
-        return run
+    def take_group(self, group: int) -> None:
+        """A run from before a restart has this tracking group."""
+        self._groups.take(group)
 
     def spawn(self, run: Run) -> asyncio.Future[int]:
         """Have a keeper forked."""
@@ -339,31 +289,20 @@ class JobHost:
         told = run.limits.get("MachineMaxVacateTime")
         return int(told) if isinstance(told, int | float) else self.settings.vacate_s
 
-    def measure_disk(self, run: Run) -> asyncio.Future[Disk]:
-        """What the scratch directory takes: of a volume what its file system says, else the sum of its files."""
-        return asyncio.get_running_loop().run_in_executor(None, self._measured, run)
-
-    def _measured(self, run: Run) -> Disk:
-        if run.volume is not None:
-            return run.volume.usage()
-        return Disk(*disk_use(run.directory.scratch))
-
-    def checks_disk(self, run: Run) -> bool:
-        """True when the job's disk use is limited."""
-        return self.settings.enforce_disk and run.slot.disk_kib > 0
-
-    def over_limit(self, run: Run) -> End | None:
-        """What becomes of a job that takes more disk than its slot has; None while it does not."""
-        return disk_verdict(run.disk, run.volume, run.slot.disk_kib) if self.checks_disk(run) else None
-
     async def dispose(self, run: Run) -> list[str]:
         """Remove directory and volume; returns what could not be removed."""
         self._groups.give_back(run.identity.tracking_gid)
-        return await asyncio.get_running_loop().run_in_executor(None, self._dispose, run)
+        return await asyncio.get_running_loop().run_in_executor(None, self.disks.dispose, run)
 
-    def _dispose(self, run: Run) -> list[str]:
-        problems = self.volumes.remove(run.directory.name, run.directory.scratch) if run.volume is not None else []
-        return problems + scratch.remove(run.directory)
+    def take_over(self, settings: StarterSettings, enforcement: Enforcement) -> None:
+        """New knobs, for jobs that start from now on."""
+        self.settings = self.disks.settings = settings
+        self.enforcement = enforcement
+
+    def tell_facts(self) -> None:
+        """Tell the startd what this host enforces."""
+        facts = common_pb2.AdBatch(pack=pack_one(self.enforcement.attributes()))
+        self.board.post(starter_pb2.JobEvent(host_facts=facts))
 
     def forget(self, run: Run) -> None:
         """The run is gone."""
@@ -378,49 +317,3 @@ class JobHost:
                 run.notice(what)
             except SlotwiseError:
                 _log.exception("run %s: %s", run.run_id, what)
-
-    # ---- time
-
-    async def keep_watch(self) -> None:
-        """Renew the lease, tell usage, look at disks and at broken streams; for ever."""
-        renewed = 0.0
-        while True:
-            await asyncio.sleep(1.0)
-            now = self.clock.now()
-            if self.board.listening and now - renewed >= 5:
-                renewed = now
-                users.forget_accounts()
-                with contextlib.suppress(OSError):
-                    os.utime(self.lease)
-            for run in list(self.runs.values()):
-                try:
-                    await self.look_at(run, now)
-                except (OSError, SlotwiseError):
-                    _log.exception("run %s", run.run_id)
-
-    async def look_at(self, run: Run, now: float) -> None:
-        """Do what is due for one run."""
-        if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
-            _log.warning("run %s: its shadow was away for more than %d s", run.run_id, run.lease_s)
-            run.on(life.Unwanted(tell_startd=True))
-            return
-        if run.state.phase is not Phase.RUNNING or not run.started_at:
-            return
-        settings = self.settings
-        if not run.next_update_at:
-            run.next_update_at = run.started_at + settings.initial_update_s
-            run.next_startd_update_at = run.started_at + min(5.0, settings.startd_update_s)
-            run.next_disk_at = run.started_at + min(settings.poll_s, settings.initial_update_s)
-        if now >= run.next_update_at or (settings.enforce_disk and now >= run.next_disk_at):
-            run.next_disk_at = now + max(settings.poll_s, 1.0)
-            run.disk = await self.measure_disk(run)
-            full = self.over_limit(run)
-            if full is not None:
-                run.on(life.Failed(full))
-                return
-        if now >= run.next_update_at:
-            run.next_update_at = now + settings.update_s
-            run.update()
-        elif now >= run.next_startd_update_at:
-            run.next_startd_update_at = now + settings.startd_update_s
-            run.tell_startd_usage()

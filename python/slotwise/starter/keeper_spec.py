@@ -56,11 +56,18 @@ class CgroupPlan:
 
 @dataclass(frozen=True)
 class Isolation:
-    """Namespaces of a job: bind mounts (source, target), paths that stay reachable below them, own process ids."""
+    """Namespaces of a job: bind mounts (source, target), paths that stay reachable below them, own process ids.
+
+    ``shm_mib``: its own /dev/shm of that size (0: as large as the kernel likes; None: the host's). ``private_ipc``: own
+    segments, semaphores and queues. ``hide``: what is mounted below the first is taken away, except below the second.
+    """
 
     mounts: tuple[tuple[str, str], ...] = ()
     pins: tuple[str, ...] = ()
     pid_namespace: bool = False
+    shm_mib: int | None = None
+    private_ipc: bool = False
+    hide: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,11 @@ class KeeperSpec:
             yield "mount", f"{source}\t{target}"
         for pin in self.isolation.pins:
             yield "pin", pin
+        if self.isolation.shm_mib is not None:
+            yield "shm_mib", str(self.isolation.shm_mib)
+        yield "private_ipc", str(int(self.isolation.private_ipc))
+        if self.isolation.hide is not None:
+            yield "hide", "\t".join(self.isolation.hide)
         yield from (("poll_s", f"{self.poll_s:g}"), ("kill_signal", str(self.kill_signal)))
         yield from self.cgroup.fields()
 

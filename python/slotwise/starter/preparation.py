@@ -21,6 +21,8 @@ from slotwise.starter.privilege import rights_of
 from slotwise.starter.scratch import RunDirectory, temporary_source
 from slotwise.starter.settings import StarterSettings
 
+_SHARED_MEMORY = "/dev/shm"
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -153,7 +155,20 @@ def _isolation(around: Surroundings, settings: StarterSettings, program: str) ->
             pins.append(str(directory.path))
         if _below(real, os.path.realpath(directory.control)):
             pins.append(str(directory.control))
-    return Isolation(tuple(mounts), tuple(dict.fromkeys(pins)), settings.pid_namespace)
+    shared = _real_directory(_SHARED_MEMORY)
+    shm_mib = None
+    if settings.private_shm and shared and not any(_below(shared, os.path.realpath(path)) for path in used):
+        shm_mib = around.slot.memory_mib if settings.cgroup.memory_policy in ("hard", "custom") else 0
+        pins += [str(path) for path in (directory.path, directory.control) if _below(shared, os.path.realpath(path))]
+    parent = os.path.realpath(directory.path.parent)
+    return Isolation(
+        mounts=tuple(mounts),
+        pins=tuple(dict.fromkeys(pins)),
+        pid_namespace=settings.pid_namespace,
+        shm_mib=shm_mib,
+        private_ipc=settings.private_ipc,
+        hide=(parent, f"{parent}/{directory.name}") if settings.enforce_disk and settings.volumes.hide else None,
+    )
 
 
 @lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from slotwise.starter import launcher, scratch
 from slotwise.starter.cgroup.plan import find_leftovers
 from slotwise.starter.control import discard, orphaned
 from slotwise.starter.host import JobHost
+from slotwise.starter.memory import restore
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 
@@ -63,14 +64,14 @@ def _restored(host: JobHost, directory: RunDirectory) -> Run | None:
     if kept is None or not (directory.control / "spec").exists():
         return None
     try:
-        return host.restore(directory, kept)
+        return restore(host, directory, kept)
     except (SlotwiseError, KeyError, ValueError, TypeError) as error:
         _log.error("%s cannot be taken up again: %s", directory.path, error)
         return None
 
 
 def _clear_away(host: JobHost, directory: RunDirectory) -> None:
-    problems = host.volumes.remove(directory.name, directory.scratch)
+    problems = host.disks.volumes.remove(directory.name, directory.scratch)
     problems += scratch.remove(directory)
     if problems:
         _log.error("%s cannot be removed: %s", directory.path, "; ".join(problems[:5]))
@@ -100,10 +101,10 @@ def _clear_orphans(host: JobHost) -> None:
 
 
 def _clear_volumes(host: JobHost) -> None:
-    for name in host.volumes.leftovers():
+    for name in host.disks.volumes.leftovers():
         if not (host.settings.execute / name).exists():
-            for problem in host.volumes.remove(name, host.settings.execute / name / "scratch"):
+            for problem in host.disks.volumes.remove(name, host.settings.execute / name / "scratch"):
                 _log.error("volume %s: %s", name, problem)
-    trials = host.volumes.store
+    trials = host.disks.volumes.store
     for trial in trials.glob("trial_*") if trials.is_dir() else ():
         shutil.rmtree(trial, ignore_errors=True)

@@ -195,15 +195,15 @@ class Run:
             return
         self.result = result
         self._stop_watching()
-        if self.host.checks_disk(self) or result.ended_at - result.started_at > LONG_ENOUGH_S:
+        if self.host.disks.checks(self) or result.ended_at - result.started_at > LONG_ENOUGH_S:
             self._start(self._conclude(result))
         else:
             self._judge(result, None)
 
     async def _conclude(self, result: KeeperResult) -> None:
         """A job that failed beside a full disk is held for the disk."""
-        self.disk = await self.host.measure_disk(self)
-        full = self.host.over_limit(self)
+        self.disk = await self.host.disks.measure(self)
+        full = self.host.disks.over_limit(self) or self.host.disks.failed_by_pool(self)
         self._judge(result, None if result.how == "exited" and result.code == 0 else full)
 
     def _judge(self, result: KeeperResult, overruled: End | None) -> None:

@@ -10,10 +10,9 @@ from slotwise.clock import Clock
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.keeper_spec import KeeperSpec
 from slotwise.starter.leftovers import Leftovers
-from slotwise.starter.report import Disk
-from slotwise.starter.verdict import End
 
 if TYPE_CHECKING:
+    from slotwise.starter.disks import ScratchDisks
     from slotwise.starter.run import Run
 
 
@@ -23,6 +22,7 @@ class Host(Protocol):
     clock: Clock
     board: StartdBoard
     left: Leftovers
+    disks: ScratchDisks
 
     def understand(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: facts, identity, whether files move."""
@@ -38,18 +38,6 @@ class Host(Protocol):
 
     def vacate_s(self, run: Run) -> int:
         """Seconds a job may take to leave when nobody says otherwise."""
-        ...
-
-    def measure_disk(self, run: Run) -> asyncio.Future[Disk]:
-        """What the scratch directory takes."""
-        ...
-
-    def checks_disk(self, run: Run) -> bool:
-        """True when the job's disk use is limited."""
-        ...
-
-    def over_limit(self, run: Run) -> End | None:
-        """What becomes of a job that takes more disk than it may; None while it does not."""
         ...
 
     async def dispose(self, run: Run) -> list[str]:

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from slotwise.errors import SlotwiseError
-from slotwise.starter.ads import pack_one
 from slotwise.starter.host import JobHost
-from slotwise.wire.gen import common_pb2, starter_pb2, starter_pb2_grpc
+from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
@@ -65,18 +64,14 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
             elif what == "list":
                 jobs = starter_pb2.JobList(jobs=list(host.listed()), left=list(host.left))
                 host.board.post(starter_pb2.JobEvent(jobs=jobs))
-                self._tell_facts()
+                self._host.tell_facts()
             elif what == "left_noted":
                 host.left.settle(run_id)
             elif what == "facts":
-                self._tell_facts()
+                self._host.tell_facts()
         except Exception as error:
             # One bad command must not end the stream for all jobs.
             if not isinstance(error, SlotwiseError):
                 _log.exception("run %s: %s failed", run_id, what)
             refused = starter_pb2.JobRefused(reason=str(error))
             host.board.post(starter_pb2.JobEvent(run_id=run_id, refused=refused))
-
-    def _tell_facts(self) -> None:
-        facts = common_pb2.AdBatch(pack=pack_one(self._host.enforcement.attributes()))
-        self._host.board.post(starter_pb2.JobEvent(host_facts=facts))

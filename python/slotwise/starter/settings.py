@@ -51,7 +51,11 @@ class StarterSettings:
     renice: ExprTree | None = None
     mounts: str = "/tmp,/var/tmp"
     mounts_expression: ExprTree | None = None
+    #: PER_JOB_NAMESPACES: jobs have private mounts at all.
+    private_mounts: bool = True
     pid_namespace: bool = False
+    private_shm: bool = True
+    private_ipc: bool = True
     users: UserRules = field(default_factory=UserRules)
     tracking_gids: tuple[int, int] = (0, 0)
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
@@ -71,6 +75,8 @@ class StarterSettings:
 
     def mount_targets(self, machine: ClassAd, job: ClassAd) -> tuple[str, ...]:
         """The directories that are private to a job (MOUNT_UNDER_SCRATCH, a list or an expression giving one)."""
+        if not self.private_mounts:
+            return ()
         words = self.mounts
         if self.mounts_expression is not None:
             value = evaluate(self.mounts_expression, machine, job)
@@ -91,6 +97,10 @@ class VolumeSettings:
     thick_margin: float = 0.98
     #: SLOTWISE_SCRATCH_VOLUMES: auto, lvm, loop or none.
     wanted: str = "auto"
+    #: LVM_HIDE_MOUNT: volumes are seen by their job and the starter only.
+    hide: bool = True
+    #: LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT.
+    broken_by_leftovers: bool = True
 
 
 def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> StarterSettings:
@@ -119,7 +129,10 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         renice=_expression(config, "JOB_RENICE_INCREMENT"),
         mounts=mounts.strip().strip('"'),
         mounts_expression=_mounts_expression(mounts),
+        private_mounts=get_bool("PER_JOB_NAMESPACES", True),
         pid_namespace=get_bool("USE_PID_NAMESPACES", False),
+        private_shm=get_bool("MOUNT_PRIVATE_DEV_SHM", True) and get_bool("PER_JOB_NAMESPACES", True),
+        private_ipc=get_bool("SLOTWISE_PRIVATE_IPC", True),
         users=_user_rules(config),
         tracking_gids=_tracking(config),
         environment=_environment(config, env),
@@ -273,6 +286,8 @@ def _volumes(config: Config) -> VolumeSettings:
         thin_extra_mib=_whole(config, "LVM_THIN_LV_EXTRA_SIZE_MB", 2000),
         thick_margin=config.get_float("LVM_THICK_LV_MARGIN", 0.98),
         wanted=(config.get("SLOTWISE_SCRATCH_VOLUMES") or "auto").lower(),
+        hide=(config.get("LVM_HIDE_MOUNT") or "auto").strip().lower() not in ("false", "no", "0", "f", "n"),
+        broken_by_leftovers=config.get_bool("LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT", True),
     )
 
 

@@ -1,63 +1,15 @@
 //! What happens between the keeper's fork and the job's first instruction.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
+use crate::mounts;
+use crate::report::{Stage, fail, must, tell};
 use crate::spec::Spec;
-use crate::sys::{self, c_path, checked};
+use crate::sys::{self, checked};
 use crate::zygote::exit_now;
-
-/// Where a start can fail; the name goes into the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Stage {
-    Process,
-    Cgroup,
-    Namespace,
-    Mount,
-    Limits,
-    User,
-    Cwd,
-    Stdin,
-    Stdout,
-    Stderr,
-    Exec,
-}
-
-impl Stage {
-    const ALL: [Stage; 11] = [
-        Stage::Process,
-        Stage::Cgroup,
-        Stage::Namespace,
-        Stage::Mount,
-        Stage::Limits,
-        Stage::User,
-        Stage::Cwd,
-        Stage::Stdin,
-        Stage::Stdout,
-        Stage::Stderr,
-        Stage::Exec,
-    ];
-
-    /// The word for it in the result.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Process => "process",
-            Stage::Cgroup => "cgroup",
-            Stage::Namespace => "namespace",
-            Stage::Mount => "mount",
-            Stage::Limits => "limits",
-            Stage::User => "user",
-            Stage::Cwd => "cwd",
-            Stage::Stdin => "stdin",
-            Stage::Stdout => "stdout",
-            Stage::Stderr => "stderr",
-            Stage::Exec => "exec",
-        }
-    }
-}
 
 /// A job on its way to exec.
 #[derive(Debug)]
@@ -68,17 +20,6 @@ pub struct Child {
     pub report: OwnedFd,
     /// With a process namespace: the job's wait status, from the namespace's first process.
     pub status: Option<OwnedFd>,
-}
-
-/// What the child told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// The job's process id as the host sees it.
-    Pid(i32),
-    /// The start failed.
-    Failed(Stage, i32),
-    /// The job runs.
-    Running,
 }
 
 /// Starts the job.
@@ -102,7 +43,7 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
         });
     }
     let (status, tell_status) = sys::pipe()?;
-    let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::SIGCHLD;
+    let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | namespaces(spec) | libc::SIGCHLD;
     // SAFETY: a fork with namespaces: same memory rules as fork.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid == 0 {
@@ -119,63 +60,12 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
     })
 }
 
-/// Reads one frame of the child's report; waits for it.
-pub fn read_report(report: RawFd) -> Told {
-    let mut frame = [0u8; 8];
-    let mut got = 0;
-    while got < frame.len() {
-        // SAFETY: the rest of the buffer is as long as said.
-        let more =
-            unsafe { libc::read(report, frame[got..].as_mut_ptr().cast(), frame.len() - got) };
-        if more < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {
-            continue;
-        }
-        if more <= 0 {
-            return Told::Running;
-        }
-        got += more as usize;
-    }
-    let number = i32::from_le_bytes([frame[4], frame[5], frame[6], frame[7]]);
-    if frame[0] == b'P' {
-        return Told::Pid(number);
-    }
-    let stage = Stage::ALL
-        .get(frame[1] as usize)
-        .copied()
-        .unwrap_or(Stage::Process);
-    Told::Failed(stage, number)
-}
-
-fn tell(report: &OwnedFd, kind: u8, stage: u8, number: i32) {
-    let mut frame = [kind, stage, 0, 0, 0, 0, 0, 0];
-    frame[4..].copy_from_slice(&number.to_le_bytes());
-    // SAFETY: the buffer is as long as said; a pipe takes eight bytes whole.
-    unsafe { libc::write(report.as_raw_fd(), frame.as_ptr().cast(), frame.len()) };
-}
-
-fn fail(report: &OwnedFd, stage: Stage, error: &io::Error) -> ! {
-    tell(
-        report,
-        b'E',
-        stage as u8,
-        error.raw_os_error().unwrap_or(libc::EIO),
-    );
-    exit_now(127)
-}
-
-fn must<T>(report: &OwnedFd, stage: Stage, answer: io::Result<T>) -> T {
-    match answer {
-        Ok(value) => value,
-        Err(error) => fail(report, stage, &error),
-    }
-}
-
 /// The first process of a process namespace: starts the job, reaps, and ends with it; the kernel then ends the rest.
 fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd) -> ! {
     crate::zygote::name_process("init");
     die_with_parent();
     must(report, Stage::Cgroup, join_cgroups(spec));
-    must(report, Stage::Mount, mount_all(spec));
+    must(report, Stage::Mount, mounts::prepare(spec));
     // SAFETY: one thread.
     let job = unsafe { libc::fork() };
     if job < 0 {
@@ -186,7 +76,7 @@ fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd) -> ! {
         let pid = must(report, Stage::Namespace, std::fs::read_link("/proc/self"));
         let pid = pid.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);
         tell(report, b'P', 0, pid);
-        must(report, Stage::Mount, mount_proc());
+        must(report, Stage::Mount, mounts::own_proc());
         finish_start(spec, report, 1);
     }
     // The report is the job's now; were it open here, exec would not be seen.
@@ -207,16 +97,31 @@ fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd) -> ! {
     }
 }
 
+/// Namespaces besides that of processes. Segments, semaphores and queues of a job end with its own.
+fn namespaces(spec: &Spec) -> libc::c_int {
+    let mut flags = 0;
+    if !spec.mounts.is_empty() || spec.shm_mib.is_some() || spec.hide.is_some() {
+        flags |= libc::CLONE_NEWNS;
+    }
+    if spec.private_ipc {
+        flags |= libc::CLONE_NEWIPC;
+    }
+    flags
+}
+
 fn become_job(spec: &Spec, report: &OwnedFd, keeper: i32) -> ! {
     must(report, Stage::Cgroup, join_cgroups(spec));
-    if !spec.mounts.is_empty() {
+    let spaces = namespaces(spec);
+    if spaces != 0 {
         // SAFETY: no memory involved.
         must(
             report,
             Stage::Namespace,
-            checked(unsafe { libc::unshare(libc::CLONE_NEWNS) }),
+            checked(unsafe { libc::unshare(spaces) }),
         );
-        must(report, Stage::Mount, mount_all(spec));
+    }
+    if spaces & libc::CLONE_NEWNS != 0 {
+        must(report, Stage::Mount, mounts::prepare(spec));
     }
     finish_start(spec, report, keeper)
 }
@@ -280,82 +185,6 @@ fn join_cgroups(spec: &Spec) -> io::Result<()> {
     for dir in &spec.cgroup.join {
         sys::write_kernel_file(&dir.join("cgroup.procs"), "0")?;
     }
-    Ok(())
-}
-
-fn mount_all(spec: &Spec) -> io::Result<()> {
-    mount(c"none", c"/", libc::MS_REC | libc::MS_PRIVATE)?;
-    // All sources are opened first: the first mount (of /tmp, say) may hide where the others are.
-    let pinned = opened(
-        spec.pins
-            .iter()
-            .map(|path| (path.as_path(), path.as_path())),
-    )?;
-    let bound = opened(
-        spec.mounts
-            .iter()
-            .map(|(from, to)| (from.as_path(), to.as_path())),
-    )?;
-    for (source, to) in &bound {
-        bind(source, to)?;
-    }
-    for (source, path) in &pinned {
-        std::fs::create_dir_all(path)?;
-        bind(source, path)?;
-    }
-    Ok(())
-}
-
-/// Each source as an open descriptor, with its target.
-fn opened<'a>(
-    pairs: impl Iterator<Item = (&'a Path, &'a Path)>,
-) -> io::Result<Vec<(OwnedFd, &'a Path)>> {
-    pairs
-        .map(|(from, to)| {
-            let name = c_path(from)?;
-            // SAFETY: a valid name; the descriptor is ours.
-            let fd = unsafe {
-                OwnedFd::from_raw_fd(checked(libc::open(
-                    name.as_ptr(),
-                    libc::O_PATH | libc::O_CLOEXEC,
-                ))?)
-            };
-            Ok((fd, to))
-        })
-        .collect()
-}
-
-fn bind(source: &OwnedFd, to: &Path) -> io::Result<()> {
-    let from = PathBuf::from(format!("/proc/self/fd/{}", source.as_raw_fd()));
-    mount(&c_path(&from)?, &c_path(to)?, libc::MS_BIND | libc::MS_REC)
-}
-
-fn mount(from: &CStr, to: &CStr, flags: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: valid names, no data.
-    checked(unsafe {
-        libc::mount(
-            from.as_ptr(),
-            to.as_ptr(),
-            std::ptr::null(),
-            flags,
-            std::ptr::null(),
-        )
-    })?;
-    Ok(())
-}
-
-fn mount_proc() -> io::Result<()> {
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    // SAFETY: valid names, no data.
-    checked(unsafe {
-        libc::mount(
-            c"proc".as_ptr(),
-            c"/proc".as_ptr(),
-            c"proc".as_ptr(),
-            flags,
-            std::ptr::null(),
-        )
-    })?;
     Ok(())
 }
 

@@ -2,20 +2,19 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::cgroup;
-use crate::child::{self, Child, Stage, Told};
-use crate::family::{self, Signs};
+use crate::child::{self, Child};
 use crate::outcome::{EndedBy, Outcome};
+use crate::report::{self, Stage, Told};
 use crate::spec::Spec;
 use crate::sys;
+use crate::watch::{Looks, drain, poll, read_status, watch_children, watch_memory};
 use crate::zygote::name_process;
 
-/// How long the family may take to die after SIGKILL before it counts as left over.
-const DEATH_PATIENCE_S: f64 = 5.0;
 /// How often the lease is looked at.
 const LEASE_LOOK_S: f64 = 5.0;
 
@@ -62,18 +61,19 @@ fn leave_terminal() {
     }
 }
 
-struct Keeper {
-    spec: Spec,
+/// A keeper at work.
+pub(crate) struct Keeper {
+    pub(crate) spec: Spec,
     commands: fs::File,
-    children: OwnedFd,
-    oom: Option<OwnedFd>,
+    pub(crate) children: OwnedFd,
+    pub(crate) oom: Option<OwnedFd>,
     /// Where the starting child reports; -1 once it runs or has failed.
     report: RawFd,
     /// The job as the host sees it; 0 until known.
-    job: i32,
-    suspended: bool,
-    hard_at: Option<f64>,
-    outcome: Outcome,
+    pub(crate) job: i32,
+    pub(crate) suspended: bool,
+    pub(crate) hard_at: Option<f64>,
+    pub(crate) outcome: Outcome,
 }
 
 impl Keeper {
@@ -154,7 +154,7 @@ impl Keeper {
 
     /// Reads a frame of the starting child; the last one ends the reports.
     fn take_report(&mut self) {
-        match child::read_report(self.report) {
+        match report::read_report(self.report) {
             Told::Pid(pid) => self.job = pid,
             Told::Failed(stage, errno) => {
                 self.outcome.failed = Some((stage, errno));
@@ -173,7 +173,7 @@ impl Keeper {
         self.notify(&format!("started {}", self.job));
     }
 
-    fn save_state(&self) {
+    pub(crate) fn save_state(&self) {
         let text = format!(
             "pid={}\nstarted_at={:.6}\nsuspended={}\n",
             self.job,
@@ -184,7 +184,7 @@ impl Keeper {
         let _ = sys::replace_file(&self.spec.control.join("state"), &text);
     }
 
-    fn notify(&self, what: &str) {
+    pub(crate) fn notify(&self, what: &str) {
         if let Some(fifo) = &self.spec.notify {
             // A starter that is away reads the files when it is back.
             let _ = sys::post(fifo, &format!("{} {what}\n", self.spec.name));
@@ -254,7 +254,7 @@ impl Keeper {
         }
     }
 
-    fn measure(&mut self) {
+    pub(crate) fn measure(&mut self) {
         self.outcome.usage.look(&self.spec);
         // A measurement lost is replaced by the next one.
         let _ = sys::replace_file(
@@ -305,224 +305,4 @@ impl Keeper {
             }
         }
     }
-
-    fn soft_kill(&mut self, signal: i32, seconds: f64) {
-        if self.suspended {
-            self.suspend(false); // a stopped job could not leave
-        }
-        if self.outcome.ended_by == EndedBy::Itself {
-            self.outcome.ended_by = EndedBy::Soft;
-        }
-        sys::signal(self.job, signal);
-        let at = sys::monotonic_s() + seconds.max(0.0);
-        self.hard_at = Some(self.hard_at.map_or(at, |earlier| earlier.min(at)));
-    }
-
-    fn hard_kill(&mut self, why: EndedBy) {
-        if matches!(self.outcome.ended_by, EndedBy::Itself | EndedBy::Soft) {
-            self.outcome.ended_by = why;
-        }
-        self.suspended = false;
-        // Asked again a moment later if anything is left: a fork may have slipped through.
-        self.hard_at = Some(sys::monotonic_s() + 0.05);
-        self.kill_family();
-    }
-
-    fn kill_family(&self) {
-        if let Some(dir) = &self.spec.cgroup.freezer {
-            cgroup::kill(self.spec.cgroup.version, dir);
-        }
-        let me = std::process::id() as i32;
-        let family = family::descendants(me);
-        for pid in &family {
-            sys::signal(*pid, libc::SIGSTOP); // what is stopped does not fork
-        }
-        for pid in family.into_iter().chain(family::descendants(me)) {
-            sys::signal(pid, libc::SIGKILL);
-        }
-        for pid in self.of_dedicated_account() {
-            sys::signal(pid, libc::SIGKILL);
-        }
-    }
-
-    fn of_dedicated_account(&self) -> Vec<i32> {
-        let uid = self.spec.dedicated_uid();
-        if uid.is_none() {
-            return Vec::new();
-        }
-        family::bearing(&Signs {
-            uid,
-            ..Signs::default()
-        })
-    }
-
-    fn suspend(&mut self, stop: bool) {
-        let frozen = self
-            .spec
-            .cgroup
-            .freezer
-            .as_ref()
-            .is_some_and(|dir| cgroup::freeze(self.spec.cgroup.version, dir, stop).is_ok());
-        if !frozen {
-            self.signal_family(if stop { libc::SIGSTOP } else { libc::SIGCONT });
-        }
-        self.suspended = stop;
-        self.measure();
-        self.save_state();
-        self.notify(if stop { "suspended" } else { "continued" });
-    }
-
-    /// Sends a signal to every process of the family, until a look finds no new one.
-    fn signal_family(&self, signal: i32) {
-        let me = std::process::id() as i32;
-        let mut done: Vec<i32> = Vec::new();
-        loop {
-            let fresh: Vec<i32> = family::descendants(me)
-                .into_iter()
-                .filter(|pid| !done.contains(pid))
-                .collect();
-            if fresh.is_empty() {
-                return;
-            }
-            for pid in &fresh {
-                sys::signal(*pid, signal);
-            }
-            done.extend(fresh);
-        }
-    }
-
-    /// Ends what is left of the family, measures, removes the cgroups and leaves the result.
-    fn conclude(&mut self) -> i32 {
-        let alone = self.end_family();
-        let group = &self.spec.cgroup;
-        if let Some(dir) = &group.memory {
-            let kills = cgroup::oom_kills(group.version, dir);
-            self.outcome.oom_kills = self.outcome.oom_kills.max(kills);
-        }
-        self.outcome.usage.conclude(&self.spec);
-        self.oom = None;
-        let mut removed = true;
-        for dir in group.make.iter().rev() {
-            removed &= cgroup::clear(group.version, dir, DEATH_PATIENCE_S);
-        }
-        self.outcome.leftovers = !alone || !removed;
-        let saved = self.outcome.save(&self.spec.control);
-        self.notify("ended");
-        i32::from(saved.is_err())
-    }
-
-    /// Kills and waits until no child is left; all descendants become our children when their parents end.
-    fn end_family(&self) -> bool {
-        let deadline = sys::monotonic_s() + DEATH_PATIENCE_S;
-        loop {
-            let mut status = 0;
-            // SAFETY: `status` is a valid place for the answer.
-            let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
-            if pid > 0 {
-                continue;
-            }
-            if pid < 0
-                && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD)
-                && self.of_dedicated_account().is_empty()
-            {
-                return true;
-            }
-            if sys::monotonic_s() > deadline {
-                return false;
-            }
-            self.kill_family();
-            poll(&[self.children.as_raw_fd()], 0.02);
-            drain(self.children.as_raw_fd());
-        }
-    }
-}
-
-/// When to look next: soon at first, since many jobs are short.
-struct Looks {
-    next: f64,
-    interval: f64,
-    poll_s: f64,
-    lease_next: f64,
-}
-
-impl Looks {
-    fn new(poll_s: f64) -> Looks {
-        let now = sys::monotonic_s();
-        Looks {
-            next: now + 0.25,
-            interval: 0.25,
-            poll_s: poll_s.max(0.1),
-            lease_next: now,
-        }
-    }
-
-    fn due(&mut self, now: f64) -> bool {
-        if now < self.next {
-            return false;
-        }
-        self.interval = (self.interval * 2.0).min(self.poll_s);
-        self.next = now + self.interval;
-        true
-    }
-}
-
-fn watch_children() -> io::Result<OwnedFd> {
-    // SAFETY: a set with one signal, blocked and read from a descriptor of ours.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        sys::checked(libc::sigprocmask(
-            libc::SIG_BLOCK,
-            &raw const set,
-            std::ptr::null_mut(),
-        ))?;
-        let fd = sys::checked(libc::signalfd(
-            -1,
-            &raw const set,
-            libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
-        ))?;
-        Ok(OwnedFd::from_raw_fd(fd))
-    }
-}
-
-/// Version 1 tells of an OOM through an eventfd.
-fn watch_memory(dir: &Path) -> io::Result<OwnedFd> {
-    // SAFETY: a new descriptor, ours alone.
-    let event = unsafe {
-        OwnedFd::from_raw_fd(sys::checked(libc::eventfd(
-            0,
-            libc::EFD_CLOEXEC | libc::EFD_NONBLOCK,
-        ))?)
-    };
-    let control = fs::File::open(dir.join("memory.oom_control"))?;
-    let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
-    sys::write_kernel_file(&dir.join("cgroup.event_control"), &line)?;
-    Ok(event)
-}
-
-fn read_status(status: &OwnedFd) -> Option<i32> {
-    let mut bytes = [0u8; 4];
-    // SAFETY: the buffer is as long as said.
-    let got = unsafe { libc::read(status.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
-    (got == 4).then(|| i32::from_le_bytes(bytes))
-}
-
-/// Waits for any descriptor to be readable; -1 entries are skipped.
-fn poll<const N: usize>(fds: &[RawFd; N], seconds: f64) -> [bool; N] {
-    let mut set = fds.map(|fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    });
-    let timeout = (seconds * 1000.0).ceil().clamp(0.0, 3_600_000.0) as libc::c_int;
-    // SAFETY: the array is as long as said.
-    unsafe { libc::poll(set.as_mut_ptr(), N as libc::nfds_t, timeout) };
-    set.map(|entry| entry.revents & (libc::POLLIN | libc::POLLHUP) != 0)
-}
-
-fn drain(fd: RawFd) {
-    let mut bytes = [0u8; 1024];
-    // SAFETY: the buffer is as long as said; the descriptor does not block.
-    while unsafe { libc::read(fd, bytes.as_mut_ptr().cast(), bytes.len()) } > 0 {}
 }

@@ -20,14 +20,18 @@
 
 pub mod cgroup;
 mod child;
+mod ending;
 pub mod family;
 mod keeper;
+mod mounts;
 mod outcome;
+mod report;
 pub mod spec;
 mod sweep;
 mod sys;
 pub mod tree;
 mod usage;
+mod watch;
 pub mod zygote;
 
 pub use keeper::run;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-use crate::child::Stage;
+use crate::report::Stage;
 use crate::sys;
 use crate::usage::Usage;
 

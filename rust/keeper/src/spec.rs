@@ -90,6 +90,12 @@ pub struct Spec {
     pub mounts: Vec<(PathBuf, PathBuf)>,
     /// Directories that must stay reachable at their path below those mounts.
     pub pins: Vec<PathBuf>,
+    /// An own `/dev/shm` of so many MiB (0: the kernel's usual size).
+    pub shm_mib: Option<u64>,
+    /// System V and POSIX queues, segments and semaphores of its own.
+    pub private_ipc: bool,
+    /// What is mounted below the first is not for the job to see, except below the second.
+    pub hide: Option<(PathBuf, PathBuf)>,
     /// Seconds between measurements.
     pub poll_s: f64,
     /// Signal and seconds for a family left without its starter.
@@ -169,6 +175,12 @@ impl Spec {
             b"mount" => {
                 let (from, to) = pair(value, '\t')?;
                 self.mounts.push((from.into(), to.into()));
+            }
+            b"shm_mib" => self.shm_mib = Some(parsed(value)?),
+            b"private_ipc" => self.private_ipc = value == b"1",
+            b"hide" => {
+                let (below, own) = pair(value, '\t')?;
+                self.hide = Some((below.into(), own.into()));
             }
             b"pin" => self.pins.push(path(value)),
             b"poll_s" => self.poll_s = parsed(value)?,

@@ -1,0 +1,121 @@
+//! What a starting child tells its keeper: frames of eight bytes on a pipe that exec closes.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::zygote::exit_now;
+
+/// Where a start can fail; the name goes into the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    Process,
+    Cgroup,
+    Namespace,
+    Mount,
+    Limits,
+    User,
+    Cwd,
+    Stdin,
+    Stdout,
+    Stderr,
+    Exec,
+}
+
+impl Stage {
+    const ALL: [Stage; 11] = [
+        Stage::Process,
+        Stage::Cgroup,
+        Stage::Namespace,
+        Stage::Mount,
+        Stage::Limits,
+        Stage::User,
+        Stage::Cwd,
+        Stage::Stdin,
+        Stage::Stdout,
+        Stage::Stderr,
+        Stage::Exec,
+    ];
+
+    /// The word for it in the result.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Process => "process",
+            Stage::Cgroup => "cgroup",
+            Stage::Namespace => "namespace",
+            Stage::Mount => "mount",
+            Stage::Limits => "limits",
+            Stage::User => "user",
+            Stage::Cwd => "cwd",
+            Stage::Stdin => "stdin",
+            Stage::Stdout => "stdout",
+            Stage::Stderr => "stderr",
+            Stage::Exec => "exec",
+        }
+    }
+}
+
+/// What the child told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The job's process id as the host sees it.
+    Pid(i32),
+    /// The start failed.
+    Failed(Stage, i32),
+    /// The job runs.
+    Running,
+}
+
+/// Reads one frame of the child's report; waits for it.
+pub fn read_report(report: RawFd) -> Told {
+    let mut frame = [0u8; 8];
+    let mut got = 0;
+    while got < frame.len() {
+        // SAFETY: the rest of the buffer is as long as said.
+        let more =
+            unsafe { libc::read(report, frame[got..].as_mut_ptr().cast(), frame.len() - got) };
+        if more < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) {
+            continue;
+        }
+        if more <= 0 {
+            return Told::Running;
+        }
+        got += more as usize;
+    }
+    let number = i32::from_le_bytes([frame[4], frame[5], frame[6], frame[7]]);
+    if frame[0] == b'P' {
+        return Told::Pid(number);
+    }
+    let stage = Stage::ALL
+        .get(frame[1] as usize)
+        .copied()
+        .unwrap_or(Stage::Process);
+    Told::Failed(stage, number)
+}
+
+/// Writes one frame.
+pub fn tell(report: &OwnedFd, kind: u8, stage: u8, number: i32) {
+    let mut frame = [kind, stage, 0, 0, 0, 0, 0, 0];
+    frame[4..].copy_from_slice(&number.to_le_bytes());
+    // SAFETY: the buffer is as long as said; a pipe takes eight bytes whole.
+    unsafe { libc::write(report.as_raw_fd(), frame.as_ptr().cast(), frame.len()) };
+}
+
+/// Tells the stage that failed, and ends the child.
+pub fn fail(report: &OwnedFd, stage: Stage, error: &io::Error) -> ! {
+    tell(
+        report,
+        b'E',
+        stage as u8,
+        error.raw_os_error().unwrap_or(libc::EIO),
+    );
+    exit_now(127)
+}
+
+/// The value, or the end of the child.
+pub fn must<T>(report: &OwnedFd, stage: Stage, answer: io::Result<T>) -> T {
+    match answer {
+        Ok(value) => value,
+        Err(error) => fail(report, stage, &error),
+    }
+}
