@@ -2,76 +2,86 @@
 
 from __future__ import annotations
 
-import json
 import re
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import grpc
 
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.cli import forms, queues
+from slotwise.cli.forms import Form
+from slotwise.cli.history_files import Source, read_sources
 from slotwise.cli.invocation import Invocation
-from slotwise.cli.options import REST, Option, Parsed, parse
-from slotwise.cli.q import chosen_lines
-from slotwise.errors import UsageError
+from slotwise.cli.options import Option, Parsed, parse
+from slotwise.cli.q import job_id
+from slotwise.cli.render import jobviews
+from slotwise.cli.render.layout import Layout
+from slotwise.cli.render.printas import Scene
+from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
 OPTIONS = [
-    Option("help", 1),
-    Option("backwards", 1),
-    Option("forwards", 4),
-    Option("limit", 2, 1),
-    Option("match", 2, 1, stands_for="limit"),
-    Option("scanlimit", 2, 1),
-    Option("since", 3, 1),
-    Option("completedsince", 3, 1),
-    Option("file", 2, 1),
-    Option("extract", 3, 1),
-    Option("constraint", 3, 1),
-    Option("long", 1),
-    Option("json", 2),
-    Option("jsonl", 5),
-    Option("autoformat", 5, REST, stands_for="af"),
-    Option("af", 2, REST),
-    Option("format", 3, 2),
-    Option("attributes", 3, 1),
-    Option("wide", 1),
-    Option("name", 1, 1),
-    Option("pool", 1, 1),
-    Option("local", 3),
-    Option("schedd", 3),
-]
-USAGE = """usage: slotwise history [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
-  -limit N (-match N), -scanlimit N   stop after N matches, or N ads read
-  -since ID | EXPR | TIME             stop reading there; -completedsince TIME
-  -forwards, -backwards               oldest or newest (default) first
-  -file FILE, -extract FILE           read ads from, or write them to, a file in long form
-  -constraint EXPR, -long, -json, -jsonl, -af[:letters] ATTRIBUTE..., -format F ATTRIBUTE, -attributes A,B, -wide"""
-
-_HEADING = " ID     OWNER          SUBMITTED       RUN_TIME ST COMPLETED   CMD\n"
-_LETTERS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S"}
+    *forms.options(json=4),
+    Option("match", 1, 1, stands_for="limit"),
+    *(Option(name, least) for name, least in (
+        ("help", 1), ("backwards", 1), ("forwards", 4), ("wide", 1), ("local", 2), ("startd", 3), ("schedd", 3),
+        ("daemon", 3), ("epochs", 2), ("transfer-history", 2), ("directory", 3), ("debug", 3), ("diagnostic", 4),
+        ("stream-results", 6),
+    )),
+    Option("nobackwards", 3, stands_for="forwards"),
+    *(Option(name, least, 1) for name, least in (
+        ("constraint", 1), ("scanlimit", 4), ("since", 4), ("completedsince", 3), ("file", 2), ("userlog", 1),
+        ("search", 3), ("extract", 3), ("name", 1), ("pool", 1), ("type", 2),
+    )),
+]  # fmt: skip
+USAGE = f"""usage: slotwise history [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
+Which jobs
+  -constraint EXPR      those for which it is true
+  -match N              at most N (as -limit); -scanlimit N: N ads are read at most
+  -since ID | EXPR | TIME, -completedsince TIME    reading stops there
+  -forwards, -backwards oldest or newest (default) first
+From where
+  -name NAME, -pool HOST:PORT          another access point
+  -file FILE, -search FILE             ads of a file in long form; of that file and its older parts
+  -userlog FILE                        what a job event log tells
+  -startd, -epochs, -transfer-history[:IOC], -daemon, -type TYPES
+                                       the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY
+  -extract FILE                        write the ads to a file (100,000 at most unless -limit says otherwise)
+Forms
+{forms.USAGE}
+  -wide[:N]             lines are not cut, or at N"""
+_EXTRACTED = 100_000
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Show jobs of the past."""
     parsed = parse(args, OPTIONS)
-    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
-    query = _query(parsed)
-    if parsed.value("file") is not None:
-        return _from_file(parsed, query, inv)
+    form = Form.of(parsed, inv)
+    source = Source.of(parsed, inv)
+    query = _query(parsed, form)
+    if parsed.value("limit") == "0":
+        return 0
+    if source is not None:
+        _print(parsed, form, source, read_sources(source, query, inv), inv)
+        return 0
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
     try:
-        _show(parsed, query, stub.History, inv)
+        _show(parsed, form, query, stub.History, inv)
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     return 0
 
 
-def _query(parsed: Parsed) -> schedd_pb2.HistoryQuery:
+def _query(parsed: Parsed, form: Form) -> schedd_pb2.HistoryQuery:
     query = schedd_pb2.HistoryQuery(forwards=parsed.has("forwards"))
     for word in parsed.words:
         if re.fullmatch(r"\d+(\.\d+)?", word):
@@ -80,55 +90,56 @@ def _query(parsed: Parsed) -> schedd_pb2.HistoryQuery:
             raise UsageError(f"{word!r} is neither a job id nor an owner")
         else:
             query.jobs.owners.append(word)
-    query.query.constraint = " && ".join(f"({given.values[0]})" for given in parsed.all("constraint"))
-    limit = parsed.number("limit")
-    query.query.limit = max(0, limit) if limit is not None else 0
+    clauses = [f"({given.values[0]})" for given in parsed.all("constraint")]
+    if form.layout is not None and form.layout.where:
+        clauses.append(f"({form.layout.where})")
+    query.query.constraint = " && ".join(clauses)
+    query.query.limit = form.limit
+    if parsed.has("extract"):
+        if not (clauses or query.jobs.ids or query.jobs.owners):
+            raise UsageError("-extract needs to know which jobs", hint="-constraint EXPR, an id or an owner")
+        query.query.limit = _EXTRACTED if parsed.value("limit") is None else form.limit
     query.scan_limit = parsed.number("scanlimit") or 0
     query.since = parsed.value("since") or ""
     if (when := parsed.value("completedsince")) is not None:
         query.completed_since = _time(when)
-    names = [name for given in parsed.all("attributes") for name in given.values[0].replace(",", " ").split()]
-    query.query.projection.extend(names)
     return query
 
 
 def _time(text: str) -> int:
-    if text.isdigit():
-        return int(text)
+    """A moment: a date, or an expression that gives seconds since the epoch."""
     try:
         return int(datetime.fromisoformat(text).timestamp())
     except ValueError:
-        raise UsageError(f"{text!r} is no time", hint="seconds since the epoch, or YYYY-MM-DD HH:MM:SS") from None
+        pass
+    try:
+        value = ExprTree(text).eval(now=int(time.time()))
+    except AdSyntaxError:
+        value = None
+    if isinstance(value, int | float) and not isinstance(value, bool) and not hasattr(value, "name"):
+        return int(value)
+    raise UsageError(f"{text!r} is no time", hint="seconds since the epoch, time() - 3600, or YYYY-MM-DD HH:MM:SS")
 
 
-def _show(parsed: Parsed, query: schedd_pb2.HistoryQuery, ask: Any, inv: Invocation) -> None:
-    if parsed.value("limit") == "0":
-        return
-    whole = parsed.has("long") or parsed.has("json") or parsed.has("jsonl")
-    if whole or parsed.has("extract"):
-        is_long = parsed.has("long") or parsed.has("extract")
+def _show(parsed: Parsed, form: Form, query: schedd_pb2.HistoryQuery, ask: Any, inv: Invocation) -> None:
+    extract = parsed.value("extract")
+    if form.kind in ("long", "json", "jsonl") or extract is not None:
+        is_long = form.kind == "long" or extract is not None
         query.query.form = common_pb2.AdQuery.LONG if is_long else common_pb2.AdQuery.JSON
+        query.query.projection.extend(form.attributes)
         pieces = (chunk.data.decode() for chunk in ask(query, metadata=inv.metadata()))
-        if (file := parsed.value("extract")) is not None:
-            inv.path(file).write_text("".join(pieces))
-        elif parsed.has("jsonl"):
-            inv.out("".join(json.dumps(row) + "\n" for row in json.loads("".join(pieces))), end="")
+        if extract is not None:
+            inv.path(extract).write_text("".join(pieces))
+        elif form.kind == "jsonl":
+            inv.out(forms.as_lines("".join(pieces)), end="")
         else:
             for piece in pieces:
                 inv.out(piece, end="")
         return
-    ads = _ads(ask(query, metadata=inv.metadata()))
-    if parsed.has("af") or parsed.has("format"):
-        for text in chosen_lines(parsed, ads):
-            inv.out(text, end="")
-        return
-    width = 0 if parsed.has("wide") or not inv.is_terminal else inv.width
-    inv.out(_HEADING, end="")
-    for ad in ads:
-        inv.out(_line(ad, width))
+    _print(parsed, form, None, _ads(ask(query, metadata=inv.metadata())), inv)
 
 
-def _ads(chunks: Any) -> Iterator[Any]:
+def _ads(chunks: Any) -> Iterator[ClassAd]:
     from slotwise.table import unpack_ads
 
     for chunk in chunks:
@@ -136,49 +147,29 @@ def _ads(chunks: Any) -> Iterator[Any]:
             yield from unpack_ads(chunk.data)
 
 
-def _line(ad: Any, width: int) -> str:
-    from slotwise.cli.render.autoformat import span
+def _print(parsed: Parsed, form: Form, source: Source | None, ads: Iterator[ClassAd], inv: Invocation) -> None:
+    """The ads in the form asked for; the table line by line, as they come."""
+    if (extract := parsed.value("extract")) is not None:
+        from slotwise.cli.render.ads import long_text
 
-    def moment(name: str) -> str:
-        value = ad.get(name)
-        if not isinstance(value, (int, float)) or value <= 0:
-            return "???"
-        when = datetime.fromtimestamp(value)
-        return f"{when.month:>2}/{when.day:<2} {when:%H:%M}"
-
-    wall = ad.get("RemoteWallClockTime", 0)
-    command = ad.get("Cmd")
-    arguments = ad.get("Args") or ad.get("Arguments")
-    text = f"{command if isinstance(command, str) else ''} {arguments if isinstance(arguments, str) else ''}".rstrip()
-    identity = f"{ad.get('ClusterId'):>4}.{ad.get('ProcId'):<3}"
-    owner = ad.get("Owner")
-    line = (
-        f"{identity} {owner if isinstance(owner, str) else '':<14.14} {moment('QDate'):>11} "
-        f"{span(wall if isinstance(wall, (int, float)) else 0):>12} {_LETTERS.get(ad.get('JobStatus'), '?'):<2} "
-        f"{moment('CompletionDate'):>11} {text}"
-    )
-    return line[:width] if width else line
+        inv.path(extract).write_text(long_text(list(ads)))
+        return
+    if form.kind != "table":
+        form.write(ads, inv, job_id, Scene(time.time()))
+        return
+    layout = source.layout if source is not None else jobviews.VIEWS["history"]
+    if layout is None:
+        raise UsageError("these ads have no table", hint="-long, -json, -af ATTRIBUTE... or -print-format FILE")
+    _table(layout.with_items(form.more), ads, queues.width(parsed, inv), inv)
 
 
-def _from_file(parsed: Parsed, query: schedd_pb2.HistoryQuery, inv: Invocation) -> int:
-    """Ads of a file in long form, the newest (last) first unless ``-forwards``."""
-    from slotwise.cli.render import ads as whole
-    from slotwise.schedd.selection import constraint_of
-
-    found = list(whole.read_file(inv.path(parsed.value("file") or "")))
-    if not parsed.has("forwards"):
-        found.reverse()
-    constraint = constraint_of(list(query.jobs.ids), list(query.jobs.owners), query.query.constraint)
-    chosen = whole.chosen(found, constraint, query.query.limit or None)
-    if parsed.has("af") or parsed.has("format"):
-        for text in chosen_lines(parsed, iter(chosen)):
-            inv.out(text, end="")
-    elif parsed.has("long"):
-        inv.out(whole.long_text(chosen), end="")
-    elif parsed.has("json"):
-        inv.out(whole.json_array(chosen), end="")
-    else:
-        inv.out(_HEADING, end="")
-        for ad in chosen:
-            inv.out(_line(ad, 0))
-    return 0
+def _table(layout: Layout, ads: Iterator[ClassAd], width: int, inv: Invocation) -> None:
+    """Heading and lines. The columns are fixed, so that the first lines need not wait for the last ads."""
+    scene = Scene(time.time())
+    if any(item.left and not item.width for item in layout.items[:-1]):  # a column as wide as its widest cell
+        inv.out(layout.text(list(ads), scene, width), end="")
+        return
+    inv.out(layout.text([], scene, width), end="")
+    line = replace(layout, headings=False)
+    for ad in ads:
+        inv.out(line.text([ad], scene, width), end="")

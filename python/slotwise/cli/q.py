@@ -3,100 +3,104 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import grpc
 
+from slotwise.cli import forms, queues
+from slotwise.cli.forms import Form
 from slotwise.cli.invocation import Invocation
-from slotwise.cli.options import REST, Option, Parsed, parse
-from slotwise.cli.render import jobs as views
-from slotwise.cli.render.jobs import batch_table, footer, header
+from slotwise.cli.options import Option, Parsed, parse
+from slotwise.cli.queues import Queue
+from slotwise.cli.render import jobs as tables
+from slotwise.cli.render import jobviews
+from slotwise.cli.render.layout import Layout, unique_rows
+from slotwise.cli.render.printas import Scene
 from slotwise.errors import UsageError
-from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.status import to_error
 
 OPTIONS = [
-    Option("help", 1),
-    Option("allusers", 2),
-    Option("batch", 1),
-    Option("nobatch", 3),
-    Option("run", 1),
-    Option("idle", 1),
-    Option("hold", 2),
-    Option("held", 3, stands_for="hold"),
-    Option("hold-codes", 6),
-    Option("totals", 3),
-    Option("wide", 1),
-    Option("long", 1),
-    Option("json", 2),
-    Option("jsonl", 5),
-    Option("autoformat", 5, REST, stands_for="af"),
-    Option("af", 2, REST),
-    Option("format", 1, 2),
-    Option("constraint", 3, 1),
-    Option("attributes", 3, 1),
-    Option("limit", 3, 1),
-    Option("jobads", 4, 1),
-    Option("autocluster", 5),
-    Option("submitter", 3, 1),
-    Option("name", 1, 1),
-    Option("pool", 1, 1),
-    Option("global", 1),
-    Option("dag", 2),
-    Option("currentrun", 6),
-    Option("cumulative-time", 3),
-    Option("stream-results", 6),
-    Option("better-analyze", 2),
-    Option("analyze", 2, stands_for="better-analyze"),
-]
+    *forms.options(),
+    *(Option(name, least) for name, least in (
+        ("help", 1), ("global", 1), ("allusers", 2), ("run", 1), ("idle", 3), ("io", 2), ("dag", 2), ("cputime", 2),
+        ("currentrun", 3), ("cumulative-time", 3), ("nobatch", 3), ("totals", 3), ("hold", 2), ("hold-codes", 6),
+        ("grid", 2), ("batch", 2), ("autocluster", 2), ("factory", 4), ("jobset", 5), ("wide", 1), ("expert", 1),
+        ("stream-results", 2), ("debug", 3), ("version", 1), ("better-analyze", 2), ("reverse-analyze", 3),
+        ("unmatchable", 5), ("verbose", 4), ("nouserprios", 7),
+    )),
+    Option("all-users", 2, stands_for="allusers"),
+    Option("held", 2, stands_for="hold"),
+    Option("holdcodes", 5, stands_for="hold-codes"),
+    Option("progress", 3, stands_for="batch"),
+    Option("better-analyse", 2, stands_for="better-analyze"),
+    Option("analyze", 2),
+    Option("analyse", 2, stands_for="analyze"),
+    *(Option(name, least, 1) for name, least in (
+        ("constraint", 1), ("name", 1), ("pool", 1), ("direct", 1), ("address", 1), ("submitter", 1),
+        ("schedd-constraint", 5), ("jobads", 1), ("userlog", 1), ("slotads", 1), ("userprios", 5), ("machine", 2),
+        ("mconstraint", 2), ("group-by", 2),
+    )),
+    Option("slotconstraint", 5, 1, stands_for="mconstraint"),
+]  # fmt: skip
 
-#: Views that show only jobs of one kind.
-_STATES = {
-    "run": "(JobStatus == 2 || JobStatus == 6 || JobStatus == 7)",
-    "idle": "JobStatus == 1",
-    "hold": "JobStatus == 5",
-    "hold-codes": "JobStatus == 5",
-}
-USAGE = """usage: slotwise q [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
+USAGE = f"""usage: slotwise q [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
+Which jobs
   -allusers             jobs of everyone, not only yours
-  -batch, -nobatch      one line a batch (default), or one a job
+  -constraint EXPR      those for which it is true; several are and-ed
+  -global               the queues of all access points; -name NAME, -address ADDRESS, -pool HOST:PORT: of one;
+                        -schedd-constraint EXPR: of those whose ads it is true for; -submitter USER: his, everywhere
+  -jobads FILE          ads from a file; -userlog FILE: what a job event log tells
+Tables
+  -batch, -nobatch      one line a batch (default), or one a job; -dag: with the nodes of workflows
   -run, -idle, -hold    running, idle or held jobs, with what matters for them
   -hold-codes           one held job of each kind of reason
-  -autocluster          counts of jobs that are alike
+  -io, -grid, -factory, -jobset        jobs that move files; grid jobs; late materialization; job sets
+  -currentrun, -cputime                run time of this run only; CPU time in place of run time
+  -autocluster, -group-by A,B          counts of jobs that are alike
   -totals               only the totals
-  -long, -json, -jsonl  whole ads
-  -af[:jlhVrTYtng,] ATTRIBUTE...   chosen attributes
-  -format FORMAT ATTRIBUTE         printf style
-  -better-analyze       why jobs do not run (as `slotwise analyze`)
-  -constraint EXPR, -attributes A,B, -limit N, -wide[:N], -jobads FILE"""
+  -wide[:N]             lines are not cut, or at N
+Forms
+{forms.USAGE}
+Why jobs do not run
+  -better-analyze       as `slotwise analyze`; -reverse-analyze, -machine NAME, -mconstraint EXPR, -slotads FILE,
+                        -userprios FILE, -verbose"""
+
+#: Views in the order in which they win when several are asked for.
+_VIEWS = ("hold-codes", "hold", "io", "grid", "run", "idle", "factory", "jobset", "autocluster", "cputime")
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Show jobs."""
     parsed = parse(args, OPTIONS)
-    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
-    query = selection(parsed)
-    if parsed.has("better-analyze"):
-        return _analyze(query, inv)
+    if parsed.has("version"):
+        from slotwise.cli.main import dispatch
+
+        return dispatch(["version"], inv)
+    form = Form.of(parsed, inv)
+    query = selection(parsed, inv)
+    if any(parsed.has(name) for name in ("better-analyze", "analyze", "reverse-analyze", "unmatchable")):
+        from slotwise.cli.q_analyze import analyze
+
+        return analyze(parsed, query, inv)
     try:
-        if parsed.value("jobads") is not None:
-            return _from_file(parsed, inv)
-        return _show(parsed, query, inv)
+        for queue in queues.of(parsed, inv):
+            _Listing(parsed, form, query, queue, inv).show()
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
+    return 0
 
 
-def selection(parsed: Parsed) -> schedd_pb2.JobQuery:
+def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
     """Which jobs the words and options mean.
 
     :raises UsageError: for a word that is neither id nor owner.
     """
-    query = schedd_pb2.JobQuery(mine_only=not parsed.has("allusers"))
+    query = schedd_pb2.JobQuery(mine_only=queues.only_mine(parsed, inv))
     for word in parsed.words:
         head, dot, tail = word.partition(".")
         if head.isdigit() and (not dot or tail.isdigit()):
@@ -109,169 +113,136 @@ def selection(parsed: Parsed) -> schedd_pb2.JobQuery:
         query.jobs.owners.append(parsed.value("submitter") or "")
     if query.jobs.owners:
         query.mine_only = False
-    constraints = [f"({given.values[0]})" for given in parsed.all("constraint")]
-    constraints += [clause for name, clause in _STATES.items() if parsed.has(name)]
-    query.query.constraint = " && ".join(constraints)
-    query.query.limit = parsed.number("limit") or 0
-    attributes = [name for given in parsed.all("attributes") for name in given.values[0].replace(",", " ").split()]
-    query.query.projection.extend(attributes)
+    query.query.constraint = " && ".join(f"({given.values[0]})" for given in parsed.all("constraint"))
     return query
 
 
-def _show(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
-    stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+class _Listing:
+    """One queue, shown in the form that is asked for."""
 
-    def ask(asked: schedd_pb2.JobQuery) -> Iterator[common_pb2.AdChunk]:
-        return stub.Query(asked, metadata=inv.metadata())
+    def __init__(self, parsed: Parsed, form: Form, query: schedd_pb2.JobQuery, queue: Queue, inv: Invocation) -> None:
+        self._parsed = parsed
+        self._form = form
+        self._queue = queue
+        self._inv = inv
+        self._query = schedd_pb2.JobQuery()
+        self._query.CopyFrom(query)
+        self._query.query.limit = form.limit
+        self._view = next((name for name in _VIEWS if parsed.has(name)), "")
+        layout = form.layout or (jobviews.VIEWS[self._view] if self._view else None)
+        if layout is not None and layout.where:
+            clauses = [text for text in (self._query.query.constraint, f"({layout.where})") if text]
+            self._query.query.constraint = " && ".join(clauses)
 
-    if parsed.has("long") or parsed.has("json") or parsed.has("jsonl"):
-        _whole_ads(parsed, query, inv, ask)
-    elif parsed.has("af") or parsed.has("format"):
-        _chosen(parsed, query, inv, ask)
-    elif parsed.has("autocluster"):
-        inv.out(views.autoclusters(_ads(query, ask)), end="")
-    elif any(parsed.has(name) for name in ("run", "idle", "hold", "hold-codes")):
-        _view(parsed, query, inv, ask)
-    else:
-        _table(parsed, query, inv, ask)
-    return 0
+    def show(self) -> None:
+        """Print it."""
+        form, parsed = self._form, self._parsed
+        if form.kind in ("long", "json", "jsonl"):
+            self._query.query.projection.extend(form.attributes)
+            self._queue.whole(form.kind, self._query, self._inv)
+        elif form.kind in ("xml", "chosen"):
+            reads = form.columns.attributes() if form.columns is not None else None
+            names = [*(reads or ()), "ClusterId", "ProcId"] if reads else ()
+            form.write(self._ads(names), self._inv, job_id, self._scene())
+        elif form.layout is not None:
+            self._layout(form.layout, None, form.rows)
+        elif parsed.has("group-by"):
+            self._group_by()
+        elif self._view:
+            self._named_view()
+        else:
+            self._default()
+
+    def _ads(self, names: Sequence[str] = ()) -> Iterator[Any]:
+        query = schedd_pb2.JobQuery()
+        query.CopyFrom(self._query)
+        query.query.form = common_pb2.AdQuery.PACK
+        query.query.projection[:] = names
+        return self._queue.ads(query)
+
+    def _scene(self, totals: dict[str, Any] | None = None) -> Scene:
+        now = float(totals["Now"]) if totals else self._queue.now()
+        return Scene(now, self._parsed.has("currentrun"), str(totals["Schedd"]) if totals else "")
+
+    def _width(self) -> int:
+        return queues.width(self._parsed, self._inv)
+
+    def _layout(self, layout: Layout, names: Sequence[str] | None, rows: Any) -> None:
+        """A table of columns, with title and totals as the layout says."""
+        ads = list(self._ads(names or ()))
+        totals = self._queue.totals(self._query, ads)
+        scene = self._scene(totals)
+        if layout.title:
+            self._inv.out(self._queue.header(totals), end="")
+        self._inv.out(layout.text(rows(ads, scene), scene, self._width()), end="")
+        if layout.summary:
+            self._inv.out(self._queue.footer(totals), end="")
+
+    def _named_view(self) -> None:
+        layout = jobviews.VIEWS[self._view].with_items(self._form.more)
+        group = {"hold-codes": jobviews.by_hold_code, "autocluster": jobviews.by_autocluster}.get(self._view)
+
+        def rows(ads: Sequence[Any], scene: Scene) -> Sequence[Any]:
+            return layout.chosen(group(ads) if group else ads, scene)
+
+        self._layout(layout, None if self._form.more else _reads(layout), rows)
+
+    def _group_by(self) -> None:
+        from slotwise.cli.render.layout import Item
+
+        names = [name for one in self._parsed.all("group-by") for name in one.values[0].replace(",", " ").split()]
+        items = [Item("JobCount", "COUNT", width=5), *(Item(name, name, left=True) for name in names)]
+        layout = Layout((*items, Item("JobIds", "JOB_IDS", left=True)), summary=False, unique=True)
+        self._layout(layout, None, lambda ads, scene: unique_rows(layout, ads, scene))
+
+    def _default(self) -> None:
+        """The batch view, the table of jobs, or the totals alone."""
+        parsed = self._parsed
+        if parsed.has("totals"):
+            totals = self._queue.totals(self._query, None)
+            self._inv.out(self._queue.header(totals) + self._queue.footer(totals), end="")
+            return
+        one_a_job = any(parsed.has(name) for name in ("nobatch", "currentrun", "cumulative-time"))
+        batches = parsed.has("batch") or not one_a_job
+        if self._form.more or parsed.has("currentrun") or (parsed.has("dag") and not batches):
+            batches = False
+        elif self._queue.shows_tables:
+            self._ready_made(batches)
+            return
+        if batches:
+            self._batches_of_ads()
+            return
+        layout = jobviews.VIEWS["dag" if parsed.has("dag") else "nobatch"].with_items(self._form.more)
+        names = None if self._form.more else _reads(layout)
+        self._layout(layout, names, layout.chosen)
+
+    def _ready_made(self, batches: bool) -> None:
+        """Tables that the schedd makes: it need not send every ad."""
+        self._query.batches = batches
+        if not batches:
+            self._query.view, self._query.width = "nobatch", self._width()
+        *pieces, last = self._queue.ask(self._query)
+        totals = json.loads(last.data)
+        self._inv.out(self._queue.header(totals), end="")
+        if batches:
+            rows = json.loads(b"".join(chunk.data for chunk in pieces) or b"[]")
+            self._inv.out(tables.batch_table(rows, self._width()), end="")
+        else:
+            self._inv.out(tables.JOBS_HEADING + "".join(chunk.data.decode() for chunk in pieces), end="")
+        self._inv.out(self._queue.footer(totals), end="")
+
+    def _batches_of_ads(self) -> None:
+        ads = list(self._ads())
+        totals = self._queue.totals(self._query, ads)
+        self._inv.out(self._queue.header(totals), end="")
+        self._inv.out(tables.batch_table(tables.batch_rows(ads), self._width()), end="")
+        self._inv.out(self._queue.footer(totals), end="")
 
 
-_Ask = Callable[[schedd_pb2.JobQuery], Iterator[common_pb2.AdChunk]]
-
-
-def _whole_ads(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, ask: _Ask) -> None:
-    form = common_pb2.AdQuery.LONG if parsed.has("long") else common_pb2.AdQuery.JSON
-    query.query.form = form
-    if parsed.has("jsonl"):
-        text = b"".join(chunk.data for chunk in ask(query)).decode()
-        inv.out("".join(json.dumps(row) + "\n" for row in json.loads(text)), end="")
-        return
-    for chunk in ask(query):
-        inv.out(chunk.data.decode(), end="")
-
-
-def _ads(query: schedd_pb2.JobQuery, ask: _Ask) -> Iterator[Any]:
-    """The ads asked for, one by one."""
-    from slotwise.table import unpack_ads
-
-    query.query.form = common_pb2.AdQuery.PACK
-    for chunk in ask(query):
-        if chunk.data:
-            yield from unpack_ads(chunk.data)
+def _reads(layout: Layout) -> list[str]:
+    return ["ClusterId", "ProcId", "JobStatus", *layout.reads()]
 
 
 def job_id(ad: Any) -> str:
     """``cluster.proc`` of a job ad."""
     return f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
-
-
-def _chosen(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, ask: _Ask) -> None:
-    for text in chosen_lines(parsed, _ads(query, ask)):
-        inv.out(text, end="")
-
-
-def chosen_lines(parsed: Parsed, ads: Iterator[Any]) -> Iterator[str]:
-    """What ``-af`` or ``-format`` print of the ads."""
-    from slotwise.cli.render.autoformat import Columns, PrintfColumn, Shape, lines, printf_lines
-
-    if parsed.has("af"):
-        given = parsed.all("af")[-1]
-        names = [name for one in parsed.all("af") for name in one.values]
-        shape = Shape.parse("".join(one.letters for one in parsed.all("af")))
-        if set(given.letters) >= set("lrng"):
-            from slotwise.cli.render.ads import long_text
-
-            yield long_text(ads, names)
-            return
-        yield from lines(ads, Columns(names), shape, job_id)
-    else:
-        columns = [PrintfColumn.parse(given.values[0], given.values[1]) for given in parsed.all("format")]
-        yield from printf_lines(ads, columns)
-
-
-def _view(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, ask: _Ask) -> None:
-    """-run, -idle, -hold: a table of the jobs in that state, and the totals unless running."""
-    name = next(n for n in ("run", "idle", "hold-codes", "hold") if parsed.has(n))
-    query.query.projection[:] = views.ATTRIBUTES
-    ads = list(_ads(query, ask))
-    totals = _totals(query, ask)
-    inv.out(header(totals), end="")
-    width = 0 if parsed.has("wide") else _width(inv)
-    inv.out(views.view(name, ads, float(totals["Now"]), width), end="")
-    if name != "run":
-        inv.out(footer(totals), end="")
-
-
-def _totals(query: schedd_pb2.JobQuery, ask: _Ask) -> dict[str, Any]:
-    asked = schedd_pb2.JobQuery()
-    asked.CopyFrom(query)
-    asked.totals_only = True
-    *_, last = ask(asked)
-    found: dict[str, Any] = json.loads(last.data)
-    return found
-
-
-def _analyze(query: schedd_pb2.JobQuery, inv: Invocation) -> int:
-    """Why the named jobs do not run; without names, the first idle job of each cluster."""
-    from slotwise.cli.analyze import main as analyze
-
-    names = list(query.jobs.ids)
-    if not names:
-        query.query.constraint = f"({query.query.constraint or 'true'}) && JobStatus == 1"
-        query.query.projection[:] = ["ClusterId", "ProcId"]
-        stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
-        try:
-            ads = list(_ads(query, lambda asked: stub.Query(asked, metadata=inv.metadata())))
-        except grpc.RpcError as error:
-            raise to_error(error, peer="the schedd") from None
-        names = list({ad["ClusterId"]: job_id(ad) for ad in reversed(ads)}.values())[::-1]
-    return max((analyze([name], inv) for name in names), default=0)
-
-
-def _width(inv: Invocation) -> int:
-    return inv.width if inv.is_terminal else 0
-
-
-def _table(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, ask: _Ask) -> None:
-    """The batch view, the table of jobs, or the totals alone."""
-    widths = [given.letters for given in parsed.all("wide")]
-    width = int(widths[-1]) if widths and widths[-1].isdigit() else 0 if widths else _width(inv)
-    if parsed.has("totals"):
-        totals = _totals(query, ask)
-        inv.out(header(totals), end="")
-        inv.out(footer(totals), end="")
-        return
-    batches = not (parsed.has("nobatch") or parsed.has("currentrun") or parsed.has("cumulative-time"))
-    query.batches = batches and not parsed.has("nobatch")
-    if not query.batches:
-        query.view, query.width = "nobatch", width
-    *pieces, last = ask(query)
-    totals = json.loads(last.data)
-    inv.out(header(totals), end="")
-    if query.batches:
-        rows = json.loads(b"".join(chunk.data for chunk in pieces) or b"[]")
-        inv.out(batch_table(rows, width), end="")
-    else:
-        inv.out(views.JOBS_HEADING + "".join(chunk.data.decode() for chunk in pieces), end="")
-    inv.out(footer(totals), end="")
-
-
-def _from_file(parsed: Parsed, inv: Invocation) -> int:
-    """Jobs of a file in long form instead of a schedd's."""
-    from slotwise.cli.render import ads as whole
-
-    limit = parsed.number("limit")
-    constraint = " && ".join(f"({given.values[0]})" for given in parsed.all("constraint"))
-    found = whole.chosen(whole.read_file(inv.path(parsed.value("jobads") or "")), constraint, limit)
-    if parsed.has("af") or parsed.has("format"):
-        for text in chosen_lines(parsed, iter(found)):
-            inv.out(text, end="")
-    elif parsed.has("long"):
-        inv.out(whole.long_text(found), end="")
-    elif parsed.has("json"):
-        inv.out(whole.json_array(found), end="")
-    else:
-        inv.out(views.JOBS_HEADING, end="")
-        inv.out(views.jobs(found, datetime.now().timestamp()), end="")
-    return 0

@@ -2,103 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import time
+from collections.abc import Sequence
 
 import grpc
 
-from slotwise.classad import ClassAd, ExprTree, quote
+from slotwise.classad import ClassAd, quote
+from slotwise.cli import forms
+from slotwise.cli.forms import Form
 from slotwise.cli.invocation import Invocation
-from slotwise.cli.options import REST, Option, Parsed, parse
-from slotwise.cli.render import pool as views
-from slotwise.cli.render.ads import json_array, json_lines, long_text, read_file
-from slotwise.cli.render.autoformat import Columns, PrintfColumn, Shape, lines, printf_lines
-from slotwise.cli.render.compact import ATTRIBUTES as COMPACT_ATTRIBUTES
-from slotwise.cli.render.compact import compact_text
+from slotwise.cli.options import Option, Parsed, parse
+from slotwise.cli.pool_ads import PoolAds
+from slotwise.cli.render import compact, pool
+from slotwise.cli.render.layout import Layout
+from slotwise.cli.render.poolviews import VIEWS, View
+from slotwise.cli.render.printas import Scene
 from slotwise.errors import UsageError
-from slotwise.table import unpack_ads
-from slotwise.wire.gen import collector_pb2_grpc, common_pb2
+from slotwise.wire.gen import common_pb2
 from slotwise.wire.status import to_error
 
+#: Options that name a kind of ads or a view of slots.
+_NAMED = {
+    "slots": 2, "startd": 4, "schedd": 2, "submitters": 4, "master": 1, "collector": 3, "negotiator": 2,
+    "accounting": 3, "any": 2, "defrag": 2, "grid": 1, "generic": 2, "storage": 3, "license": 2, "ckptsrvr": 2,
+    "claimed": 2, "run": 1, "avail": 2, "cod": 3, "state": 4, "server": 2, "gpus": 3, "java": 1, "vm": 2, "lvm": 3,
+    "broken": 4, "healthy": 4, "offline": 2, "absent": 2, "data": 2,
+}  # fmt: skip
+#: Views that change what another option shows: ``-schedd -run``, ``-startd -gpus``.
+_COMBINED = {
+    ("schedd", "run"): "schedd-run", ("schedd", "data"): "data", ("startd", "gpus"): "startd-gpus",
+    ("startd", "lvm"): "startd-lvm", ("startd", "broken"): "startd-broken", ("startd", "healthy"): "startd-healthy",
+}  # fmt: skip
 OPTIONS = [
-    Option("help", 1),
+    *forms.options(xml=1, limit=2),
+    *(Option(name, least) for name, least in _NAMED.items()),
     *(Option(name, least) for name, least in (
-        ("slots", 3), ("startd", 5), ("schedd", 2), ("submitters", 3), ("master", 1), ("collector", 2),
-        ("negotiator", 3), ("accounting", 3), ("any", 3), ("claimed", 2), ("run", 1), ("avail", 2), ("state", 4),
-        ("server", 3), ("compact", 3), ("nocompact", 3), ("total", 3), ("wide", 1), ("long", 1), ("json", 2),
-        ("jsonl", 5), ("offline", 3), ("absent", 3), ("gpus", 3), ("java", 4), ("vm", 2), ("expert", 3),
+        ("help", 1), ("compact", 3), ("nocompact", 5), ("totals", 1), ("wide", 3), ("natural", 3), ("expert", 1),
+        ("verbose", 0), ("snapshot", 4), ("debug", 2), ("diagnose", 3), ("world", 1), ("version", 3),
     )),
-    Option("autoformat", 5, REST, stands_for="af"),
-    Option("af", 2, REST),
-    Option("format", 1, 2),
-    Option("constraint", 3, 1),
-    Option("attributes", 3, 1),
-    Option("limit", 3, 1),
-    Option("sort", 2, 1),
-    Option("subsystem", 4, 1),
-    Option("target", 3, 1),
-    Option("ads", 3, 1),
-    Option("pool", 1, 1),
-    Option("name", 1, 1),
-    Option("parquet", 4, 1),
+    *(Option(name, least, 1) for name, least in (
+        ("pool", 1), ("name", 2), ("direct", 3), ("subsystem", 3), ("constraint", 3), ("sort", 2), ("target", 4),
+        ("ads", 2), ("merge", 5), ("group-by", 5), ("statistics", 5), ("annex-name", 10), ("annex-slots", 5),
+        ("parquet", 4),
+    )),
+    Option("annex", 0, 1, stands_for="annex-name"),
 ]  # fmt: skip
-_KINDS = (
-    "slots", "startd", "schedd", "submitters", "master", "collector", "negotiator", "accounting", "any", "run",
-    "claimed", "state", "server",
-)  # fmt: skip
-#: Conditions that options add to a view of slots.
-_CONDITIONS = {
-    "avail": 'State == "Unclaimed" && Cpus > 0',
-    "offline": "Offline =?= true",
-    "absent": "Absent =?= true",
-    "gpus": "(TotalGPUs?:0) > 0",
-    "java": "HasJava =?= true",
-    "vm": "HasVM =?= true",
-}
-USAGE = """usage: slotwise status [options] [HOST | SLOT ...]
-  -slots (default), -claimed, -run, -avail, -state, -server, -compact     views of slots
-  -schedd, -submitters, -master, -collector, -negotiator, -startd, -accounting, -any
-  -total                totals only
-  -long, -json, -jsonl  whole ads
-  -af[:lhVrTYtng,] ATTRIBUTE...    chosen attributes
-  -format FORMAT ATTRIBUTE         printf style
-  -constraint EXPR, -attributes A,B, -limit N, -sort EXPR, -wide
-  -ads FILE             ads from a file instead of the collector
+USAGE = f"""usage: slotwise status [options] [HOST | SLOT ...]
+Slots (default)
+  -avail, -claimed (-run), -state, -server, -gpus, -java, -vm, -cod, -lvm, -offline, -absent, -broken, -healthy
+  -compact              one line a machine
+Daemons and others
+  -startd, -schedd [-run | -data], -submitters, -master, -collector, -negotiator, -accounting, -defrag, -grid,
+  -generic, -storage, -license, -any, -subsystem TYPE
+Which, and in which order
+  -constraint EXPR      several are and-ed; -target FILE: with this ad as TARGET
+  -annex NAME, -sort EXPR (several), -natural
+  -pool HOST:PORT, -direct HOST [-snapshot] [-statistics SPEC]: ask the startd there
+  -ads FILE             ads from a file; -merge FILE: compare the file with the pool
+Forms
+{forms.USAGE}
+  -totals               totals only
+  -wide                 names are not shortened
   -parquet FILE         a table for analysis"""
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Show slots or daemons."""
     parsed = parse(args, OPTIONS)
-    inv = inv.aimed(parsed.value("pool"))
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
-    kinds = [given.name for given in parsed.options if given.name in _KINDS]
-    view = views.VIEWS[kinds[-1] if kinds else "slots"]
-    query = common_pb2.AdQuery(kind=_kind(parsed, view), constraint=constraint(parsed, view))
-    query.limit = parsed.number("limit") or 0
-    names = [name for given in parsed.all("attributes") for name in given.values[0].replace(",", " ").split()]
-    query.projection.extend(names)
+    if parsed.has("version"):
+        from slotwise.cli.main import dispatch
+
+        return dispatch(["version"], inv)
+    inv = inv.aimed(parsed.value("pool"))
+    name = view_name(parsed)
+    view = VIEWS[name]
+    form = Form.of(parsed, inv)
+    query = common_pb2.AdQuery(kind=_kind(parsed, view), constraint=constraint(parsed, form, view))
+    query.limit = form.limit
+    if parsed.has("diagnose"):
+        inv.out(f"kind: {query.kind}\nconstraint: {query.constraint or 'true'}")
+        return 0
     try:
-        return _show(parsed, view, query, inv)
+        return _show(parsed, form, name, PoolAds(parsed, query, inv), inv)
     except grpc.RpcError as error:
         raise to_error(error, peer="the collector") from None
 
 
-def _kind(parsed: Parsed, view: views.View) -> str:
+def view_name(parsed: Parsed) -> str:
+    """The view that the options name: the last one, or what two of them mean together."""
+    named = [given.name for given in parsed.options if given.name in _NAMED]
+    for (first, second), combined in _COMBINED.items():
+        if first in named and second in named:
+            return combined
+    if parsed.has("subsystem"):
+        known = (parsed.value("subsystem") or "").lower()
+        return known if known in VIEWS else "any"
+    return named[-1] if named else "slots"
+
+
+def _kind(parsed: Parsed, view: View) -> str:
     named = parsed.value("subsystem")
     if named is None:
         return view.kind
-    known = views.VIEWS.get(named.lower())
+    known = VIEWS.get(named.lower())
     return known.kind if known else named
 
 
-def constraint(parsed: Parsed, view: views.View) -> str:
+def constraint(parsed: Parsed, form: Form, view: View) -> str:
     """Which ads the words and options mean."""
-    clauses = [view.constraint] if view.constraint else []
-    clauses += [text for name, text in _CONDITIONS.items() if parsed.has(name)]
+    everything = view.constraint.startswith("size(HealthExprs)") and any(
+        one.letters.startswith("v") for one in parsed.all("healthy")
+    )
+    compact_view = parsed.has("compact") and view.kind == "Machine"  # the lines are chosen when they are made
+    clauses = [f"({view.constraint})"] if view.constraint and not everything and not compact_view else []
     clauses += [f"({given.values[0]})" for given in parsed.all("constraint")]
+    clauses += [f"AnnexName =?= {quote(one.values[0])}" for one in parsed.all("annex-name")]
+    if form.layout is not None and form.layout.where:
+        clauses.append(f"({form.layout.where})")
     words = [*parsed.words, *(given.values[0] for given in parsed.all("name"))]
     if words:
         named = [f"Name == {quote(word)} || Machine == {quote(word)}" for word in words]
@@ -106,126 +129,76 @@ def constraint(parsed: Parsed, view: views.View) -> str:
     return " && ".join(clauses)
 
 
-def _show(parsed: Parsed, view: views.View, query: common_pb2.AdQuery, inv: Invocation) -> int:
-    source = _Source(parsed, query, inv)
+def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocation) -> int:
+    view = VIEWS[name]
     if parsed.has("parquet"):
         return _parquet(source, inv, parsed.value("parquet") or "")
-    af = parsed.all("af")
-    if af:
-        columns = Columns([name for given in af for name in given.values])
-        shape = Shape.parse("".join(given.letters for given in af))
-        reads = columns.attributes()
+    if (merged := parsed.value("merge")) is not None:
+        return _merge(source, view, merged, parsed, inv)
+    if form.whole:
+        source.whole(form)
+        return 0
+    scene = Scene(time.time())
+    if form.kind == "chosen":
+        reads = form.columns.attributes() if form.columns is not None else None
         ads = source.ads(None if reads is None else [*reads, "Name", "Machine"])
-        for line in lines(ads, columns, shape, lambda ad: str(ad.get("Name"))):
-            inv.stdout.write(line)
+        form.write(ads, inv, lambda ad: str(ad.get("Name")), scene)
         return 0
-    if parsed.has("format"):
-        printf = [PrintfColumn.parse(*given.values) for given in parsed.all("format")]
-        for line in printf_lines(source.ads(None), printf):
-            inv.stdout.write(line)
+    if parsed.has("totals"):
+        ads = source.ads(["Name", "Machine", *pool.READS.get(view.totals, ())])
+        inv.stdout.write(pool.totals_text(view.totals, ads))
         return 0
-    for form in ("long", "json", "jsonl"):
-        if parsed.has(form):
-            source.whole(form)
-            return 0
-    if parsed.has("total"):
-        return _totals(source, view, inv)
-    if parsed.has("compact") and view.kind == "Machine" and not parsed.has("nocompact"):
-        ads = source.ads([*COMPACT_ATTRIBUTES, *view.attributes()])
-        table = compact_text(ads)
-    else:
-        ads = source.ads(view.attributes())
-        table = views.rows_text(view, ads, wide=parsed.has("wide"))
-    if not ads:
-        return 0  # nothing at all is printed for nothing, so that scripts may count lines
-    heading, _, rest = table.partition("\n")
+    if form.layout is not None:
+        rows = form.rows(source.ads(None), scene)
+        inv.stdout.write(form.layout.text(rows, scene))
+        if form.layout.summary and rows:
+            inv.stdout.write("\n" + pool.totals_text(view.totals, rows))
+        return 0
+    if parsed.has("compact") and not parsed.has("nocompact") and name in compact.VIEWS:
+        found = source.ads(compact.ATTRIBUTES)
+        _table(compact.compact_text(found, name), view, found, inv)
+        return 0
+    wide = parsed.has("wide")
+    layout = view.shown(wide=wide, width=inv.width)
+    found = source.ads(None if form.more else ["Name", "Machine", *layout.reads(), *pool.READS.get(view.totals, ())])
+    if found:
+        width = 0 if wide or not inv.is_terminal else inv.width
+        _table(layout.with_items(form.more).text(found, scene, width), view, found, inv)
+    return 0
+
+
+def _table(text: str, view: View, ads: Sequence[ClassAd], inv: Invocation) -> None:
+    """Headings, a blank line, rows, totals. Nothing at all is printed for nothing, so that scripts may count lines."""
+    if not text:
+        return
+    heading, _, rest = text.partition("\n")
     inv.stdout.write(f"{heading}\n\n{rest}")
-    totals = views.totals_text(view.totals, ads)
+    totals = pool.totals_text(view.totals, ads)
     if totals:
         inv.stdout.write("\n" + totals)
+
+
+def _merge(source: PoolAds, view: View, file: str, parsed: Parsed, inv: Invocation) -> int:
+    """Three tables: ads of the pool only, of both, of the file only. Ads are the same when their sort keys are."""
+    from slotwise.cli.render.ads import read_stream
+
+    keys = [one.values[0] for one in parsed.all("sort")] or ["Name"]
+    ours = {source.key_of(ad, keys): ad for ad in source.ads(None)}
+    theirs = {source.key_of(ad, keys): ad for ad in read_stream(file, inv)}
+    parts = (
+        ("Only in the pool", [ad for key, ad in ours.items() if key not in theirs]),
+        (f"In the pool and in {file}", [ad for key, ad in ours.items() if key in theirs]),
+        (f"Only in {file}", [ad for key, ad in theirs.items() if key not in ours]),
+    )
+    layout: Layout = view.shown(wide=parsed.has("wide"))
+    for title, ads in parts:
+        inv.out(f"{title}: {len(ads)}")
+        if ads:
+            inv.out(layout.text(ads, Scene(time.time())))
     return 0
 
 
-class _Source:
-    """Where the ads come from: the collector, or a file."""
-
-    def __init__(self, parsed: Parsed, query: common_pb2.AdQuery, inv: Invocation) -> None:
-        self._query = query
-        self._inv = inv
-        self._file = parsed.value("ads")
-        self._sort = parsed.value("sort")
-
-    def chunks(self, form: common_pb2.AdQuery.Form, projection: Sequence[str] | None) -> Iterator[common_pb2.AdChunk]:
-        """The collector's answer."""
-        query = common_pb2.AdQuery()
-        query.CopyFrom(self._query)
-        query.form = form
-        if projection is not None and not query.projection:
-            query.projection.extend(projection)
-        if self._sort is not None:
-            query.limit = 0
-            if query.projection:
-                query.ClearField("projection")
-        stub = self._inv.stub(collector_pb2_grpc.CollectorStub, "collector")
-        return iter(stub.Query(query, metadata=self._inv.metadata()))
-
-    def ads(self, projection: Sequence[str] | None) -> list[ClassAd]:
-        """The ads, in order."""
-        if self._file is not None:
-            found = self._from_file()
-        else:
-            found = []
-            for chunk in self.chunks(common_pb2.AdQuery.PACK, projection):
-                if chunk.data:
-                    found += unpack_ads(chunk.data)
-        if self._sort is None:
-            found.sort(key=views.natural_key)
-            return found
-        tree = ExprTree(self._sort)
-        found.sort(key=lambda ad: (_rank(tree.eval(ad)), views.natural_key(ad)))
-        return found[: self._query.limit] if self._query.limit else found
-
-    def _from_file(self) -> list[ClassAd]:
-        from slotwise.cli.render.ads import chosen
-
-        assert self._file is not None
-        return chosen(read_file(self._inv.path(self._file)), self._query.constraint, self._query.limit or None)
-
-    def whole(self, form: str) -> None:
-        """Print whole ads: straight from the collector's text unless an order is asked for."""
-        projection = list(self._query.projection)
-        if self._file is None and self._sort is None and form != "jsonl":
-            wanted = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON
-            for chunk in self.chunks(wanted, None):
-                if chunk.data:
-                    self._inv.stdout.write(chunk.data.decode(errors="surrogateescape"))
-            return
-        ads = self.ads(None)
-        if form == "long":
-            self._inv.stdout.write(long_text(ads, projection or None))
-            return
-        array = json_array(ads, projection or None)
-        self._inv.stdout.write(array if form == "json" else json_lines(array))
-
-
-def _rank(value: Any) -> tuple[int, float, str]:
-    """Sort key of any value: numbers, then texts, then the undefined."""
-    if isinstance(value, bool | int | float):
-        return (0, float(value), "")
-    if isinstance(value, str):
-        return (1, 0.0, value.lower())
-    return (2, 0.0, "")
-
-
-def _totals(source: _Source, view: views.View, inv: Invocation) -> int:
-    if not view.totals:
-        return 0
-    ads = source.ads(view.attributes())
-    inv.stdout.write(views.totals_text(view.totals, ads))
-    return 0
-
-
-def _parquet(source: _Source, inv: Invocation, name: str) -> int:
+def _parquet(source: PoolAds, inv: Invocation, name: str) -> int:
     from slotwise.cli.render.ads import as_table
 
     try:

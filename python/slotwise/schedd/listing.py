@@ -15,6 +15,7 @@ from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import LETTERS, Status
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.queue import Queue
+from slotwise.schedd.rounding import rounded
 from slotwise.schedd.selection import constraint_of
 from slotwise.schedd.values import quoted
 from slotwise.wire.gen import common_pb2, schedd_pb2
@@ -263,7 +264,8 @@ class Listing:
         if job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
             wall += max(0.0, now - job.number("ShadowBday", now))
         resident = job.number("ResidentSetSize_RAW", -1)
-        size = resident / 1024 if resident >= 0 else shape.image_mib
+        # As MemoryUsage, the expression that submissions carry, has it of the rounded size.
+        size = (rounded(resident) + 1023) // 1024 if resident >= 0 else shape.image_mib
         letter = LETTERS[job.status] + ("c" if job in self._queue.cooling else "")
         return (
             f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {letter:<2} "

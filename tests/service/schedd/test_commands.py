@@ -60,7 +60,7 @@ async def test_q_autoformat(schedd: RunningAccessPoint) -> None:
     assert (await run(schedd, "q", "-af", "ProcId", "Owner", "Nothing")).out == (
         f"0 {schedd.owner} undefined\n1 {schedd.owner} undefined\n"
     )
-    assert (await run(schedd, "q", "-af:jh", "ProcId", "-lim", "1")).out == f"ID ProcId\n{cluster}.0 0\n"
+    assert (await run(schedd, "q", "-af:jh", "ProcId", "-lim", "1")).out == f" ID ProcId\n{cluster}.0 0     \n"
     assert (await run(schedd, "q", "-af:lV", "Owner", "-limit", "1")).out == f'Owner = "{schedd.owner}"\n'
     assert (await run(schedd, "q", "-af:r", "JobUniverse", "RequestMemory*2", "-limit", "1")).status == 0
     assert (await run(schedd, "q", "-format", "%d-", "ProcId", "-format", "%s\\n", "Nope")).out == "0-1-"

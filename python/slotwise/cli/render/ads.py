@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.errors import NotFoundError
 from slotwise.table import AdTable, unpack_ads
+
+if TYPE_CHECKING:
+    from slotwise.cli.invocation import Invocation
 
 
 def as_table(ads: Iterable[ClassAd]) -> AdTable:
@@ -30,6 +33,13 @@ def json_array(ads: Iterable[ClassAd], projection: list[str] | None = None) -> s
     return as_table(ads).json_text(None, projection).decode()
 
 
+def xml_text(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
+    """An XML document of ads."""
+    found = unpack_ads(as_table(ads).query(None, projection)) if projection else ads
+    head = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
+    return head + "".join(ad.print_xml().rstrip("\n") + "\n" for ad in found) + "</classads>\n"
+
+
 def json_lines(array: str) -> str:
     """One object a line, from the text of an array."""
     rows: list[Any] = json.loads(array)
@@ -45,6 +55,11 @@ def read_file(path: Path) -> Iterator[ClassAd]:
         return parse_ads(path.read_bytes())
     except OSError as error:
         raise NotFoundError(f"cannot read {path}: {error.strerror}") from None
+
+
+def read_stream(name: str, inv: Invocation) -> Iterator[ClassAd]:
+    """The ads of a file in long form, or of standard input when it is called ``-``."""
+    return parse_ads(inv.stdin.read().encode()) if name == "-" else read_file(inv.path(name))
 
 
 def chosen(ads: Iterable[ClassAd], constraint: str, limit: int | None) -> list[ClassAd]:

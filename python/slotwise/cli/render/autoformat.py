@@ -15,11 +15,16 @@ from slotwise.classad import UNDEFINED, ClassAd, ExprTree, quote
 from slotwise.errors import AdSyntaxError, UsageError
 
 _LETTERS = frozenset("jlhVroTYtng,")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the letters behind ``-af:`` ask for."""
+    """What the letters behind ``-af:`` ask for.
+
+    Separators: ``before`` stands before each field but the first, ``after`` behind each but the last, ``first`` before
+    the whole line.
+    """
 
     job_id: bool = False
     labels: bool = False
@@ -28,9 +33,9 @@ class Shape:
     raw: bool = False
     spans: bool = False
     dates: bool = False
-    before: str = ""
-    after: str = " "
-    between_ads: str = ""
+    first: str = ""
+    before: str = " "
+    after: str = ""
 
     @classmethod
     def parse(cls, letters: str) -> Shape:
@@ -45,10 +50,6 @@ class Shape:
             raise UsageError("the letters l and h behind -af: exclude each other")
         if "," in letters and "n" in letters:
             raise UsageError("the letters , and n behind -af: exclude each other")
-        after = "," if "," in letters else "\n" if "n" in letters else ""
-        before = "\t" if "t" in letters else ""
-        if after == "," and not before:
-            after = ", "
         return cls(
             job_id="j" in letters,
             labels="l" in letters,
@@ -57,9 +58,9 @@ class Shape:
             raw="r" in letters or "o" in letters,
             spans="T" in letters,
             dates="Y" in letters,
-            before=before,
-            after=after or ("" if before else " "),
-            between_ads="\n" if "g" in letters else "",
+            first="\n" if "g" in letters else "",
+            before="\t" if "t" in letters else "" if "g" in letters else " ",
+            after="\n" if "n" in letters else "," if "," in letters else "",
         )
 
 
@@ -74,14 +75,14 @@ class Columns:
 
     def attributes(self) -> list[str] | None:
         """The attributes needed when all columns are plain names, else None: whole ads are needed."""
-        return self.names if all(re.fullmatch(r"[A-Za-z_]\w*", name) for name in self.names) else None
+        return self.names if all(_NAME.fullmatch(name) for name in self.names) else None
 
     def texts(self, ad: ClassAd, shape: Shape) -> list[str]:
         """The columns of one ad."""
         texts = []
         for name, tree in zip(self.names, self._trees, strict=True):
             if shape.raw:
-                texts.append(str(ad.lookup(name)) if name in ad else "undefined")
+                texts.append(unevaluated(name, tree, ad))
             else:
                 texts.append(shown(tree.eval(ad), shape))
         return texts
@@ -94,6 +95,13 @@ def _tree(text: str) -> ExprTree:
         raise AdSyntaxError(f"{text!r}: {error.message}", hint=error.hint) from None
 
 
+def unevaluated(name: str, tree: ExprTree, ad: ClassAd) -> str:
+    """The expression behind an attribute; an expression as it was given; ``undefined`` for an attribute that is not."""
+    if name in ad:
+        return str(ad.lookup(name))
+    return "undefined" if _NAME.fullmatch(name) else str(tree)
+
+
 def shown(value: Any, shape: Shape) -> str:
     """An evaluated value as text."""
     if isinstance(value, str):
@@ -102,7 +110,7 @@ def shown(value: Any, shape: Shape) -> str:
         if shape.spans:
             return span(value)
         if shape.dates:
-            return datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M:%S")
+            return moment(value)
     return text_of(value)
 
 
@@ -126,29 +134,38 @@ def span(seconds: float) -> str:
 
 
 def lines(ads: Iterable[ClassAd], columns: Columns, shape: Shape, ids: Callable[[ClassAd], str]) -> Iterator[str]:
-    """The text of each ad, with its line end; headings first if asked for."""
-    if shape.headings:
-        names = (["ID"] if shape.job_id else []) + columns.names
-        yield _joined(names, shape)
-    for ad in ads:
-        texts = columns.texts(ad, shape)
-        if shape.labels:
-            texts = [f"{name} = {text}" for name, text in zip(columns.names, texts, strict=True)]
-        if shape.job_id:
-            texts.insert(0, ids(ad))
-        yield _joined(texts, shape) + shape.between_ads
+    """The text of each ad, with its line end; headings first if asked for: then columns stand below each other."""
+    made = (_fields(ad, columns, shape, ids) for ad in ads)
+    if not shape.headings:
+        yield from (_joined(texts, shape) for texts in made)
+        return
+    rows = [[" ID"] * shape.job_id + columns.names, *made]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    for row in rows:
+        yield _joined([text.ljust(width) for text, width in zip(row, widths, strict=True)], shape)
+
+
+def _fields(ad: ClassAd, columns: Columns, shape: Shape, ids: Callable[[ClassAd], str]) -> list[str]:
+    texts = columns.texts(ad, shape)
+    if shape.labels:
+        texts = [f"{name} = {text}" for name, text in zip(columns.names, texts, strict=True)]
+    if shape.job_id:
+        texts.insert(0, f"ID = {ids(ad)}" if shape.labels else ids(ad))
+    return texts
 
 
 def _joined(texts: list[str], shape: Shape) -> str:
-    if shape.after == "\n":
-        return "".join(f"{shape.before}{text}\n" for text in texts)
-    text = "".join(f"{shape.before}{text}{shape.after}" for text in texts)
-    return text[: len(text) - len(shape.after)] + "\n" if shape.after else text[len(shape.before) :] + "\n"
+    return shape.first + (shape.after + shape.before).join(texts) + "\n"
 
 
 # ---- printf formats
 
-_CONVERSION = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([diouxXeEfFgGcsvV%])")
+_CONVERSION = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:ll|l|h)?([diouxXeEfFgGcsSvVrTY%])")
+
+
+def unescaped(text: str) -> str:
+    r"""``\n``, ``\t``, ``\r`` and ``\\`` become what they stand for."""
+    return re.sub(r"\\([ntr\\])", lambda found: {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1]), text)
 
 
 @dataclass(frozen=True)
@@ -157,6 +174,7 @@ class PrintfColumn:
 
     form: str
     tree: ExprTree
+    name: str
 
     @classmethod
     def parse(cls, form: str, attribute: str) -> PrintfColumn:
@@ -164,31 +182,50 @@ class PrintfColumn:
 
         :raises AdSyntaxError: when the attribute is no expression.
         """
-        return cls(form.encode().decode("unicode_escape") if "\\" in form else form, _tree(attribute))
+        return cls(unescaped(form), _tree(attribute), attribute)
 
     def text(self, ad: ClassAd) -> str:
         """The text for one ad; empty when the value is undefined or of the wrong kind."""
-        value = self.tree.eval(ad)
-        if value is UNDEFINED:
+        found = _CONVERSION.search(self.form)
+        while found is not None and found.group(1) == "%":
+            found = _CONVERSION.search(self.form, found.end())
+        if found is None:
+            return self.form.replace("%%", "%")
+        value = self._value(found.group(1), ad)
+        one = None if value is None else converted(found.group(0), found.group(1), value)
+        if one is None:
             return ""
-        return _CONVERSION.sub(lambda found: self._one(found, value), self.form)
+        return self.form[: found.start()].replace("%%", "%") + one + self.form[found.end() :].replace("%%", "%")
 
-    @staticmethod
-    def _one(found: re.Match[str], value: Any) -> str:
-        kind = found.group(1)
-        if kind == "%":
-            return "%"
-        spec = re.sub(r"(?:ll|l|h)(?=.$)", "", found.group(0))
-        try:
-            if kind in "diouxXc":
-                number = int(value) if not isinstance(value, str) else None
-                return spec.replace("i", "d").replace("u", "d") % number if number is not None else ""
-            if kind in "eEfFgG":
-                return spec % float(value) if not isinstance(value, str) else ""
-        except (TypeError, ValueError):
-            return ""
-        text = quote(value) if kind == "V" and isinstance(value, str) else text_of(value)
-        return (spec[:-1] + "s") % text
+    def _value(self, kind: str, ad: ClassAd) -> Any:
+        """What is printed; ``%s`` of an attribute that is no string shows its expression, ``%r`` of any."""
+        if kind == "r":
+            return unevaluated(self.name, self.tree, ad)
+        value = self.tree.eval(ad)
+        if kind in "sS" and not isinstance(value, str):
+            return str(ad.lookup(self.name)) if self.name in ad else None
+        return value if value is not UNDEFINED or kind in "vV" else None
+
+
+def converted(spec: str, kind: str, value: Any) -> str | None:
+    """``value`` as a conversion such as ``%-10.3f`` shows it, or None when it is of the wrong kind."""
+    plain = re.sub(r"(?:ll|l|h)(?=.$)", "", spec)
+    number = value if isinstance(value, int | float) and not hasattr(value, "name") else None
+    if kind in "diouxXcTY":
+        if number is None:
+            return None
+        if kind in "TY":
+            return (plain[:-1] + "s") % (span(number) if kind == "T" else moment(number))
+        return plain.replace("i", "d").replace("u", "d") % int(number)
+    if kind in "eEfFgGaA":
+        return None if number is None else plain % float(number)
+    text = quote(value) if kind == "V" and isinstance(value, str) else text_of(value)
+    return (plain[:-1] + "s") % text
+
+
+def moment(seconds: float) -> str:
+    """A date as ``-af:Y`` shows it."""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def printf_lines(ads: Iterable[ClassAd], columns: Sequence[PrintfColumn]) -> Iterator[str]:

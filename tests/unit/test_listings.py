@@ -1,0 +1,187 @@
+"""Forms in which listings are printed: chosen attributes, printf formats, tables that a file describes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.cli import forms
+from slotwise.cli.forms import Form
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.options import parse
+from slotwise.cli.render import jobviews
+from slotwise.cli.render.layout import Item, Layout, ranges, unique_rows
+from slotwise.cli.render.poolviews import VIEWS
+from slotwise.cli.render.printas import FUNCTIONS, READS, Scene
+from slotwise.cli.render.printformat import parse as parse_format
+from slotwise.errors import UsageError
+
+SCENE = Scene(now=10_000.0)
+
+
+def job(proc: int, **more: object) -> ClassAd:
+    ad = ClassAd({"ClusterId": 7, "ProcId": proc, "Owner": "ann", "JobStatus": 1, "Cmd": "/bin/sleep", "Args": "60"})
+    ad.update(more)
+    return ad
+
+
+def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
+    inv = Invocation(tmp_path, {}, io.StringIO(), io.StringIO(), io.StringIO())
+    form = Form.of(parse(words, forms.options()), inv)
+    return "".join(form.pieces(ads, lambda ad: f"{ad['ClusterId']}.{ad['ProcId']}", SCENE))
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-af", "ProcId", "Owner", "None_"], "3 ann undefined\n"),
+        (["-af:,", "ProcId", "Owner"], "3, ann\n"),
+        (["-af:t", "ProcId", "Owner"], "3\tann\n"),
+        (["-af:n", "ProcId", "Owner"], "3\n ann\n"),
+        (["-af:g", "ProcId", "Owner"], "\n3ann\n"),
+        (["-af:lrng", "ProcId", "Size"], "\nProcId = 3\nSize = ProcId + 1\n"),
+        (["-af:j", "Size"], "7.3 4\n"),
+        (["-af:jl", "Size"], "ID = 7.3 Size = 4\n"),
+        (["-af:V", "Owner", "Size"], '"ann" 4\n'),
+        (["-af:r", "Size", "Size * 2", "None_"], "ProcId + 1 Size * 2 undefined\n"),
+        (["-af:T", "Seconds"], "1+01:01:01\n"),
+        (["-af:h", "Owner", "Size"], "Owner Size\nann   4   \n"),
+        (["-af", "Size", "-af", "Owner"], "4 ann\n"),
+        (["-format", "%d|", "ProcId", "-format", "%s\\n", "Owner"], "3|ann\n"),
+        (["-format", "%s\\n", "Size"], "ProcId + 1\n"),
+        (["-format", "%v\\n", "Size"], "4\n"),
+        (["-format", "%V ", "Owner", "-format", "%r\\n", "Size"], '"ann" ProcId + 1\n'),
+        (["-format", "%d\\n", "Owner"], ""),
+        (["-format", "none: %d\\n", "None_"], ""),
+        (["-format", "%5.1f%%\\n", "ProcId"], "  3.0%\n"),
+        (["-format", "%T\\n", "Seconds"], "1+01:01:01\n"),
+        (["-long", "-attr", "ProcId,Owner"], 'Owner = "ann"\nProcId = 3\n\n'),
+        (["-jsonl", "-attr", "Owner"], '{"Owner": "ann"}\n'),
+    ],
+)
+def test_chosen_attributes(words: list[str], text: str, tmp_path: Path) -> None:
+    ad = job(3, Size=ExprTree("ProcId + 1"), Seconds=90061)
+    assert printed(*words, ads=[ad], tmp_path=tmp_path) == text
+
+
+def test_xml_is_a_document(tmp_path: Path) -> None:
+    text = printed("-xml", "-attr", "Owner", ads=[job(0), job(1)], tmp_path=tmp_path)
+    assert text.startswith('<?xml version="1.0"?>\n') and text.endswith("</classads>\n")
+    assert text.count('<a n="Owner"><s>ann</s></a>') == 2
+
+
+@pytest.mark.parametrize(
+    "words", [["-af:lh", "A"], ["-af:,n", "A"], ["-af:z", "A"], ["-af"], ["-long", "-json"], ["-json", "-af", "A"],
+              ["-print-format", "nowhere"], ["-aaf"]],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        printed(*words, ads=[], tmp_path=tmp_path)
+
+
+# ---- print formats
+
+
+def table(text: str, ads: list[ClassAd]) -> str:
+    layout = parse_format(text)
+    rows = unique_rows(layout, ads, SCENE) if layout.unique else ads
+    return layout.text(layout.chosen(rows, SCENE), SCENE)
+
+
+def test_a_table_with_headings_widths_and_functions() -> None:
+    text = """
+        # ids, owners, states
+        SELECT
+          ClusterId AS ' ID' NOSUFFIX WIDTH 5 PRINTF '%4d.'
+          ProcId    AS ' '   NOPREFIX PRINTF '%-3d'
+          Owner     AS OWNER WIDTH -6 PRINTAS OWNER
+          JobStatus AS ST    PRINTAS JOB_STATUS
+          Missing   AS WHAT  WIDTH 4 OR ??
+          Cmd                PRINTAS JOB_DESCRIPTION
+        WHERE ProcId > 0
+        GROUP BY
+          ProcId DESCENDING
+        SUMMARY NONE"""
+    assert table(text, [job(0), job(1), job(2, JobStatus=5)]) == (
+        " ID      OWNER  ST WHAT Cmd\n   7.2   ann    H  ???? sleep 60\n   7.1   ann    I  ???? sleep 60\n"
+    )
+
+
+def test_labels_and_separators() -> None:
+    text = (
+        r"SELECT BARE LABEL SEPARATOR ': ' RECORDSUFFIX '\n--\n' FIELDPREFIX '' FIELDSUFFIX '; '" + "\nProcId\nOwner\n"
+    )
+    assert table(text, [job(4)]) == "ProcId: 4; Owner: ann\n--\n"
+
+
+def test_unique_rows_count_jobs() -> None:
+    text = "SELECT UNIQUE NOHEADER\nOwner\nJobCount PRINTF %3d\nJobIds\n"
+    ads = [job(0), job(1), job(3), job(2, Owner="bob")]
+    assert table(text, ads) == "ann   3 7.0-1, 7.3\nbob   1 7.2\n"
+
+
+def test_truncated_columns_are_cut() -> None:
+    assert table("SELECT NOHEADER\nOwner WIDTH -2 TRUNCATE\nProcId\n", [job(5)]) == "an 5\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("Owner\n", 1, "SELECT"),
+        ("SELECT\nOwner WIDTH wide\n", 2, "wide"),
+        ("SELECT\n\nOwner PRINTAS NOSUCH\n", 3, "NOSUCH"),
+        ("SELECT SOMETIMES\n", 1, "SOMETIMES"),
+        ("SELECT\nOwner ==\n", 2, "Owner =="),
+        ("SELECT\nOwner OR X\n", 2, "OR"),
+        ("SELECT\nOwner\nSUMMARY LATER\n", 3, "LATER"),
+        ("SELECT\nOwner AS\n", 2, "AS"),
+        ("", 0, "SELECT"),
+    ],
+)
+def test_a_wrong_print_format_names_line_and_word(text: str, line: int, word: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_format(text, "my.cpf")
+    assert f"my.cpf, line {line}" in str(caught.value) and word in str(caught.value)
+
+
+def test_every_view_reads_what_it_shows() -> None:
+    assert set(READS) <= set(FUNCTIONS)
+    for layout in [*jobviews.VIEWS.values(), *(view.layout for view in VIEWS.values())]:
+        empty = layout.text([ClassAd()], SCENE)
+        assert len(empty.splitlines()) == 2  # nothing fails on an ad that has nothing
+        assert layout.reads()
+
+
+def test_job_ids_are_joined_to_ranges() -> None:
+    assert ranges(["1.2", "1.0", "1.1", "2.0", "1.9"]) == "1.0-2, 1.9, 2.0"
+
+
+def test_columns_are_cut_to_the_width() -> None:
+    layout = Layout((Item("Owner", "OWNER", left=True), Item("Cmd", "CMD", left=True)))
+    assert layout.text([job(1)], SCENE, width=8) == "OWNER CM\nann   /b\n"
+
+
+@pytest.mark.parametrize(
+    ("about", "letters"),
+    [
+        ({"JobStatus": 2, "TransferringInput": True}, "<"),
+        ({"JobStatus": 2, "TransferringInput": True, "TransferQueued": True}, "<q"),
+        ({"JobStatus": 2, "TransferringOutput": True}, ">"),
+        ({"JobStatus": 6, "TransferQueued": True}, "q>"),
+        ({"JobStatus": 1, "JobCoolDownExpiration": 20_000}, "Ic"),
+        ({"JobStatus": 1, "JobCoolDownExpiration": 9_000}, "I"),
+        ({"JobStatus": 5}, "H"),
+        ({"JobStatus": 7}, "S"),
+    ],
+)
+def test_letters_of_job_states(about: dict[str, object], letters: str) -> None:
+    assert FUNCTIONS["JOB_STATUS"](None, job(0, **about), SCENE) == letters
+
+
+def test_hold_codes_show_the_first_job_of_each_kind() -> None:
+    held = [job(n, JobStatus=5, HoldReasonCode=code, HoldReasonSubCode=2) for n, code in enumerate((13, 13, 15))]
+    first, second = jobviews.by_hold_code(held)
+    assert (first["JobCount"], first["OldestJobId"]) == (2, "7.0")
+    assert (second["JobCount"], second["OldestJobId"]) == (1, "7.2")

@@ -1,0 +1,86 @@
+"""Jobs read from event logs and from files of past ads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotwise.cli.history_files import Source, parts_of, read_sources
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.userlog import job_ads
+from slotwise.errors import NotFoundError
+from slotwise.wire.gen import schedd_pb2
+
+LOG = """000 (007.000.000) 2026-01-02 03:04:05 Job submitted from host: <127.0.0.1:1>
+...
+000 (007.001.000) 2026-01-02 03:04:05 Job submitted from host: <127.0.0.1:1>
+...
+001 (007.000.000) 2026-01-02 03:04:06 Job executing on host: <127.0.0.1:2>
+\tSlotName: slot1_1@h
+...
+001 (007.001.000) 2026-01-02 03:04:06 Job executing on host: <127.0.0.1:2>
+...
+006 (007.000.000) 2026-01-02 03:04:07 Image size of job updated: 5000
+\t3  -  MemoryUsage of job (MB)
+\t2500  -  ResidentSetSize of job (KB)
+...
+005 (007.000.000) 2026-01-02 03:04:16 Job terminated.
+\t(1) Normal termination (return value 3)
+...
+012 (007.001.000) 2026-01-02 03:04:09 Job was held.
+\tno such file
+\tCode 13 Subcode 2
+...
+"""
+
+
+def test_a_log_tells_of_its_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(LOG)
+    (held,) = job_ads(path, left=False, owner="ann")
+    assert (held["ProcId"], held["JobStatus"], held["HoldReason"]) == (1, 5, "no such file")
+    assert (held["HoldReasonCode"], held["HoldReasonSubCode"], held["Owner"]) == (13, 2, "ann")
+    (ended,) = job_ads(path, left=True)
+    assert (ended["JobStatus"], ended["ExitCode"], ended["RemoteHost"]) == (4, 3, "slot1_1@h")
+    assert (ended["RemoteWallClockTime"], ended["MemoryUsage"], ended["ImageSize"]) == (10, 3, 5000)
+
+
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="nowhere"):
+        job_ads(tmp_path / "nowhere", left=True)
+
+
+def record(cluster: int, kind: str = "") -> str:
+    return f"ClusterId = {cluster}\nProcId = 0\nCompletionDate = {cluster * 1000}\n*** {kind}Offset = 0\n"
+
+
+def found(source: Source, tmp_path: Path, **query: object) -> list[int]:
+    asked = schedd_pb2.HistoryQuery(**query)  # type: ignore[arg-type]
+    inv = Invocation.of_process()
+    return [ad["ClusterId"] for ad in read_sources(source, asked, inv)]
+
+
+def test_files_are_read_backwards_unless_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    (tmp_path / "history.20260101T000000").write_text(record(1) + record(2))
+    (tmp_path / "history.20260201T000000").write_text(record(3))
+    (tmp_path / "history.lock").write_text("not ads\n")
+    path.write_text(record(4) + record(5))
+    source = Source(tuple(parts_of(path)))
+    assert found(source, tmp_path) == [5, 4, 3, 2, 1]
+    assert found(source, tmp_path, forwards=True) == [1, 2, 3, 4, 5]
+    assert found(source, tmp_path, scan_limit=2) == [5, 4]
+    assert found(source, tmp_path, since="3.0") == [5, 4]
+    assert found(source, tmp_path, since="ClusterId < 3") == [5, 4, 3]
+    assert found(source, tmp_path, completed_since=3000) == [5, 4]
+    limited = schedd_pb2.HistoryQuery()
+    limited.query.limit, limited.query.constraint = 1, "ClusterId < 5"
+    assert [ad["ClusterId"] for ad in read_sources(source, limited, Invocation.of_process())] == [4]
+
+
+def test_kinds_of_ads_are_told_by_their_banners(tmp_path: Path) -> None:
+    path = tmp_path / "epochs"
+    path.write_text(record(1, "EPOCH ") + record(2, "INPUT ") + record(3, "EPOCH "))
+    assert found(Source((path,), types=frozenset({"EPOCH"})), tmp_path) == [3, 1]
+    assert found(Source((path,), types=frozenset({"INPUT"})), tmp_path) == [2]
+    assert found(Source((path,)), tmp_path) == [3, 2, 1]
