@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import jwt
 import pytest
+from slotwise.daemon import lock
 
 from tests.support.pool import Pool
 
@@ -62,6 +63,7 @@ def test_a_killed_master_is_replaced_and_the_new_one_adopts(pool: Pool) -> None:
 def test_up_adopts_when_master_and_spawner_are_gone(pool: Pool) -> None:
     pool.up()
     collector = pool.pid("collector")
+    pool.stop("master")  # else it makes a new spawner
     pool.kill("spawner")
     pool.kill("master")
     assert pool.pids() == {"collector": collector}
@@ -72,16 +74,21 @@ def test_up_adopts_when_master_and_spawner_are_gone(pool: Pool) -> None:
 
 def test_down_works_without_a_master(pool: Pool) -> None:
     pool.up()
+    pool.stop("master")  # else it makes a new spawner
     pool.kill("spawner")
     pool.kill("master")
     pool.down()
 
 
-def test_a_lost_spawner_is_replaced_when_needed(pool: Pool) -> None:
+def test_a_lost_spawner_is_replaced(pool: Pool) -> None:
     pool.up()
     pool.kill("spawner")
     pool.kill("collector")
     pool.until("a new collector", lambda: pool.pid("collector"))
+    pool.until("a new spawner", lambda: pool.pid("spawner"))
+    pool.kill("spawner")
+    pool.run("restart", "master")  # waits for one
+    assert pool.answers("master")
     pool.down()
 
 
@@ -157,3 +164,50 @@ def test_nothing_listens_beyond_the_machine_in_clear_text(make_pool: Callable[[s
     done = open_pool.run("up", check=False)
     assert done.returncode == 1 and "without TLS" in done.stderr
     assert open_pool.pids() == {}
+
+
+def test_a_daemon_that_hangs_is_killed_and_started_again(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(SMALL + "COLLECTOR_NOT_RESPONDING_TIMEOUT = 2\n")
+    pool.up()
+    before = pool.stop("collector")
+    pool.until("a new collector answers", lambda: pool.pid("collector") != before and pool.answers("collector"))
+    log = (pool.home.log / "MasterLog").read_text()
+    assert f"collector ({before}) has not answered for" in log and "killed because it no longer answered" in log
+    # One that was adopted by a new master is under watch as well.
+    pool.run("restart", "master")
+    adopted = pool.stop("collector")
+    pool.until("another collector", lambda: pool.pid("collector") not in (None, adopted))
+
+
+@pytest.mark.parametrize("stopped", [("collector",), ("master",), ("spawner",), ("collector", "spawner", "master")])
+@pytest.mark.parametrize("mode", ["--fast", "--graceful"])
+def test_down_ends_processes_that_were_stopped(pool: Pool, stopped: tuple[str, ...], mode: str) -> None:
+    pool.up()
+    for name in stopped:
+        pool.stop(name)
+    pool.run("down", mode, timeout=30)
+    assert pool.pids() == {}
+
+
+def test_two_downs_at_once_both_succeed(pool: Pool) -> None:
+    pool.up()
+    first = pool.begin("down", "--fast")
+    second = pool.begin("down", "--fast")
+    assert first.wait(60) == 0 and second.wait(60) == 0
+    assert pool.pids() == {}
+
+
+def test_two_ups_at_once_make_one_pool(pool: Pool) -> None:
+    first = pool.begin("up")
+    second = pool.begin("up")
+    assert first.wait(60) == 0 and second.wait(60) == 0
+    assert set(pool.pids()) == {"master", "spawner", "collector"}
+
+
+def test_up_waits_for_a_down_that_is_under_way(pool: Pool) -> None:
+    pool.up()
+    ending = pool.begin("down", "--fast")
+    pool.until("the down has begun", lambda: lock.holder(pool.home, "down") or ending.poll() is not None)
+    pool.run("up")
+    assert ending.wait(60) == 0
+    assert pool.answers("collector")

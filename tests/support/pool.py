@@ -52,6 +52,12 @@ class Pool:
             raise AssertionError(f"slotwise {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
 
+    def begin(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start ``slotwise`` with ``words`` and let it run; its output is dropped."""
+        quiet = subprocess.DEVNULL
+        words = (sys.executable, "-m", "slotwise", *words)
+        return subprocess.Popen(words, env=self.env, cwd=self.root, stdin=quiet, stdout=quiet, stderr=quiet)
+
     def json(self, *words: str) -> Any:
         """What a command prints with ``--json``."""
         return json.loads(self.run(*words, "--json").stdout)
@@ -81,6 +87,13 @@ class Pool:
         assert pid is not None, f"no {daemon} lives"
         os.kill(pid, signal.SIGKILL)
         assert process.wait_gone(pid, 10)
+        return pid
+
+    def stop(self, daemon: str) -> int:
+        """``kill -STOP`` the daemon; returns its pid."""
+        pid = self.pid(daemon)
+        assert pid is not None, f"no {daemon} lives"
+        os.kill(pid, signal.SIGSTOP)
         return pid
 
     def until(self, what: str, true: Callable[[], Any], timeout_s: float = 30.0) -> Any:

@@ -49,7 +49,7 @@ def down(args: list[str], inv: Invocation) -> int:
     if options is None:
         return 0
     from slotwise.config import load
-    from slotwise.master import control
+    from slotwise.master import ending
     from slotwise.master.limits import Limits
 
     try:
@@ -57,7 +57,7 @@ def down(args: list[str], inv: Invocation) -> int:
         limits = Limits.of_config(config)
     except SlotwiseError:  # a broken configuration must not keep a pool from being stopped
         limits = Limits()
-    stopped = control.take_down(inv.home, options.mode, limits)
+    stopped = ending.take_down(inv.home, options.mode, limits)
     inv.out(f"The pool at {inv.home.root} is down" if stopped else f"No pool runs at {inv.home.root}")
     return 0
 

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from slotwise.errors import DeniedError
 
+#: A daemon that gets this writes the stacks of its threads to its standard error (``log/<daemon>.out``) and goes on.
+STACKS_SIGNAL = signal.SIGUSR2
+
 
 def alive(pid: int) -> bool:
     """Whether ``pid`` is a process that has not ended (a zombie has)."""
@@ -81,6 +84,22 @@ def describe_exit(wait_status: int) -> str:
     with contextlib.suppress(ValueError):
         return f"signal {signal.Signals(-code).name}"
     return f"signal {-code}"
+
+
+def children(pid: int) -> list[int]:
+    """The children of ``pid`` now."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def title(pid: int) -> str:
+    """The command line of ``pid`` as :func:`set_title` leaves it; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def set_title(title: str) -> None:

@@ -11,6 +11,7 @@ import faulthandler
 import importlib
 import logging
 import os
+import resource
 import signal
 import socket
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from slotwise import __version__
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.daemon.lock import DaemonLock
+from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
 from slotwise.errors import ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
@@ -133,6 +135,8 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
     """Run daemon ``name`` in this process until it is told to stop; returns the exit status."""
     if name not in DAEMONS:
         raise UsageError(f"there is no daemon {name!r}", hint=f"one of {', '.join(DAEMONS)}")
+    faulthandler.enable()  # a crash, or SIGABRT, leaves the stacks of all threads in <daemon>.out
+    faulthandler.register(STACKS_SIGNAL)
     # What must happen before gRPC starts in this process (the master forks its spawner).
     prepare = getattr(importlib.import_module(DAEMONS[name]), "prepare", None)
     if prepare is not None:
@@ -145,6 +149,7 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     home.create()
     config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
     start_log(home, name, config)
+    _set_core_limit(home, config)
     try:
         for problem in require_sound(config):
             _log.warning("configuration: %s", problem)
@@ -157,6 +162,17 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
         raise
 
 
+def _set_core_limit(home: PoolHome, config: Config) -> None:
+    """CREATE_CORE_FILES, when set: whether a daemon that crashes leaves a core file, in the log directory."""
+    if not config.is_set("CREATE_CORE_FILES"):
+        return
+    wanted = config.get_bool("CREATE_CORE_FILES", True)
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (most if wanted else 0, most))
+    if wanted:
+        os.chdir(home.log)
+
+
 async def _serve(name: str, env: Mapping[str, str], config_file: str | None, home: PoolHome, config: Config) -> int:
     lock = DaemonLock(home, name)
     context = await _context(name, home, config, env, config_file)
@@ -166,7 +182,9 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
         doubts = [str(problem) for problem in require_sound(fresh)]
         former, context.config = context.config, fresh
         try:
-            return doubts + await daemon.reconfig(fresh)
+            warnings = doubts + await daemon.reconfig(fresh)
+            start_log(home, name, fresh, again=True)
+            return warnings
         except SlotwiseError:  # refused: nothing of it holds
             context.config = former
             raise

@@ -7,10 +7,12 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import socket
 from collections.abc import Mapping
 
 from slotwise.config import Config
+from slotwise.daemon import process
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.advertise import Advertiser
 from slotwise.daemon.runtime import DaemonContext
@@ -18,6 +20,7 @@ from slotwise.errors import SlotwiseError
 from slotwise.master.children import SpawnerClient
 from slotwise.master.limits import Limits
 from slotwise.master.policy import Backoff, daemons_of
+from slotwise.master.pulse import Patience
 from slotwise.master.service import MasterServicer, Pool
 from slotwise.master.spawner import READY_FD, SPAWNER_FD, fork_spawner
 from slotwise.master.supervisor import Keeper
@@ -25,6 +28,8 @@ from slotwise.wire.gen import daemon_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
+#: How long the spawner may take to end when told goodbye.
+_GOODBYE_S = 5.0
 #: The socket to the spawner, made by :func:`prepare` before gRPC starts in this process; pid 0: not our child.
 _spawner: tuple[socket.socket, int] | None = None
 
@@ -78,6 +83,7 @@ class Master:
         """Take over time limits and back-off; a changed DAEMON_LIST needs a restart of the master."""
         for keeper in self._pool.keepers.values():
             keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
+            keeper.patience = Patience.of_config(config, keeper.name)
         wanted, unknown = daemons_of(config.get_list("DAEMON_LIST"))
         warnings = [f"DAEMON_LIST names {name}, which is no daemon" for name in unknown]
         if set(wanted) != set(self._pool.keepers):
@@ -91,8 +97,17 @@ class Master:
         await self._pool.stop([], mode)
         self._spawner.close()
         if self._spawner_pid:
-            with contextlib.suppress(ChildProcessError):
-                await asyncio.to_thread(os.waitpid, self._spawner_pid, 0)
+            await asyncio.to_thread(_await_spawner, self._spawner_pid)
+
+
+def _await_spawner(pid: int) -> None:
+    """Wait for the spawner that has been told goodbye; one that hangs is killed."""
+    process.send(pid, signal.SIGCONT)
+    if not process.wait_gone(pid, _GOODBYE_S):
+        _log.warning("the spawner does not end; it is killed")
+        process.send(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def backoff_of(config: Config) -> Backoff:
@@ -133,6 +148,7 @@ async def start(context: DaemonContext) -> Master:
             context.metadata,
             Limits.of_config(context.config),
             backoff_of(context.config),
+            Patience.of_config(context.config, name),
         )
         for name in names
     }

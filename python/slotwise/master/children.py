@@ -7,16 +7,23 @@ import contextlib
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 
-from slotwise.daemon import process
+from slotwise.daemon import lock, process
 from slotwise.errors import HostError
+from slotwise.home import PoolHome
 from slotwise.master.spawner import READY_FD, SPAWNER_FD
 
 _log = logging.getLogger(__name__)
+#: A fork takes milliseconds; a spawner that needs this long hangs.
+_FORK_S = 15.0
+#: How soon a lost spawner is replaced at first, and at most when new ones do not live.
+_FIRST_REPLACE_S = 0.2
+_LONGEST_REPLACE_S = 300.0
 
 
 class SpawnerClient:
@@ -28,6 +35,8 @@ class SpawnerClient:
         self._waiting: dict[str, asyncio.Future[int]] = {}
         #: Wait statuses by pid, for daemons whose end nobody has asked about yet.
         self._exits: dict[int, int] = {}
+        self._closed = False
+        self._replace_in_s = _FIRST_REPLACE_S
         self._attach(channel)
 
     def _attach(self, channel: socket.socket) -> None:
@@ -61,6 +70,9 @@ class SpawnerClient:
         asyncio.get_running_loop().remove_reader(self._channel.fileno())
         self._channel.close()
         _log.warning("the spawner is gone")
+        if not self._closed:
+            asyncio.get_running_loop().call_later(self._replace_in_s, self._replace_lost)
+            self._replace_in_s = min(2 * self._replace_in_s, _LONGEST_REPLACE_S)
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(HostError("the spawner died"))
@@ -80,7 +92,28 @@ class SpawnerClient:
             self._waiting.pop(name, None)
             self._detach()
             raise HostError(f"the spawner does not take requests: {error}") from None
-        return await asyncio.wait_for(waiting, 30)
+        try:
+            return await asyncio.wait_for(waiting, _FORK_S)
+        except TimeoutError:
+            self._waiting.pop(name, None)
+            self._discard()
+            raise HostError("the spawner hangs") from None
+
+    def _discard(self) -> None:
+        """Give up a spawner that does not answer, so that the next start makes a new one."""
+        self._detach()
+        holder = lock.holder(PoolHome.from_env(self._env), "spawner")
+        if holder is not None:
+            process.send(holder, signal.SIGKILL)
+            process.wait_gone(holder, 5)
+
+    def _replace_lost(self) -> None:
+        """Have a spawner again: without one nobody would make a new master when this one dies."""
+        if self._channel.fileno() < 0 and not self._closed:
+            try:
+                self._replace()
+            except OSError as error:
+                _log.error("no new spawner can be made: %s", error)
 
     def _replace(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -106,6 +139,7 @@ class SpawnerClient:
 
     def close(self) -> None:
         """Say goodbye; the spawner ends, daemons that still run live on."""
+        self._closed = True
         if self._channel.fileno() >= 0:
             with contextlib.suppress(OSError):
                 self._channel.send(json.dumps({"bye": True}).encode())

@@ -1,4 +1,4 @@
-"""Bringing a pool up and taking it down from outside, with or without a living master."""
+"""Bringing a pool up from outside; daemons that live are kept. Taking it down: :mod:`slotwise.master.ending`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import pwd
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,9 +18,9 @@ from pathlib import Path
 
 from slotwise.config import Config, load, persistent, require_sound
 from slotwise.daemon import lock, process
-from slotwise.errors import DeniedError, HostError, PeerUnavailableError, SlotwiseError
+from slotwise.errors import DeniedError, HostError, PeerUnavailableError
 from slotwise.home import PoolHome
-from slotwise.master.limits import HARDER, Limits
+from slotwise.master.ending import await_end_of_down, await_revival
 from slotwise.master.policy import START_ORDER
 from slotwise.observe.log import log_file
 from slotwise.wire import address
@@ -30,6 +29,12 @@ from slotwise.wire.token import mint, pool_key, verify, write_secret
 READY_FD = "SLOTWISE_READY_FD"
 #: Longest wait for the whole pool; each daemon has its own, shorter limit.
 _UP_TIMEOUT_S = 300.0
+#: Longest wait for the daemons of a master that runs already.
+_RUNNING_TIMEOUT_S = 60.0
+#: How long a master that has lost its spawner may take to have a new one.
+_NEW_SPAWNER_S = 10.0
+#: How often `up` begins again when the master it waits for goes away.
+_ATTEMPTS = 3
 _TAIL_LINES = 12
 
 
@@ -54,13 +59,20 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     require_sound(config)
     home.create()
     write_owner_token(home, config)
-    _await_revival(home)
-    lives = lock.holder(home, "master") is not None
-    if not lives:
-        persistent.forget_runtime(home)
-    result = _await_running(home) if lives else _start_master(home, env, config_file)
+    result = None
+    for _ in range(_ATTEMPTS):
+        await_end_of_down(home)
+        await_revival(home)
+        lives = lock.holder(home, "master") is not None
+        if not lives:
+            persistent.forget_runtime(home)
+        result = _await_running(home) if lives else _start_master(home, env, config_file)
+        if result is not None:
+            break
+    if result is None:
+        raise HostError(f"the pool at {home.root} is taken down all the time", hint="what runs `slotwise down`?")
     if result.failed:
-        result.log_tails = [(name, log_tail(home, name)) for name in result.failed]
+        result.log_tails = [(name, log_tail(home, name, config)) for name in result.failed]
     else:
         result.daemons = _found(home)
     return result
@@ -91,16 +103,7 @@ def write_owner_token(home: PoolHome, config: Config) -> None:
     write_secret(path, mint(key, identity, ["ADMINISTRATOR"], issued_at=int(time.time())) + "\n")
 
 
-def _await_revival(home: PoolHome) -> None:
-    """A spawner without a master is about to fork a new one."""
-    deadline = time.monotonic() + 15
-    while (
-        lock.holder(home, "spawner") is not None and lock.holder(home, "master") is None and time.monotonic() < deadline
-    ):
-        time.sleep(0.02)
-
-
-def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult:
+def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult | None:
     reading, writing = os.pipe()
     words = [sys.executable, "-m", "slotwise", "daemon", "master"]
     if config_file:
@@ -159,17 +162,20 @@ def _read_line(descriptor: int, timeout_s: float) -> bytes | None:
     return data
 
 
-def _await_running(home: PoolHome) -> UpResult:
-    """Wait until every daemon of a master that lives already answers."""
+def _await_running(home: PoolHome) -> UpResult | None:
+    """Wait until every daemon of a master that lives already answers; None when that master goes away."""
     import grpc
 
     from slotwise.wire import channel
     from slotwise.wire.gen import common_pb2, daemon_pb2_grpc
     from slotwise.wire.token import find_token
 
-    deadline = time.monotonic() + _UP_TIMEOUT_S
-    waiting: list[str] = ["master"]
+    deadline = time.monotonic() + _RUNNING_TIMEOUT_S
+    waiting = {"master": "it does not answer"}
     while time.monotonic() < deadline:
+        await_revival(home)
+        if lock.holder(home, "master") is None:
+            return None
         try:
             with channel.open_blocking(address.lookup(home, "master").local) as opened:
                 status = daemon_pb2_grpc.MasterStub(opened).Status(
@@ -178,11 +184,14 @@ def _await_running(home: PoolHome) -> UpResult:
         except (grpc.RpcError, PeerUnavailableError):
             time.sleep(0.1)
             continue
-        waiting = [d.name for d in status.daemons if d.state != "running"]
+        waiting = {d.name: d.last_exit or d.state for d in status.daemons if d.state != "running"}
         if not waiting:
             return UpResult(was_running=True)
         time.sleep(0.1)
-    return UpResult(was_running=True, failed=waiting, error=f"{', '.join(waiting)} did not come up")
+    why = "; ".join(f"{name}: {text}" for name, text in waiting.items())
+    return UpResult(
+        was_running=True, failed=list(waiting), error=f"not every daemon of the running pool answers: {why}"
+    )
 
 
 def _found(home: PoolHome) -> list[tuple[str, int, str]]:
@@ -200,20 +209,25 @@ def restart_master(home: PoolHome) -> None:
     :raises PeerUnavailableError: when there is no master, or no spawner that would make a new one.
     """
     former = lock.holder(home, "master")
-    if former is None or lock.holder(home, "spawner") is None:
+    if former is None:
         raise PeerUnavailableError(f"no master runs in the pool at {home.root}", hint="use `slotwise up`")
+    deadline = time.monotonic() + _NEW_SPAWNER_S
+    while lock.holder(home, "spawner") is None:  # the master makes a new one when it has lost its own
+        if time.monotonic() > deadline:
+            raise PeerUnavailableError("no spawner lives that would make a new master", hint="see MasterLog")
+        time.sleep(0.05)
     process.send(former, signal.SIGKILL)
     process.wait_gone(former, 10)
-    _await_revival(home)
+    await_revival(home)
     result = _await_running(home)
-    if result.failed:
-        raise HostError(result.error)
+    if result is None or result.failed:
+        raise HostError(result.error if result else "the new master went away")
 
 
-def log_tail(home: PoolHome, daemon: str, lines: int = _TAIL_LINES) -> list[str]:
+def log_tail(home: PoolHome, daemon: str, config: Config | None = None, lines: int = _TAIL_LINES) -> list[str]:
     """The last lines of a daemon's log, then of what it wrote to standard error."""
     tail: list[str] = []
-    for path in (log_file(home, daemon), home.log / f"{daemon}.out"):
+    for path in (log_file(home, daemon, config), home.log / f"{daemon}.out"):
         with contextlib.suppress(OSError):
             with path.open("rb") as stream:
                 stream.seek(0, os.SEEK_END)
@@ -221,96 +235,3 @@ def log_tail(home: PoolHome, daemon: str, lines: int = _TAIL_LINES) -> list[str]
                 text = stream.read().decode(errors="replace")
             tail += text.splitlines()[-lines:]
     return tail
-
-
-def take_down(home: PoolHome, mode: str, limits: Limits) -> bool:
-    """Stop the master and with it everything; then whatever lives without one. False when nothing ran.
-
-    :raises HostError: when a process cannot be stopped.
-    """
-    if not home.run.is_dir():
-        return False
-    _await_revival(home)
-    stopped = _end("master", home, mode, limits, total=len(START_ORDER) + 1)
-    # While this process holds the master's lock no new master can come up.
-    try:
-        guard = lock.DaemonLock(home, "master")
-    except HostError:
-        raise HostError(
-            "a new master came up meanwhile", hint="run `slotwise down` again", path=str(home.run)
-        ) from None
-    try:
-        stopped = _end_spawner(home) or stopped
-        for name in reversed(START_ORDER):
-            stopped = _end(name, home, mode, limits) or stopped
-        _forget_scratch(home)
-    finally:
-        guard.release()
-    return stopped
-
-
-def _forget_scratch(home: PoolHome) -> None:
-    """Remove a scratch directory that is not in the home, unless runs in it still wait for their access point."""
-    execute = home.execute
-    if execute.parent == home.root or not execute.is_dir() or any(execute.glob("dir_*")):
-        return
-    shutil.rmtree(execute.parent, ignore_errors=True)
-
-
-_STEPS = {
-    "peaceful": signal.SIGTERM,
-    "graceful": signal.SIGTERM,
-    "fast": signal.SIGQUIT,
-    "kill": signal.SIGKILL,
-}
-
-
-def _end(name: str, home: PoolHome, mode: str, limits: Limits, *, total: int = 1) -> bool:
-    """Stop the process that is ``name``; ``total``: how many daemons it stops in turn before it ends itself."""
-    pid = lock.holder(home, name)
-    if pid is None:
-        return False
-    step: str | None = mode
-    while step is not None:
-        if step == "peaceful":
-            _ask_peacefully(home, name)
-        elif not process.send(pid, _STEPS[step]):
-            break
-        limit_s = limits.of(step)
-        if process.wait_gone(pid, 10**7 if limit_s is None else limit_s * total):
-            break
-        step = HARDER.get(step)
-    else:
-        raise HostError(f"{name} (process {pid}) cannot be stopped", hint="see whether it hangs in the kernel")
-    address.withdraw(home, name, pid)
-    return True
-
-
-def _ask_peacefully(home: PoolHome, name: str) -> None:
-    import grpc
-
-    from slotwise.wire import channel
-    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-    from slotwise.wire.token import find_token
-
-    try:
-        with channel.open_blocking(address.lookup(home, name).local) as opened:
-            daemon_pb2_grpc.DaemonStub(opened).Shutdown(
-                daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.PEACEFUL),
-                metadata=channel.token_metadata(find_token(home, {})),
-                timeout=10,
-            )
-    except (grpc.RpcError, SlotwiseError):
-        pass  # one that does not answer is stopped harder when its time is up
-
-
-def _end_spawner(home: PoolHome) -> bool:
-    pid = lock.holder(home, "spawner")
-    if pid is None:
-        return False
-    if not process.wait_gone(pid, 1.0):  # one that heard goodbye ends by itself
-        process.send(pid, signal.SIGTERM)
-        if not process.wait_gone(pid, 5.0):
-            process.send(pid, signal.SIGKILL)
-            process.wait_gone(pid, 5.0)
-    return True

@@ -8,6 +8,11 @@ from typing import Protocol
 #: How a stop grows harder: the next mode after one whose time is up.
 HARDER = {"peaceful": "graceful", "graceful": "fast", "fast": "kill"}
 
+#: A fast stop of a daemon takes at most 30 s by its own watch; one that takes longer than this does not follow it.
+FAST_MOST_S = 40.0
+#: One that is to stop and does not even answer for so long is stopped harder before its time is up.
+SILENCE_S = 25.0
+
 
 class Knobs(Protocol):
     """What is needed of a configuration."""
@@ -36,4 +41,9 @@ class Limits:
 
     def of(self, mode: str) -> float | None:
         """How long a stop in ``mode`` may take; None for as long as it likes."""
-        return {"peaceful": None, "graceful": self.graceful_s, "fast": self.fast_s, "kill": 30.0}[mode]
+        return {
+            "peaceful": None,
+            "graceful": self.graceful_s,
+            "fast": min(self.fast_s, FAST_MOST_S),
+            "kill": 30.0,
+        }[mode]

@@ -4,7 +4,7 @@
 
               start                answers Ping              asked to stop
     stopped ────────▶ starting ───────────────▶ running ───────────────▶ stopping ──▶ stopped
-                        ▲   │ ends                │ ends
+                        ▲   │ ends                │ ends, or hangs and is killed
                         │   ▼                     ▼
                         └── backoff ◀─────────────┘
 """
@@ -24,18 +24,16 @@ from slotwise.daemon import lock, process
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.master.children import ended
-from slotwise.master.limits import HARDER, Limits
+from slotwise.master.ending import SIGNALS
+from slotwise.master.limits import HARDER, SILENCE_S, Limits
 from slotwise.master.policy import Backoff, failures_after, restart_delay_s
+from slotwise.master.pulse import Patience, end_hung, until_silent
 from slotwise.wire import address, channel
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 _log = logging.getLogger(__name__)
-_SIGNALS = {
-    "peaceful": signal.SIGTERM,  # after the Shutdown call, if that cannot be made
-    "graceful": signal.SIGTERM,
-    "fast": signal.SIGQUIT,
-    "kill": signal.SIGKILL,
-}
+#: How long a start that is under way may take before a stop gives it up.
+_BIRTH_S = 20.0
 
 
 class Starts(Protocol):
@@ -61,6 +59,7 @@ class Keeper:
     metadata: tuple[tuple[str, str], ...]
     limits: Limits = field(default_factory=Limits)
     backoff: Backoff = field(default_factory=Backoff)
+    patience: Patience = field(default_factory=Patience)
     state: str = "stopped"
     pid: int = 0
     started_at: float = 0.0
@@ -74,6 +73,8 @@ class Keeper:
     answers: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
     _wanted: bool = False
+    _hung: bool = False
+    _birth: asyncio.Future[int] | None = field(default=None, repr=False)
 
     def begin(self) -> None:
         """Start (or adopt) the daemon and keep it running; returns at once."""
@@ -117,9 +118,12 @@ class Keeper:
                 await self._back_off()
                 continue
             self.pid, self.started_at, self.state = pid, self.clock.now(), "starting"
-            answering = asyncio.create_task(self._watch_start(pid))
-            await ended(pid)
-            answering.cancel()
+            watches = [asyncio.create_task(self._watch_start(pid)), asyncio.create_task(self._watch_pulse(pid))]
+            try:
+                await ended(pid)
+            finally:
+                for watch in watches:
+                    watch.cancel()
             await self._note_end(pid)
             if self._wanted:
                 await self._back_off()
@@ -132,29 +136,44 @@ class Keeper:
             _log.info("%s lives already as %d", self.name, holder)
             return holder
         self.adopted = False
-        pid = await self.starts.start(self.name)
+        self._birth = asyncio.ensure_future(self.starts.start(self.name))
+        try:
+            pid = await self._birth
+        finally:
+            self._birth = None
         _log.info("%s started as %d", self.name, pid)
         return pid
 
     async def _watch_start(self, pid: int) -> None:
         """Set ``answers`` once the process answers a Ping."""
-        while True:
-            try:
-                found = address.lookup(self.home, self.name)
-                if found.pid == pid and await ping(found.local):
-                    break
-            except SlotwiseError:
-                pass
+        while not await self._asks(pid):
             await asyncio.sleep(0.01)
         if self.state == "starting":
             self.state = "running"
         self.answers.set()
+
+    async def _asks(self, pid: int, timeout_s: float = 2.0) -> bool:
+        """Whether process ``pid`` answers as this daemon."""
+        try:
+            found = address.lookup(self.home, self.name)
+        except SlotwiseError:
+            return False
+        return found.pid == pid and await ping(found.local, timeout_s)
+
+    async def _watch_pulse(self, pid: int) -> None:
+        """End the process once it has been silent for too long."""
+        silent_s = await until_silent(lambda limit_s: self._asks(pid, limit_s), lambda: self.patience, self.clock)
+        self._hung = True
+        await end_hung(self.name, pid, silent_s, want_core=self.patience.want_core)
 
     async def _note_end(self, pid: int) -> None:
         ran_s = self.clock.now() - self.started_at
         self.answers.clear()
         self.pid = 0
         self.last_exit = "ended" if self.adopted else await self.starts.exit_of(pid)
+        if self._hung:
+            self._hung = False
+            self.last_exit = f"killed because it no longer answered ({self.last_exit})"
         address.withdraw(self.home, self.name, pid)
         if self._wanted:
             _log.error("%s (%d) ended by itself after %.1f s: %s", self.name, pid, ran_s, self.last_exit)
@@ -178,6 +197,9 @@ class Keeper:
         if task is None or task.done():
             self.state = "stopped"
             return
+        if self._birth is not None:  # what is about to be born must not be left alone
+            await asyncio.wait([self._birth], timeout=_BIRTH_S)
+            await asyncio.sleep(0)
         if self.state == "backoff" or not self.pid:
             task.cancel()
             await asyncio.wait([task])
@@ -187,10 +209,23 @@ class Keeper:
         step: str | None = mode
         while step is not None and not task.done():
             await self._ask_to_stop(step)
-            done, _ = await asyncio.wait([task], timeout=self.limits.of(step))
-            if not done:
+            if not await self._gone(task, self.limits.of(step)):
                 _log.warning("%s does not stop (%s)", self.name, step)
             step = HARDER.get(step)
+
+    async def _gone(self, task: asyncio.Task[None], limit_s: float | None) -> bool:
+        """Wait for the end of ``task``; false when that takes too long, or the daemon does not even answer any more."""
+        pid = self.pid
+        patience = Patience(SILENCE_S)
+        silence = asyncio.create_task(until_silent(lambda s: self._asks(pid, s), lambda: patience, self.clock))
+        try:
+            await asyncio.wait([task, silence], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if silence.done() and not task.done():
+                process.send(pid, process.STACKS_SIGNAL)
+                await asyncio.wait([task], timeout=0.5)
+        finally:
+            silence.cancel()
+        return task.done()
 
     async def _ask_to_stop(self, mode: str) -> None:
         if mode == "peaceful":
@@ -206,7 +241,8 @@ class Keeper:
             except (grpc.RpcError, SlotwiseError) as error:
                 _log.warning("%s cannot be asked to stop peacefully: %s", self.name, error)
         if self.pid:
-            process.send(self.pid, _SIGNALS[mode])
+            process.send(self.pid, SIGNALS[mode])
+            process.send(self.pid, signal.SIGCONT)  # one that was stopped hears nothing
 
 
 async def ping(target: str, timeout_s: float = 2.0) -> bool:
