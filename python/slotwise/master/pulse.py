@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 _STACKS_S = 1.0
 #: How long the core file of a hung daemon may take to be written (the reference's time).
 _CORE_S = 600.0
+_SLICE_S = 0.25
 #: How soon a daemon that did not answer is asked again, at most.
 _AGAIN_S = 1.0
 
@@ -83,17 +84,24 @@ async def until_silent(
 async def end_hung(name: str, pid: int, silent_s: float, *, want_core: bool) -> None:
     """End a daemon that hangs; its stacks go into ``log/<name>.out`` first, and with ``want_core`` it leaves a core."""
     _log.error("%s (%d) has not answered for %.0f s and is killed; it was %s", name, pid, silent_s, condition(pid))
-    # A process that was stopped takes no signal but the last one, and has nothing to tell.
-    if state(pid) not in "Tt":
-        process.send(pid, STACKS_SIGNAL)
-        if await asyncio.to_thread(process.wait_gone, pid, _STACKS_S):
+    for number, limit_s in ((STACKS_SIGNAL, _STACKS_S), *(((signal.SIGABRT, _CORE_S),) if want_core else ())):
+        if await _goes(pid, number, limit_s):
             return
-        if want_core:
-            process.send(pid, signal.SIGABRT)
-            if await asyncio.to_thread(process.wait_gone, pid, _CORE_S):
-                return
-            _log.error("%s (%d) hangs while it writes its core file", name, pid)
     process.send(pid, signal.SIGKILL)
+
+
+async def _goes(pid: int, number: signal.Signals, limit_s: float) -> bool:
+    """Send a signal that asks for a last word; whether the process ended over it.
+
+    A process that was stopped takes no signal but the last one, and has nothing to tell.
+    """
+    process.send(pid, number)
+    waited_s = 0.0
+    while waited_s < limit_s and state(pid) not in "Tt":
+        if await asyncio.to_thread(process.wait_gone, pid, _SLICE_S):
+            return True
+        waited_s += _SLICE_S
+    return False
 
 
 def state(pid: int) -> str:
