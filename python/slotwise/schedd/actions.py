@@ -16,10 +16,12 @@ from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.draft import log_of, priority_of
-from slotwise.schedd.job import Job
+from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.materializer import Materializer
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.selection import constraint_of, parse_id
+from slotwise.schedd.store import Batch
 from slotwise.schedd.values import Changes, Expr, literal
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 from slotwise.wire.security import Identity
@@ -82,7 +84,14 @@ class Actions:
     """Carries out what callers ask."""
 
     def __init__(
-        self, queue: Queue, ads: JobAds, ledger: Ledger, claiming: Claiming, clock: Clock, admission: Admission
+        self,
+        queue: Queue,
+        ads: JobAds,
+        ledger: Ledger,
+        claiming: Claiming,
+        clock: Clock,
+        admission: Admission,
+        materializer: Materializer,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -90,6 +99,7 @@ class Actions:
         self._claiming = claiming
         self._clock = clock
         self._admission = admission
+        self._materializer = materializer
 
     # ---- acting
 
@@ -97,12 +107,41 @@ class Actions:
         """Act on the selected jobs the caller may act on: own ones, or all for a queue superuser."""
         action = request.action
         reason = request.reason or self._default_reason(action, caller)
+        decision = Decision(self._clock.now())
+        for cluster in self._factories(caller, superuser, request.jobs):
+            self._act_on_factory(cluster, action, reason, decision)
+        if decision.factories or decision.closed:
+            await self._ledger.commit(decision)
         return await self._each(
             caller,
             superuser,
             request.jobs,
             lambda job, decision: self._act(job, action, reason, request.subcode, decision),
+            on_factories=bool(decision.factories),
         )
+
+    def _factories(self, caller: Identity, superuser: bool, selection: schedd_pb2.JobSelection) -> list[Cluster]:
+        """Clusters that make jobs late and are meant as a whole: named, or selected by what all their jobs share."""
+        found = [cluster for cluster in self._queue.clusters.values() if cluster.factory is not None]
+        found = [cluster for cluster in found if superuser or cluster.owner == caller.user]
+        if selection.ids:
+            found = [cluster for cluster in found if str(cluster.number) in selection.ids]
+        if selection.owners:
+            found = [cluster for cluster in found if not {cluster.owner, cluster.user}.isdisjoint(selection.owners)]
+        if selection.constraint.strip():
+            now = int(self._clock.now())
+            tree = ExprTree(selection.constraint)
+            found = [one for one in found if tree.eval(self._materializer.shared(one), now=now) is True]
+        return found
+
+    def _act_on_factory(self, cluster: Cluster, action: int, reason: str, decision: Decision) -> None:
+        act = schedd_pb2.ActRequest
+        if action in (act.REMOVE, act.REMOVE_FORCE):
+            self._queue.end_factory(cluster, decision)
+        elif action == act.HOLD:
+            self._queue.pause_factory(cluster, reason, decision)
+        elif action == act.RELEASE:
+            self._queue.resume_factory(cluster, reason, decision)
 
     @staticmethod
     def _default_reason(action: int, caller: Identity) -> str:
@@ -150,8 +189,13 @@ class Actions:
         superuser: bool,
         selection: schedd_pb2.JobSelection,
         act: Callable[[Job, Decision], str],
+        *,
+        on_factories: bool = False,
     ) -> schedd_pb2.ActReply:
-        """Do ``act`` to each selected job, in pieces that do not stop the daemon, durable before it is answered."""
+        """Do ``act`` to each selected job, in pieces that do not stop the daemon, durable before it is answered.
+
+        ``on_factories``: something was done to clusters as a whole, so that no job at all is no failure.
+        """
         outcome = Outcome()
         waiting = []
         decision = Decision(self._clock.now())
@@ -169,6 +213,9 @@ class Actions:
             waiting.append(self._ledger.commit(decision))
         if waiting:
             await asyncio.gather(*waiting)
+        if on_factories and not outcome.totals.get(SUCCESS):
+            outcome.totals = {SUCCESS: 1}
+            outcome.named = dict.fromkeys(outcome.named, SUCCESS)
         return outcome.reply()
 
     def _selected(self, selection: schedd_pb2.JobSelection, outcome: Outcome) -> Iterable[tuple[Job, str]]:
@@ -204,6 +251,13 @@ class Actions:
         :raises UsageError: for an attribute that nobody may change, AdSyntaxError for text that is no expression.
         """
         changes = checked_changes(dict(request.set), superuser=superuser)
+
+        if not request.dry_run and not request.prio_relative:
+            batch = Batch()
+            for cluster in self._factories(caller, superuser, request.jobs):
+                self._materializer.change(cluster, changes, batch)
+            if batch:
+                await self._ledger.commit(Decision(self._clock.now()), batch)
 
         def change(job: Job, decision: Decision) -> str:
             if not request.dry_run:

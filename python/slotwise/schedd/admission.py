@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision
-from slotwise.schedd.draft import Draft, DraftSettings
+from slotwise.schedd.draft import Draft, DraftSettings, Incoming
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.queue import Queue
-from slotwise.schedd.store import Batch, StoredCluster
-from slotwise.schedd.values import encode
-from slotwise.table import pack_ads, unpack_ads
+from slotwise.schedd.store import Batch, StoredCluster, StoredFactory
+from slotwise.schedd.values import Changes, encode
+from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 
 
@@ -58,7 +58,7 @@ class Submission:
         """What the caller is told."""
         reply = schedd_pb2.SubmitReply()
         for draft in self.drafts:
-            reply.clusters.add(cluster_id=draft.cluster.number, first_proc=0, num_procs=len(draft.jobs))
+            reply.clusters.add(cluster_id=draft.cluster.number, first_proc=0, num_procs=draft.cluster.next_proc)
         return reply
 
 
@@ -83,6 +83,8 @@ class Admission:
         self._reserved: set[int] = set()
         #: Jobs on their way to the disk, by owner: limits count them.
         self._underway: dict[str, int] = {}
+        #: Told of a new cluster whose jobs are made later.
+        self.on_factory: Callable[[Draft], None] = lambda draft: None
 
     async def reserve(self, count: int) -> int:
         """The first of ``count`` cluster ids that nobody else gets."""
@@ -99,7 +101,7 @@ class Admission:
     # ---- one submission, or many
 
     async def submit(
-        self, owner: str, clusters: Sequence[schedd_pb2.ClusterSubmission], *, superuser: bool = False
+        self, owner: str, clusters: Sequence[Incoming], *, superuser: bool = False
     ) -> schedd_pb2.SubmitReply:
         """Queue all of the clusters, or none.
 
@@ -139,9 +141,7 @@ class Admission:
                 answers.answers.add(reply=each.reply())
         return answers
 
-    def check(
-        self, owner: str, clusters: Sequence[schedd_pb2.ClusterSubmission], *, superuser: bool = False
-    ) -> Submission:
+    def check(self, owner: str, clusters: Sequence[Incoming], *, superuser: bool = False) -> Submission:
         """A submission with its ids; it is queued by :meth:`submit_each`.
 
         :raises UsageError: for a submission that makes no sense, DeniedError over a limit.
@@ -153,12 +153,10 @@ class Admission:
         self._check_limits(submission, superuser)
         return submission
 
-    def _draft(self, owner: str, sent: schedd_pb2.ClusterSubmission, now: int) -> Draft:
-        submitted = drafting.submitted_ad(sent.cluster_ad)
-        deltas = unpack_ads(sent.procs.deltas) if sent.procs.deltas else None
-        drafting.proc_count(sent, deltas)  # before a number is spent on it
-        number = self._number(sent.cluster_id)
-        return drafting.draft(owner, sent, submitted, deltas, number, now, self.settings.draft)
+    def _draft(self, owner: str, incoming: Incoming, now: int) -> Draft:
+        submitted = drafting.submitted_ad(incoming.sent.cluster_ad)
+        wanted = incoming.sent.cluster_id
+        return drafting.draft(owner, incoming, submitted, lambda: self._number(wanted), now, self.settings.draft)
 
     def _number(self, wanted: int) -> int:
         if wanted:
@@ -197,11 +195,13 @@ class Admission:
         decision, batch = Decision(self._clock.now()), Batch()
         for submission in submissions:
             for draft in submission.drafts:
-                self._rows(draft, batch, decision)
+                self._cluster_rows(draft, batch, decision)
         await self._ledger.commit(decision, batch, may_fail=True)
         for submission in submissions:
             for draft in submission.drafts:
-                self._enter(draft)
+                self.enter(draft)
+                if draft.parts:
+                    self.on_factory(draft)
         if submissions and self._ledger.on_new_work:
             self._ledger.on_new_work()
 
@@ -212,24 +212,36 @@ class Admission:
         else:
             self._underway.pop(submission.owner, None)
 
-    def _rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
-        cluster = draft.cluster
+    def _cluster_rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
+        cluster, factory = draft.cluster, draft.cluster.factory
         batch.insert_cluster(
             StoredCluster(
                 cluster.number, cluster.owner, cluster.qdate, cluster.next_proc, draft.pack, encode(cluster.common)
             )
         )
-        number = cluster.number
+        if factory is not None:
+            row = StoredFactory(cluster.number, factory.total, 0, factory.limit, factory.max_idle, factory.paused)
+            batch.insert_factory(row, draft.parts)
+            whole = self._queue.whole(cluster)
+            frame = self._queue.frame(whole, decision.now)
+            decision.log(whole, events.cluster_submitted(frame, self.settings.host, *_notes(draft)))
+        self.job_rows(draft, batch, decision)
+
+    def job_rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
+        """Rows and log entries of a draft's jobs."""
+        if not draft.jobs:
+            return
+        number = draft.cluster.number
         packs: list[bytes | None] = (
             [pack_ads([delta]) if len(delta) else None for delta in draft.deltas]
             if draft.deltas is not None
             else [None] * len(draft.jobs)
         )
-        held = next((job.changes for job in draft.jobs if job.changes), None)
-        held_text = encode(held) if held else None
+        first = draft.jobs[0].changes
+        text = encode(first) if first else None  # nearly always one for all
         batch.insert_jobs(
             [
-                (number, job.proc, job.status, pack, held_text if job.changes else None)
+                (number, job.proc, job.status, pack, _changes_text(job.changes, first, text))
                 for job, pack in zip(draft.jobs, packs, strict=True)
             ]
         )
@@ -241,8 +253,7 @@ class Admission:
         if not logged:
             return
         host = self.settings.host
-        notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
-        log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
+        log_notes, user_notes = _notes(draft)
         for job in logged:
             frame = self._queue.frame(job, decision.now)
             decision.log(job, events.submitted(frame, host, log_notes, user_notes))
@@ -250,31 +261,45 @@ class Admission:
                 reason, code = str(job.changes["HoldReason"]), job.changes["HoldReasonCode"]
                 decision.log(job, events.held(frame, reason, int(code or 0), 0))
 
-    def _enter(self, draft: Draft) -> None:
+    def enter(self, draft: Draft) -> None:
+        """The draft's jobs are durable: they are in the queue from now on."""
         cluster = draft.cluster
+        if not draft.jobs:
+            self._queue.admit(cluster, [])
+            return
         self._ads.insert(
             cluster,
             draft.submitted,
             [job.proc for job in draft.jobs],
             draft.delta_pack or None,
-            {"GlobalJobId": draft.globals, **_held_columns(draft.jobs)},
+            {"GlobalJobId": draft.globals, **_columns(draft.jobs)},
             dollars=b"$$(" in draft.pack or b"$$(" in draft.delta_pack,
         )
-        if any(not job.changes for job in draft.jobs):
+        if len({id(job.changes) for job in draft.jobs}) > 1:
             for job in draft.jobs:
                 if job.changes:
                     self._ads.set(job.key, job.changes)
         self._queue.admit(cluster, draft.jobs)
 
 
-def _held_columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
-    """Attributes of jobs that begin held, as columns over all of the cluster's jobs."""
-    held = next((job.changes for job in jobs if job.changes), None)
-    if held is None:
-        return {}
-    if any(not job.changes for job in jobs):
+def _notes(draft: Draft) -> tuple[str, str]:
+    notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
+    log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
+    return log_notes, user_notes
+
+
+def _changes_text(changes: Changes | None, known: Changes | None, text: str | None) -> str | None:
+    if not changes:
+        return None
+    return text if changes is known else encode(changes)
+
+
+def _columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
+    """Attributes in which the jobs differ from their cluster from the start, as columns over all of them."""
+    changes = jobs[0].changes
+    if any(job.changes is not changes for job in jobs):
         return {"JobStatus": [job.status for job in jobs]}
-    return {name: [value] * len(jobs) for name, value in native(held).items()}
+    return {name: [value] * len(jobs) for name, value in native(changes or {}).items()}
 
 
 __all__ = ["Admission", "AdmissionSettings", "Submission"]

@@ -22,6 +22,7 @@ from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.history import History
 from slotwise.schedd.ledger import Ledger, hold_for_log
 from slotwise.schedd.listing import Listing
+from slotwise.schedd.materializer import Materializer
 from slotwise.schedd.news import Advertiser, NegotiatorCall
 from slotwise.schedd.periodic import Periodic
 from slotwise.schedd.queue import Queue
@@ -93,6 +94,7 @@ class AccessPoint:
             admission_settings(settings, context.address.tcp),
             self._stored.next_cluster,
         )
+        self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
         self.negotiator = NegotiatorCall(context.home, lambda: context.metadata, name)
         self.advertiser = Advertiser(context.home, lambda: context.metadata, self._own_ads)
@@ -127,7 +129,9 @@ class AccessPoint:
             context.authenticator,
             context.clock,
             admission=self.admission,
-            actions=Actions(self.queue, self.ads, self.ledger, self.claiming, context.clock, self.admission),
+            actions=Actions(
+                self.queue, self.ads, self.ledger, self.claiming, context.clock, self.admission, self.materializer
+            ),
             listing=listing,
             history=History(self.store, settings.name),
             requests=self.requests,
@@ -142,11 +146,12 @@ class AccessPoint:
     def begin(self) -> None:
         """Take up what a former process left, and start everything that runs by itself."""
         stored = self._stored
-        restore(stored, self.queue, self.ads, self.admission, self._settings.name)
+        restore(stored, self.queue, self.ads, self.admission, self._settings.name, self.materializer.adopt)
         decision = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.ledger.start(stored.planned)
         if decision.entries:
             self.ledger.commit(decision)
+        self.materializer.resume()
         if stored.jobs:
             _log.info("the queue has %d jobs, %d of them with a run", len(stored.jobs), len(stored.runs))
             self._new_work()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slotwise.schedd.events import Usage
-from slotwise.schedd.job import Job
+from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.values import Changes
 
 
@@ -32,6 +32,10 @@ class Decision:
     kills: list[Kill] = field(default_factory=list)
     #: Jobs whose runs are over.
     runs_over: list[Job] = field(default_factory=list)
+    #: Clusters whose factories were paused, resumed or ended.
+    factories: list[Cluster] = field(default_factory=list)
+    #: Clusters with factories that have left the queue.
+    closed: list[Cluster] = field(default_factory=list)
     #: Whether there is work that the negotiator has not heard of.
     new_work: bool = False
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
+from slotwise.schedd.factory import asked_for
 from slotwise.schedd.job import Cluster, Job, Priority
 from slotwise.schedd.values import Changes, Expr
-from slotwise.table import unpack_ads
+from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
 _PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
@@ -57,31 +58,69 @@ class DraftSettings:
 
 @dataclass
 class Draft:
-    """A cluster on its way in, with its jobs and the packs it came in."""
+    """Jobs on their way in, those of a new cluster or more of one that makes them late."""
 
     cluster: Cluster
     submitted: ClassAd
     jobs: list[Job]
     deltas: Sequence[ClassAd] | None
+    #: The cluster's ad, and the jobs' differences if any, as packs.
     pack: bytes
     delta_pack: bytes
     #: GlobalJobId of each job.
     globals: list[str]
+    #: What a factory makes its jobs from: (first proc, count, delta pack). Empty when all jobs are made at once.
+    parts: list[tuple[int, int, bytes]] = field(default_factory=list)
 
 
-def proc_count(sent: schedd_pb2.ClusterSubmission, deltas: Sequence[ClassAd] | None) -> int:
-    """How many jobs a submission makes.
+@dataclass
+class Incoming:
+    """A cluster as it came: its jobs in one batch or many."""
 
-    :raises UsageError: when it makes none, or contradicts itself.
-    """
-    count: int = sent.procs.count
-    if deltas is not None:
-        if count and count != len(deltas):
-            raise UsageError(f"{count} procs were announced, {len(deltas)} came")
-        count = len(deltas)
-    if count < 1:
-        raise UsageError("a cluster needs at least one proc")
-    return count
+    sent: schedd_pb2.ClusterSubmission
+    batches: list[schedd_pb2.ProcBatch]
+
+    @classmethod
+    def whole(cls, sent: schedd_pb2.ClusterSubmission) -> Incoming:
+        """One that came in one message."""
+        return cls(sent, [sent.procs])
+
+    def joined(self) -> tuple[int, Sequence[ClassAd] | None, bytes]:
+        """Number of jobs, their differences if they have any, and these as a pack.
+
+        :raises UsageError: when there are none, or the numbers contradict each other.
+        """
+        differ = any(batch.deltas for batch in self.batches)
+        count = 0
+        ads: list[ClassAd] = []
+        for batch in self.batches:
+            own = unpack_ads(batch.deltas) if batch.deltas else []
+            if own and batch.count and batch.count != len(own):
+                raise UsageError(f"{batch.count} procs were announced, {len(own)} came")
+            count += len(own) or batch.count
+            if differ:
+                ads.extend(own or (ClassAd() for _ in range(batch.count)))
+        if count < 1:
+            raise UsageError("a cluster needs at least one proc")
+        if not differ:
+            return count, None, b""
+        return count, ads, bytes(self.batches[0].deltas) if len(self.batches) == 1 else pack_ads(ads)
+
+    def parts(self) -> list[tuple[int, int, bytes]]:
+        """What a factory makes jobs from.
+
+        :raises UsageError: when there are none.
+        """
+        parts: list[tuple[int, int, bytes]] = []
+        first = 0
+        for batch in self.batches:
+            count = batch.count or (len(unpack_ads(batch.deltas)) if batch.deltas else 0)
+            if count:
+                parts.append((first, count, bytes(batch.deltas)))
+            first += count
+        if not parts:
+            raise UsageError("a cluster needs at least one proc")
+        return parts
 
 
 def submitted_ad(pack: bytes) -> ClassAd:
@@ -100,28 +139,45 @@ def submitted_ad(pack: bytes) -> ClassAd:
 
 
 def draft(
-    owner: str,
-    sent: schedd_pb2.ClusterSubmission,
+    owner: str, incoming: Incoming, submitted: ClassAd, number: Callable[[], int], now: int, settings: DraftSettings
+) -> Draft:
+    """A new cluster with all that the queue needs to know; ``number`` gives its id, once it is known to be sound.
+
+    :raises UsageError: for a submission that makes no sense.
+    """
+    pack = bytes(incoming.sent.cluster_ad)
+    if (factory := asked_for(submitted, 0)) is not None:
+        parts = incoming.parts()
+        factory.total = parts[-1][0] + parts[-1][1]
+        cluster = _cluster(owner, number(), submitted, None, now, settings)
+        cluster.common["TotalSubmitProcs"] = cluster.next_proc = factory.total
+        cluster.factory = factory
+        return Draft(cluster, submitted, [], None, pack, b"", [], parts)
+    count, deltas, delta_pack = incoming.joined()
+    cluster = _cluster(owner, number(), submitted, deltas, now, settings)
+    cluster.common["TotalSubmitProcs"] = cluster.next_proc = count
+    return jobs_of(cluster, submitted, pack, range(count), deltas, delta_pack, settings)
+
+
+def jobs_of(
+    cluster: Cluster,
     submitted: ClassAd,
+    pack: bytes,
+    procs: range,
     deltas: Sequence[ClassAd] | None,
-    number: int,
-    now: int,
+    delta_pack: bytes,
     settings: DraftSettings,
 ) -> Draft:
-    """The cluster ``number`` with all that the queue needs to know."""
-    count = proc_count(sent, deltas)
-    cluster = _cluster(owner, number, submitted, deltas, now, settings)
-    cluster.next_proc = count
-    jobs = [Job(cluster, proc, Status.IDLE) for proc in range(count)]
-    head, tail = f"{settings.schedd_name}#{number}.", f"#{now}"
+    """The jobs ``procs`` of a cluster, with a difference for each if they have any."""
+    head, tail = f"{settings.schedd_name}#{cluster.number}.", f"#{cluster.qdate}"
     made = Draft(
         cluster,
         submitted,
-        jobs,
+        [Job(cluster, proc, Status.IDLE) for proc in procs],
         deltas,
-        bytes(sent.cluster_ad),
-        bytes(sent.procs.deltas),
-        [f"{head}{proc}{tail}" for proc in range(count)],
+        pack,
+        delta_pack,
+        [f"{head}{proc}{tail}" for proc in procs],
     )
     _status(made)
     _each_job(made, settings.uid_domain)

@@ -295,6 +295,30 @@ def attribute_changed(frame: Frame, name: str, old: str | None, new: str) -> str
     return f"{frame.head(33)}Changing job attribute {name} from {old} to {new}\n{END}"
 
 
+def cluster_submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = "") -> str:
+    """Event 35: a cluster whose jobs are made later."""
+    notes = "".join(f"    {_one_line(note)[:8191]}\n" for note in (log_notes, user_notes) if note)
+    return f"{frame.head(35)}Cluster submitted from host: <{host}>\n{notes}{END}"
+
+
+def cluster_removed(frame: Frame, made: int, total: int, notes: str = "") -> str:
+    """Event 36: the last job of such a cluster has left."""
+    how = "Complete" if made >= total else "Incomplete"
+    text = f"{frame.head(36)}Cluster removed\n\tMaterialized {made} jobs from {total} items.\t{how}\n"
+    return text + (f"\t{_one_line(notes)}\n" if notes else "") + END
+
+
+def factory_paused(frame: Frame, reason: str, pause_code: int, hold_code: int) -> str:
+    """Event 37."""
+    text = f"{frame.head(37)}Job Materialization Paused\n\t{_one_line(reason)}\n\tPauseCode {pause_code}\n"
+    return text + (f"\tHoldCode {hold_code}\n" if hold_code else "") + END
+
+
+def factory_resumed(frame: Frame, reason: str) -> str:
+    """Event 38."""
+    return f"{frame.head(38)}Job Materialization Resumed\n\t{_one_line(reason)}\n{END}"
+
+
 TRANSFER_STAGES = {
     "input_queued": "Entered queue to transfer input files",
     "input_started": "Started transferring input files",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from slotwise.schedd.factory import Factory
 from slotwise.schedd.values import Changes
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Cluster:
     #: Jobs that completed and left.
     done: int = 0
     jobs: dict[int, Job] = field(default_factory=dict)
+    #: Makes its jobs as there is room, or None when all were made at once.
+    factory: Factory | None = None
     #: Autocluster of jobs that differ in nothing significant, or None when not known.
     autocluster: int | None = None
 
@@ -46,6 +49,11 @@ class Cluster:
     def total(self) -> int:
         """Jobs ever made of it, less those removed."""
         return len(self.jobs) + self.done
+
+    @property
+    def unmade(self) -> int:
+        """Jobs that its factory will still make."""
+        return 0 if self.factory is None or self.factory.over else self.factory.total - self.factory.next_proc
 
 
 class Job:

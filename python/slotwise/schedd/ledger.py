@@ -68,6 +68,8 @@ class Ledger:
         self.on_new_work = on_new_work
         #: Told of every decision; what ads tell may have changed.
         self.on_change: Callable[[], None] = lambda: None
+        #: Told of every decision that is durable.
+        self.on_jobs: Callable[[Decision], None] = lambda decision: None
         self.sizes = LogSizes()
         #: Takes the events of all jobs, if configured.
         self.global_log: GlobalLog | None = None
@@ -114,6 +116,11 @@ class Ledger:
             if job not in retired:
                 self._ads.set(job.key, changes)
                 batch.update_job(job.cluster.number, job.proc, job.status, encode(job.changes or {}))
+        for cluster in decision.factories:
+            if (factory := cluster.factory) is not None:
+                batch.set_factory(cluster.number, factory.limit, factory.max_idle, factory.paused)
+        for cluster in decision.closed:
+            batch.delete_factory(cluster.number)
         for job in decision.runs_over:
             batch.delete_run(job.cluster.number, job.proc)
         for job in decision.retired:
@@ -167,6 +174,7 @@ class Ledger:
             self._last = decision.now
             self._wake.set()
         self.on_change()
+        self.on_jobs(decision)
         if decision.kills and self.on_kills:
             self.on_kills(decision)
         if decision.new_work and self.on_new_work:

@@ -176,6 +176,7 @@ class Listing:
                 for status, count in enumerate(cluster.counts):
                     row["Counts"][status] += count
                 row["Done"] += cluster.done
+                row["Unmade"] += cluster.unmade
                 if cluster.jobs:
                     row["First"] = min(row["First"], (cluster.number, next(iter(cluster.jobs))))
                     row["Last"] = max(row["Last"], (cluster.number, next(reversed(cluster.jobs))))
@@ -189,6 +190,7 @@ class Listing:
                 if job.cluster.number not in seen:
                     seen.add(job.cluster.number)
                     row["Done"] += job.cluster.done
+                    row["Unmade"] += job.cluster.unmade
         return [_batch(row) for row in rows.values()]
 
     @staticmethod
@@ -202,6 +204,7 @@ class Listing:
                 "QDate": cluster.qdate,
                 "Counts": [0] * 8,
                 "Done": 0,
+                "Unmade": 0,
                 "First": (1 << 40, 0),
                 "Last": (-1, 0),
             }
@@ -316,7 +319,7 @@ def _batch(row: dict[str, Any]) -> dict[str, Any]:
         "Idle": counts[1],
         "Hold": counts[5],
         "Removed": counts[3],
-        "Total": row["Done"] + sum(counts),
+        "Total": row["Done"] + row["Unmade"] + sum(counts),
         "JobIds": ids,
     }
 

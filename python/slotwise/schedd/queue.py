@@ -23,6 +23,7 @@ from slotwise.schedd import events
 from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, MOVES, VACATE_NAMES, Hold, Status, Vacate, is_vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
 from slotwise.schedd.events import DateForm, Frame
+from slotwise.schedd.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.runnable import Runnable
 from slotwise.schedd.values import Changes, Expr
@@ -116,8 +117,58 @@ class Queue:
         self.runnable.discard(job)
         self.cooling.discard(job)
         decision.retired.append(job)
+        if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
+            self.close(cluster, decision)
+
+    def close(self, cluster: Cluster, decision: Decision) -> None:
+        """The cluster has no jobs any more and gets no more."""
+        self.clusters.pop(cluster.number, None)
+        factory = cluster.factory
+        if factory is not None:
+            whole = self.whole(cluster)
+            entry = events.cluster_removed(self.frame(whole, decision.now), factory.next_proc, factory.total)
+            decision.log(whole, entry)
+            decision.closed.append(cluster)
+
+    # ---- factories
+
+    @staticmethod
+    def whole(cluster: Cluster) -> Job:
+        """Stands for the cluster as a whole in its event log."""
+        return Job(cluster, -1, Status.IDLE)
+
+    def pause_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
+        """Make no more jobs until :meth:`resume_factory`; false when it makes none as it is."""
+        factory = cluster.factory
+        if factory is None or factory.over or factory.paused:
+            return False
+        factory.paused = HELD
+        decision.factories.append(cluster)
+        whole = self.whole(cluster)
+        decision.log(whole, events.factory_paused(self.frame(whole, decision.now), reason, HELD, Hold.USER_REQUEST))
+        return True
+
+    def resume_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
+        """Go on making jobs; false unless it was paused."""
+        factory = cluster.factory
+        if factory is None or factory.paused != HELD:
+            return False
+        factory.paused = RUNNING
+        decision.factories.append(cluster)
+        whole = self.whole(cluster)
+        decision.log(whole, events.factory_resumed(self.frame(whole, decision.now), reason))
+        return True
+
+    def end_factory(self, cluster: Cluster, decision: Decision) -> bool:
+        """Make no more jobs at all; false when it made the last one before."""
+        factory = cluster.factory
+        if factory is None or factory.over:
+            return False
+        factory.paused = REMOVED
+        decision.factories.append(cluster)
         if not cluster.jobs:
-            self.clusters.pop(cluster.number, None)
+            self.close(cluster, decision)
+        return True
 
     def _move(self, job: Job, status: Status, decision: Decision, changes: Changes) -> None:
         former = job.status

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from slotwise.classad import ClassAd
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.ads import JobAds, native, removed
 from slotwise.schedd.draft import describe, log_of, priority_of
+from slotwise.schedd.factory import Factory
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.store import StoredCluster, StoredQueue
@@ -28,29 +31,37 @@ _VARIES = frozenset(
 )
 
 
-def restore(stored: StoredQueue, queue: Queue, ads: JobAds, admission: Admission, schedd_name: str) -> None:
-    """Every cluster and job of the store enters the queue as it was. Runs are attached first by the caller's key."""
-    rows: dict[int, list[_Row]] = {}
-    for row in stored.jobs:
-        rows.setdefault(row[0], []).append(row)
-    running = {(run.cluster, run.proc): run.run_id for run in stored.runs}
-    for cluster in stored.clusters:
-        _cluster(cluster, rows.get(cluster.cluster, []), queue, ads, admission, schedd_name, running)
-        if found := queue.clusters.get(cluster.cluster):
-            found.done = stored.done.get(cluster.cluster, 0)
-
-
-def _cluster(
-    stored: StoredCluster,
-    rows: list[_Row],
+def restore(
+    stored: StoredQueue,
     queue: Queue,
     ads: JobAds,
     admission: Admission,
     schedd_name: str,
-    running: dict[tuple[int, int], str],
+    on_factory: Callable[[Cluster, bytes], None],
 ) -> None:
-    if not rows:
-        return
+    """Every cluster and job of the store enters the queue as it was. Runs are attached first by the caller's key.
+
+    ``on_factory`` is told of each cluster that makes jobs late, with the pack of its ad.
+    """
+    rows: dict[int, list[_Row]] = {}
+    for job in stored.jobs:
+        rows.setdefault(job[0], []).append(job)
+    running = {(run.cluster, run.proc): run.run_id for run in stored.runs}
+    factories = {row.cluster: row for row in stored.factories}
+    for row in stored.clusters:
+        factory = factories.get(row.cluster)
+        cluster = _record(row, admission)
+        if own := rows.get(row.cluster):
+            _jobs(cluster, row, own, queue, ads, admission, schedd_name, running)
+        elif factory is not None:
+            queue.admit(cluster, [])
+        cluster.done = stored.done.get(row.cluster, 0)
+        if factory is not None:
+            cluster.factory = Factory(factory.total, factory.next_proc, factory.most, factory.max_idle, factory.paused)
+            on_factory(cluster, row.ad)
+
+
+def _record(stored: StoredCluster, admission: Admission) -> Cluster:
     submitted = unpack_ads(stored.ad)[0]
     common = decode(stored.common)
     cluster = Cluster(
@@ -62,10 +73,24 @@ def _cluster(
         common,
         next_proc=stored.next_proc,
     )
+    describe(cluster, submitted)
+    return cluster
+
+
+def _jobs(
+    cluster: Cluster,
+    stored: StoredCluster,
+    rows: list[_Row],
+    queue: Queue,
+    ads: JobAds,
+    admission: Admission,
+    schedd_name: str,
+    running: dict[tuple[int, int], str],
+) -> None:
+    submitted = unpack_ads(stored.ad)[0]
     empty = ClassAd()
     deltas = [unpack_ads(row[3])[0] if row[3] else empty for row in rows]
     cluster.varied = frozenset(name.lower() for delta in deltas for name in delta)
-    describe(cluster, submitted)
     ads.insert(
         cluster,
         submitted,

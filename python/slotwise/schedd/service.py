@@ -11,6 +11,7 @@ from slotwise.errors import DeniedError, UsageError
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.claiming import Claiming
+from slotwise.schedd.draft import Incoming
 from slotwise.schedd.history import History
 from slotwise.schedd.listing import Listing, as_json
 from slotwise.schedd.requests import Requests
@@ -58,32 +59,27 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     @answers_errors
     async def SubmitOne(self, request: schedd_pb2.SubmitBundle, context: Any) -> schedd_pb2.SubmitReply:
         """Queue a submission that fits one message."""
-        return await self._submit(context, list(request.clusters))
+        return await self._submit(context, [Incoming.whole(cluster) for cluster in request.clusters])
 
     @answers_errors
     async def Submit(
         self, request_iterator: AsyncIterator[schedd_pb2.SubmitPart], context: Any
     ) -> schedd_pb2.SubmitReply:
         """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
-        clusters: list[schedd_pb2.ClusterSubmission] = []
-        batches: list[list[schedd_pb2.ProcBatch]] = []
+        clusters: list[Incoming] = []
         committed = False
         async for part in request_iterator:
             what = part.WhichOneof("part")
             if what == "open_cluster":
-                clusters.append(part.open_cluster)
-                first = part.open_cluster.procs
-                batches.append([first] if first.count or first.deltas else [])
+                clusters.append(Incoming.whole(part.open_cluster))
             elif what == "more_procs":
                 if not clusters:
                     raise UsageError("procs came before their cluster")
-                batches[-1].append(part.more_procs)
+                clusters[-1].batches.append(part.more_procs)
             elif what == "commit":
                 committed = part.commit
         if not committed:
             raise UsageError("the submission ended without a commit; nothing is queued")
-        for cluster, procs in zip(clusters, batches, strict=True):
-            cluster.procs.CopyFrom(_joined(procs))
         return await self._submit(context, clusters)
 
     @answers_errors
@@ -92,7 +88,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         caller = self._authenticator.caller(context)
         await SubmissionStream(self._admission, caller.user, self._is_superuser(caller)).serve(context)
 
-    async def _submit(self, context: Any, clusters: list[schedd_pb2.ClusterSubmission]) -> schedd_pb2.SubmitReply:
+    async def _submit(self, context: Any, clusters: list[Incoming]) -> schedd_pb2.SubmitReply:
         caller = self._authenticator.caller(context)
         return await self._admission.submit(caller.user, clusters, superuser=self._is_superuser(caller))
 
@@ -217,24 +213,3 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
 def pack_submitters(ads: dict[str, Any]) -> bytes:
     """Submitter ads as a pack with their keys."""
     return pack_ads(list(ads.values()), keys=list(ads))
-
-
-def _joined(batches: list[schedd_pb2.ProcBatch]) -> schedd_pb2.ProcBatch:
-    """Several batches of procs as one. Packs are joined ad by ad."""
-    from slotwise.table import unpack_ads
-
-    if len(batches) == 1:
-        return batches[0]
-    count = 0
-    ads: list[Any] = []
-    differ = any(batch.deltas for batch in batches)
-    for batch in batches:
-        if batch.deltas:
-            own = unpack_ads(batch.deltas)
-            ads.extend(own)
-            count += len(own)
-        else:
-            count += batch.count
-            if differ:
-                ads.extend({} for _ in range(batch.count))
-    return schedd_pb2.ProcBatch(count=count, deltas=pack_ads(ads) if differ else b"")

@@ -17,16 +17,22 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from slotwise.errors import HostError
+from slotwise.schedd.batch import (
+    STARTER,
+    Batch,
+    PlannedText,
+    StoredClaim,
+    StoredCluster,
+    StoredFactory,
+    StoredQueue,
+    StoredRun,
+)
 
 _log = logging.getLogger(__name__)
 
-_STARTER = "starter "
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clusters (
@@ -35,6 +41,12 @@ CREATE TABLE IF NOT EXISTS clusters (
 CREATE TABLE IF NOT EXISTS jobs (
   cluster INTEGER NOT NULL, proc INTEGER NOT NULL, status INTEGER NOT NULL, delta BLOB, changes TEXT,
   PRIMARY KEY (cluster, proc)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS factories (
+  cluster INTEGER PRIMARY KEY, total INTEGER NOT NULL, next_proc INTEGER NOT NULL, most INTEGER NOT NULL,
+  max_idle INTEGER NOT NULL, paused INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS factory_parts (
+  cluster INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, deltas BLOB NOT NULL,
+  PRIMARY KEY (cluster, first));
 CREATE TABLE IF NOT EXISTS runs (
   cluster INTEGER NOT NULL, proc INTEGER NOT NULL, run_id TEXT NOT NULL, token TEXT NOT NULL, claim TEXT NOT NULL,
   facts TEXT NOT NULL, PRIMARY KEY (cluster, proc)) WITHOUT ROWID;
@@ -49,162 +61,6 @@ CREATE TABLE IF NOT EXISTS history (
 CREATE INDEX IF NOT EXISTS history_job ON history (cluster, proc);
 CREATE INDEX IF NOT EXISTS history_owner ON history (owner, seq);
 """
-
-
-@dataclass(frozen=True)
-class StoredCluster:
-    """A cluster as kept: the submitted ad (pack) and what the schedd added for all of its jobs (JSON)."""
-
-    cluster: int
-    owner: str
-    qdate: int
-    next_proc: int
-    ad: bytes
-    common: str
-
-
-@dataclass(frozen=True)
-class StoredRun:
-    """A run as kept: enough to recognise its starter and its claim after a restart."""
-
-    cluster: int
-    proc: int
-    run_id: str
-    token: str
-    claim: str
-    facts: str
-
-
-@dataclass(frozen=True)
-class StoredClaim:
-    """A claim as kept."""
-
-    claim: str
-    startd: str
-    slot: str
-    submitter: str
-    lease_s: int
-    slot_ad: bytes
-
-
-@dataclass(frozen=True)
-class PlannedText:
-    """Log text that was promised; it may or may not be in the file at ``path``, from ``offset`` on."""
-
-    seq: int
-    path: str
-    owner: str
-    offset: int
-    text: str
-
-
-@dataclass
-class StoredQueue:
-    """All that a starting schedd needs."""
-
-    next_cluster: int = 1
-    next_planned: int = 1
-    #: Jobs of the clusters that completed and left.
-    done: dict[int, int] = field(default_factory=dict)
-    #: Starter address by startd address.
-    starters: dict[str, str] = field(default_factory=dict)
-    clusters: list[StoredCluster] = field(default_factory=list)
-    #: (cluster, proc, status, delta pack, changes JSON)
-    jobs: list[tuple[int, int, int, bytes | None, str | None]] = field(default_factory=list)
-    runs: list[StoredRun] = field(default_factory=list)
-    claims: list[StoredClaim] = field(default_factory=list)
-    planned: list[PlannedText] = field(default_factory=list)
-
-
-class Batch:
-    """Changes that become durable together."""
-
-    __slots__ = ("statements",)
-
-    def __init__(self) -> None:
-        self.statements: list[tuple[str, Any, bool]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.statements)
-
-    def _one(self, sql: str, values: Sequence[Any]) -> None:
-        self.statements.append((sql, values, False))
-
-    def insert_cluster(self, row: StoredCluster) -> None:
-        """A new cluster; also moves the cluster counter past it."""
-        self._one(
-            "INSERT INTO clusters VALUES (?,?,?,?,?,?)",
-            (row.cluster, row.owner, row.qdate, row.next_proc, row.ad, row.common),
-        )
-        self._one(
-            "INSERT INTO meta VALUES ('next_cluster', ?) ON CONFLICT (name)"
-            " DO UPDATE SET value=max(value, excluded.value)",
-            (row.cluster + 1,),
-        )
-
-    def put_starter(self, startd: str, starter: str) -> None:
-        """The starter that a startd's runs go to."""
-        self._one("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_STARTER + startd, starter))
-
-    def raise_counter(self, next_cluster: int) -> None:
-        """The next cluster gets at least this number."""
-        self._one("INSERT OR REPLACE INTO meta VALUES ('next_cluster', ?)", (next_cluster,))
-
-    def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
-        """New jobs: (cluster, proc, status, delta pack, changes)."""
-        self.statements.append(("INSERT INTO jobs VALUES (?,?,?,?,?)", rows, True))
-
-    def update_job(self, cluster: int, proc: int, status: int, changes: str) -> None:
-        """New status and changes of a job."""
-        self._one("UPDATE jobs SET status=?, changes=? WHERE cluster=? AND proc=?", (status, changes, cluster, proc))
-
-    def retire_job(self, cluster: int, proc: int, owner: str, status: int, completed: int, changes: str) -> None:
-        """The job leaves the queue for the history."""
-        self._one(
-            "INSERT INTO history (cluster, proc, owner, status, completed, delta, changes)"
-            " SELECT cluster, proc, ?, ?, ?, delta, ? FROM jobs WHERE cluster=? AND proc=?",
-            (owner, status, completed, changes, cluster, proc),
-        )
-        self._one("DELETE FROM jobs WHERE cluster=? AND proc=?", (cluster, proc))
-
-    def put_run(self, run: StoredRun) -> None:
-        """A run begins, or its facts change."""
-        self._one(
-            "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)",
-            (run.cluster, run.proc, run.run_id, run.token, run.claim, run.facts),
-        )
-
-    def delete_run(self, cluster: int, proc: int) -> None:
-        """The job's run is over."""
-        self._one("DELETE FROM runs WHERE cluster=? AND proc=?", (cluster, proc))
-
-    def put_claim(self, claim: StoredClaim) -> None:
-        """A claim is held."""
-        self._one(
-            "INSERT OR REPLACE INTO claims VALUES (?,?,?,?,?,?)",
-            (claim.claim, claim.startd, claim.slot, claim.submitter, claim.lease_s, claim.slot_ad),
-        )
-
-    def delete_claim(self, claim: str) -> None:
-        """The claim is no more."""
-        self._one("DELETE FROM claims WHERE claim=?", (claim,))
-
-    def plan(self, text: PlannedText) -> None:
-        """Log text that will be written after this commit."""
-        self._one("INSERT INTO planned VALUES (?,?,?,?,?)", (text.seq, text.path, text.owner, text.offset, text.text))
-
-    def written(self, seqs: Iterable[int]) -> None:
-        """Planned texts that are in their files."""
-        self.statements.append(("DELETE FROM planned WHERE seq=?", [(seq,) for seq in seqs], True))
-
-    def drop_empty_clusters(self, keep_days: int, now: int) -> None:
-        """Forget history older than ``keep_days`` and clusters that nothing refers to."""
-        self._one("DELETE FROM history WHERE completed < ?", (now - keep_days * 86400,))
-        self._one(
-            "DELETE FROM clusters WHERE cluster NOT IN (SELECT cluster FROM jobs)"
-            " AND cluster NOT IN (SELECT cluster FROM history)",
-            (),
-        )
 
 
 _Entry = tuple[Batch, "asyncio.Future[None]", asyncio.AbstractEventLoop, bool]
@@ -257,14 +113,19 @@ class Store:
             done=dict(
                 db.execute(
                     "SELECT cluster, count(*) FROM history WHERE status = 4"
-                    " AND cluster IN (SELECT DISTINCT cluster FROM jobs) GROUP BY cluster"
+                    " AND cluster IN (SELECT DISTINCT cluster FROM jobs UNION SELECT cluster FROM factories)"
+                    " GROUP BY cluster"
                 )
             ),
-            starters={name.removeprefix(_STARTER): value for name, value in meta.items() if name.startswith(_STARTER)},
+            starters={name.removeprefix(STARTER): value for name, value in meta.items() if name.startswith(STARTER)},
             clusters=[
                 StoredCluster(*row)
-                for row in db.execute("SELECT * FROM clusters WHERE cluster IN (SELECT DISTINCT cluster FROM jobs)")
+                for row in db.execute(
+                    "SELECT * FROM clusters WHERE cluster IN"
+                    " (SELECT DISTINCT cluster FROM jobs UNION SELECT cluster FROM factories)"
+                )
             ],
+            factories=[StoredFactory(*row) for row in db.execute("SELECT * FROM factories")],
             jobs=db.execute("SELECT * FROM jobs ORDER BY cluster, proc").fetchall(),
             runs=[StoredRun(*row) for row in db.execute("SELECT * FROM runs")],
             claims=[StoredClaim(*row) for row in db.execute("SELECT * FROM claims")],
@@ -295,6 +156,16 @@ class Store:
         connection = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, check_same_thread=False, timeout=30)
         connection.execute("PRAGMA query_only=1")
         return connection
+
+    def factory_part(self, cluster: int, proc: int) -> tuple[int, int, bytes] | None:
+        """The part of a factory that job ``proc`` is in: first proc, count, delta pack. For a worker thread."""
+        with contextlib.closing(self.reader()) as connection:
+            sql = (
+                "SELECT first, count, deltas FROM factory_parts WHERE cluster=? AND first<=?"
+                " ORDER BY first DESC LIMIT 1"
+            )
+            found: tuple[int, int, bytes] | None = connection.execute(sql, (cluster, proc)).fetchone()
+        return found
 
     def _write(self, connection: sqlite3.Connection) -> None:
         stopping = False
@@ -373,3 +244,15 @@ def _tell(loop: asyncio.AbstractEventLoop, futures: list[asyncio.Future[None]], 
 
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
         loop.call_soon_threadsafe(settle)
+
+
+__all__ = [
+    "Batch",
+    "PlannedText",
+    "Store",
+    "StoredClaim",
+    "StoredCluster",
+    "StoredFactory",
+    "StoredQueue",
+    "StoredRun",
+]

@@ -9,6 +9,7 @@ import grpc
 
 from slotwise.errors import SlotwiseError
 from slotwise.schedd.admission import Admission, Submission
+from slotwise.schedd.draft import Incoming
 from slotwise.wire.gen import schedd_pb2
 
 #: Frames that may wait for the disk; more are not read.
@@ -39,7 +40,8 @@ class SubmissionStream:
 
     def _checked(self, bundle: schedd_pb2.SubmitBundle) -> Submission | SlotwiseError:
         try:
-            return self._admission.check(self._owner, bundle.clusters, superuser=self._superuser)
+            clusters = [Incoming.whole(cluster) for cluster in bundle.clusters]
+            return self._admission.check(self._owner, clusters, superuser=self._superuser)
         except SlotwiseError as error:
             return error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.table import pack_ads
 
 #: Jobs per message when a cluster is sent in parts.
 BATCH = 5_000
@@ -24,11 +25,13 @@ class Cluster:
     def ad(self) -> ClassAd:
         """What all jobs share: everything but ids."""
         ad: ClassAd = self.data.cluster_ad(self.index)
+        if (limit := self.data.max_materialize) is not None:
+            ad["JobMaterializeLimit"] = limit
         return ad
 
     def pack(self) -> bytes:
         """The cluster's ad as a pack of one."""
-        packed: bytes = self.data.cluster_pack(self.index)
+        packed: bytes = self.data.cluster_pack(self.index) if self.data.max_materialize is None else pack_ads([self.ad])
         return packed
 
     def deltas(self, first: int = 0, end: int | None = None) -> bytes:
