@@ -81,7 +81,7 @@ def _live_input(inv: Invocation) -> CycleInput:
 
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     files: dict[str, bytes] = {}
-    for piece in stub.Snapshot(negotiator_pb2.SnapshotRequest(), metadata=inv.metadata()):
+    for piece in stub.Snapshot(negotiator_pb2.SnapshotRequest(dry_run=True), metadata=inv.metadata()):
         files[piece.name] = files.get(piece.name, b"") + piece.data
     return read_snapshot(files)
 
