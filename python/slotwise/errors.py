@@ -25,7 +25,10 @@ class SlotwiseError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.hint})" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        # A message of several lines ends with a place and its caret: the remedy gets a line of its own.
+        return f"{self.message}\n  hint: {self.hint}" if "\n" in self.message else f"{self.message} ({self.hint})"
 
 
 class UsageError(SlotwiseError):

@@ -1,4 +1,4 @@
-"""Every case of the ClassAd sample, answered as the reference answered it."""
+"""Every case of the ClassAd sample, and those that searches found later, answered as the reference answered them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.classad.conformance import ads_case, eval_case, fmt_case
 
-CASES = [json.loads(line) for line in (Path(__file__).parent / "classad-sample.jsonl").read_text("utf-8").splitlines()]
+HERE = Path(__file__).parent
+SAMPLE, FOUND = (
+    [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
+    for name in ("classad-sample.jsonl", "classad-found.jsonl")
+)
+CASES = SAMPLE + FOUND
 
 
 def _close(a: str, b: str) -> bool:
@@ -78,4 +83,4 @@ def test_group_agrees_with_the_reference(group: str) -> None:
 
 
 def test_the_sample_is_whole() -> None:
-    assert len(CASES) == 3000
+    assert len(SAMPLE) == 3000

@@ -20,6 +20,7 @@ from slotwise._native import (
     References,
     SpecialValue,
     define_user_map,
+    definition_in,
     quote,
 )
 from slotwise.classad.matching import Clause, Match, Side, match
@@ -38,6 +39,7 @@ __all__ = [
     "Side",
     "SpecialValue",
     "define_user_map",
+    "definition_in",
     "match",
     "parse_ads",
     "quote",

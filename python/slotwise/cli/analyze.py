@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any, NoReturn
 
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.negotiate import read_input
 from slotwise.cli.render_negotiation import table
@@ -118,6 +118,7 @@ def analyze(given: CycleInput, job: ClassAd) -> dict[str, Any]:
             "slots_accept": view["slot_accepts"],
             "matches": view["matches"],
             "clauses": view["clauses"],
+            "unmet": _unmet(job, view),
             "relax": _relax(view),
             "refused_by": [{"clause": text, "slots": count} for text, count in view["refused_by"]],
         },
@@ -128,6 +129,16 @@ def analyze(given: CycleInput, job: ClassAd) -> dict[str, Any]:
     }
     report["verdict"] = _verdict(report)
     return report
+
+
+def _unmet(job: ClassAd, view: Row) -> list[Row]:
+    """The clauses of the job's Requirements that no slot satisfies, each with its place in their text."""
+    requirements = job.get("Requirements")
+    if not isinstance(requirements, ExprTree):
+        return []
+    nobody = {ExprTree(clause["clause"]).canonical_hash for clause in view["clauses"] if not clause["passes"]}
+    written = ExprTree(str(requirements), spans=True).conjuncts()
+    return [{"clause": str(c), "excerpt": c.excerpt()} for c in written if c.canonical_hash in nobody]
 
 
 def _status(job: ClassAd) -> str:
@@ -200,6 +211,8 @@ def render(report: Row) -> str:
     rows = [[f"[{at}]", str(c["passes"]), str(c["without"]), c["clause"]] for at, c in enumerate(needs["clauses"])]
     head = ["", "PASS", "WITHOUT IT", "CLAUSE"]
     parts.append(table(f"Requirements of the job, over {report['slots']} slots", head, rows))
+    if needs["unmet"]:
+        parts.append("No slot satisfies\n" + "\n".join(clause["excerpt"] for clause in needs["unmet"]))
     if needs["relax"]:
         parts.append(f"Relax: without {needs['relax']['clause']}, {needs['relax']['slots']} slots would suit the job.")
     counts = f"{needs['job_accepts']} slots suit the job, {needs['slots_accept']} accept it, {needs['matches']} match."

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from slotwise.classad import ERROR, UNDEFINED, ClassAd, ExprTree, Match, Side, conformance, match, parse_ads, quote
+from slotwise.classad import (
+    ERROR,
+    UNDEFINED,
+    ClassAd,
+    ExprTree,
+    Match,
+    Side,
+    conformance,
+    definition_in,
+    match,
+    parse_ads,
+    quote,
+)
 from slotwise.cli.invocation import Invocation
 from slotwise.errors import SlotwiseError, UsageError
 
@@ -82,7 +95,11 @@ def _text(name: str, inv: Invocation) -> str:
 
 
 def _ad(name: str, inv: Invocation) -> ClassAd:
-    for ad in parse_ads(_text(name, inv)):
+    return _first(_text(name, inv), name)
+
+
+def _first(text: str, name: str) -> ClassAd:
+    for ad in parse_ads(text):
         return ad
     raise SlotwiseError(f"{name} holds no ad", hint="write one attribute a line, or [ name = value; ... ]")
 
@@ -137,33 +154,55 @@ def _fmt(words: list[str], options: dict[str, str], inv: Invocation) -> int:
 def _match(words: list[str], options: dict[str, str], inv: Invocation) -> int:
     if len(words) != 2:
         raise UsageError("match needs two files", hint="slotwise classad match job.ad machine.ad")
-    left, right = (_ad(name, inv) for name in words)
+    texts = [_text(name, inv) for name in words]
+    left, right = (_first(text, name) for text, name in zip(texts, words, strict=True))
     found = match(left, right)
+    places = [_places(text, side) for text, side in zip(texts, (found.left, found.right), strict=True)]
     if "--json" in options:
         sides = {
-            name: _side_json(side) for name, side in zip(("left", "right"), (found.left, found.right), strict=True)
+            name: _side_json(side, place)
+            for name, side, place in zip(("left", "right"), (found.left, found.right), places, strict=True)
         }
         inv.out(json.dumps({"matches": bool(found), **sides}))
     else:
-        _show_match(found, words, inv)
+        _show_match(found, words, places, inv)
     return 0 if found else 1
 
 
-def _side_json(side: Side) -> dict[str, Any]:
-    clauses = [{"clause": str(c.expr), "value": _shown(c.value), "passes": c.passes} for c in side.clauses]
+def _places(text: str, side: Side) -> list[ExprTree | None]:
+    """The clauses of a side as they stand in the text of its ad; None for formats that have no such text."""
+    written = definition_in(text, "Requirements")
+    clauses = written.conjuncts() if written is not None else []
+    if [str(clause) for clause in clauses] != [str(clause.expr) for clause in side.clauses]:
+        return [None] * len(side.clauses)
+    return list(clauses)
+
+
+def _side_json(side: Side, places: list[ExprTree | None]) -> dict[str, Any]:
+    clauses = []
+    for clause, written in zip(side.clauses, places, strict=True):
+        row: dict[str, Any] = {"clause": str(clause.expr), "value": _shown(clause.value), "passes": clause.passes}
+        if written is not None and written.line_column is not None:
+            row["line"], row["column"] = written.line_column
+        clauses.append(row)
     return {"accepts": side.accepts, "value": _shown(side.value), "clauses": clauses}
 
 
-def _show_match(found: Match, names: list[str], inv: Invocation) -> None:
+def _show_match(found: Match, names: list[str], places: list[list[ExprTree | None]], inv: Invocation) -> None:
     inv.out("match" if found else "no match")
-    for side, name, other in ((found.left, names[0], names[1]), (found.right, names[1], names[0])):
+    sides = ((found.left, names[0], names[1], places[0]), (found.right, names[1], names[0], places[1]))
+    for side, name, other, written in sides:
         if not side.clauses:
             inv.out(f"{name} has no Requirements, and so accepts nothing")
             continue
         inv.out(f"{name} {'accepts' if side.accepts else 'refuses'} {other}")
-        for clause in side.clauses:
+        for clause, place in zip(side.clauses, written, strict=True):
             mark = "  ok    " if clause.passes else "  FAILS "
             inv.out(f"{mark}{clause.expr}  is {_shown(clause.value)}")
+            if not clause.passes and place is not None and place.line_column is not None:
+                line, column = place.line_column
+                inv.out(f"        {name}, line {line}, column {column}:")
+                inv.out(textwrap.indent(place.excerpt(), " " * 8))
 
 
 def _ads(words: list[str], options: dict[str, str], inv: Invocation) -> int:

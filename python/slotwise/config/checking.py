@@ -36,7 +36,8 @@ class Problem:
         if self.origin and not self.origin.line:
             place = f"{self.origin.file}: "
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{place}{self.severity}: {self.message}{hint}"
+        what, newline, excerpt = self.message.partition("\n")
+        return f"{place}{self.severity}: {what}{hint}{newline}{excerpt}"
 
     def as_dict(self) -> dict[str, object]:
         """For programs."""
@@ -124,7 +125,8 @@ def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem |
     if knob.type == "expression":
         complaint = _native.expression_complaint(text)
         if complaint is not None:
-            message = f"{name} is no expression: {complaint[0]} at character {complaint[1] + 1} of `{text}`"
+            what, at, excerpt = complaint
+            message = f"{name} is no expression: {what} at character {at + 1}\n{excerpt}"
             return Problem(ERROR, "config-bad-expression", name, message, origin, _bracket_hint(text))
         return None
     value = _native.typed_text(knob.type, text, name)

@@ -74,6 +74,53 @@ pub struct Span {
     pub end: usize,
 }
 
+/// How much of a line is shown before and behind a place.
+const SHOWN: usize = 60;
+
+impl Span {
+    /// Line and column (both from 1, columns in bytes) of the beginning.
+    #[must_use]
+    pub fn line_column(self, text: &[u8]) -> (usize, usize) {
+        let at = self.start.min(text.len());
+        let line = text[..at].iter().filter(|&&b| b == b'\n').count() + 1;
+        (line, at - line_start(text, at) + 1)
+    }
+
+    /// The line the place begins in, with carets below the place; both indented by two spaces. A place of several
+    /// lines is marked to the end of its first; of a long line, only what is near is shown.
+    #[must_use]
+    pub fn excerpt(self, text: &[u8]) -> String {
+        let at = self.start.min(text.len());
+        let rest = text[at..].iter().position(|&b| b == b'\n');
+        let line_end = rest.map_or(text.len(), |p| at + p);
+        let end = self.end.clamp(at, line_end);
+        let from = on_boundary(text, line_start(text, at).max(at.saturating_sub(SHOWN)));
+        let to = on_boundary(text, line_end.min(end.max(at) + SHOWN));
+        let shown = String::from_utf8_lossy(&text[from..to]);
+        let shown = shown.trim_end().replace('\t', " ");
+        let indent = String::from_utf8_lossy(&text[from..at]).chars().count();
+        let width = String::from_utf8_lossy(&text[at..end])
+            .trim_end()
+            .chars()
+            .count();
+        let (indent, carets) = (" ".repeat(indent), "^".repeat(width.max(1)));
+        format!("  {shown}\n  {indent}{carets}")
+    }
+}
+
+fn line_start(text: &[u8], at: usize) -> usize {
+    let newline = text[..at].iter().rposition(|&b| b == b'\n');
+    newline.map_or(0, |p| p + 1)
+}
+
+/// Back to where a character begins.
+fn on_boundary(text: &[u8], mut at: usize) -> usize {
+    while at > 0 && at < text.len() && text[at] & 0xC0 == 0x80 {
+        at -= 1;
+    }
+    at
+}
+
 /// A text that is no expression or no ad.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
@@ -101,36 +148,18 @@ impl ParseError {
     /// Line and column (both from 1, columns in bytes) of the error in its text.
     #[must_use]
     pub fn line_column(&self, text: &[u8]) -> (usize, usize) {
-        let at = self.span.start.min(text.len());
-        let line = text[..at].iter().filter(|&&b| b == b'\n').count() + 1;
-        let start = text[..at]
-            .iter()
-            .rposition(|&b| b == b'\n')
-            .map_or(0, |p| p + 1);
-        (line, at - start + 1)
+        self.span.line_column(text)
     }
 
     /// The error with its line of the text, a caret below the place, and the hint.
     #[must_use]
     pub fn render(&self, text: &[u8]) -> String {
-        let at = self.span.start.min(text.len());
         let (line, column) = self.line_column(text);
-        let start = at + 1 - column;
-        let end = text[at..]
-            .iter()
-            .position(|&b| b == b'\n')
-            .map_or(text.len(), |p| at + p);
-        let from = start.max(at.saturating_sub(60));
-        let to = end.min(at + 60);
-        let shown = String::from_utf8_lossy(&text[from..to]).replace('\t', " ");
-        let indent = String::from_utf8_lossy(&text[from..at]).chars().count();
-        let width = self.span.end.clamp(at + 1, to.max(at + 1)) - at;
         let mut out = format!(
-            "{} at line {line}, column {column} [{}]\n  {shown}\n  {}{}",
+            "{} at line {line}, column {column} [{}]\n{}",
             self.message,
             self.code.name(),
-            " ".repeat(indent),
-            "^".repeat(width.clamp(1, 60)),
+            self.span.excerpt(text),
         );
         if !self.hint.is_empty() {
             out.push_str("\n  hint: ");

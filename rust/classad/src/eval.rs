@@ -72,6 +72,9 @@ pub struct Evaluator<'a> {
     pub(crate) steps: i64,
     bytes: usize,
     random: u64,
+    /// Whether what broke off last left no value behind, not even error: the search for the ad that a reference
+    /// selects from, with no operator around it. An item of a list is undefined then.
+    pub(crate) blank: bool,
     /// The definitions being evaluated, by address: meeting one again is a cycle.
     pub(crate) active: smallvec::SmallVec<[usize; 16]>,
 }
@@ -92,6 +95,7 @@ impl<'a> Evaluator<'a> {
             steps: MAX_STEPS,
             bytes: MAX_BYTES,
             random: context.seed,
+            blank: false,
             active: smallvec::SmallVec::new(),
         }
     }
@@ -239,6 +243,9 @@ impl<'a> Evaluator<'a> {
                     self.eval_in(inner, frame)
                 };
                 self.depth += levels;
+                if result.is_err() {
+                    self.blank = false;
+                }
                 result
             }
             _ => self.one_level(|e| e.operation(expr, frame)),
@@ -254,6 +261,9 @@ impl<'a> Evaluator<'a> {
             step(self)
         };
         self.depth += 1;
+        if result.is_err() {
+            self.blank = false;
+        }
         result
     }
 
@@ -369,7 +379,8 @@ impl<'a> Evaluator<'a> {
             (Value::Undefined, _) | (_, Value::Undefined) => Ok(Value::Undefined),
             (Value::Ad(ad), Value::Str(name)) => {
                 let name = Name::new(name.as_bytes());
-                Ok(self.attribute(ad, &name).unwrap_or(Value::Error))
+                // What comes back is a copy that belongs nowhere: names in it find nothing outside it.
+                Ok(self.attribute(ad, &name).map_or(Value::Error, detach))
             }
             (Value::List(list), Value::Int(i)) => {
                 // The index is cut to 32 bits, as an int there.
@@ -377,7 +388,14 @@ impl<'a> Evaluator<'a> {
                 if i < 0 || i as usize >= list.items.len() {
                     return Ok(Value::Error);
                 }
-                Ok(self.item(list, i as usize).unwrap_or(Value::Error))
+                self.blank = false;
+                let item = self.item(list, i as usize);
+                let broken = if self.blank {
+                    Value::Undefined
+                } else {
+                    Value::Error
+                };
+                Ok(item.unwrap_or(broken))
             }
             _ => Ok(Value::Error),
         }

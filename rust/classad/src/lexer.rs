@@ -24,6 +24,15 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
+/// How much of a text is blank space and comments before its first token.
+pub(crate) fn blank(text: &[u8]) -> usize {
+    let mut lexer = Lexer::new(text, Syntax::NORMAL);
+    match lexer.skip_blank() {
+        Ok(()) => lexer.at,
+        Err(_) => text.len(),
+    }
+}
+
 impl<'t> Lexer<'t> {
     /// A lexer at the beginning of `text`.
     #[must_use]
@@ -116,8 +125,20 @@ impl<'t> Lexer<'t> {
             }
             match self.peek(1) {
                 b'/' => {
-                    let rest = &self.text[self.at..];
-                    self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+                    let start = self.at;
+                    match memchr::memchr(b'\n', &self.text[start..]) {
+                        Some(length) => self.at += length,
+                        // The reference wants to see the end of the line.
+                        None => {
+                            self.at = self.text.len();
+                            return self.fail(
+                                Code::UnterminatedComment,
+                                start,
+                                "this comment has no end",
+                                "end the line, or write /* ... */",
+                            );
+                        }
+                    }
                 }
                 b'*' => {
                     let start = self.at;

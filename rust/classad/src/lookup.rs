@@ -22,7 +22,8 @@ enum Lookup<'a> {
 impl<'a> Evaluator<'a> {
     pub(crate) fn reference(&mut self, expr: &Expr, frame: Frame) -> Outcome {
         let names = self.names;
-        let result = match self.find(expr, frame)? {
+        let found = self.find(expr, frame).inspect_err(|_| self.blank = true)?;
+        let result = match found {
             Lookup::Undefined => Ok(Value::Undefined),
             Lookup::Error => Ok(Value::Error),
             Lookup::Found(found) => self.definition(found),

@@ -51,7 +51,7 @@ pub fn strftime(c: &Calendar, format: &[u8]) -> Vec<u8> {
         let mut style = Style::default();
         while let Some(flag) = format.get(at) {
             match flag {
-                b'_' | b'-' | b'0' | b'+' => style.pad = Some(*flag),
+                b'_' | b'-' | b'0' => style.pad = Some(*flag),
                 b'^' => style.upper = true,
                 b'#' => style.swap = true,
                 _ => break,
@@ -216,6 +216,7 @@ fn push_words(out: &mut Vec<u8>, c: &Calendar, conversion: u8, style: Style) -> 
         b't' => push_text(out, "\t", style),
         b'%' => push_text(out, "%", style),
         b'z' => push_text(out, "+0000", style),
+        b'Z' if style.swap => push_text(out, "utc", style),
         b'Z' => push_text(out, "UTC", style),
         _ => return false,
     }

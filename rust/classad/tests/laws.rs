@@ -172,6 +172,23 @@ proptest! {
     }
 
     #[test]
+    fn the_text_at_a_node_is_that_node(e in expr(), soup in soup()) {
+        for text in [unparse(&e), soup] {
+            let Ok((tree, places)) = classad::parse_expr_spanned(&text, Syntax::NORMAL) else { continue };
+            prop_assert!(parse_expr(&text, Syntax::NORMAL).is_ok_and(|plain| plain == tree));
+            let nodes = classad::spans::nodes(&tree, &places, 0);
+            prop_assert_eq!(nodes.len(), places.len());
+            for (at, (node, number)) in nodes.into_iter().enumerate() {
+                prop_assert_eq!(at, number);
+                let span = places.get(number).unwrap_or_default();
+                let part = &text[span.start..span.end];
+                let again = parse_expr(part, Syntax::NORMAL);
+                prop_assert!(again.is_ok_and(|e| e == *node), "{}", String::from_utf8_lossy(part));
+            }
+        }
+    }
+
+    #[test]
     fn every_format_gives_the_ad_back(ad in ad()) {
         let text = unparse_ad(&ad);
         prop_assert_eq!(parse_ad(&text, Syntax::NORMAL).ok().map(|(ad, _)| ad), Some(ad.clone()));

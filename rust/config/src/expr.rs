@@ -24,9 +24,9 @@ fn value_as(text: &str, name: &str) -> Option<Value> {
     Some(evaluate(&Expr::attr(name), &context))
 }
 
-/// Why a text is no expression: a message and the byte where the trouble is.
+/// Why a text is no expression: a message, the byte where the trouble is, and the line with a caret below it.
 #[must_use]
-pub fn complaint(text: &str) -> Option<(String, usize)> {
+pub fn complaint(text: &str) -> Option<(String, usize, String)> {
     match parse_expr(text.as_bytes(), Syntax::default()) {
         Ok(_) => None,
         Err(error) => {
@@ -35,7 +35,9 @@ pub fn complaint(text: &str) -> Option<(String, usize)> {
             } else {
                 format!("; {}", error.hint)
             };
-            Some((format!("{}{hint}", error.message), error.span.start))
+            let message = format!("{}{hint}", error.message);
+            let excerpt = error.span.excerpt(text.as_bytes());
+            Some((message, error.span.start, excerpt))
         }
     }
 }

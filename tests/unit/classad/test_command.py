@@ -51,6 +51,10 @@ def test_match_names_the_clause_that_fails(run: Caller) -> None:
     assert status == 1
     assert '  FAILS Arch == "X"  is false' in text
     assert "bad accepts job" in text
+    lines = text.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith("job, line "))
+    assert "^" * len('Arch == "X"') in lines[at + 2]
+    assert lines[at + 1][lines[at + 2].index("^") :].startswith('Arch == "X"')
     _, text = run("match", "job", "bad", "--json")
     answer = json.loads(text)
     assert (answer["matches"], answer["left"]["accepts"], answer["right"]["accepts"]) == (False, False, True)

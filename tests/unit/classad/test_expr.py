@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotwise.classad import UNDEFINED, ClassAd, ExprTree, define_user_map, match, quote
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree, define_user_map, definition_in, match, quote
 
 JOB = ClassAd('[ RequestCpus = 2; Need = RequestCpus * 2; Requirements = TARGET.Cpus >= Need && Arch == "X86_64" ]')
 MACHINE = ClassAd('[ Cpus = 8; Arch = "ARM"; Requirements = TARGET.RequestCpus <= Cpus ]')
@@ -94,3 +94,25 @@ def test_user_maps() -> None:
     finally:
         define_user_map("groups", None)
     assert ExprTree(call.format(', "x", "none"')).eval() == "none"
+
+
+def test_spans_are_kept_when_asked_for() -> None:
+    assert ExprTree("a + 1").span is None and ExprTree("a + 1").nodes() == []
+    text = '"é" == x &&\n  (b || c[0])'
+    tree = ExprTree(text, spans=True)
+    assert tree.source == text and tree.span == (0, len(text))
+    shown = [text[slice(*node.span)] for node in tree.nodes() if node.span]
+    assert shown == [text, '"é" == x', '"é"', "x", "(b || c[0])", "b || c[0]", "b", "c[0]", "c", "0"]
+    assert all(ExprTree(part) == node for part, node in zip(shown, tree.nodes(), strict=True))
+    left, right = tree.conjuncts()
+    assert (left.line_column, right.line_column) == ((1, 1), (2, 3))
+    assert left.excerpt() == '  "é" == x &&\n  ^^^^^^^^'
+    assert right.excerpt() == "    (b || c[0])\n    ^^^^^^^^^^^"
+
+
+def test_the_definition_in_a_text_has_its_place_there() -> None:
+    text = '# my job\nOwner = "alice"\nRequirements = Memory > 5 && Arch == "X86_64"\n'
+    found = definition_in(text, "requirements")
+    assert found is not None and found.line_column == (3, 16)
+    assert [clause.line_column for clause in found.conjuncts()] == [(3, 16), (3, 30)]
+    assert definition_in(text, "Rank") is None and definition_in('{"Requirements": true}', "Requirements") is None

@@ -2,6 +2,7 @@
 
 pub mod json;
 pub mod old;
+pub mod place;
 pub mod stream;
 pub mod xml;
 mod xml_write;

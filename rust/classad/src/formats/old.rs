@@ -11,6 +11,7 @@ use crate::lexer::is_space;
 use crate::name::Name;
 use crate::parser::{Parser, Syntax};
 use crate::print::{Printer, Style};
+use crate::spans::{Recorder, Spans};
 use crate::value::Value;
 use memchr::memchr;
 
@@ -192,7 +193,7 @@ fn moved(mut error: ParseError, by: usize) -> ParseError {
 }
 
 /// The name of a line, and where its value begins.
-fn split(line: &[u8]) -> Result<(&[u8], usize), ParseError> {
+pub(super) fn split(line: &[u8]) -> Result<(&[u8], usize), ParseError> {
     const HINT: &str = "write one attribute a line:  Name = value";
     let start = line.iter().take_while(|b| is_space(**b)).count();
     let whole = Span {
@@ -249,6 +250,14 @@ fn value(text: &[u8], strict: bool) -> Result<Expr, ParseError> {
         },
     )?;
     parser.expression()
+}
+
+/// The value of a line with the places of its nodes.
+pub(super) fn value_spanned(text: &[u8]) -> Result<(Expr, Spans), ParseError> {
+    let mut parser = Parser::new(text, Syntax::OLD)?;
+    parser.recorder = Some(Recorder::default());
+    let expr = parser.expression()?;
+    Ok((expr, parser.spans()))
 }
 
 fn plain_literal(text: &[u8]) -> Option<Value> {

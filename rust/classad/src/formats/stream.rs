@@ -200,10 +200,15 @@ fn inside_list(
 ) -> (Option<Ad>, usize) {
     match parse(text) {
         Ok((ad, end)) => (Some(ad), end),
-        Err(_) if text[0] == bracket => match parse(&text[1..]) {
-            Ok((ad, end)) => (Some(ad), end + 1),
-            Err((_, reach)) => (None, reach + 1),
-        },
-        Err((_, reach)) => (None, reach),
+        Err((_, reach)) => {
+            let first = crate::lexer::blank(text);
+            if text.get(first) != Some(&bracket) {
+                return (None, reach);
+            }
+            match parse(&text[first + 1..]) {
+                Ok((ad, end)) => (Some(ad), first + 1 + end),
+                Err((_, reach)) => (None, first + 1 + reach),
+            }
+        }
     }
 }

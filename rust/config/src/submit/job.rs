@@ -164,9 +164,10 @@ impl Job<'_> {
     pub fn parse(&self, attribute: &str, text: &str, command: &str) -> Result<Expr, ConfigError> {
         parse_expr(text.as_bytes(), Syntax::default()).map_err(|error| {
             let message = format!(
-                "{attribute} = {text} is no expression: {} at character {}",
+                "{attribute} is no expression: {} at character {}\n{}",
                 error.message,
-                error.span.start + 1
+                error.span.start + 1,
+                error.span.excerpt(text.as_bytes()),
             );
             let hint = if error.hint.is_empty() {
                 "strings need double quotes"

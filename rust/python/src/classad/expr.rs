@@ -2,6 +2,7 @@
 
 use super::convert::{self, to_python};
 use super::maps::Machine;
+use super::place::Place;
 use super::{PyAd, ad};
 use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, facts, fold};
 use pyo3::exceptions::PyValueError;
@@ -14,11 +15,20 @@ use pyo3::prelude::*;
 #[pyclass(frozen, name = "ExprTree", module = "slotwise.classad")]
 pub struct PyExpr {
     pub expr: Expr,
+    /// Where it stands in the text it was read from, if that was asked for.
+    place: Option<Place>,
 }
 
 impl PyExpr {
     pub fn of(expr: Expr) -> Self {
-        Self { expr }
+        Self { expr, place: None }
+    }
+
+    pub fn placed(expr: Expr, place: Place) -> Self {
+        Self {
+            expr,
+            place: Some(place),
+        }
     }
 }
 
@@ -63,8 +73,8 @@ impl Call<'_> {
 #[pymethods]
 impl PyExpr {
     #[new]
-    #[pyo3(signature = (expr=None, *, strict=false))]
-    fn new(expr: Option<&Bound<'_, PyAny>>, strict: bool) -> PyResult<Self> {
+    #[pyo3(signature = (expr=None, *, strict=false, spans=false))]
+    fn new(expr: Option<&Bound<'_, PyAny>>, strict: bool, spans: bool) -> PyResult<Self> {
         let Some(value) = expr else {
             return Ok(Self::of(Expr::Lit(Value::Undefined)));
         };
@@ -76,10 +86,55 @@ impl PyExpr {
             ..Syntax::NORMAL
         };
         convert::with_bytes(value, |text| {
-            ::classad::parse_expr(text, syntax)
-                .map(Self::of)
-                .map_err(|error| convert::syntax_error(value.py(), &error, text))
+            let parsed = if spans {
+                ::classad::parse_expr_spanned(text, syntax)
+                    .map(|(expr, spans)| Self::placed(expr, Place::whole(text, spans)))
+            } else {
+                ::classad::parse_expr(text, syntax).map(Self::of)
+            };
+            parsed.map_err(|error| convert::syntax_error(value.py(), &error, text))
         })?
+    }
+
+    /// The text the expression was read from, if it was read with ``spans=True``; else None.
+    #[getter]
+    fn source<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let place = self.place.as_ref();
+        place
+            .map(|place| convert::text(py, place.text()))
+            .transpose()
+    }
+
+    /// Where the expression stands in ``source``: first and last character (the last not included), so that
+    /// ``source[slice(*span)]`` is its text. None without ``spans=True``.
+    #[getter]
+    fn span(&self) -> Option<(usize, usize)> {
+        self.place.as_ref().map(Place::characters)
+    }
+
+    /// Line and column of the expression in ``source``, both from 1; None without ``spans=True``.
+    #[getter]
+    fn line_column(&self) -> Option<(usize, usize)> {
+        self.place.as_ref().map(Place::line_column)
+    }
+
+    /// The expression and all it is made of, parents first, from the left, each with its own ``span``. Empty
+    /// without ``spans=True``.
+    fn nodes(&self) -> Vec<Self> {
+        let Some(place) = &self.place else {
+            return Vec::new();
+        };
+        let nodes = place.nodes(&self.expr).into_iter();
+        nodes.map(|(expr, at)| Self::placed(expr, at)).collect()
+    }
+
+    /// The line of ``source`` that the expression begins in, with carets below the expression; two lines, each
+    /// indented by two spaces. Without ``spans=True`` the canonical text.
+    fn excerpt(&self) -> String {
+        match &self.place {
+            Some(place) => place.excerpt(),
+            None => format!("  {}", ::classad::unparse_text(&self.expr)),
+        }
     }
 
     /// The value of the expression, its names looked up in ``my`` and, where a name is missing there or says
@@ -149,8 +204,13 @@ impl PyExpr {
         Self::of(fold::residual(&self.expr, &my.ad))
     }
 
-    /// The clauses of ``a && b && c``, in order; the expression alone if it is no conjunction.
+    /// The clauses of ``a && b && c``, in order; the expression alone if it is no conjunction. They have spans if
+    /// the expression has.
     fn conjuncts(&self) -> Vec<Self> {
+        if let Some(place) = &self.place {
+            let clauses = place.conjuncts(&self.expr).into_iter();
+            return clauses.map(|(expr, at)| Self::placed(expr, at)).collect();
+        }
         fold::conjuncts(&self.expr)
             .into_iter()
             .map(|e| Self::of(e.clone()))

@@ -6,6 +6,7 @@ pub mod convert;
 mod expr;
 pub mod maps;
 mod parse;
+mod place;
 
 use pyo3::prelude::*;
 
@@ -27,5 +28,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cases::evaluate_text, module)?)?;
     module.add_function(wrap_pyfunction!(cases::read_ads_as_reference, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;
+    module.add_function(wrap_pyfunction!(place::definition_in, module)?)?;
     Ok(())
 }
