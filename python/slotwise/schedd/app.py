@@ -147,10 +147,10 @@ class AccessPoint:
         """Take up what a former process left, and start everything that runs by itself."""
         stored = self._stored
         restore(stored, self.queue, self.ads, self.admission, self._settings.name, self.materializer.adopt)
-        decision = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
+        decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.ledger.start(stored.planned)
         if decision.entries:
-            self.ledger.commit(decision)
+            self.ledger.commit(decision, batch)
         self.materializer.resume()
         if stored.jobs:
             _log.info("the queue has %d jobs, %d of them with a run", len(stored.jobs), len(stored.runs))

@@ -19,7 +19,7 @@ from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.matchtime import machine_attributes
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.startd_link import StartdLink
-from slotwise.schedd.store import Batch, StoredClaim, StoredRun
+from slotwise.schedd.store import Batch, StoredClaim
 from slotwise.schedd.values import Changes, Value
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
@@ -324,7 +324,7 @@ class Claiming:
         self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
         self.book.runs[run.id] = run
         claim.run, claim.idle_since = run.id, 0.0
-        batch.put_run(StoredRun(job.cluster.number, job.proc, run.id, run.token, claim.id, f"{run.born_at:.3f}"))
+        batch.put_run(run.row())
         return run
 
     def _machine_attributes(self, job: Job, machine: Any) -> Changes:

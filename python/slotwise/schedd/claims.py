@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.schedd.job import Job
+from slotwise.schedd.store import StoredRun
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +74,17 @@ class Run:
     def key(self) -> str:
         """``cluster.proc`` of the job."""
         return self.id.partition("#")[0]
+
+    def row(self) -> StoredRun:
+        """What the store keeps of it."""
+        facts = f"{self.born_at:.3f} {self.executing_at:.3f} {int(self.disconnect_logged)}"
+        return StoredRun(self.job.cluster.number, self.job.proc, self.id, self.token, self.claim.id, facts)
+
+    def recall(self, facts: str) -> None:
+        """Take over what :meth:`row` wrote down."""
+        born, executing, disconnected, *_ = [*facts.split(), "0", "0"]
+        self.born_at, self.executing_at = float(born), float(executing)
+        self.disconnect_logged = disconnected == "1"
 
 
 @dataclass(slots=True, eq=False)

@@ -37,10 +37,15 @@ class Reattachment:
 
     # ---- at start
 
-    def restore(self, claims: list[StoredClaim], runs: list[StoredRun], starters: dict[str, str]) -> Decision:
-        """Take over what a former process held; links are opened and jobs wait for word of their starters."""
+    def restore(
+        self, claims: list[StoredClaim], runs: list[StoredRun], starters: dict[str, str]
+    ) -> tuple[Decision, Batch]:
+        """Take over what a former process held; links are opened and jobs wait for word of their starters.
+
+        What is returned is to be committed.
+        """
         now = self._claiming.clock.now()
-        decision = Decision(now)
+        decision, batch = Decision(now), Batch()
         self._starters.update(starters)
         for row in claims:
             self._book.add(Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad))
@@ -52,26 +57,26 @@ class Reattachment:
             gone = claim is None
             if claim is None:
                 claim = Claim(stored.claim, "", "", job.submitter, self._claiming.settings.lease_s, b"", gone=True)
-            born, _, executing = stored.facts.partition(" ")
-            run = Run(stored.run_id, job, stored.token, claim, float(born), claim.lease_s)
-            run.executing_at = float(executing or 0)
+            run = Run(stored.run_id, job, stored.token, claim, now, claim.lease_s)
+            run.recall(stored.facts)
             run.silent_until = now + (GRACE_S if gone else run.lease_s)
             claim.run = run.id
             self._book.runs[run.id] = run
-            if run.executing_at and not gone:
-                run.disconnect_logged = True
-                decision.log(
-                    job,
-                    events.disconnected(
-                        self._claiming.queue.frame(job, now),
-                        "Local schedd and job shadow died, schedd now running again",
-                        claim.slot_name,
-                        claim.startd,
-                    ),
+            if run.executing_at and not gone and not run.disconnect_logged:
+                self._log_disconnected(
+                    run, "Local schedd and job shadow died, schedd now running again", decision, batch
                 )
         for startd in self._book.startds() - {""}:
             self._claiming.link(startd)
-        return decision
+        return decision, batch
+
+    def _log_disconnected(self, run: Run, reason: str, decision: Decision, batch: Batch) -> None:
+        """Event 22, once until the run speaks again, however often this process or the network dies."""
+        run.disconnect_logged = True
+        frame = self._claiming.queue.frame(run.job, decision.now)
+        text = events.disconnected(frame, reason, run.claim.slot_name, run.claim.startd or "unknown")
+        decision.log(run.job, text)
+        batch.put_run(run.row())
 
     # ---- the startd's side
 
@@ -154,13 +159,14 @@ class Reattachment:
         if run.disconnect_logged:
             run.disconnect_logged = False
             now = self._claiming.clock.now()
-            decision = Decision(now)
+            decision, batch = Decision(now), Batch()
             frame = self._claiming.queue.frame(run.job, now)
             decision.log(
                 run.job,
                 events.reconnected(frame, run.claim.slot_name, run.claim.startd, run.starter or "unknown"),
             )
-            self._claiming.ledger.commit(decision)
+            batch.put_run(run.row())
+            self._claiming.ledger.commit(decision, batch)
 
     def falls_silent(self, run: Run, reason: str) -> None:
         """The stream of the run's starter broke."""
@@ -168,13 +174,9 @@ class Reattachment:
         now = self._claiming.clock.now()
         run.silent_until = now + (GRACE_S if run.claim.gone else run.lease_s)
         if run.executing_at and not run.over and not run.disconnect_logged and run.job.status != Status.REMOVED:
-            run.disconnect_logged = True
-            decision = Decision(now)
-            frame = self._claiming.queue.frame(run.job, now)
-            decision.log(
-                run.job, events.disconnected(frame, reason, run.claim.slot_name, run.claim.startd or "unknown")
-            )
-            self._claiming.ledger.commit(decision)
+            decision, batch = Decision(now), Batch()
+            self._log_disconnected(run, reason, decision, batch)
+            self._claiming.ledger.commit(decision, batch)
 
     def _judge(self, run: Run) -> None:
         """Give the run up if neither the startd nor the starter has it."""

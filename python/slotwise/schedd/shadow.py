@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -28,12 +27,13 @@ from slotwise.schedd.claims import Run
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision, Kill, RunEnd, Verdict
 from slotwise.schedd.evictions import transformed
-from slotwise.schedd.files import FilePlan, Piece, Results, TransferError, input_pieces
+from slotwise.schedd.files import FilePlan, Piece, TransferError, input_pieces
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.reports import closing_report, slot_properties, usage_attributes
+from slotwise.schedd.results import Results, spooled_files
 from slotwise.schedd.startd_link import unbundled
-from slotwise.schedd.store import Batch, StoredRun
+from slotwise.schedd.store import Batch
 from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2
 
@@ -233,8 +233,8 @@ class Shadows:
 
     def _plan(self, run: Run) -> FilePlan:
         plan = self._ads.file_plan(run.job, self._claiming.machine(run.claim), self._fallback, self.limits_mib)
-        spooled = self._spool_of(run)
-        return replace(plan, spooled=spooled) if spooled and os.path.isdir(spooled) else plan
+        directory = self._spool_of(run)
+        return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
 
     def _spool_of(self, run: Run) -> str:
         """The directory for files of evicted runs of the job."""
@@ -331,16 +331,7 @@ class Shadows:
             host = self._host(run)
             properties = slot_properties(self._ads, started)
             self._queue.executing(run.job, host, run.claim.slot_name, properties, decision)
-        batch.put_run(
-            StoredRun(
-                run.job.cluster.number,
-                run.job.proc,
-                run.id,
-                run.token,
-                run.claim.id,
-                f"{run.born_at:.3f} {run.executing_at:.3f}",
-            )
-        )
+        batch.put_run(run.row())
         self._ledger.commit(decision, batch)
 
     def _host(self, run: Run) -> str:

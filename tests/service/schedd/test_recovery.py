@@ -165,6 +165,33 @@ async def test_running_jobs_are_attached_again(home: Path, tmp_path: Path) -> No
         await point.stop()
 
 
+async def test_a_break_is_told_once_however_often_the_schedd_dies(home: Path, tmp_path: Path) -> None:
+    schedd = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token, slots=1)
+    point.script = lambda ad: Script(run_s=1.0)
+    await point.start()
+    try:
+        cluster = await schedd.submit(1, UserLog="job.log")
+        await schedd.negotiate(point.address)
+
+        async def running() -> bool:
+            return len(await schedd.jobs("NumJobStarts == 1")) == 1
+
+        await schedd.until(running)
+        for _ in range(3):
+            await kill(schedd)
+            schedd = await started(home)
+        await schedd.until_gone(20)
+        await schedd.point.ledger._idle.wait()
+        numbers = events_of(home / "job.log")[(cluster, 0)]
+        assert numbers[:2] == [0, 1]
+        assert numbers[-1] == 5
+        assert numbers[2:-1] in ([22, 23], [22, 23] * 2, [22, 23] * 3), "each break has its end before the next begins"
+        await schedd.stop()
+    finally:
+        await point.stop()
+
+
 async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Path) -> None:
     first = await started(home)
     point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=3)

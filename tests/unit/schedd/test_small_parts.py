@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from slotwise.errors import UsageError
 from slotwise.schedd.autocluster import Autoclusters
-from slotwise.schedd.files import FilePlan, TransferError, destination, parse_remaps, split_list
+from slotwise.schedd.files import FilePlan, TransferError, parse_remaps, split_list
 from slotwise.schedd.matchtime import UnresolvedError, expand, machine_attributes
+from slotwise.schedd.results import destination
 from slotwise.schedd.rounding import rounded, with_rounded
 from slotwise.schedd.selection import constraint_of
 from slotwise.schedd.values import Expr, decode, encode, literal, long_form

@@ -1,0 +1,277 @@
+"""Results of a run at the access point: where they go, and how they get there whole.
+
+All of this runs in worker threads, with the owner's rights. A result is written under a temporary name in its directory
+and renamed when it is whole, so that nobody sees half of one, and a result that comes again replaces itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pwd
+import shutil
+import stat
+from dataclasses import replace
+
+from slotwise.schedd.codes import Hold
+from slotwise.schedd.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
+from slotwise.schedd.rights import as_owner
+
+#: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.
+_FRESH, _FORMER = ".new", ".old"
+
+
+def destination(plan: FilePlan, name: str) -> str | None:
+    """Where a result named ``name`` by the starter goes, or None when it is not wanted.
+
+    :raises TransferError: for a name that would leave the scratch directory.
+    """
+    if name == STDOUT:
+        return None if is_null(plan.stdout) else _placed(plan, plan.stdout)
+    if name == STDERR:
+        return None if is_null(plan.stderr) else _placed(plan, plan.stderr)
+    if os.path.isabs(name) and name in (plan.stdout, plan.stderr):
+        return name
+    plain = os.path.normpath(name)
+    if os.path.isabs(name) or plain == ".." or plain.startswith("../"):
+        raise TransferError(
+            f"the starter sent a file with the name {name!r}", int(Hold.TRANSFER_OUTPUT_ERROR), errno.EINVAL
+        )
+    if (target := plan.remaps.get(name) or plan.remaps.get(plain)) is not None:
+        return None if "://" in target else os.path.join(plan.iwd, target)
+    head, slash, rest = plain.partition("/")
+    if slash and head in plan.remaps:
+        return os.path.join(plan.iwd, plan.remaps[head], rest)
+    return os.path.join(plan.iwd, plain)
+
+
+def _placed(plan: FilePlan, name: str) -> str:
+    return os.path.join(plan.iwd, plan.remaps.get(name) or plan.remaps.get(os.path.basename(name)) or name)
+
+
+def spooled_files(directory: str) -> str:
+    """``directory`` if it holds files for the next run, else ""; a change of it that was cut short is undone first."""
+    if not os.path.isdir(directory) and os.path.isdir(directory + _FORMER):
+        os.rename(directory + _FORMER, directory)
+    return directory if os.path.isdir(directory) else ""
+
+
+def _fill(source: str, target: str) -> None:
+    """Put what ``source`` has and ``target`` has not into it, without copying."""
+    for entry in os.scandir(source):
+        path = os.path.join(target, entry.name)
+        if entry.is_dir(follow_symlinks=False) and os.path.isdir(path):
+            _fill(entry.path, path)
+        elif os.path.lexists(path):
+            continue
+        elif entry.is_dir(follow_symlinks=False):
+            shutil.copytree(entry.path, path, copy_function=os.link, symlinks=True)
+        else:
+            os.link(entry.path, path, follow_symlinks=False)
+
+
+class Results:
+    """Files of one run as they arrive; put in place all at once at its end."""
+
+    def __init__(self, plan: FilePlan, run_id: str) -> None:
+        self._plan = plan
+        self._suffix = ".sw-" + run_id.replace("#", "-")
+        #: name -> (mode, content) of files that came in one piece.
+        self._small: dict[str, tuple[int, bytes]] = {}
+        self._directories: dict[str, int] = {}
+        #: name -> (temporary file, mode) of files that came in many pieces.
+        self._large: dict[str, tuple[str, int]] = {}
+        self.bytes = 0
+        self.failure: TransferError | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to put in place."""
+        return not (self._small or self._directories or self._large or self.failure)
+
+    def is_small(self, piece: object) -> bool:
+        """Whether the piece is a whole small file, kept in memory without touching the disk."""
+        return bool(
+            getattr(piece, "directory", False) or (piece.last and piece.offset == 0 and len(piece.data) <= SMALL_MOST)  # type: ignore[attr-defined]
+        )
+
+    def keep(self, name: str, mode: int, data: bytes, *, directory: bool) -> None:
+        """Take a whole small file or a directory."""
+        if directory:
+            self._directories[name] = mode
+        else:
+            self._small[name] = (mode, data)
+            self._count(len(data))
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        most = self._plan.max_output_mib
+        if 0 <= most < self.bytes / 1048576 and self.failure is None:
+            text = f"Max total output file size exceeded: limit {most:g} MB"
+            self.failure = TransferError(text, int(Hold.MAX_TRANSFER_OUTPUT), 0)
+
+    def write(self, name: str, mode: int, data: bytes, offset: int) -> None:
+        """Write a piece of a large file to its temporary name (worker thread)."""
+        if self.failure is not None:
+            return
+        self._count(len(data))
+        try:
+            target = destination(self._plan, name)
+            if target is None:
+                return
+            temporary = target + self._suffix
+            with as_owner(self._plan.owner, self._plan.fallback_account):
+                _make_parents(target, self._plan.iwd)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if offset == 0 else 0)
+                descriptor = os.open(temporary, flags, 0o600)
+                try:
+                    _write_all(descriptor, data, offset)
+                finally:
+                    os.close(descriptor)
+            self._large[name] = (temporary, mode)
+        except TransferError as error:
+            self.failure = error
+        except OSError as error:
+            self.failure = _output_error(target or name, error)
+
+    def place_in_spool(self, directory: str) -> None:
+        """Keep everything in a directory of the schedd's own for the next run, all of it or nothing (worker thread).
+
+        What was kept there before stays as far as it was not sent again. Large files were written beside their results'
+        places, with the owner's rights, and are moved.
+
+        :raises TransferError: 12 with the errno of the first file that cannot be written.
+        """
+        if self.failure is not None:
+            self.discard()
+            raise self.failure
+        fresh, former = directory + _FRESH, directory + _FORMER
+        own = pwd.getpwuid(os.geteuid()).pw_name
+        self._plan = replace(self._plan, owner=own, iwd=fresh, stdout=STDOUT, stderr=STDERR, remaps={})
+        try:
+            shutil.rmtree(fresh, ignore_errors=True)
+            os.makedirs(fresh, mode=0o700)
+            self.place()
+            if kept := spooled_files(directory):
+                _fill(kept, fresh)
+                shutil.rmtree(former, ignore_errors=True)
+                os.rename(kept, former)
+            os.rename(fresh, directory)
+        except OSError as error:
+            self.discard()
+            raise _output_error(directory, error) from None
+        except TransferError:
+            self.discard()
+            raise
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(former, ignore_errors=True)
+
+    def place(self) -> None:
+        """Put everything in place (worker thread).
+
+        :raises TransferError: 12 with the errno of the first file that cannot be written.
+        """
+        if self.failure is not None:
+            self.discard()
+            raise self.failure
+        with as_owner(self._plan.owner, self._plan.fallback_account):
+            for name, mode in sorted(self._directories.items()):
+                target = destination(self._plan, name)
+                if target:
+                    self._guarded(target, lambda t=target, m=mode: _make_directory(t, m))
+            for name, (mode, data) in self._small.items():
+                target = destination(self._plan, name)
+                if target:
+                    self._guarded(target, lambda t=target, d=data, m=mode: self._put(t, d, m))
+            for name, (temporary, mode) in self._large.items():
+                target = destination(self._plan, name)
+                if target:
+                    self._guarded(target, lambda t=target, x=temporary, m=mode: self._move(x, t, m))
+
+    @staticmethod
+    def _guarded(target: str, act: object) -> None:
+        try:
+            act()  # type: ignore[operator]
+        except OSError as error:
+            raise _output_error(target, error) from None
+
+    def _put(self, target: str, data: bytes, mode: int) -> None:
+        """Write a small file. One that exists and is no plain file (a terminal, a pipe) is written to, not replaced."""
+        _make_parents(target, self._plan.iwd)
+        try:
+            existing = os.lstat(target).st_mode
+        except FileNotFoundError:
+            existing = 0
+        if existing and not stat.S_ISREG(existing) and not stat.S_ISLNK(existing):
+            if stat.S_ISDIR(existing):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with open(target, "wb") as stream:
+                stream.write(data)
+            return
+        real = os.path.realpath(target) if existing and stat.S_ISLNK(existing) else target
+        temporary = real + self._suffix
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                _write_all(descriptor, data, 0)
+                os.fchmod(descriptor, (mode & 0o777) or 0o644)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, real)
+        except OSError:
+            _unlink(temporary)
+            raise
+
+    def _move(self, temporary: str, target: str, mode: int) -> None:
+        """Put a large file in its place, which is elsewhere when it is kept for the next run."""
+        _make_parents(target, self._plan.iwd)
+        os.chmod(temporary, (mode & 0o777) or 0o644)
+        try:
+            os.rename(temporary, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            shutil.move(temporary, target)
+
+    def discard(self) -> None:
+        """Remove temporary files (worker thread)."""
+        with as_owner(self._plan.owner, self._plan.fallback_account):
+            for temporary, _ in self._large.values():
+                _unlink(temporary)
+        self._large.clear()
+        self._small.clear()
+
+
+def _write_all(descriptor: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def _make_parents(target: str, iwd: str) -> None:
+    """Directories of a result below the job's directory; those elsewhere must exist."""
+    parent = os.path.dirname(target)
+    if parent.startswith(iwd.rstrip("/") + "/") and os.path.isdir(iwd):
+        os.makedirs(parent, exist_ok=True)
+
+
+def _make_directory(target: str, mode: int) -> None:
+    os.makedirs(target, exist_ok=True)
+    os.chmod(target, (mode & 0o777) | 0o700)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _output_error(target: str, error: OSError) -> TransferError:
+    return TransferError(
+        f"Transfer output files failure at access point: writing {target}: {error.strerror or error}",
+        int(Hold.TRANSFER_OUTPUT_ERROR),
+        error.errno or 0,
+    )

@@ -1,0 +1,75 @@
+"""Results on disk: in their places, or kept in SPOOL for the next run."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import os
+from pathlib import Path
+
+import pytest
+from slotwise.schedd import results as module
+from slotwise.schedd.files import FilePlan, TransferError
+from slotwise.schedd.results import Results, spooled_files
+
+LARGE = b"x" * 300_000
+
+
+def of(iwd: Path, run: str = "1.0#1") -> Results:
+    return Results(FilePlan(getpass.getuser(), str(iwd), stdout="out", remaps={"made": "elsewhere"}), run)
+
+
+def take(results: Results, **small: bytes) -> None:
+    for name, data in small.items():
+        results.keep(name, 0o644, data, directory=False)
+
+
+def tree(root: Path) -> dict[str, int]:
+    return {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_large_and_small_files_are_kept_for_the_next_run(tmp_path: Path) -> None:
+    iwd, spool = tmp_path / "iwd", tmp_path / "spool/1/0"
+    iwd.mkdir()
+    first = of(iwd)
+    take(first, made=b"one", kept=b"12345", _condor_stdout=b"text")
+    first.keep("sub", 0o755, b"", directory=True)
+    first.write("sub/large", 0o600, LARGE, 0)
+    first.place_in_spool(str(spool))
+    assert tree(spool) == {"_condor_stdout": 4, "kept": 5, "made": 3, "sub/large": len(LARGE)}
+    assert tree(iwd) == {}, "nothing in the job's directory"
+    second = of(iwd, "1.0#2")
+    take(second, made=b"two more")
+    second.place_in_spool(str(spool))
+    assert tree(spool) == {"_condor_stdout": 4, "kept": 5, "made": 8, "sub/large": len(LARGE)}
+    assert os.listdir(spool.parent) == ["0"], "no leftovers"
+
+
+def test_a_checkpoint_that_cannot_be_kept_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iwd, spool = tmp_path / "iwd", tmp_path / "spool"
+    iwd.mkdir()
+    first = of(iwd)
+    take(first, made=b"one")
+    first.place_in_spool(str(spool))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(module, "_write_all", full)
+    second = of(iwd, "1.0#2")
+    take(second, made=b"two", other=b"x")
+    with pytest.raises(TransferError) as caught:
+        second.place_in_spool(str(spool))
+    assert (caught.value.hold_code, caught.value.subcode) == (12, errno.ENOSPC)
+    assert tree(tmp_path) == {"spool/made": 3}
+
+
+def test_a_change_cut_short_is_undone(tmp_path: Path) -> None:
+    former = tmp_path / "spool.old"
+    former.mkdir()
+    (former / "made").write_text("one")
+    assert spooled_files(str(tmp_path / "spool")) == str(tmp_path / "spool")
+    assert tree(tmp_path) == {"spool/made": 3}
+    assert spooled_files(str(tmp_path / "other")) == ""
