@@ -3,7 +3,8 @@
 use crate::evaluate::Evaluation;
 use crate::ledger::Ledger;
 use crate::outcome::{PreemptionKind, Reason, SlotCounts};
-use crate::pool::{Head, Pool};
+use crate::pool::lanes::{Ranking, Walk};
+use crate::pool::{Head, Pool, Seat};
 use columns::Numbers;
 use fairshare::{Limits, permits};
 use std::cmp::Ordering;
@@ -44,7 +45,7 @@ pub struct Eviction {
 
 /// A class that suits the request, with its keys; the greater comes first.
 #[derive(Debug, Clone)]
-pub struct Candidate<'a> {
+pub struct Candidate {
     /// NEGOTIATOR_PRE_JOB_RANK.
     pub pre_rank: f64,
     /// The job's Rank of the slot.
@@ -56,7 +57,7 @@ pub struct Candidate<'a> {
     /// What the match does to the slot's user.
     pub state: SlotState,
     /// Best slot of the class.
-    pub head: Head<'a>,
+    pub head: Head,
     /// The class.
     pub class: u32,
     /// State of the class it was evaluated in.
@@ -67,13 +68,13 @@ pub struct Candidate<'a> {
     pub eviction: Option<Box<Eviction>>,
 }
 
-impl PartialEq for Candidate<'_> {
+impl PartialEq for Candidate {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Candidate<'_> {}
-impl Ord for Candidate<'_> {
+impl Eq for Candidate {}
+impl Ord for Candidate {
     fn cmp(&self, other: &Self) -> Ordering {
         let number = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
         number(self.pre_rank, other.pre_rank)
@@ -91,7 +92,7 @@ impl Ord for Candidate<'_> {
             .then_with(|| self.head.place.cmp(&other.head.place))
     }
 }
-impl PartialOrd for Candidate<'_> {
+impl PartialOrd for Candidate {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -107,12 +108,17 @@ pub struct Taken {
 }
 
 /// The candidates of one request, and why others are none.
-pub struct Candidates<'a> {
-    heap: BinaryHeap<Candidate<'a>>,
+pub struct Candidates {
+    heap: BinaryHeap<Candidate>,
     /// Plain classes not looked at yet, by pre-job rank, best last.
     pending: Vec<(f64, Arc<[u32]>)>,
+    /// Where the plain slots are gone through one by one: how, and the next.
+    walk: Walk,
+    next_plain: Option<Candidate>,
+    /// Plain slots that were passed by because they are too heavy.
+    passed: u64,
     /// With NEGOTIATOR_DEPTH_FIRST: the rest of the machine carved last.
-    pinned: Option<Candidate<'a>>,
+    pinned: Option<Candidate>,
     /// Only slots that prefer the job to what they run.
     pub rank_only: bool,
     /// Slots that could not be taken, by cause.
@@ -123,9 +129,9 @@ pub struct Candidates<'a> {
     pub generation: u64,
 }
 
-impl<'a> Candidates<'a> {
+impl Candidates {
     /// Evaluates every class that has slots left.
-    pub fn gather(
+    pub fn gather<'a>(
         evaluation: &mut Evaluation<'a>,
         pool: &mut Pool<'a>,
         ledger: &Ledger,
@@ -135,6 +141,9 @@ impl<'a> Candidates<'a> {
             heap: BinaryHeap::new(),
             pinned: None,
             pending: Vec::new(),
+            walk: Walk::Nothing,
+            next_plain: None,
+            passed: 0,
             rank_only,
             refused: SlotCounts::default(),
             limit_met: None,
@@ -149,7 +158,7 @@ impl<'a> Candidates<'a> {
         let classes = match ranks {
             None => (0..pool.classes().len() as u32).collect(),
             Some(ranks) => {
-                if !rank_only {
+                if !rank_only && !out.start_walk(evaluation, &ranks, pool) {
                     out.put_off(&ranks, pool);
                 }
                 pool.special()
@@ -170,8 +179,70 @@ impl<'a> Candidates<'a> {
         out
     }
 
+    /// Goes through the plain slots one by one, if that is possible and cheap.
+    fn start_walk(
+        &mut self,
+        evaluation: &Evaluation<'_>,
+        ranks: &Arc<Numbers>,
+        pool: &mut Pool<'_>,
+    ) -> bool {
+        let Some(rows) = evaluation.walks(pool) else {
+            return false;
+        };
+        let ranking = Ranking {
+            pre_rank: Arc::clone(ranks),
+            job_rank: evaluation.varying_rank(),
+        };
+        match pool.walk(rows, &ranking) {
+            None => false,
+            Some(walk) => {
+                self.walk = walk;
+                true
+            }
+        }
+    }
+
+    /// Finds the next plain slot, where they are gone through one by one.
+    fn look_further(&mut self, evaluation: &Evaluation<'_>, pool: &mut Pool<'_>) {
+        if self.next_plain.is_none()
+            && let Some(rows) = &evaluation.answers.rows
+            && let Some(head) = pool.next_plain(&mut self.walk, rows)
+        {
+            self.next_plain = evaluation.plain_slot(pool, head);
+        }
+    }
+
+    /// The best of what is there, taken out.
+    fn pop(&mut self) -> Option<Candidate> {
+        if let Some(rest) = self.pinned.take() {
+            return Some(rest);
+        }
+        let plain = self.next_plain.as_ref();
+        if plain.is_some() && self.heap.peek() < plain {
+            return self.next_plain.take();
+        }
+        self.heap.pop()
+    }
+
+    /// Notes a slot, and those like it, that the limits do not permit.
+    fn pass_by(&mut self, top: &Candidate, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
+        if top.head.seat != Seat::Lane {
+            self.refused.too_heavy += evaluation.count(pool, top.class as usize);
+            return;
+        }
+        self.refused.too_heavy += 1;
+        self.passed += 1;
+        if top.cost <= pool.least_plain_weight()
+            && let Some(rows) = &evaluation.answers.rows
+        {
+            // No other plain slot is lighter, and what was too heavy stays so.
+            self.refused.too_heavy += pool.plain_left(rows) as u64 - self.passed;
+            self.walk = Walk::Nothing;
+        }
+    }
+
     /// Keeps plain classes for later, by their pre-job rank: most are never reached.
-    fn put_off(&mut self, ranks: &Numbers, pool: &mut Pool<'a>) {
+    fn put_off(&mut self, ranks: &Numbers, pool: &mut Pool<'_>) {
         let tiers = pool.tiers(ranks.groups());
         let rank = |group: u32| {
             let rank = ranks.by_group()[group as usize];
@@ -190,7 +261,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// Looks at the classes put off whose rank is not below that of the best so far.
-    fn catch_up(&mut self, evaluation: &Evaluation<'a>, pool: &Pool<'a>) {
+    fn catch_up(&mut self, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
         while let Some((rank, _)) = self.pending.last() {
             if self.heap.peek().is_some_and(|top| top.pre_rank > *rank) {
                 return;
@@ -202,7 +273,7 @@ impl<'a> Candidates<'a> {
                 .iter()
                 .map(|class| *class as usize)
                 .filter(|class| pool.left(*class) > 0);
-            let found: Vec<Candidate<'a>> = left
+            let found: Vec<Candidate> = left
                 .filter_map(|class| evaluation.plain_candidate(pool, class))
                 .collect();
             self.heap.append(&mut found.into());
@@ -212,25 +283,23 @@ impl<'a> Candidates<'a> {
     /// The best candidate that the limits and concurrency limits permit, left in the pool.
     pub fn best(
         &mut self,
-        evaluation: &mut Evaluation<'a>,
-        pool: &Pool<'a>,
+        evaluation: &mut Evaluation<'_>,
+        pool: &mut Pool<'_>,
         ledger: &Ledger,
         taken: Taken,
         limits: Limits,
-    ) -> Option<Candidate<'a>> {
+    ) -> Option<Candidate> {
         loop {
             self.catch_up(evaluation, pool);
-            let mut top = match self.pinned.take() {
-                Some(rest) => rest,
-                None => self.heap.pop()?,
-            };
+            self.look_further(evaluation, pool);
+            let mut top = self.pop()?;
             let class = top.class as usize;
             if top.generation != pool.generation(class) {
                 // The class is one slot's own and was carved; what is left was put in anew.
                 continue;
             }
             if !pool.is_there(class, &top.head) {
-                if let Some(head) = evaluation.head(pool, class, top.head.at.unwrap_or(0)) {
+                if let Some(head) = evaluation.head(pool, class, top.head.start()) {
                     top.head = head;
                     self.heap.push(top);
                 }
@@ -242,7 +311,7 @@ impl<'a> Candidates<'a> {
                 SlotState::Free => permits(taken.unclaimed, top.cost, limits.unclaimed),
             };
             if !permitted {
-                self.refused.too_heavy += evaluation.count(pool, class);
+                self.pass_by(&top, evaluation, pool);
                 continue;
             }
             if let Some(limit) = evaluation.limit_met_by(ledger, &pool.classes()[class]) {
@@ -255,15 +324,11 @@ impl<'a> Candidates<'a> {
     }
 
     /// Puts a class back after one of its slots was taken.
-    pub fn again(
-        &mut self,
-        candidate: Candidate<'a>,
-        evaluation: &Evaluation<'a>,
-        pool: &Pool<'a>,
-    ) {
+    pub fn again(&mut self, candidate: Candidate, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
         let class = candidate.class as usize;
-        let from = candidate.head.at.map_or(0, |at| at + 1);
-        if candidate.eviction.is_none()
+        let from = candidate.head.next();
+        if candidate.head.seat != Seat::Lane
+            && candidate.eviction.is_none()
             && candidate.generation == pool.generation(class)
             && let Some(head) = evaluation.head(pool, class, from)
         {
@@ -275,7 +340,7 @@ impl<'a> Candidates<'a> {
     ///
     /// A class may be in the heap twice: an entry whose slot is no longer the
     /// best of its class is looked at again when it comes up.
-    pub fn add(
+    pub fn add<'a>(
         &mut self,
         evaluation: &mut Evaluation<'a>,
         pool: &mut Pool<'a>,

@@ -1,5 +1,6 @@
 //! What one request and one class of slots think of each other.
 
+use crate::amounts::{amounts, asked_amounts, carve_amounts, with_consumption};
 use crate::candidates::{Candidate, SlotState};
 use crate::config::CycleConfig;
 use crate::evict;
@@ -7,7 +8,7 @@ use crate::index::{SlotIndex, hash_bytes};
 use crate::ledger::Ledger;
 use crate::outcome::SlotCounts;
 use crate::plan::Plan;
-use crate::pool::{Head, Pool, amounts, asked_amounts, carve_amounts, with_consumption};
+use crate::pool::{Head, Pool};
 use crate::request::{LimitSpec, Request, Submitter};
 use crate::reserve::may_use;
 use crate::slot::{Division, SlotClass};
@@ -318,7 +319,7 @@ impl<'a> Evaluation<'a> {
 
     /// The best slot of a class that matches, at or after place `from`.
     #[must_use]
-    pub fn head(&self, pool: &Pool<'a>, class: usize, from: u32) -> Option<Head<'a>> {
+    pub fn head(&self, pool: &Pool<'a>, class: usize, from: u32) -> Option<Head> {
         pool.head(class, from, self.rows_of(pool, class))
     }
 
@@ -418,13 +419,23 @@ impl<'a> Evaluation<'a> {
     }
 
     /// A plain class as a candidate, if one of its slots matches: the common case of [`Evaluation::candidate`].
-    pub fn plain_candidate(&self, pool: &Pool<'a>, class: usize) -> Option<Candidate<'a>> {
+    pub fn plain_candidate(&self, pool: &Pool<'a>, class: usize) -> Option<Candidate> {
         let lean = pool.lean()[class];
         if self.families != 0 && lean.families != 0 && self.families & lean.families == 0 {
             return None;
         }
         let head = pool.head(class, 0, self.answers.rows.as_deref())?;
-        let row = lean.representative;
+        self.plain_at(pool, class, head)
+    }
+
+    /// A plain slot that matches as a candidate.
+    pub fn plain_slot(&self, pool: &Pool<'a>, head: Head) -> Option<Candidate> {
+        let class = self.shared.index.class_of(head.place.row)?;
+        self.plain_at(pool, class, head)
+    }
+
+    fn plain_at(&self, pool: &Pool<'a>, class: usize, head: Head) -> Option<Candidate> {
+        let row = head.place.row;
         let pre_rank = self
             .answers
             .pre_rank
@@ -445,7 +456,7 @@ impl<'a> Evaluation<'a> {
             head,
             class: class as u32,
             generation: pool.generation(class),
-            cost: lean.weight,
+            cost: pool.lean()[class].weight,
             eviction: None,
         })
     }
@@ -456,6 +467,27 @@ impl<'a> Evaluation<'a> {
         self.answers.rows.is_some() && self.shared.plan.post_rank_static
     }
 
+    /// The slots that match, where plain ones can be gone through one by one: nothing but ranks and weights
+    /// tells them apart.
+    #[must_use]
+    pub fn walks(&self, pool: &Pool<'a>) -> Option<&Bitmap> {
+        let ranked = self.constant_rank.is_some() || self.answers.job_rank.is_some();
+        let by_slot = matches!(self.limits, LimitSpec::BySlot(_));
+        if !ranked || by_slot || !pool.plain().all_reachable(self.families) {
+            return None;
+        }
+        self.answers.rows.as_deref()
+    }
+
+    /// The job's Rank of each slot, unless it is the same for all.
+    #[must_use]
+    pub fn varying_rank(&self) -> Option<Arc<Numbers>> {
+        match self.constant_rank {
+            Some(_) => None,
+            None => self.answers.job_rank.clone(),
+        }
+    }
+
     /// The class as a candidate, or nothing; `refused` counts slots by cause.
     pub fn candidate(
         &mut self,
@@ -464,7 +496,7 @@ impl<'a> Evaluation<'a> {
         class: usize,
         rank_only: bool,
         refused: &mut SlotCounts,
-    ) -> Option<Candidate<'a>> {
+    ) -> Option<Candidate> {
         let facts = Arc::clone(&pool.classes()[class]);
         let policy = &self.shared.config.preemption;
         let busy = policy.consider && facts.user.is_some();
@@ -546,7 +578,7 @@ impl<'a> Evaluation<'a> {
         facts: &Arc<SlotClass>,
         class: usize,
         state: SlotState,
-    ) -> Option<Candidate<'a>> {
+    ) -> Option<Candidate> {
         let (plan, config) = (self.shared.plan, self.shared.config);
         let mut preemption_rank = 0.0;
         if state != SlotState::Free {
@@ -591,7 +623,7 @@ impl<'a> Evaluation<'a> {
         class: usize,
         state: SlotState,
         eviction: crate::candidates::Eviction,
-    ) -> Option<Candidate<'a>> {
+    ) -> Option<Candidate> {
         let config = self.shared.config;
         let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
             self.shared

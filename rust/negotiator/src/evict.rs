@@ -5,10 +5,11 @@
 //! the slot must prefer the job, or rank it equal and PREEMPTION_REQUIREMENTS
 //! must allow it.
 
+use crate::amounts::amount_expr;
 use crate::candidates::{Candidate, Eviction, SlotState};
 use crate::evaluate::{Evaluation, insert_remote, requirements_hold};
 use crate::ledger::Ledger;
-use crate::pool::{Pool, amount_expr};
+use crate::pool::Pool;
 use crate::slot::{SlotClass, own_number, own_text, weight};
 use classad::{Ad, Expr, Value, evaluate};
 use fairshare::GroupTree;
@@ -28,7 +29,7 @@ pub fn candidate<'a>(
     ledger: &Ledger,
     class: usize,
     rank_only: bool,
-) -> Option<Candidate<'a>> {
+) -> Option<Candidate> {
     let shared = evaluation.shared();
     let row = pool.head(class, 0, None)?.place.row;
     let facts = SlotClass::clone(&pool.classes()[class]);

@@ -17,7 +17,7 @@ const LOOK_AHEAD: usize = 256;
 const ANSWER_BYTES: usize = 512 << 20;
 
 /// The claim that a match with a candidate ends.
-fn preempted(kind: PreemptionKind, best: &Candidate<'_>, facts: &SlotClass) -> Preempted {
+fn preempted(kind: PreemptionKind, best: &Candidate, facts: &SlotClass) -> Preempted {
     match &best.eviction {
         Some(eviction) => Preempted {
             user: eviction.users.join(","),
@@ -109,7 +109,7 @@ impl<'a> Cycle<'a> {
         let asked = &demand.requests[request];
         self.statistics.jobs_considered += 1;
         let mut evaluation: Option<Evaluation<'a>> = None;
-        let mut candidates: Option<Candidates<'a>> = None;
+        let mut candidates: Option<Candidates> = None;
         let mut ended = Ended::Request { too_heavy: false };
         while self.left[request] > 0 {
             if self.clock.seconds() >= turn.deadline {
@@ -135,8 +135,13 @@ impl<'a> Cycle<'a> {
             }
             self.gather_if_needed(evaluation, &mut candidates, rank_only);
             let Some(list) = &mut candidates else { break };
-            let Some(best) = list.best(evaluation, &self.pool, &self.ledger, *taken, turn.limits)
-            else {
+            let Some(best) = list.best(
+                evaluation,
+                &mut self.pool,
+                &self.ledger,
+                *taken,
+                turn.limits,
+            ) else {
                 if !rank_only {
                     list.refused.protected += evaluation.count_protected(&self.pool);
                     ended = Ended::Request {
@@ -218,7 +223,7 @@ impl<'a> Cycle<'a> {
     fn gather_if_needed(
         &mut self,
         evaluation: &mut Evaluation<'a>,
-        candidates: &mut Option<Candidates<'a>>,
+        candidates: &mut Option<Candidates>,
         rank_only: bool,
     ) {
         let policy = &self.shared.config.preemption;
@@ -252,9 +257,9 @@ impl<'a> Cycle<'a> {
         turn: &Turn,
         request: usize,
         nth: u32,
-        best: Candidate<'a>,
+        best: Candidate,
         evaluation: &mut Evaluation<'a>,
-        list: &mut Candidates<'a>,
+        list: &mut Candidates,
     ) {
         let class = best.class as usize;
         let facts = std::sync::Arc::clone(&self.pool.classes()[class]);

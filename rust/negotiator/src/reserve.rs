@@ -6,10 +6,10 @@
 //! it (backfill); how long a job runs is what it says in AllowedJobDuration,
 //! AllowedExecuteDuration or ExpectedRuntime (seconds).
 
+use crate::amounts::amount_expr;
 use crate::cycle::Cycle;
 use crate::evaluate::{Evaluation, Shared, requirements_hold};
 use crate::outcome::Reservation;
-use crate::pool::amount_expr;
 use crate::slot::{SlotClass, own_number, own_text};
 use classad::Ad;
 use columns::Row;

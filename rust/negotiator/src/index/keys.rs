@@ -1,0 +1,218 @@
+//! What class a slot belongs to: words of its cells, column by column, mixed into a key.
+//!
+//! What bounds it: every changed row reads the cells of all key columns, a chunk
+//! of a column at a time; text is never looked at.
+
+use crate::config::CycleConfig;
+use crate::plan::{Grain, KeyColumn, Plan};
+use crate::slot::SlotClass;
+use classad::{Ad, Name};
+use columns::{AdTable, Cell, Chunk, ColumnId, Matcher, Owner, Row};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+
+/// Rows of a chunk of a column.
+const CHUNK: usize = 1024;
+
+/// Mixes a word into a 128-bit hash (two independent 64-bit lanes).
+#[inline]
+fn mix(hash: u128, word: u64) -> u128 {
+    let (low, high) = (hash as u64, (hash >> 64) as u64);
+    let low = (low ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let low = low ^ (low >> 29);
+    let high = (high.rotate_left(23) ^ word).wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
+    let high = high ^ (high >> 31);
+    (u128::from(high) << 64) | u128::from(low)
+}
+
+/// A 128-bit hash of words.
+#[must_use]
+pub fn hash_words(words: impl IntoIterator<Item = u64>) -> u128 {
+    words.into_iter().fold(0x1234_5678_9ABC_DEF0, mix)
+}
+
+/// A 128-bit hash of bytes.
+#[must_use]
+pub fn hash_bytes(bytes: &[u8]) -> u128 {
+    let words = bytes.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    mix(hash_words(words), bytes.len() as u64)
+}
+
+/// The word that stands for a cell under a grain.
+fn grain_word(table: &AdTable, cell: Cell, grain: &Grain) -> u64 {
+    match grain {
+        Grain::Value => cell.word(),
+        Grain::Presence => u64::from(!cell.is_missing()),
+        Grain::Intervals(numbers) => {
+            let number = table
+                .cell_int(cell)
+                .map(|i| i as f64)
+                .or_else(|| cell.as_real());
+            match number {
+                Some(number) if !number.is_nan() => {
+                    let below = numbers.partition_point(|n| *n < number);
+                    let equal = numbers.get(below).is_some_and(|n| *n == number);
+                    // A word no cell has: the exponent of a NaN with a payload of its own.
+                    0x7FFF_0000_0000_0000 | (2 * below as u64 + u64::from(equal))
+                }
+                _ => cell.word(),
+            }
+        }
+    }
+}
+
+/// What rows are read with.
+pub(super) struct Builder<'b> {
+    pub table: &'b AdTable,
+    pub plan: &'b Plan,
+    pub config: &'b CycleConfig,
+    pub matcher: &'b Matcher,
+    pub now: i64,
+}
+
+impl Builder<'_> {
+    /// Class keys of rows; `None` for rows without an ad.
+    pub fn keys(&self, rows: &[Row]) -> Vec<Option<u128>> {
+        let family = RefCell::default();
+        let divided = self.table.column_named("PartitionableSlot");
+        let mut out: Vec<Option<u128>> = Vec::with_capacity(rows.len());
+        for group in rows.chunk_by(|a, b| *a as usize / CHUNK == *b as usize / CHUNK) {
+            let chunk = group[0] as usize / CHUNK;
+            let mut keys = vec![0x5107_u128; group.len()];
+            let is_divided = |row: &Row| divided.is_some_and(|c| self.may_be_divided(*row, c));
+            let whole: Vec<bool> = group.iter().map(is_divided).collect();
+            let any_whole = whole.iter().any(|w| *w);
+            for known in &self.plan.key {
+                if known.always {
+                    self.add_column(&mut keys, group, chunk, known, &family, None);
+                } else if any_whole {
+                    self.add_column(&mut keys, group, chunk, known, &family, Some(&whole));
+                }
+            }
+            let live = self.table.live();
+            out.extend(
+                group
+                    .iter()
+                    .zip(keys)
+                    .map(|(row, key)| live.get(*row as usize).then_some(key)),
+            );
+        }
+        out
+    }
+
+    fn may_be_divided(&self, row: Row, column: ColumnId) -> bool {
+        let cell = self.table.cell(row, column);
+        cell == Cell::TRUE || cell.expr_id().is_some()
+    }
+
+    fn add_column(
+        &self,
+        keys: &mut [u128],
+        rows: &[Row],
+        chunk: usize,
+        known: &KeyColumn,
+        family: &RefCell<FxHashMap<u64, u64>>,
+        only: Option<&[bool]>,
+    ) {
+        let table = self.table;
+        let is_address = Some(known.column) == self.address_column();
+        let word = |cell: Cell| {
+            if is_address {
+                let mut known = family.borrow_mut();
+                let known = known.entry(cell.word());
+                *known.or_insert_with(|| self.family_word(cell))
+            } else {
+                grain_word(table, cell, &known.grain)
+            }
+        };
+        let wanted = |at: usize| only.is_none_or(|only| only[at]);
+        match table.column(known.column).chunk(chunk) {
+            Chunk::Const(cell) => {
+                let same = word(*cell);
+                for (at, key) in keys.iter_mut().enumerate() {
+                    if wanted(at) {
+                        *key = mix(*key, same);
+                    }
+                }
+            }
+            Chunk::Coded { dict, codes } => {
+                let words: Vec<u64> = dict.iter().map(|cell| word(*cell)).collect();
+                let missing = word(Cell::MISSING);
+                for (at, (key, row)) in keys.iter_mut().zip(rows).enumerate() {
+                    if wanted(at) {
+                        let code = codes.get(*row as usize % CHUNK);
+                        *key = mix(*key, code.map_or(missing, |c| words[usize::from(*c)]));
+                    }
+                }
+            }
+            dense => {
+                for (at, (key, row)) in keys.iter_mut().zip(rows).enumerate() {
+                    if wanted(at) {
+                        *key = mix(*key, word(dense.get(*row as usize % CHUNK)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn address_column(&self) -> Option<ColumnId> {
+        self.table.column_named("MyAddress")
+    }
+
+    /// A word for the address families of an address, so that slots of many hosts share classes.
+    fn family_word(&self, cell: Cell) -> u64 {
+        let Some(id) = cell.str_id() else { return 0 };
+        let text = String::from_utf8_lossy(self.table.strings().get(id));
+        0x100 | u64::from(crate::slot::address_families(&text))
+    }
+
+    fn partial_ad<'n>(&self, row: Row, names: impl IntoIterator<Item = &'n Name>) -> Ad {
+        let mut ad = Ad::new();
+        for name in names {
+            if let Some(column) = self.table.column_id(name)
+                && let Some(expr) = self.table.expr_at(row, column)
+            {
+                ad.insert(name.clone(), expr);
+            }
+        }
+        ad
+    }
+
+    pub fn read(&self, row: Row) -> SlotClass {
+        let divided = self.table.column_named("PartitionableSlot");
+        let whole = divided.is_some_and(|c| self.may_be_divided(row, c));
+        let names = if whole {
+            &self.plan.names
+        } else {
+            &self.plan.order_names
+        };
+        let ad = self.partial_ad(row, names);
+        let address = self
+            .address_column()
+            .and_then(|c| self.table.cell(row, c).str_id());
+        let address =
+            address.map(|id| String::from_utf8_lossy(self.table.strings().get(id)).into_owned());
+        let mut class = SlotClass::read(ad, address.as_deref(), self.config, self.now);
+        let named = self
+            .table
+            .column_named("Name")
+            .is_some_and(|c| !self.table.cell(row, c).is_missing());
+        class.excluded |= !named;
+        class
+    }
+
+    /// Static post-job ranks of rows.
+    pub fn post_ranks(&self, rows: &[Row]) -> Vec<f64> {
+        if !self.plan.post_rank_static {
+            return vec![0.0; rows.len()];
+        }
+        let expr = &self.config.selection.post_job_rank;
+        let numbers = self.matcher.numbers(self.table, expr, Owner::Slot, None);
+        let rank = |row: &Row| numbers.get(*row).unwrap_or(f64::NEG_INFINITY);
+        rows.iter().map(rank).collect()
+    }
+}
