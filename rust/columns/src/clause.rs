@@ -1,6 +1,7 @@
 //! Conditions split at `&&`, with what each clause mentions, made once per text.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use classad::{BinaryOp, Expr, Name, Side};
 use rustc_hash::FxHashMap;
@@ -13,6 +14,8 @@ use crate::table::AdTable;
 /// One clause of a condition, or a whole expression.
 #[derive(Debug)]
 pub(crate) struct Clause {
+    /// Clauses of one cache with the same number have the same text.
+    pub id: u32,
     /// The expression.
     pub expr: Expr,
     /// Its canonical text: equal texts mean the same.
@@ -29,7 +32,7 @@ pub(crate) struct Clause {
 }
 
 impl Clause {
-    /// The facts of an expression with this text.
+    /// The facts of an expression with this text, of no cache.
     pub fn new(expr: Expr, text: Vec<u8>) -> Self {
         let mentions = Mentions::of(&expr);
         let reference = expr
@@ -37,6 +40,7 @@ impl Clause {
             .as_reference()
             .map(|(side, name)| (side, name.clone()));
         Clause {
+            id: NO_ID,
             depth: depth(&expr),
             expr,
             text: text.into(),
@@ -50,6 +54,7 @@ impl Clause {
     pub fn requirements() -> Self {
         let expr = Expr::select(Expr::attr("MY"), Name::from("Requirements"));
         Clause {
+            id: ROOT_ID,
             root: true,
             ..Clause::new(expr, b"\x01Requirements".to_vec())
         }
@@ -66,67 +71,144 @@ impl Clause {
 
 type Clauses = Arc<[Arc<Clause>]>;
 
-/// Clauses by text, and by id in a table's pool.
-#[derive(Debug, Default)]
-pub(crate) struct ClauseCache {
-    split: Mutex<FxHashMap<Box<[u8]>, Clauses>>,
-    whole: Mutex<FxHashMap<Box<[u8]>, Arc<Clause>>>,
-    split_pooled: Mutex<FxHashMap<ExprId, Clauses>>,
-    pooled: Mutex<FxHashMap<ExprId, Arc<Clause>>>,
-}
-
-/// Texts remembered before starting anew.
+/// Number of clauses that no cache knows.
+const NO_ID: u32 = 0;
+/// Number of MY.Requirements.
+const ROOT_ID: u32 = 1;
+/// The first number that a cache gives.
+const FIRST_ID: u32 = 2;
+/// Clauses remembered before starting anew.
 const REMEMBER_MAX: usize = 50_000;
 
-fn remember<K: std::hash::Hash + Eq, V: Clone>(
-    cache: &Mutex<FxHashMap<K, V>>,
-    key: K,
-    make: impl FnOnce(&K) -> V,
-) -> V {
-    if let Ok(known) = cache.lock()
-        && let Some(value) = known.get(&key)
-    {
+/// Something made of an expression, by the address of the expression; the expression is kept, so that
+/// no other takes its address.
+type ByAddress<V> = Mutex<FxHashMap<usize, (Expr, V)>>;
+
+/// Clauses by text, by expression, and by id in a table's pool.
+#[derive(Debug, Default)]
+pub(crate) struct ClauseCache {
+    known: Mutex<FxHashMap<Box<[u8]>, Arc<Clause>>>,
+    split: ByAddress<Clauses>,
+    whole: ByAddress<Arc<Clause>>,
+    split_pooled: Mutex<FxHashMap<ExprId, Clauses>>,
+    pooled: Mutex<FxHashMap<ExprId, Arc<Clause>>>,
+    /// Numbers given so far; never given again.
+    ids: AtomicU32,
+}
+
+/// The address of what an expression shares with its clones, if it shares anything.
+fn address(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Lit(_) | Expr::Attr(_) | Expr::AbsAttr(_) => None,
+        Expr::Select(inner) => Some(Arc::as_ptr(inner) as usize),
+        Expr::Unary(inner) => Some(Arc::as_ptr(inner) as usize),
+        Expr::Binary(inner) => Some(Arc::as_ptr(inner) as usize),
+        Expr::Ternary(inner) => Some(Arc::as_ptr(inner) as usize),
+        Expr::Elvis(inner) | Expr::Subscript(inner) => Some(Arc::as_ptr(inner) as usize),
+        Expr::Paren(inner) => Some(Arc::as_ptr(inner) as usize),
+        Expr::Call(inner) => Some(Arc::as_ptr(inner) as usize),
+        Expr::List(inner) => Some(Arc::as_ptr(inner).cast::<u8>() as usize),
+        Expr::Ad(inner) => Some(Arc::as_ptr(inner) as usize),
+    }
+}
+
+/// A poisoned lock only means that another thread panicked between two whole updates.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn by_address<V: Clone>(cache: &ByAddress<V>, expr: &Expr, make: impl FnOnce() -> V) -> V {
+    let Some(address) = address(expr) else {
+        return make();
+    };
+    if let Some((_, value)) = lock(cache).get(&address) {
         return value.clone();
     }
-    let value = make(&key);
-    if let Ok(mut known) = cache.lock() {
-        if known.len() >= REMEMBER_MAX {
-            known.clear();
-        }
-        known.insert(key, value.clone());
+    let value = make();
+    let mut known = lock(cache);
+    if known.len() >= REMEMBER_MAX {
+        known.clear();
     }
+    known.insert(address, (expr.clone(), value.clone()));
+    value
+}
+
+fn by_id<V: Clone>(cache: &Mutex<FxHashMap<ExprId, V>>, id: ExprId, make: impl FnOnce() -> V) -> V {
+    if let Some(value) = lock(cache).get(&id) {
+        return value.clone();
+    }
+    let value = make();
+    lock(cache).insert(id, value.clone());
     value
 }
 
 impl ClauseCache {
     /// The clauses of a condition, outermost parentheses and `&&` taken apart.
     pub fn split(&self, expr: &Expr) -> Clauses {
-        remember(&self.split, canonical_text(expr).into(), |_| split(expr))
+        by_address(&self.split, expr, || self.take_apart(expr))
     }
 
     /// The expression unsplit.
     pub fn whole(&self, expr: &Expr) -> Arc<Clause> {
-        remember(&self.whole, canonical_text(expr).into(), |_| whole(expr))
+        by_address(&self.whole, expr, || {
+            self.clause(expr, canonical_text(expr))
+        })
     }
 
     /// The clauses of an expression of the table's pool.
     pub fn split_pooled(&self, table: &AdTable, id: ExprId) -> Clauses {
-        remember(&self.split_pooled, id, |id| split(table.exprs().get(*id)))
+        by_id(&self.split_pooled, id, || {
+            self.take_apart(table.exprs().get(id))
+        })
     }
 
     /// An expression of the table's pool, unsplit.
     pub fn pooled(&self, table: &AdTable, id: ExprId) -> Arc<Clause> {
-        remember(&self.pooled, id, |id| {
-            Arc::new(Clause::new(
-                table.exprs().get(*id).clone(),
-                table.exprs().text(*id).to_vec(),
-            ))
+        by_id(&self.pooled, id, || {
+            self.clause(table.exprs().get(id), table.exprs().text(id).to_vec())
         })
+    }
+
+    /// The one clause with this text.
+    fn clause(&self, expr: &Expr, text: Vec<u8>) -> Arc<Clause> {
+        if let Some(known) = lock(&self.known).get(&*text) {
+            return known.clone();
+        }
+        let id = self.ids.fetch_add(1, Ordering::Relaxed) + FIRST_ID;
+        let made = Arc::new(Clause {
+            id,
+            ..Clause::new(expr.clone(), text)
+        });
+        let mut known = lock(&self.known);
+        if known.len() >= REMEMBER_MAX {
+            known.clear();
+        }
+        let kept = known.entry(made.text.clone()).or_insert(made);
+        kept.clone()
+    }
+
+    fn take_apart(&self, expr: &Expr) -> Clauses {
+        let mut out = Vec::new();
+        let mut stack = vec![expr];
+        while let Some(next) = stack.pop() {
+            match next.unparen() {
+                Expr::Binary(binary) if binary.op == BinaryOp::And => {
+                    stack.push(&binary.right);
+                    stack.push(&binary.left);
+                }
+                clause => out.push(self.clause(clause, canonical_text(clause))),
+            }
+        }
+        out.into()
     }
 
     /// Forgets everything (ids have changed their meaning).
     pub fn clear(&mut self) {
-        *self = ClauseCache::default();
+        let given = self.ids.load(Ordering::Relaxed);
+        *self = ClauseCache {
+            ids: AtomicU32::new(given),
+            ..ClauseCache::default()
+        };
     }
 }
 
@@ -144,26 +226,4 @@ fn depth(expr: &Expr) -> u32 {
         Expr::List(items) => items.iter().map(depth).max().unwrap_or(0),
         Expr::Ad(ad) => ad.iter().map(|(_, expr)| depth(expr)).max().unwrap_or(0),
     }
-}
-
-fn whole(expr: &Expr) -> Arc<Clause> {
-    Arc::new(Clause::new(expr.clone(), canonical_text(expr)))
-}
-
-fn split(expr: &Expr) -> Clauses {
-    let mut out = Vec::new();
-    let mut stack = vec![expr];
-    while let Some(next) = stack.pop() {
-        match next.unparen() {
-            Expr::Binary(binary) if binary.op == BinaryOp::And => {
-                stack.push(&binary.right);
-                stack.push(&binary.left);
-            }
-            clause => out.push(Arc::new(Clause::new(
-                clause.clone(),
-                canonical_text(clause),
-            ))),
-        }
-    }
-    out.into()
 }

@@ -24,8 +24,8 @@ const READS_MAX: usize = 100_000;
 /// Refreshes that groups outlive without being asked for.
 const GROUPS_KEPT: u64 = 8;
 
-/// A text and whose ad it belongs to.
-type Asked = (Owner, Box<[u8]>);
+/// The number of a clause and whose ad it belongs to.
+type Asked = (Owner, u32);
 
 #[derive(Debug)]
 struct TruthEntry {
@@ -138,6 +138,10 @@ impl LeafCache {
 
     /// Rows grouped by columns.
     pub fn groups(&self, table: &AdTable, columns: &[ColumnId]) -> Arc<Groups> {
+        if let Some(entry) = lock(&self.groups).get_mut(columns) {
+            entry.used = self.stamp;
+            return entry.groups.clone();
+        }
         let mut sorted: Vec<ColumnId> = columns.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
@@ -186,7 +190,7 @@ impl LeafCache {
         job: Option<&Ad>,
         clauses: &ClauseCache,
     ) -> Arc<Reads> {
-        let key = (owner, clause.text.clone());
+        let key = (owner, clause.id);
         let known = lock(&self.reads).get(&key).cloned();
         let plain = |reads: &Reads| {
             let Some(job) = job else { return true };
@@ -247,7 +251,18 @@ impl LeafCache {
             };
         }
         let key = result_key(matcher, clause, owner, job, reads);
-        let found = lock(&self.truths).remove(&key);
+        let found = {
+            let mut truths = lock(&self.truths);
+            if let Some(entry) = truths.get_mut(&key)
+                && entry.stamp == groups.stamp
+                && entry.rows.len() == table.row_end()
+                && *entry.columns == *groups.columns()
+            {
+                entry.used = self.stamp;
+                return Truth::Rows(entry.rows.clone());
+            }
+            truths.remove(&key)
+        };
         let known = found.is_some();
         let mut entry = match found {
             Some(entry) if *entry.columns == *groups.columns() => entry,
@@ -319,27 +334,19 @@ impl LeafCache {
             reads.columns.clone()
         };
         let groups = self.groups(table, &columns);
-        let known = if reads.dynamic {
-            None
-        } else {
-            lock(&self.numbers).remove(&key)
-        };
-        let mut by_group = match known {
-            Some(entry)
-                if entry.numbers.groups.stamp == groups.stamp && *entry.columns == *columns =>
-            {
-                let numbers = entry.numbers.clone();
-                let used = self.stamp;
-                lock(&self.numbers).insert(key, NumberEntry { used, ..entry });
-                return numbers;
+        let mut by_group = Vec::new();
+        if !reads.dynamic
+            && let Some(entry) = lock(&self.numbers).get_mut(&key)
+            && *entry.columns == *columns
+        {
+            if entry.numbers.groups.stamp == groups.stamp {
+                entry.used = self.stamp;
+                return entry.numbers.clone();
             }
-            Some(entry)
-                if *entry.columns == *columns && groups.restarted <= entry.numbers.groups.stamp =>
-            {
-                entry.numbers.by_group.clone()
+            if groups.restarted <= entry.numbers.groups.stamp {
+                by_group.clone_from(&entry.numbers.by_group);
             }
-            _ => Vec::new(),
-        };
+        }
         let scalar = Scalar::new(matcher, table, clause, owner, job);
         if reads.dynamic {
             let groups = Arc::new(Groups::each_row(table));
@@ -424,9 +431,9 @@ fn result_key(
     job: Option<&Ad>,
     reads: &Reads,
 ) -> Box<[u8]> {
-    let mut key = Vec::with_capacity(clause.text.len() + 64);
+    let mut key = Vec::with_capacity(96);
     key.push(owner as u8);
-    key.extend_from_slice(&clause.text);
+    key.extend_from_slice(&clause.id.to_le_bytes());
     for name in &reads.job_names {
         key.push(0);
         let Some(expr) = job.and_then(|job| job.get(name)) else {

@@ -34,6 +34,20 @@ pub struct Memory {
     pub index: SlotIndex,
     /// The engine that asks conditions of whole columns.
     pub matcher: Matcher,
+    /// How plain slots are gone through; the outcome is the same.
+    pub plain: PlainWay,
+}
+
+/// How requests go through slots that need nothing but a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PlainWay {
+    /// As costs least.
+    #[default]
+    Cheapest,
+    /// Class by class.
+    Classes,
+    /// Along lanes, always.
+    Lanes,
 }
 
 /// What a cycle is given.
@@ -109,6 +123,7 @@ pub fn run_cycle(
         plan: snapshot.plan,
         config,
         now,
+        plain_way: memory.plain,
     };
     let mut cycle = Cycle::prepare(shared, snapshot, clock, started);
     let prepared = clock.seconds();
@@ -141,7 +156,8 @@ impl<'a> Cycle<'a> {
         let account =
             |s: &crate::request::Submitter| ledger.account(&s.name, &groups, &config.share);
         let account_of = demand.submitters.iter().map(account).collect();
-        let pool = Pool::new(shared.table, shared.index, shared.plan, config, shared.now);
+        let mut pool = Pool::new(shared.table, shared.index, shared.plan, config, shared.now);
+        pool.go_through_plain(shared.plain_way);
         let mut cycle = Self {
             demand,
             left: demand.requests.iter().map(|r| r.count).collect(),

@@ -3,6 +3,7 @@
 use crate::amounts::{amounts, asked_amounts, carve_amounts, with_consumption};
 use crate::candidates::{Candidate, SlotState};
 use crate::config::CycleConfig;
+use crate::cycle::PlainWay;
 use crate::evict;
 use crate::index::{SlotIndex, hash_bytes};
 use crate::ledger::Ledger;
@@ -32,6 +33,8 @@ pub struct Shared<'a> {
     pub config: &'a CycleConfig,
     /// Epoch seconds.
     pub now: i64,
+    /// How plain slots are gone through.
+    pub plain_way: PlainWay,
 }
 
 impl<'a> Shared<'a> {

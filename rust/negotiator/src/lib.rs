@@ -28,7 +28,7 @@ pub mod slot;
 mod spin;
 
 pub use config::{CycleConfig, Knobs};
-pub use cycle::{Memory, Snapshot, Stopped, Stopwatch, run_cycle};
+pub use cycle::{Memory, PlainWay, Snapshot, Stopped, Stopwatch, run_cycle};
 pub use error::CycleError;
 pub use ledger::Accounts;
 pub use outcome::{Match, Outcome, Reason};

@@ -3,7 +3,7 @@
 mod support;
 
 use classad::{Context, evaluate};
-use negotiator::{Memory, Stopped};
+use negotiator::{Memory, PlainWay, Stopped};
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 use support::{Case, Seen};
@@ -205,6 +205,15 @@ proptest! {
         }
         let warm = digest(&case.run_with(&mut memory, &Stopped));
         prop_assert_eq!(warm, digest(&case.run()));
+    }
+
+    #[test]
+    fn it_does_not_matter_how_plain_slots_are_gone_through(pool in drawn()) {
+        let case = pool.case();
+        let by = |plain| digest(&case.run_with(&mut Memory { plain, ..Memory::default() }, &Stopped));
+        let classes = by(PlainWay::Classes);
+        prop_assert_eq!(&classes, &by(PlainWay::Lanes));
+        prop_assert_eq!(&classes, &by(PlainWay::Cheapest));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! request that matches few slots does not walk: it sorts those.
 
 use super::{Head, Lean, Pool, Seat};
+use crate::cycle::PlainWay;
 use crate::index::SlotIndex;
 use columns::{Bitmap, Numbers, Row};
 use rustc_hash::FxHashMap;
@@ -102,6 +103,7 @@ pub struct Lanes {
     known: FxHashMap<(usize, usize), (Ranking, u32, Option<usize>)>,
     lanes: Vec<Lane>,
     slots_per_class: usize,
+    way: PlainWay,
 }
 
 impl Lanes {
@@ -113,6 +115,7 @@ impl Lanes {
             known: FxHashMap::default(),
             lanes: Vec::new(),
             slots_per_class: 0,
+            way: PlainWay::Cheapest,
         };
         let (mut slots, mut classes) = (0, 0);
         for (class, facts) in lean.iter().enumerate().filter(|(_, facts)| facts.plain) {
@@ -151,6 +154,11 @@ impl Pool<'_> {
         &self.lanes
     }
 
+    /// Chooses how requests go through them.
+    pub fn go_through_plain(&mut self, way: PlainWay) {
+        self.lanes.way = way;
+    }
+
     /// Least weight of a plain slot.
     #[must_use]
     pub fn least_plain_weight(&self) -> f64 {
@@ -165,11 +173,15 @@ impl Pool<'_> {
 
     /// How a request that matches `rows` best goes through the plain slots; nothing when class by class is better.
     pub fn walk(&mut self, rows: &Bitmap, ranking: &Ranking) -> Option<Walk> {
+        let way = self.lanes.way;
+        if way == PlainWay::Classes {
+            return None;
+        }
         let matching = self.plain_left(rows);
         if matching == 0 {
             return Some(Walk::Nothing);
         }
-        if matching * SPARSE <= rows.len() {
+        if matching * SPARSE <= rows.len() && way == PlainWay::Cheapest {
             return Some(Walk::Sorted(self.sorted(rows, ranking)));
         }
         let lane = self.lane(ranking)?;
@@ -193,7 +205,8 @@ impl Pool<'_> {
     }
 
     fn lane(&mut self, ranking: &Ranking) -> Option<usize> {
-        let many = self.lanes.slots_per_class > SLOTS_PER_CLASS;
+        let many =
+            self.lanes.slots_per_class > SLOTS_PER_CLASS && self.lanes.way == PlainWay::Cheapest;
         let known = self.lanes.known.entry(ranking.key());
         let (_, asked, lane) = known.or_insert_with(|| (ranking.clone(), 0, None));
         *asked += 1;
