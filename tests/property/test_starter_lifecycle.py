@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slotwise.starter import lifecycle as life
+from slotwise.starter import moves
 from slotwise.starter.facts import JobFacts, read_job
 from slotwise.starter.keeper_spec import KeeperResult
-from slotwise.starter.lifecycle import Phase, RunState
+from slotwise.starter.lifecycle import step
+from slotwise.starter.moves import Phase, RunState
 from slotwise.starter.verdict import How, Kill, MemoryRule, held
 
 JOBS = [
     read_job({"WhenToTransferOutput": when, "HoldKillSig": 12}.get)
     for when in ("ON_EXIT", "ON_SUCCESS", "ON_EXIT_OR_EVICT")
 ]
+JOBS.append(read_job({"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85}.get))
 RESULTS = [
     KeeperResult("exited"),
     KeeperResult("exited", code=1),
+    KeeperResult("exited", code=85),
     KeeperResult("signaled", code=9, ended_by="hard"),
     KeeperResult("signaled", code=9, oom_kills=1),
     KeeperResult("failed", stage="exec", errno=2),
@@ -28,19 +31,20 @@ kills = st.builds(
 )
 
 
-def events(job: JobFacts) -> st.SearchStrategy[life.Event]:
+def events(job: JobFacts) -> st.SearchStrategy[moves.Event]:
     return st.one_of(
-        st.builds(life.Accepted, st.booleans()),
-        st.sampled_from([life.InputsDone(), life.InputsDone("no file", 13, 2)]),
-        st.just(life.Started(7)),
-        st.builds(life.KeeperEnded, st.sampled_from(RESULTS), st.just(MemoryRule(10)), st.just(job)),
-        st.just(life.Failed(held("disk", 34, 104))),
-        st.builds(life.KillAsked, kills),
-        st.builds(life.SuspendAsked, st.booleans()),
-        st.sampled_from([life.OutputsSent(), life.OutputsSent(held("missing", 12, 2))]),
-        st.sampled_from([life.LinkLost(), life.LinkBack(True), life.LinkBack(False)]),
-        st.just(life.Acked()),
-        st.builds(life.Unwanted, st.booleans()),
+        st.builds(moves.Accepted, st.booleans()),
+        st.sampled_from([moves.InputsDone(), moves.InputsDone("no file", 13, 2)]),
+        st.just(moves.Started(7)),
+        st.builds(moves.KeeperEnded, st.sampled_from(RESULTS), st.just(MemoryRule(10)), st.just(job)),
+        st.just(moves.Failed(held("disk", 34, 104))),
+        st.builds(moves.KillAsked, kills),
+        st.builds(moves.SuspendAsked, st.booleans()),
+        st.sampled_from([moves.OutputsSent(), moves.OutputsSent(held("missing", 12, 2))]),
+        st.sampled_from([moves.CheckpointKept(), moves.CheckpointKept(held("no room", 12, 28))]),
+        st.sampled_from([moves.LinkLost(), moves.LinkBack(True), moves.LinkBack(False)]),
+        st.just(moves.Acked()),
+        st.builds(moves.Unwanted, st.booleans()),
     )
 
 
@@ -52,27 +56,30 @@ def test_laws(data: st.DataObject) -> None:
     order = list(Phase)
     for event in data.draw(st.lists(events(job), max_size=25)):
         former = state
-        state, actions = life.step(state, event, job)
-        launched += sum(isinstance(a, life.Launch) for a in actions)
-        told_gone += sum(isinstance(a, life.TellGone) for a in actions)
-        discarded += sum(isinstance(a, life.Discard) for a in actions)
+        state, actions = step(state, event, job)
+        launched += sum(isinstance(a, moves.Launch) for a in actions)
+        told_gone += sum(isinstance(a, moves.TellGone) for a in actions)
+        discarded += sum(isinstance(a, moves.Discard) for a in actions)
         # A job is started at most once, its slot is freed at most once, its directory removed once and last.
         assert launched <= 1 and told_gone <= 1 and discarded <= 1
         assert discarded == (state.phase is Phase.GONE)
         # The slot is not free while processes live.
         if told_gone:
             assert state.phase in (Phase.OUTPUT, Phase.ENDED, Phase.GONE)
-        # A run never goes back, but for sending its outputs once more.
+        # A run never goes back, but for sending its outputs once more, and for going on from a checkpoint.
         if order.index(state.phase) < order.index(former.phase):
-            assert (former.phase, state.phase) == (Phase.ENDED, Phase.OUTPUT)
+            back = (former.phase, state.phase)
+            assert back in ((Phase.ENDED, Phase.OUTPUT), (Phase.CHECKPOINT, Phase.STARTING))
+        if any(isinstance(a, moves.Relaunch) for a in actions):
+            assert former.phase is Phase.CHECKPOINT and former.kill is None and job.checkpoint is not None
         if state.phase is Phase.ENDED:
             assert state.end is not None and told_gone == 1
-        if any(isinstance(a, life.SendEnd) for a in actions):
+        if any(isinstance(a, moves.SendEnd) for a in actions):
             assert state.end is not None and state.phase is Phase.ENDED
     # From wherever it is, a run can be brought to its end.
-    job_end = life.KeeperEnded(KeeperResult("signaled", code=9, ended_by="hard"), MemoryRule(10), job)
-    for event in (life.Unwanted(True), job_end):
-        state, _ = life.step(state, event, job)
+    job_end = moves.KeeperEnded(KeeperResult("signaled", code=9, ended_by="hard"), MemoryRule(10), job)
+    for event in (moves.Unwanted(True), job_end):
+        state, _ = step(state, event, job)
     assert state.phase is Phase.GONE
 
 
@@ -80,22 +87,43 @@ def test_laws(data: st.DataObject) -> None:
 def test_a_job_told_to_go_comes_to_a_settled_end(kill: Kill, result: KeeperResult) -> None:
     job = JOBS[0]
     state = RunState(phase=Phase.RUNNING, pid=7)
-    state, actions = life.step(state, life.KillAsked(kill), job)
-    assert any(isinstance(a, life.StopHard if kill.fast else life.StopSoft) for a in actions)
-    state, actions = life.step(state, life.KeeperEnded(result, MemoryRule(10), job), job)
+    state, actions = step(state, moves.KillAsked(kill), job)
+    assert any(isinstance(a, moves.StopHard if kill.fast else moves.StopSoft) for a in actions)
+    state, actions = step(state, moves.KeeperEnded(result, MemoryRule(10), job), job)
     if state.phase is Phase.OUTPUT:
-        state, actions = life.step(state, life.OutputsSent(), job)
+        state, actions = step(state, moves.OutputsSent(), job)
     assert state.phase is Phase.ENDED and state.end is not None
     assert isinstance(state.end.how, How)
-    state, actions = life.step(state, life.Acked(), job)
-    assert actions == [life.Discard()]
+    state, actions = step(state, moves.Acked(), job)
+    assert actions == [moves.Discard()]
+
+
+def test_a_checkpoint_is_kept_before_the_job_goes_on() -> None:
+    job = JOBS[-1]
+    running = RunState(phase=Phase.RUNNING, pid=7)
+    at_checkpoint = moves.KeeperEnded(KeeperResult("exited", code=85), MemoryRule(10), job)
+    kept, actions = step(running, at_checkpoint, job)
+    assert actions == [moves.TellPhase(), moves.SendCheckpoint()]
+    again, actions = step(kept, moves.LinkBack(True), job)
+    assert (again, actions) == (kept, [moves.SendCheckpoint()])
+    state, actions = step(kept, moves.CheckpointKept(), job)
+    assert (state.phase, actions) == (Phase.STARTING, [moves.Relaunch()])
+    # Who is told to leave meanwhile leaves with the checkpoint, and is evicted, not done.
+    leaving, actions = step(kept, moves.KillAsked(Kill(False, code=1010)), job)
+    assert actions == []
+    state, _ = step(leaving, moves.CheckpointKept(), job)
+    assert state.phase is Phase.ENDED and state.end is not None
+    assert (state.end.how, state.end.reason_code) == (How.EVICTED, 1010)
+    # Its last exit is its end.
+    state, _ = step(running, moves.KeeperEnded(KeeperResult("exited"), MemoryRule(10), job), job)
+    assert state.phase is Phase.OUTPUT
 
 
 def test_more_urgent_wishes_win() -> None:
     job = JOBS[0]
     state = RunState(phase=Phase.RUNNING, pid=7)
-    state, _ = life.step(state, life.KillAsked(Kill(fast=True, code=1)), job)
-    state, actions = life.step(state, life.KillAsked(Kill(fast=False, code=2)), job)
+    state, _ = step(state, moves.KillAsked(Kill(fast=True, code=1)), job)
+    state, actions = step(state, moves.KillAsked(Kill(fast=False, code=2)), job)
     assert actions == [] and state.kill is not None and state.kill.code == 1
 
 
@@ -107,5 +135,5 @@ def test_signals_for_each_kind_of_kill() -> None:
         (Kill(False, code=1023), 10),
         (Kill(False, code=21, hold=True), 12),
     ):
-        _, actions = life.step(running, life.KillAsked(kill), job)
-        assert [a.signal for a in actions if isinstance(a, life.StopSoft)] == [number]
+        _, actions = step(running, moves.KillAsked(kill), job)
+        assert [a.signal for a in actions if isinstance(a, moves.StopSoft)] == [number]

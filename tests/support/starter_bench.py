@@ -54,6 +54,8 @@ class ShadowRun:
     modes: dict[str, int] = field(default_factory=dict)
     ended: schedd_pb2.RunEnded | None = None
     ends: int = 0
+    #: The files of each checkpoint.
+    checkpoints: list[dict[str, bytes]] = field(default_factory=list)
 
     @property
     def end_ad(self) -> ClassAd:
@@ -69,6 +71,7 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         self.address = f"unix:{path}"
         self.runs: dict[str, ShadowRun] = {}
         self.acknowledges = True
+        self.keeps_checkpoints = True
         self.listed: list[str] = []
         self.changed = asyncio.Condition()
         self._contexts: dict[str, Any] = {}
@@ -115,6 +118,11 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             before = run.outputs.get(piece.name, b"") if piece.offset else b""
             run.outputs[piece.name] = before + piece.data
             run.modes[piece.name] = piece.mode
+        elif what == "checkpoint":
+            run.checkpoints.append(dict(run.outputs))
+            run.outputs.clear()
+            if self.keeps_checkpoints:
+                await self.checkpoint_kept(message.run_id)
         elif what == "ended":
             run.ended = message.ended
             run.ends += 1
@@ -140,6 +148,11 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
     async def acknowledge(self, run_id: str) -> None:
         """Say that the end is safe."""
         await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, ack=schedd_pb2.RunAck()))
+
+    async def checkpoint_kept(self, run_id: str) -> None:
+        """Say that a checkpoint is safe."""
+        kept = schedd_pb2.CheckpointKept()
+        await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, checkpoint_kept=kept))
 
     async def kill(self, run_id: str, *, fast: bool = False, reason: str = "", code: int = 0) -> None:
         """Have a run ended."""

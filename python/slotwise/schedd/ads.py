@@ -235,6 +235,7 @@ class JobAds:
             preserve_relative=source.get("PreserveRelativePaths", False) is True,
             transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
             fallback_account=fallback_account,
+            appends=source.get("WantFTOnCheckpoint") is True or source.get("EraseOutputAndErrorOnRestart") is False,
             max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
             max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
         )

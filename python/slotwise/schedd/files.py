@@ -51,6 +51,8 @@ class FilePlan:
     fallback_account: str = "nobody"
     #: Directory of the schedd's own with files of an evicted run, or "".
     spooled: str = ""
+    #: Output and error of a former run are gone on with.
+    appends: bool = False
     #: Bounds in MiB on what moves, less than 0: none.
     max_input_mib: float = -1
     max_output_mib: float = -1
@@ -139,7 +141,7 @@ def _all_pieces(plan: FilePlan) -> Iterator[Piece]:
     if plan.spooled:
         try:
             for entry in sorted(os.scandir(plan.spooled), key=lambda e: e.name):
-                if entry.name not in (STDOUT, STDERR):
+                if plan.appends or entry.name not in (STDOUT, STDERR):
                     yield from _pieces(entry.path, entry.name)
         except OSError as error:
             raise _input_error(plan.spooled, error) from None

@@ -20,7 +20,7 @@ from typing import Any
 import grpc
 
 from slotwise.clock import Clock
-from slotwise.schedd import events, policy
+from slotwise.schedd import checkpoints, events, policy
 from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
@@ -193,6 +193,8 @@ class Shadows:
             return self._output(run, message.output)
         elif what == "transfer":
             self._transfer_state(run, message.transfer)
+        elif what == "checkpoint":
+            self._spawn(self._keep_checkpoint(run, message.checkpoint))
         elif what == "ended":
             self._ended(run, message.ended)
         return None
@@ -386,6 +388,29 @@ class Shadows:
             self._threads,
             partial(transfer.results.write, piece.name, piece.mode, piece.data, piece.offset),
         )
+
+    async def _keep_checkpoint(self, run: Run, checkpoint: schedd_pb2.RunCheckpoint) -> None:
+        """Keep the files that a running job has sent for its next start, and tell its starter that it may go on."""
+        transfer = self._transfer(run)
+        results, transfer.results = transfer.results, Results(transfer.plan, run.id)
+        kept = schedd_pb2.CheckpointKept()
+        self._note(run, "output_started", self._host(run))
+        try:
+            if self._spool is None:
+                raise TransferError("this schedd has no spool directory", 0, 0)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, partial(results.place_in_spool, self._spool_of(run)))
+        except TransferError as error:
+            kept.error, kept.hold_code, kept.hold_subcode = error.message, error.hold_code, error.subcode
+        else:
+            self._note(run, "output_finished")
+            decision = Decision(self._clock.now())
+            self._log_notes(run, decision)
+            changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint)
+            self._queue.usage(run.job, changes, decision)
+            await self._ledger.commit(decision)
+        if run.stream is not None and not run.over:
+            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, checkpoint_kept=kept))
 
     def _ended(self, run: Run, ended: schedd_pb2.RunEnded) -> None:
         transfer = self._transfer(run)

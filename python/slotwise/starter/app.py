@@ -8,8 +8,7 @@ import logging
 
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.starter import lifecycle as life
-from slotwise.starter import mount_space
+from slotwise.starter import mount_space, moves
 from slotwise.starter.cgroup.probe import probe
 from slotwise.starter.control import control_root
 from slotwise.starter.enforcement import Enforcement, assess
@@ -71,7 +70,7 @@ class Starter:
 
     async def _end_all(self) -> None:
         for run in list(self._host.runs.values()):
-            run.on(life.Unwanted(tell_startd=False))
+            run.on(moves.Unwanted(tell_startd=False))
         deadline = self._context.clock.monotonic() + _LAST_S
         while self._host.runs and self._context.clock.monotonic() < deadline:
             await asyncio.sleep(0.02)

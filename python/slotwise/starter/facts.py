@@ -44,6 +44,15 @@ class TransferRules:
 
 
 @dataclass(frozen=True)
+class CheckpointRules:
+    """How a job says that it has written a checkpoint, and which files that is (None: its usual outputs)."""
+
+    exit_code: int = 0
+    signal: int | None = None
+    files: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class JobFacts:
     """A job as the starter sees it."""
 
@@ -64,6 +73,9 @@ class JobFacts:
     run_as_owner: bool | None = None
     nice_user: bool = False
     universe: int = 5
+    checkpoint: CheckpointRules | None = None
+    #: Standard output and error go on where a former start left them.
+    appends: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,8 @@ def read_job(value: Lookup) -> JobFacts:
         run_as_owner=_flag(value("RunAsOwner")),
         nice_user=_flag(value("NiceUser")) is True,
         universe=int(_number(value("JobUniverse"), 5)),
+        checkpoint=_checkpoint(value),
+        appends=_flag(value("WantFTOnCheckpoint")) is True or _flag(value("EraseOutputAndErrorOnRestart")) is False,
     )
 
 
@@ -201,6 +215,18 @@ def _transfer(value: Lookup) -> TransferRules:
         success_code=success if isinstance(success, int) else 0,
         max_output_mib=int(limit) if isinstance(limit, int | float) else -1,
         file_system_domain=_text(value("FileSystemDomain")),
+    )
+
+
+def _checkpoint(value: Lookup) -> CheckpointRules | None:
+    if _flag(value("WantFTOnCheckpoint")) is not True:
+        return None
+    listed = value("TransferCheckpoint")
+    by_signal = _flag(value("SuccessCheckpointExitBySignal")) is True
+    return CheckpointRules(
+        exit_code=int(_number(value("SuccessCheckpointExitCode"))),
+        signal=int(_number(value("SuccessCheckpointExitSignal"))) if by_signal else None,
+        files=file_list(listed) if isinstance(listed, str) else None,
     )
 
 

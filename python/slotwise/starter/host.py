@@ -14,8 +14,7 @@ from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.starter import lifecycle as life
-from slotwise.starter import preparation, scratch, users
+from slotwise.starter import moves, preparation, scratch, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
@@ -28,8 +27,8 @@ from slotwise.starter.failures import LaunchRefusedError, scratch_failure
 from slotwise.starter.keeper_spec import KeeperSpec
 from slotwise.starter.launcher import Launcher, lay_out
 from slotwise.starter.leftovers import Leftovers
-from slotwise.starter.lifecycle import Phase
 from slotwise.starter.memory import remember
+from slotwise.starter.moves import Phase
 from slotwise.starter.preparation import Surroundings
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
@@ -165,19 +164,19 @@ class JobHost:
             vacate_s=kill.vacate_s or None,
             hold=kill.hold,
         )
-        run.on(life.KillAsked(wish))
+        run.on(moves.KillAsked(wish))
 
     def suspend(self, run_id: str, resume: bool) -> None:
         """Stop a job, or let it go on."""
         run = self.runs.get(run_id)
         if run is not None:
-            run.on(life.SuspendAsked(resume))
+            run.on(moves.SuspendAsked(resume))
 
     def drop(self, run_id: str) -> None:
         """The claim is gone: end the run, tell nobody."""
         run = self.runs.get(run_id)
         if run is not None:
-            run.on(life.Unwanted(tell_startd=False))
+            run.on(moves.Unwanted(tell_startd=False))
 
     def listed(self) -> Iterator[starter_pb2.JobListed]:
         """The runs that hold a slot."""

@@ -105,6 +105,8 @@ class KeeperSpec:
     stdin: str = "/dev/null"
     stdout: str = "/dev/null"
     stderr: str = "/dev/null"
+    #: Output and error are added to, not begun anew.
+    appends: bool = False
     identity: Identity = field(default_factory=Identity)
     limits: Limits = field(default_factory=Limits)
     isolation: Isolation = field(default_factory=Isolation)
@@ -126,6 +128,7 @@ class KeeperSpec:
         for key, value in self.env.items():
             yield "env", f"{key}={value}"
         yield from (("cwd", self.cwd), ("stdin", self.stdin), ("stdout", self.stdout), ("stderr", self.stderr))
+        yield "append", str(int(self.appends))
         if self.identity.uid is not None:
             yield "user", f"{self.identity.uid}:{self.identity.gid}"
         for group in self.identity.groups:

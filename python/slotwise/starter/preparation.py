@@ -76,6 +76,7 @@ def compose(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
+        appends=job.appends,
         identity=around.identity,
         limits=_limits(around, settings),
         isolation=_isolation(around, settings, program),

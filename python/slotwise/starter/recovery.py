@@ -31,16 +31,16 @@ async def recover(host: JobHost) -> None:
         if run is None:
             await loop.run_in_executor(None, _clear_away, host, directory)
             continue
-        run.adopt()
+        run.keeper.adopt()
         if fate == "alive":
             alive.append(run)
-            run.watch(int(names[0]))
+            run.keeper.watch(int(names[0]))
             _log.info("run %s goes on: keeper %s", run.run_id, names[0])
         else:
             if names:
                 _log.error("run %s: left over: %s", run.run_id, " ".join(names))
             _log.info("run %s ended while the starter was away: %s", run.run_id, fate)
-            run.take_over()
+            run.keeper.take_result()
         host.link(run)
     await loop.run_in_executor(None, _clear_groups, host, {run.directory.name for run in alive}, alive)
     await loop.run_in_executor(None, _clear_volumes, host)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
-from dataclasses import replace
 from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import SlotwiseError
-from slotwise.starter import launcher, report, transfer
-from slotwise.starter import lifecycle as life
-from slotwise.starter.ads import memory_usage_expression, pack_one, text, unpack_one
+from slotwise.starter import launcher, moves, telling, transfer
+from slotwise.starter.ads import unpack_one
 from slotwise.starter.facts import JobFacts, SlotFacts
-from slotwise.starter.failures import NO_JOB, LaunchRefusedError, failure, scratch_failure
+from slotwise.starter.failures import NO_JOB, LaunchRefusedError, failure
+from slotwise.starter.keeper_link import KeeperLink
 from slotwise.starter.keeper_spec import (
     Identity,
-    KeeperResult,
     KeeperSpec,
-    read_result,
-    read_state,
-    read_usage,
 )
-from slotwise.starter.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME, CANNOT_KILL
-from slotwise.starter.lifecycle import Phase, RunState
-from slotwise.starter.report import Disk, Moment
+from slotwise.starter.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
+from slotwise.starter.lifecycle import step
+from slotwise.starter.moves import Phase, RunState
+from slotwise.starter.report import Disk
 from slotwise.starter.run_host import Host
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.shadow_link import ShadowLink
@@ -34,20 +29,15 @@ from slotwise.starter.verdict import (
     MISSED_DEFERRED_TIME,
     TRANSFER_INPUT_ERROR,
     End,
-    How,
     Kill,
     MemoryRule,
     held,
     killed,
 )
 from slotwise.starter.volumes import Volume
-from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
+from slotwise.wire.gen import schedd_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
-
-
-#: Jobs shorter than this are not worth a walk through their scratch directory, seconds.
-LONG_ENOUGH_S = 2.0
 
 
 class Run:
@@ -79,7 +69,7 @@ class Run:
         self.spec: KeeperSpec | None = None
         self.inbox: transfer.Inbox | None = None
         self.before: transfer.Listing = {}
-        self.result: KeeperResult | None = None
+        self.keeper = KeeperLink(self)
         self.disk = Disk()
         self.started_at = 0.0
         self.bytes_sent = 0
@@ -87,14 +77,13 @@ class Run:
         self.next_update_at = 0.0
         self.next_disk_at = 0.0
         self.next_startd_update_at = 0.0
-        self._watch: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ---- events in
 
-    def on(self, event: life.Event) -> None:
+    def on(self, event: moves.Event) -> None:
         """Let something have happened, and do what follows from it."""
-        state, actions = life.step(self.state, event, self.job or NO_JOB)
+        state, actions = step(self.state, event, self.job or NO_JOB)
         if state.phase is not self.state.phase:
             _log.debug("run %s: %s -> %s", self.run_id, self.state.phase, state.phase)
         self.state = state
@@ -113,7 +102,7 @@ class Run:
         self.accepted = False
         if self.inbox is not None:
             self.inbox.close()
-        self.on(life.LinkLost())
+        self.on(moves.LinkLost())
 
     def hear(self, message: schedd_pb2.ShadowMessage) -> None:
         """The shadow said something."""
@@ -124,33 +113,28 @@ class Run:
             self._take_input(message.input)
         elif what == "inputs_complete":
             self._inputs_complete(message.inputs_complete)
+        elif what == "checkpoint_kept":
+            self._checkpoint_kept(message.checkpoint_kept)
         elif what == "ack":
-            self.on(life.Acked())
+            self.on(moves.Acked())
         elif what == "refused":
             _log.info("run %s: refused by the shadow: %s", self.run_id, message.refused.reason)
-            self.on(life.Unwanted(tell_startd=True))
+            self.on(moves.Unwanted(tell_startd=True))
         elif what == "kill":
             kill = message.kill
             wish = Kill(fast=kill.fast, reason=kill.reason, code=kill.reason_code, want_outputs=kill.want_outputs)
-            self.on(life.KillAsked(wish))
+            self.on(moves.KillAsked(wish))
 
     def notice(self, what: str) -> None:
         """The keeper said something."""
-        word, _, rest = what.partition(" ")
-        if word == "started":
-            self.started_at = self.host.clock.now()
-            self.on(life.Started(int(rest or 0)))
-        elif word == "ended":
-            self._take_result()
-        elif word in ("suspended", "continued"):
-            self.on(life.Suspended(resumed=word == "continued"))
+        self.keeper.notice(what)
 
     def _accepted(self, accepted: schedd_pb2.RunAccepted) -> None:
         self.accepted = True
         self.lost_at = None
         if self.job is not None:
             self._resume_inputs()
-            self.on(life.LinkBack(self.transfers))
+            self.on(moves.LinkBack(self.transfers))
             return
         try:
             if self.obstacle is not None:
@@ -160,9 +144,9 @@ class Run:
                 self._resume_inputs()
         except (OSError, SlotwiseError) as error:
             self.job = self.job or NO_JOB
-            self.on(life.Failed(failure(error)))
+            self.on(moves.Failed(failure(error)))
             return
-        self.on(life.Accepted(self.transfers))
+        self.on(moves.Accepted(self.transfers))
 
     def _resume_inputs(self) -> None:
         if self.state.phase in (Phase.OFFERED, Phase.INPUT):
@@ -180,98 +164,58 @@ class Run:
                 f"Transfer input files failure at execution point while receiving files. "
                 f"Details: writing to file {piece.name}: (errno {error.errno}) {error.strerror}"
             )
-            self.on(life.InputsDone(reason, TRANSFER_INPUT_ERROR, error.errno or 0))
+            self.on(moves.InputsDone(reason, TRANSFER_INPUT_ERROR, error.errno or 0))
         except SlotwiseError as error:
-            self.on(life.InputsDone(str(error), TRANSFER_INPUT_ERROR, errno.EINVAL))
+            self.on(moves.InputsDone(str(error), TRANSFER_INPUT_ERROR, errno.EINVAL))
 
     def _inputs_complete(self, complete: schedd_pb2.InputsComplete) -> None:
         if self.inbox is not None:
             self.inbox.close()
-        self.on(life.InputsDone(complete.error, complete.hold_code, complete.hold_subcode))
+        self.on(moves.InputsDone(complete.error, complete.hold_code, complete.hold_subcode))
 
-    def _take_result(self) -> None:
-        result = read_result(self.directory.control)
-        if result is None or self.result is not None:
-            return
-        self.result = result
-        self._stop_watching()
-        if self.host.disks.checks(self) or result.ended_at - result.started_at > LONG_ENOUGH_S:
-            self._start(self._conclude(result))
-        else:
-            self._judge(result, None)
-
-    async def _conclude(self, result: KeeperResult) -> None:
-        """A job that failed beside a full disk is held for the disk."""
-        self.disk = await self.host.disks.measure(self)
-        full = self.host.disks.over_limit(self) or self.host.disks.failed_by_pool(self)
-        self._judge(result, None if result.how == "exited" and result.code == 0 else full)
-
-    def _judge(self, result: KeeperResult, overruled: End | None) -> None:
-        if result.leftovers:
-            _log.error("run %s: processes or cgroups of the job could not be removed", self.run_id)
-        for limit in result.unenforced:
-            _log.warning("run %s: the host refused a limit: %s", self.run_id, limit)
-        self.on(life.KeeperEnded(result, self.memory, self.job or NO_JOB, overruled))
-
-    # ---- the keeper's own end
-
-    def watch(self, pid: int) -> None:
-        """See to it that the keeper's end is noticed even if it cannot tell."""
-        if self.result is None:
-            self._watch = launcher.watch_exit(pid, self._keeper_gone)
-            if self._watch is None:
-                self._keeper_gone()
-
-    def _stop_watching(self) -> None:
-        if self._watch is not None:
-            launcher.unwatch(self._watch)
-            self._watch = None
-
-    def _keeper_gone(self) -> None:
-        self._stop_watching()
-        if self.result is None:
-            self._start(self._find_out())
-
-    async def _find_out(self) -> None:
-        """The keeper is gone: its result, or (killed before it could leave one) the end of its family."""
-        if read_result(self.directory.control) is None:
-            loop = asyncio.get_running_loop()
-            found, names = await loop.run_in_executor(None, launcher.sweep, self.directory.control)
-            _log.warning("run %s: its keeper died; family %s %s", self.run_id, found, " ".join(names))
-        self._take_result()
+    def _checkpoint_kept(self, kept: schedd_pb2.CheckpointKept) -> None:
+        problem = None
+        if kept.error:
+            _log.error("run %s: its checkpoint is not kept: %s", self.run_id, kept.error)
+            problem = held(kept.error, kept.hold_code, kept.hold_subcode) if kept.hold_code else None
+        self.on(moves.CheckpointKept(problem))
 
     # ---- actions
 
-    def _do(self, action: life.Action) -> None:
+    def _do(self, action: moves.Action) -> None:
         match action:
-            case life.AskInputs():
+            case moves.AskInputs():
                 if self.job is not None and self.job.transfer.mode == "IF_NEEDED":
-                    self._say(need_input=schedd_pb2.FileNeed(window=0))
-            case life.Launch():
+                    self.say(need_input=schedd_pb2.FileNeed(window=0))
+            case moves.Launch():
                 self._start(self._launch())
-            case life.StopSoft(number, seconds):
+            case moves.Relaunch():
+                self._start(self._relaunch())
+            case moves.SendCheckpoint():
+                self._start(telling.send_checkpoint(self))
+            case moves.StopSoft(number, seconds):
                 wait_s = self.host.vacate_s(self) if seconds is None else seconds
                 launcher.command(self.directory.control, f"soft {number} {wait_s}")
-            case life.StopHard():
+            case moves.StopHard():
                 launcher.command(self.directory.control, "hard")
-            case life.Pause(resume):
+            case moves.Pause(resume):
                 launcher.command(self.directory.control, "continue" if resume else "suspend")
-            case life.TellPhase():
+            case moves.TellPhase():
                 running = starter_pb2.JobRunning(pid=self.state.pid, phase=str(self.state.phase))
                 self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, running=running))
-            case life.TellSuspended(resumed):
+            case moves.TellSuspended(resumed):
                 told = starter_pb2.JobSuspended(resumed=resumed)
                 self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, suspended=told))
-                self.update()
-            case life.SendStarted():
-                self._send_started()
-            case life.SendOutputs():
-                self._start(self._send_outputs())
-            case life.SendEnd():
-                self._send_end()
-            case life.TellGone():
-                self._tell_gone()
-            case life.Discard():
+                telling.update(self)
+            case moves.SendStarted():
+                telling.send_started(self)
+            case moves.SendOutputs():
+                self._start(telling.send_outputs(self))
+            case moves.SendEnd():
+                telling.send_end(self)
+            case moves.TellGone():
+                telling.tell_gone(self)
+            case moves.Discard():
                 self._start(self._discard())
 
     async def settle(self) -> None:
@@ -293,7 +237,8 @@ class Run:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("run %s: %s", self.run_id, error, exc_info=error)
 
-    def _say(self, **what: Any) -> None:
+    def say(self, **what: Any) -> None:
+        """Tell the shadow something; dropped while the stream is broken."""
         if self.link is not None and self.accepted:
             self.link.send(schedd_pb2.StarterMessage(run_id=self.run_id, **what))
 
@@ -314,7 +259,7 @@ class Run:
     async def _launch(self) -> None:
         end = await self._deferred()
         if end is not None:
-            self.on(life.Failed(end))
+            self.on(moves.Failed(end))
             return
         try:
             if self.transfers and self.job is not None and self.job.transfer.output_files is None:
@@ -322,100 +267,22 @@ class Run:
             self.spec = await self.host.prepare(self)
             pid = await self.host.spawn(self)
         except (OSError, SlotwiseError) as error:
-            self.on(life.Failed(failure(error)))
+            self.on(moves.Failed(failure(error)))
             return
-        self.watch(pid)
+        self.keeper.watch(pid)
 
-    def _send_started(self) -> None:
-        started = schedd_pb2.RunStarted(
-            pid=self.state.pid,
-            scratch_dir=str(self.directory.scratch),
-            at=int(self.started_at),
-            slot_properties=pack_one({"CondorScratchDir": str(self.directory.scratch), "Cpus": self.slot.cpus}),
-        )
-        self._say(started=started)
-
-    async def _send_outputs(self) -> None:
-        """Send what goes back; a break of the stream leaves it for the next time."""
-        job = self.job
-        if job is None or not self.transfers:
-            self.on(life.OutputsSent())
-            return
-        only_streams = self.state.outputs == "streams"
+    async def _relaunch(self) -> None:
+        """Start the job again where it wrote its checkpoint."""
         try:
-            chosen = transfer.choose(job, self.directory.scratch, self.before, self.identity, streams_only=only_streams)
-            large = sum(output.size for output in chosen) > 4 * transfer.PIECE
-            pieces = transfer.pieces(chosen, self.identity)
-            loop = asyncio.get_running_loop()
-            while True:
-                piece = await loop.run_in_executor(None, next, pieces, None) if large else next(pieces, None)
-                if piece is None:
-                    break
-                if self.link is None or not self.accepted:
-                    return
-                message = schedd_pb2.StarterMessage(run_id=self.run_id, output=piece)
-                if not await self.link.send_piece(message):
-                    return
-                self.bytes_sent += len(piece.data)
-        except transfer.OutputError as error:
-            self.on(life.OutputsSent(error.end))
+            await self.keeper.make_room()
+            pid = await self.host.spawn(self)
+        except (OSError, SlotwiseError) as error:
+            self.on(moves.Failed(failure(error)))
             return
-        except OSError as error:
-            self.on(life.OutputsSent(scratch_failure(error)))
-            return
-        self.on(life.OutputsSent())
-
-    def _moment(self) -> Moment:
-        return Moment(
-            now=self.host.clock.now(),
-            started_at=self.started_at,
-            pid=self.state.pid,
-            suspended=self.state.suspended,
-            cgroup=self.cgrouped,
-            bytes_received=self.inbox.received if self.inbox is not None else 0,
-            bytes_sent=self.bytes_sent,
-        )
-
-    def _send_end(self) -> None:
-        end = self.state.end
-        if end is None:
-            return
-        limit = self.memory.limit_mib
-        attributes = report.end_attributes(end, self.result, self.disk, self._moment(), limit)
-        attributes["MemoryUsage"] = memory_usage_expression()
-        at = self.result.ended_at if self.result is not None and self.result.ended_at else self.host.clock.now()
-        self._say(
-            ended=schedd_pb2.RunEnded(
-                how=str(end.how),
-                code=end.code,
-                ad=pack_one(attributes),
-                reason=end.reason,
-                reason_code=end.reason_code,
-                reason_subcode=end.reason_subcode,
-                at=int(at),
-                core_dumped=end.core,
-            )
-        )
-
-    def _tell_gone(self) -> None:
-        end = self.state.end
-        how = {How.EXITED: "exited", How.SIGNALED: "exited", How.HELD: "held", How.EVICTED: "evicted"}
-        usage = self.result.usage if self.result is not None else None
-        left = None
-        if self.result is not None and self.result.leftovers:
-            left = self.host.left.note(self.run_id, self.slot, *CANNOT_KILL)
-        gone = starter_pb2.JobGone(
-            how=how.get(end.how, "failed") if end is not None else "evicted",
-            broken=left is not None,
-            left=left,
-            reason=end.reason if end is not None else "",
-            code=(end.code if end.by_itself else end.reason_code) if end is not None else 0,
-            cpu_s=usage.user_s + usage.system_s if usage is not None else 0.0,
-        )
-        self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, gone=gone))
+        self.keeper.watch(pid)
 
     async def _discard(self) -> None:
-        self._stop_watching()
+        self.keeper.stop()
         if self.link is not None:
             self.link.drop(self.run_id)
         problems = await self.host.dispose(self)
@@ -426,41 +293,3 @@ class Run:
             gone = starter_pb2.JobGone(how="failed", broken=True, reason=problems[0], left=left)
             self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, gone=gone))
         self.host.forget(self)
-
-    # ---- while it runs
-
-    def update(self) -> None:
-        """Tell shadow and startd what the job uses."""
-        usage = read_usage(self.directory.control)
-        attributes = report.usage_attributes(usage, self.disk, self._moment())
-        attributes["MemoryUsage"] = memory_usage_expression()
-        pack = pack_one(attributes)
-        self._say(update=common_pb2.AdBatch(pack=pack))
-        self.tell_startd_usage(pack)
-        with contextlib.suppress(OSError):
-            fresh = self.directory.update_ad.with_suffix(".ad.tmp")
-            fresh.write_text(text(ClassAd(attributes)))
-            fresh.rename(self.directory.update_ad)
-
-    def tell_startd_usage(self, pack: bytes | None = None) -> None:
-        """Tell the startd what the job uses, for its policy."""
-        if pack is None:
-            usage = read_usage(self.directory.control)
-            attributes = report.usage_attributes(usage, self.disk, self._moment())
-            attributes["MemoryUsage"] = memory_usage_expression()
-            pack = pack_one(attributes)
-        batch = common_pb2.AdBatch(pack=pack)
-        self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, usage=batch))
-
-    def take_over(self) -> None:
-        """The keeper had ended before this starter began: take its result."""
-        self._take_result()
-
-    def adopt(self) -> None:
-        """Take up a run that a former starter left running."""
-        state = read_state(self.directory.control)
-        pid = int(state.get("pid", 0))
-        self.started_at = float(state.get("started_at", 0.0))
-        suspended = state.get("suspended") == "1"
-        phase = Phase.RUNNING if pid else Phase.STARTING
-        self.state = replace(self.state, phase=phase, pid=pid, suspended=suspended)

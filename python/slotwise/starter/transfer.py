@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from slotwise.errors import SlotwiseError, UsageError
@@ -163,6 +163,17 @@ def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *,
             )
         )
     return found
+
+
+def choose_checkpoint(job: JobFacts, scratch: Path, before: Listing, identity: Identity) -> list[Output]:
+    """What a checkpoint consists of: standard output and error, and what the job lists for it, else its outputs.
+
+    :raises OutputError: when a listed file is missing.
+    """
+    rules = job.checkpoint
+    if rules is not None and rules.files is not None:
+        job = replace(job, transfer=replace(job.transfer, output_files=rules.files, relative_paths=True))
+    return choose(job, scratch, before, identity, streams_only=False)
 
 
 def _streams(job: JobFacts, scratch: Path) -> Iterator[Output]:

@@ -135,6 +135,15 @@ def judge(result: KeeperResult, kill: Kill | None, job: JobFacts, memory: Memory
     return End(How.SIGNALED, code=result.code, core=result.core)
 
 
+def is_checkpoint(result: KeeperResult, job: JobFacts) -> bool:
+    """True when the job ended in the way that says: keep my files and start me again (``checkpoint_exit_code``)."""
+    rules = job.checkpoint
+    if rules is None or result.oom_kills or result.ended_by in ("hard", "lease", "memory"):
+        return False
+    wanted = "exited" if rules.signal is None else "signaled"
+    return result.how == wanted and result.code == (rules.exit_code if rules.signal is None else rules.signal)
+
+
 def _out_of_memory(result: KeeperResult, memory: MemoryRule) -> End | None:
     """Held or sent back when memory ran out, None when it did not."""
     died_of_it = result.how == "signaled" and result.code == signal.SIGKILL

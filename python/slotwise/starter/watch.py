@@ -8,10 +8,9 @@ import logging
 import os
 
 from slotwise.errors import SlotwiseError
-from slotwise.starter import lifecycle as life
-from slotwise.starter import users
+from slotwise.starter import moves, telling, users
 from slotwise.starter.host import JobHost
-from slotwise.starter.lifecycle import Phase
+from slotwise.starter.moves import Phase
 from slotwise.starter.run import Run
 
 _log = logging.getLogger(__name__)
@@ -45,7 +44,7 @@ async def look_at(host: JobHost, run: Run, now: float) -> None:
     """Do what is due for one run."""
     if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
         _log.warning("run %s: its shadow was away for more than %d s", run.run_id, run.lease_s)
-        run.on(life.Unwanted(tell_startd=True))
+        run.on(moves.Unwanted(tell_startd=True))
         return
     if run.state.phase is not Phase.RUNNING or not run.started_at:
         return
@@ -59,14 +58,14 @@ async def look_at(host: JobHost, run: Run, now: float) -> None:
         run.disk = await host.disks.measure(run)
         full = host.disks.over_limit(run)
         if full is not None:
-            run.on(life.Failed(full))
+            run.on(moves.Failed(full))
             return
     if now >= run.next_update_at:
         run.next_update_at = now + settings.update_s
-        run.update()
+        telling.update(run)
     elif now >= run.next_startd_update_at:
         run.next_startd_update_at = now + settings.startd_update_s
-        run.tell_startd_usage()
+        telling.tell_startd_usage(run)
 
 
 async def look_at_pool(host: JobHost) -> None:

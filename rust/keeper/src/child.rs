@@ -246,7 +246,12 @@ fn become_user(spec: &Spec) -> io::Result<()> {
 }
 
 fn open_stdio(spec: &Spec, report: &OwnedFd) {
-    let write = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+    let begin = if spec.append {
+        libc::O_APPEND
+    } else {
+        libc::O_TRUNC
+    };
+    let write = libc::O_WRONLY | libc::O_CREAT | begin;
     open_as(0, &spec.stdio[0], libc::O_RDONLY, report, Stage::Stdin);
     open_as(1, &spec.stdio[1], write, report, Stage::Stdout);
     if spec.stdio[2] == spec.stdio[1] {

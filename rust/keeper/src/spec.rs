@@ -66,6 +66,8 @@ pub struct Spec {
     pub cwd: CString,
     /// Standard input, output, error; equal output and error share one open file.
     pub stdio: [CString; 3],
+    /// Output and error are added to.
+    pub append: bool,
     /// User and group to drop to; none when the starter itself is unprivileged.
     pub user: Option<(u32, u32)>,
     /// Supplementary groups.
@@ -159,6 +161,7 @@ impl Spec {
             b"stdin" => self.stdio[0] = c_text(value)?,
             b"stdout" => self.stdio[1] = c_text(value)?,
             b"stderr" => self.stdio[2] = c_text(value)?,
+            b"append" => self.append = value == b"1",
             b"user" => {
                 let (uid, gid) = pair(value, ':')?;
                 self.user = Some((parsed(uid.as_bytes())?, parsed(gid.as_bytes())?));

@@ -1,0 +1,172 @@
+"""What a run tells: outputs, usage and its end to the shadow; usage and the freed slot to the startd."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slotwise.classad import ClassAd
+from slotwise.starter import moves, report, transfer
+from slotwise.starter.ads import memory_usage_expression, pack_one, text
+from slotwise.starter.failures import scratch_failure
+from slotwise.starter.leftovers import CANNOT_KILL
+from slotwise.starter.report import Moment
+from slotwise.starter.verdict import How
+from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
+
+if TYPE_CHECKING:
+    from slotwise.starter.run import Run
+
+
+def send_started(run: Run) -> None:
+    """Tell the shadow that the job runs."""
+    started = schedd_pb2.RunStarted(
+        pid=run.state.pid,
+        scratch_dir=str(run.directory.scratch),
+        at=int(run.started_at),
+        slot_properties=pack_one({"CondorScratchDir": str(run.directory.scratch), "Cpus": run.slot.cpus}),
+    )
+    run.say(started=started)
+
+
+async def send_outputs(run: Run) -> None:
+    """Send what goes back; a break of the stream leaves it for the next time."""
+    job = run.job
+    if job is None or not run.transfers:
+        run.on(moves.OutputsSent())
+        return
+    only_streams = run.state.outputs == "streams"
+    try:
+        chosen = transfer.choose(job, run.directory.scratch, run.before, run.identity, streams_only=only_streams)
+        if not await _send_files(run, chosen):
+            return
+    except transfer.OutputError as error:
+        run.on(moves.OutputsSent(error.end))
+        return
+    except OSError as error:
+        run.on(moves.OutputsSent(scratch_failure(error)))
+        return
+    run.on(moves.OutputsSent())
+
+
+async def send_checkpoint(run: Run) -> None:
+    """Send the files of a checkpoint and say that they are one; a break of the stream leaves it for the next time."""
+    job = run.job
+    if job is None or not run.transfers:
+        run.on(moves.CheckpointKept())  # the files are where the next start will look for them
+        return
+    try:
+        chosen = transfer.choose_checkpoint(job, run.directory.scratch, run.before, run.identity)
+        if not await _send_files(run, chosen):
+            return
+    except transfer.OutputError as error:
+        run.on(moves.CheckpointKept(error.end))
+        return
+    except OSError as error:
+        run.on(moves.CheckpointKept(scratch_failure(error)))
+        return
+    attributes = _usage_ad(run)
+    at = run.keeper.result.ended_at if run.keeper.result is not None else run.host.clock.now()
+    attributes["NewlyCommittedTime"] = int(max(0.0, at - run.started_at))
+    number = run.keeper.checkpoints
+    run.say(checkpoint=schedd_pb2.RunCheckpoint(number=number, at=int(at), ad=pack_one(attributes)))
+
+
+async def _send_files(run: Run, chosen: list[transfer.Output]) -> bool:
+    """Send files piece by piece; False when the stream broke."""
+    large = sum(output.size for output in chosen) > 4 * transfer.PIECE
+    pieces = transfer.pieces(chosen, run.identity)
+    loop = asyncio.get_running_loop()
+    while True:
+        piece = await loop.run_in_executor(None, next, pieces, None) if large else next(pieces, None)
+        if piece is None:
+            return True
+        if run.link is None or not run.accepted:
+            return False
+        if not await run.link.send_piece(schedd_pb2.StarterMessage(run_id=run.run_id, output=piece)):
+            return False
+        run.bytes_sent += len(piece.data)
+
+
+def moment(run: Run) -> Moment:
+    """Where the run stands now."""
+    return Moment(
+        now=run.host.clock.now(),
+        started_at=run.started_at,
+        pid=run.state.pid,
+        suspended=run.state.suspended,
+        cgroup=run.cgrouped,
+        bytes_received=run.inbox.received if run.inbox is not None else 0,
+        bytes_sent=run.bytes_sent,
+    )
+
+
+def send_end(run: Run) -> None:
+    """Tell the shadow how the run ended."""
+    end = run.state.end
+    if end is None:
+        return
+    limit = run.memory.limit_mib
+    result = run.keeper.result
+    if result is not None:
+        result = replace(result, usage=run.keeper.usage())
+    attributes = report.end_attributes(end, result, run.disk, moment(run), limit)
+    attributes["MemoryUsage"] = memory_usage_expression()
+    at = result.ended_at if result is not None and result.ended_at else run.host.clock.now()
+    run.say(
+        ended=schedd_pb2.RunEnded(
+            how=str(end.how),
+            code=end.code,
+            ad=pack_one(attributes),
+            reason=end.reason,
+            reason_code=end.reason_code,
+            reason_subcode=end.reason_subcode,
+            at=int(at),
+            core_dumped=end.core,
+        )
+    )
+
+
+def tell_gone(run: Run) -> None:
+    """Tell the startd that the slot is free."""
+    end = run.state.end
+    how = {How.EXITED: "exited", How.SIGNALED: "exited", How.HELD: "held", How.EVICTED: "evicted"}
+    usage = run.keeper.result.usage if run.keeper.result is not None else None
+    left = None
+    if run.keeper.result is not None and run.keeper.result.leftovers:
+        left = run.host.left.note(run.run_id, run.slot, *CANNOT_KILL)
+    gone = starter_pb2.JobGone(
+        how=how.get(end.how, "failed") if end is not None else "evicted",
+        broken=left is not None,
+        left=left,
+        reason=end.reason if end is not None else "",
+        code=(end.code if end.by_itself else end.reason_code) if end is not None else 0,
+        cpu_s=usage.user_s + usage.system_s if usage is not None else 0.0,
+    )
+    run.host.board.post(starter_pb2.JobEvent(run_id=run.run_id, gone=gone))
+
+
+def _usage_ad(run: Run) -> dict[str, Any]:
+    attributes = report.usage_attributes(run.keeper.usage(), run.disk, moment(run))
+    attributes["MemoryUsage"] = memory_usage_expression()
+    return attributes
+
+
+def update(run: Run) -> None:
+    """Tell shadow and startd what the job uses."""
+    attributes = _usage_ad(run)
+    pack = pack_one(attributes)
+    run.say(update=common_pb2.AdBatch(pack=pack))
+    tell_startd_usage(run, pack)
+    with contextlib.suppress(OSError):
+        fresh = run.directory.update_ad.with_suffix(".ad.tmp")
+        fresh.write_text(text(ClassAd(attributes)))
+        fresh.rename(run.directory.update_ad)
+
+
+def tell_startd_usage(run: Run, pack: bytes | None = None) -> None:
+    """Tell the startd what the job uses, for its policy."""
+    batch = common_pb2.AdBatch(pack=pack if pack is not None else pack_one(_usage_ad(run)))
+    run.host.board.post(starter_pb2.JobEvent(run_id=run.run_id, usage=batch))

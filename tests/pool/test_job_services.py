@@ -1,0 +1,74 @@
+"""What running jobs get from a real pool: checkpoints that outlive evictions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.pool import Pool
+
+#: Pools of tests lie below /tmp, which jobs otherwise have one of their own of.
+BASE = "NUM_CPUS = 2\nRunBenchmarks = false\nNEGOTIATOR_INTERVAL = 2\nMOUNT_UNDER_SCRATCH =\n"
+#: Counts on from its checkpoint; at 2 it waits to be evicted if it has never been.
+COUNTER = """#!/bin/sh
+n=$(cat count 2>/dev/null || echo 0)
+n=$((n + 1))
+echo $n > count
+echo "count $n"
+[ $n -eq 1 ] && exit 85
+if [ $n -eq 2 ]; then touch {flag}; while [ -e {block} ]; do sleep 0.1; done; exit 85; fi
+exit 7
+"""
+
+
+def submit(pool: Pool, program: str, *lines: str) -> Path:
+    """Queue a job that runs ``program``; the path of its event log."""
+    pool.root.parent.chmod(0o755)
+    pool.root.chmod(0o755)
+    place = pool.root / "job"
+    place.mkdir(exist_ok=True)
+    place.chmod(0o777)
+    (place / "program").write_text(program)
+    (place / "program").chmod(0o755)
+    head = ["executable = program", "log = log", "output = out", "error = err", "should_transfer_files = yes"]
+    (place / "job.sub").write_text("\n".join([*head, *lines, "queue"]) + "\n")
+    pool.run("submit", "job.sub", cwd=place)
+    return place / "log"
+
+
+def events(log: Path, kind: str) -> int:
+    """How many events of a kind the log has."""
+    return sum(line.startswith(f"{kind} (") for line in log.read_text().splitlines()) if log.exists() else 0
+
+
+def history(pool: Pool) -> dict[str, Any]:
+    """The only job that has left the queue."""
+    (ad,) = pool.json("history")
+    found: dict[str, Any] = ad
+    return found
+
+
+def test_a_job_evicted_after_a_checkpoint_goes_on_from_it(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE)
+    pool.up()
+    flag, block = pool.root / "flags" / "flag", pool.root / "flags" / "block"
+    flag.parent.mkdir()
+    flag.parent.chmod(0o777)
+    os.close(os.open(block, os.O_CREAT))
+    lines = ("checkpoint_exit_code = 85", "transfer_checkpoint_files = count", "transfer_output_files = count")
+    log = submit(pool, COUNTER.format(flag=flag, block=block), *lines)
+    pool.until("it runs behind its checkpoint", flag.exists)
+    pool.run("vacate-job", "-all")
+    pool.until("it was evicted", lambda: events(log, "004") == 1)
+    pool.until("it runs again", lambda: events(log, "001") == 2)
+    block.unlink()
+    pool.until("it has ended", lambda: events(log, "005") == 1)
+    assert "return value 7" in log.read_text()
+    out = (log.parent / "out").read_text().split("\n")
+    assert out == ["count 1", "count 2", "count 3", ""]
+    assert (log.parent / "count").read_text() == "3\n"
+    ad = history(pool)
+    assert ad["CheckpointNumber"] == 1 and ad["JobLastCheckpointTime"] > 0
+    assert "Finished transferring output files" in log.read_text()
