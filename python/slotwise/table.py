@@ -143,12 +143,15 @@ class AdTable:
 
     # ---- many ads
 
-    def apply(self, pack: bytes, received_at: float = 0.0, *, stamp: str | None = None) -> ApplyReport:
-        """Applies a pack. *stamp* names an integer attribute set to *received_at* in each ad touched.
+    def apply(
+        self, pack: bytes, received_at: float = 0.0, *, stamp: str | None = None, counts: bool = False
+    ) -> ApplyReport:
+        """Applies a pack. *stamp* names an integer attribute set to *received_at* in each ad touched; with *counts*
+        its UpdatesTotal, UpdatesSequenced, UpdatesLost and UpdatesHistory are kept as well.
 
         :raises AdBatchError: bytes that are no pack; what came before the fault is applied.
         """
-        return cast(ApplyReport, self.native.apply(pack, received_at, stamp))
+        return cast(ApplyReport, self.native.apply(pack, received_at, stamp, counts))
 
     def insert_from_template(
         self,

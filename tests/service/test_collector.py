@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -25,7 +27,10 @@ READ = metadata("READ")
 class Harness:
     """A collector under test."""
 
-    def __init__(self, opened: grpc.aio.Channel, store: AdStore, clock: ManualClock) -> None:
+    def __init__(
+        self, opened: grpc.aio.Channel, store: AdStore, clock: ManualClock, servicer: CollectorServicer
+    ) -> None:
+        self.servicer = servicer
         self.stub = collector_pb2_grpc.CollectorStub(opened)
         self.store = store
         self.clock = clock
@@ -52,7 +57,7 @@ async def collector() -> AsyncIterator[Harness]:
     store, clock = AdStore(), ManualClock(1000.0)
     servicer = CollectorServicer(store, clock, lambda: None)
     async with serving(lambda s: collector_pb2_grpc.add_CollectorServicer_to_server(servicer, s)) as opened:
-        yield Harness(opened, store, clock)
+        yield Harness(opened, store, clock, servicer)
 
 
 def slot(n: int, **more: Any) -> dict[str, Any]:
@@ -226,3 +231,61 @@ async def test_large_batches_go_through_threads_and_stay_in_order(collector: Har
 
     await collector.advertise(batch("Owner"), batch("Claimed"), batch("Unclaimed"))
     assert (await collector.query(constraint='State == "Unclaimed"', form=common_pb2.AdQuery.COUNT))[1] == 2000
+
+
+async def test_each_ad_tells_how_often_it_was_updated(collector: Harness) -> None:
+    await collector.slots(slot(1))
+    builder = PackBuilder()
+    builder.update("slot1@h", {"State": "Owner"})
+    await collector.advertise(collector_pb2.AdvertiseRequest(kind="Machine", pack=builder.finish()))
+    await collector.slots(slot(1), slot(2))
+    first, second = unpack_ads((await collector.query())[0])
+    assert [first[name] for name in ("UpdatesTotal", "UpdatesSequenced", "UpdatesLost")] == [3, 2, 0]
+    assert [second[name] for name in ("UpdatesTotal", "UpdatesSequenced", "UpdatesLost")] == [1, 0, 0]
+    assert first["UpdatesHistory"] == "0x" + 32 * "0"
+    assert collector.store.updates_total == {"Machine": 4} and collector.store.updates_initial == {"Machine": 2}
+    collector.store.counts = False
+    await collector.slots(slot(3))
+    (plain,) = unpack_ads((await collector.query(constraint="Cpus == 3"))[0])
+    assert "UpdatesTotal" not in plain
+
+
+async def test_a_reader_that_stalls_holds_up_nobody_and_costs_a_few_pieces_only(collector: Harness) -> None:
+    """Pieces are made as they are read: the answer to a stalled reader is not kept, and the rest goes on."""
+    filler = "x" * 1000
+    for start in range(0, 20_000, 2000):
+        ads = [slot(n, Filler=filler, More=f"{n}{filler}") for n in range(start, start + 2000)]
+        pack = pack_ads([ClassAd(ad) for ad in ads], [ad["Name"] for ad in ads])
+        await collector.advertise(collector_pb2.AdvertiseRequest(kind="Machine", pack=pack))
+    before = resident_mib()
+    stalled = []
+    for _ in range(20):  # together a good 800 MiB, were they all made
+        call = collector.stub.Query(common_pb2.AdQuery(kind="Machine", form=common_pb2.AdQuery.LONG), metadata=READ)
+        assert (await call.read()).data
+        stalled.append(call)
+    assert (await collector.query(constraint="Cpus == 77"))[1] == 1
+    assert resident_mib() - before < 200
+    for call in stalled:
+        call.cancel()
+
+
+def resident_mib() -> int:
+    """Resident memory of this process, in which the collector under test runs."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
+
+
+async def test_a_query_that_takes_too_long_is_given_up(collector: Harness) -> None:
+    collector.servicer.longest_query_s = 5.0
+    await collector.slots(*(slot(n, Filler="x" * 1000) for n in range(1000)))
+    call = collector.stub.Query(common_pb2.AdQuery(kind="Machine", form=common_pb2.AdQuery.LONG), metadata=READ)
+    assert (await call.read()).data
+    collector.clock.advance(6)
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        while await call.read() is not grpc.aio.EOF:
+            pass
+    assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (collector.servicer.queries, collector.servicer.dropped_queries, collector.servicer.open_queries) == (
+        1,
+        1,
+        0,
+    )

@@ -31,6 +31,8 @@ class Collector:
     def _take_config(self, config: Config) -> None:
         self.lifetime_s = config.get_float("CLASSAD_LIFETIME", 900.0)
         own = config.get("COLLECTOR_NAME") if config.is_set("COLLECTOR_NAME") else None
+        self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS", True)
+        self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME", 0.0)
         self._name = own or f"My Pool - {self._context.address.name}"
 
     async def reconfig(self, config: Config) -> list[str]:
@@ -68,23 +70,33 @@ class Collector:
         ad[HEARD] = int(now)
         table.upsert(self._name, ad, now)
 
-    def _totals(self) -> dict[str, int]:
+    def _totals(self) -> dict[str, int | float | str]:
         slots = self.store.table("Machine")
         submitters = self.store.table("Submitter")
         states = {str(state): int(count) for state, count in slots.count_by(["State"])}
-        totals = {
+        totals: dict[str, int | float | str] = {
+            "CollectorIpAddr": self._context.address.target,
             "HostsTotal": len(slots),
             "HostsClaimed": states.get("Claimed", 0),
             "HostsUnclaimed": states.get("Unclaimed", 0),
             "HostsOwner": states.get("Owner", 0),
-            "UpdatesTotal": self.store.updates_total,
-            "UpdatesInitial": self.store.updates_initial,
             "SubmitterAds": len(submitters),
+            "ActiveQueryWorkers": self.servicer.open_queries,
+            "ActiveQueryWorkersPeak": self.servicer.open_queries_peak,
+            "DroppedQueries": self.servicer.dropped_queries,
             "QueriesTotal": self.servicer.queries,
+            "UpdatesTotal": self.store.updates_total.total(),
+            "UpdatesInitial": self.store.updates_initial.total(),
+            # What is sent over a stream arrives, or the stream breaks and whole ads follow.
+            "UpdatesLost": 0,
+            "UpdatesLostRatio": 0.0,
         }
+        for kind, count in self.store.updates_total.items():
+            totals |= {f"UpdatesTotal_{kind}": count, f"UpdatesInitial_{kind}": self.store.updates_initial[kind]}
         for name in ("RunningJobs", "IdleJobs"):
             (values,) = submitters.values([name])
             totals[name] = sum(value for value in values if isinstance(value, int))
+        totals["CurrentJobsRunningAll"] = totals["RunningJobs"]
         return totals
 
 

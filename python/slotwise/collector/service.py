@@ -12,7 +12,7 @@ from slotwise.classad import ExprTree
 from slotwise.clock import Clock
 from slotwise.collector.store import AdStore
 from slotwise.daemon.ad_query import answer, counts
-from slotwise.errors import SlotwiseError, UsageError
+from slotwise.errors import BusyError, SlotwiseError, UsageError
 from slotwise.table import AdTable, Form, pack_ads
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 from slotwise.wire.status import answers_errors
@@ -52,8 +52,13 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         self._clock = clock
         self._refresh = refresh
         self._subscribers: set[_Subscriber] = set()
-        #: Open queries and streams, for the collector's own ad.
+        #: Queries so far, open now, open at once at most, and given up; for the collector's own ad.
         self.queries = 0
+        self.open_queries = 0
+        self.open_queries_peak = 0
+        self.dropped_queries = 0
+        #: Longest that a query may take, its reader included (COLLECTOR_QUERY_MAX_WORKTIME); 0: as long as it likes.
+        self.longest_query_s = 0.0
 
     def ring(self, kind: str, private: bool) -> None:
         """Tell subscribers that ads of ``kind`` have changed."""
@@ -100,13 +105,30 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
 
     @answers_errors
     async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
-        """Answer with the ads asked for, in pieces."""
+        """Answer with the ads asked for, in pieces; the next one is made when the reader has taken the last."""
         self._refresh()
+        self.queries += 1
+        self.open_queries += 1
+        self.open_queries_peak = max(self.open_queries, self.open_queries_peak)
+        began = self._clock.monotonic()
+        complete = False
+        try:
+            async for chunk in self._answer(request):
+                yield chunk
+                if self.longest_query_s and self._clock.monotonic() - began > self.longest_query_s and not chunk.done:
+                    raise BusyError(
+                        f"the query took longer than {self.longest_query_s:g} s", hint="COLLECTOR_QUERY_MAX_WORKTIME"
+                    )
+            complete = True
+        finally:
+            self.open_queries -= 1
+            self.dropped_queries += not complete
+
+    async def _answer(self, request: common_pb2.AdQuery) -> AsyncIterator[common_pb2.AdChunk]:
         constraint = ExprTree(request.constraint) if request.constraint else None  # wrong even if there are no ads
         tables = self.store.selected(request.kind)
         now = int(self._clock.now())
         small = sum(len(table) for table in tables) <= _SMALL_TABLE
-        self.queries += 1
         if request.form == common_pb2.AdQuery.COUNT:
             work = (tables, constraint, list(request.count_by), now)
             total, rows = counts(*work) if small else await asyncio.to_thread(counts, *work)

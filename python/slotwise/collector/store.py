@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from slotwise.errors import UsageError
@@ -27,9 +28,11 @@ class AdStore:
     def __init__(self) -> None:
         self._tables: dict[tuple[str, bool], AdTable] = {}
         self._names: dict[str, str] = {}
-        #: Counts for the collector's own ad.
-        self.updates_total = 0
-        self.updates_initial = 0
+        #: Whether each ad tells how often it was updated (COLLECTOR_DAEMON_STATS).
+        self.counts = True
+        #: Updates, and those that brought a new ad, by kind; for the collector's own ad.
+        self.updates_total: Counter[str] = Counter()
+        self.updates_initial: Counter[str] = Counter()
 
     def kinds(self) -> list[str]:
         """Kinds of which there are (or were) public ads, by name."""
@@ -65,9 +68,11 @@ class AdStore:
         """
         if len(pack) > _RESET_FLAG_AT and pack[_RESET_FLAG_AT] & _RESET_FLAG:
             pack = b"".join((pack[:4], bytes([pack[4] & ~_RESET_FLAG]), pack[5:]))
-        report = self.table(kind, private=private).apply(pack, now, stamp=HEARD)
-        self.updates_total += report.inserted + report.updated
-        self.updates_initial += report.inserted
+        report = self.table(kind, private=private).apply(pack, now, stamp=HEARD, counts=self.counts and not private)
+        if not private:
+            kind = self.canonical(kind)
+            self.updates_total[kind] += report.inserted + report.updated
+            self.updates_initial[kind] += report.inserted
         return report
 
     def invalidate(self, kind: str, keys: Sequence[str], constraint: str, now: float) -> int:

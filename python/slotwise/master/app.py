@@ -93,7 +93,7 @@ class Master:
     async def stop(self, mode: str) -> None:
         """Stop all daemons, then the spawner."""
         self._bringing_up.cancel()
-        await self._advertiser.close(invalidate=False)
+        await self._advertiser.close()
         await self._pool.stop([], mode)
         self._spawner.close()
         if self._spawner_pid:

@@ -2,12 +2,15 @@
 
 use classad::Name;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, CellKind};
 use crate::error::TableError;
 use crate::log::WHOLE_ROW;
 use crate::pack::{OP_DELTA, OP_FULL, OP_PLAIN, OP_REMOVE, PackHeader, PackWriter, tag};
 use crate::table::{AdTable, ColumnId, Row};
 use crate::unpack::Reader;
+
+/// The last 128 updates, a bit for each that was lost.
+const NOTHING_LOST: &[u8] = b"0x00000000000000000000000000000000";
 
 /// What a batch did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +29,22 @@ pub struct ApplyReport {
     pub header: PackHeader,
 }
 
+/// What a table notes in the ads that it is sent, as the collector does.
+#[derive(Clone, Debug)]
+pub struct Notes {
+    /// Integer attribute for the time of receipt (`LastHeardFrom`).
+    pub heard: Name,
+    /// Whether updates are counted: `UpdatesTotal`, `UpdatesSequenced`, `UpdatesLost`, `UpdatesHistory`.
+    pub counts: bool,
+}
+
+/// The notes of one batch in terms of the table.
+struct Noted {
+    fixed: Vec<(ColumnId, Cell)>,
+    /// Columns of the total and of those that followed another.
+    counts: Option<(ColumnId, ColumnId)>,
+}
+
 /// What a batch defines as it goes on, in terms of the table.
 #[derive(Default)]
 struct Dictionaries {
@@ -38,8 +57,8 @@ struct Dictionaries {
 }
 
 impl AdTable {
-    /// Applies a batch. `heard_at` is the time of receipt; `stamp` names an integer attribute that
-    /// shall hold it in every ad touched (the collector's `LastHeardFrom`).
+    /// Applies a batch. `heard_at` is the time of receipt; `notes` says what shall be noted in every
+    /// ad touched.
     ///
     /// Ads with an expression that does not parse are refused one by one; broken bytes end the batch,
     /// with what came before applied.
@@ -50,13 +69,13 @@ impl AdTable {
         &mut self,
         bytes: &[u8],
         heard_at: f64,
-        stamp: Option<&Name>,
+        notes: Option<&Notes>,
     ) -> Result<ApplyReport, TableError> {
         let (reader, header) = Reader::new(bytes)?;
         if header.reset {
             self.clear();
         }
-        self.keeping_texts(|table| table.apply_operations(reader, header, heard_at, stamp))
+        self.keeping_texts(|table| table.apply_operations(reader, header, heard_at, notes))
     }
 
     fn apply_operations(
@@ -64,17 +83,14 @@ impl AdTable {
         mut reader: Reader<'_>,
         header: PackHeader,
         heard_at: f64,
-        stamp: Option<&Name>,
+        notes: Option<&Notes>,
     ) -> Result<ApplyReport, TableError> {
         let mut report = ApplyReport {
             header,
             ..ApplyReport::default()
         };
-        let stamp = match stamp {
-            Some(name) => {
-                let id = self.ensure_column(name)?;
-                Some((id, self.int_cell(heard_at as i64)))
-            }
+        let notes = match notes {
+            Some(notes) => Some(self.prepare(notes, heard_at)?),
             None => None,
         };
         let mut words = Dictionaries::default();
@@ -102,10 +118,46 @@ impl AdTable {
                 }
                 Err(error) => return Err(error),
             };
-            cells.extend(stamp);
+            if let Some(notes) = &notes {
+                self.note(notes, key, &mut cells);
+            }
             self.apply_one(operation, key, &cells, heard_at, &spelled, &mut report);
         }
         Ok(report)
+    }
+
+    fn prepare(&mut self, notes: &Notes, heard_at: f64) -> Result<Noted, TableError> {
+        let heard = self.int_cell(heard_at as i64);
+        let mut noted = Noted {
+            fixed: vec![(self.ensure_column(&notes.heard)?, heard)],
+            counts: None,
+        };
+        if notes.counts {
+            // Streams lose nothing: a break is followed by whole ads.
+            let (none, history) = (self.int_cell(0), self.str_cell(NOTHING_LOST));
+            let lost = self.ensure_column(&Name::from("UpdatesLost"))?;
+            let bits = self.ensure_column(&Name::from("UpdatesHistory"))?;
+            noted.fixed.extend([(lost, none), (bits, history)]);
+            let total = self.ensure_column(&Name::from("UpdatesTotal"))?;
+            let sequenced = self.ensure_column(&Name::from("UpdatesSequenced"))?;
+            noted.counts = Some((total, sequenced));
+        }
+        Ok(noted)
+    }
+
+    /// Adds to the cells of one operation what shall be noted.
+    fn note(&mut self, noted: &Noted, key: &[u8], cells: &mut Vec<(ColumnId, Cell)>) {
+        cells.extend_from_slice(&noted.fixed);
+        let Some((total, sequenced)) = noted.counts else {
+            return;
+        };
+        let before = match self.row_of(key).map(|row| self.cell(row, total).kind()) {
+            Some(CellKind::Int(count)) => count,
+            _ => 0,
+        };
+        let total_cell = self.int_cell(before + 1);
+        let sequenced_cell = self.int_cell(before);
+        cells.extend([(total, total_cell), (sequenced, sequenced_cell)]);
     }
 
     fn apply_one(

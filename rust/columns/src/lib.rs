@@ -39,7 +39,7 @@ mod word;
 
 pub use ads::{AdDelta, diff};
 pub use answers::{ClauseCount, Explanation, Numbers, Truth, Values};
-pub use apply::ApplyReport;
+pub use apply::{ApplyReport, Notes};
 pub use bitmap::Bitmap;
 pub use cell::{Cell, CellKind, ExprId, StrId};
 pub use column::{CHUNK_ROWS, Chunk, Column};

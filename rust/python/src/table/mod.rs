@@ -6,7 +6,7 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ::classad::{Ad, Expr, Name, Value};
-use ::columns::{AdTable, ColumnId, TextLoader};
+use ::columns::{AdTable, ColumnId, Notes, TextLoader};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
@@ -156,16 +156,20 @@ impl PyAdTable {
     }
 
     /// Applies a batch.
-    #[pyo3(signature = (pack, received_at=0.0, stamp=None))]
+    #[pyo3(signature = (pack, received_at=0.0, stamp=None, counts=false))]
     fn apply(
         &self,
         py: Python<'_>,
         pack: &[u8],
         received_at: f64,
         stamp: Option<&str>,
+        counts: bool,
     ) -> PyResult<ApplyReport> {
-        let stamp = stamp.map(Name::from);
-        let done = py.detach(|| self.write().apply(pack, received_at, stamp.as_ref()));
+        let notes = stamp.map(|name| Notes {
+            heard: Name::from(name),
+            counts,
+        });
+        let done = py.detach(|| self.write().apply(pack, received_at, notes.as_ref()));
         done.map(ApplyReport::from)
             .map_err(|error| refused(py, &error))
     }
