@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,3 +77,61 @@ def test_jobs_live_through_the_death_of_the_startd(make_pool: Callable[[str], Po
     pool.until("all have ended", lambda: events(log, "005") == 4)
     assert (events(log, "001"), events(log, "004")) == (4, 0)
     pool.until("the machine is whole again", lambda: [ad["Cpus"] for ad in slots(pool)] == [4])
+
+
+def test_a_startd_is_turned_off_in_each_way_and_on_again(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE + "MaxJobRetirementTime = 3600\n")
+    pool.up()
+    log = submit(pool, 4)
+    pool.until("it runs", lambda: events(log, "001") == 1)
+    pool.run("off", "-peaceful", "-startd")
+    pool.until("it retires", lambda: slots(pool, State="Claimed", Activity="Retiring"))
+    pool.until("the startd ends when the job has", lambda: pool.pid("startd") is None)
+    assert (events(log, "005"), events(log, "004")) == (1, 0)
+    pool.until("its ads have gone", lambda: not slots(pool))
+
+    assert json.loads(pool.run("on", "-startd", "-json").stdout)[0]["Daemons"] == ["startd"]
+    pool.until("it is back", lambda: slots(pool, State="Unclaimed"))
+    log = submit(pool, 60)
+    pool.until("the next one runs", lambda: events(log, "001") == 2)
+    pool.run("off", "-graceful", "-startd")
+    pool.until("retirement is honoured", lambda: slots(pool, State="Claimed", Activity="Retiring"))
+    pool.run("off", "-fast", "-startd", "-wait")  # a harder way takes the place of the softer
+    assert pool.pid("startd") is None and pool.pid("master") is not None
+    pool.until("the job was evicted", lambda: events(log, "004") == 1)
+
+    pool.run("on")
+    pool.until("it runs again", lambda: events(log, "001") == 3)
+    pool.run("off", "-peaceful", "-startd")
+    pool.until("it retires again", lambda: slots(pool, State="Claimed", Activity="Retiring"))
+    pool.run("on", "-startd")  # changed their mind: the startd that ends is started again
+    pool.run("rm", "-all")
+    pool.until("a fresh startd", lambda: slots(pool, State="Unclaimed", NumDynamicSlots=0))
+    assert "exclude each other" in pool.run("off", "-fast", "-peaceful", check=False).stderr
+    assert "keeps no" in pool.run("off", "-daemon", "kitchen", check=False).stderr
+
+
+def test_a_drained_startd_exits_for_good_or_comes_back(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE)
+    pool.up()
+    host = str(pool.until("there is a slot", lambda: slots(pool))[0]["Machine"])
+    former = pool.pid("startd")
+    pool.run("drain", "-restart-on-completion", host)
+    pool.until("another startd", lambda: pool.pid("startd") not in (None, former))
+    pool.until("that is not drained", lambda: slots(pool, State="Unclaimed"))
+    pool.config_file.write_text(BASE + 'STARTD_ATTRS = Colour\nColour = "red"\n')
+    pool.run("drain", "-reconfig-on-completion", host)
+    pool.until("it has read the configuration", lambda: slots(pool, State="Unclaimed", Colour="red"))
+    pool.run("drain", "-exit-on-completion", host)
+    pool.until("it has gone", lambda: pool.pid("startd") is None and not slots(pool))
+    assert pool.pid("master") is not None
+    pool.run("on", "-startd")
+    pool.until("until it is wanted again", lambda: slots(pool, State="Unclaimed"))
+
+
+def test_a_machine_that_nobody_wants_shuts_down(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE + "STARTD_NOCLAIM_SHUTDOWN = 2\nPOLLING_INTERVAL = 1\n")
+    pool.up()
+    log = submit(pool, 3)
+    pool.until("the job has ended", lambda: events(log, "005") == 1)
+    pool.until("all have ended", lambda: not pool.pids())

@@ -41,6 +41,8 @@ COMMANDS: dict[str, Command] = {
     "negotiate": Command("slotwise.cli.negotiate:main", "run the negotiator on files, without a pool"),
     "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
     "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
+    "off": Command("slotwise.cli.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
+    "on": Command("slotwise.cli.daemons:on", "start daemons that were stopped"),
     "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
     "startd": Command("slotwise.cli.startd:main", "take recorded steps of slots again: replay"),
     "config": Command("slotwise.cli.config:main", "look into the configuration: val, dump, check, explain"),

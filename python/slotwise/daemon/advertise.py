@@ -116,7 +116,8 @@ class Advertiser:
         while True:
             touch = False
             try:
-                await asyncio.wait_for(self._wake.wait(), self._interval_s)
+                async with asyncio.timeout(self._interval_s):
+                    await self._wake.wait()
             except TimeoutError:
                 touch = True
             self._wake.clear()

@@ -14,7 +14,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,6 +75,8 @@ class DaemonContext:
     address: DaemonAddress
     env: Mapping[str, str]
     config_file: str | None = None
+    #: Reads the configuration again and takes it over, as Reconfig does; returns warnings.
+    reload: Callable[[], Awaitable[list[str]]] | None = None
     #: Set by anyone to end the daemon; the value is the mode.
     stop_requested: asyncio.Future[str] = field(
         repr=False, default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -189,6 +191,7 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
             context.config = former
             raise
 
+    context.reload = reload
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonServicer(context, reload), context.server)
     daemon: RunningDaemon = await importlib.import_module(DAEMONS[name]).start(context)
     await context.server.start()

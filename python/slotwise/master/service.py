@@ -48,8 +48,12 @@ class Pool:
 
     async def stop(self, names: list[str], mode: str) -> None:
         """Stop the daemons, last started first."""
-        for keeper in reversed(self.select(names)):
-            await keeper.stop(mode)
+        chosen = list(reversed(self.select(names)))
+        for keeper in chosen:
+            keeper.unwanted()
+        for keeper in chosen:
+            if keeper.is_unwanted:  # who wants it back meanwhile has it back
+                await keeper.stop(mode)
 
     def status(self, home: Any) -> daemon_pb2.MasterStatus:
         """What is known of every daemon."""
@@ -78,6 +82,7 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
     def __init__(self, pool: Pool, home: Any) -> None:
         self._pool = pool
         self._home = home
+        self._stopping: set[asyncio.Task[None]] = set()
 
     @answers_errors
     async def Status(self, request: common_pb2.Empty, context: Any) -> daemon_pb2.MasterStatus:
@@ -96,7 +101,13 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
     async def StopDaemons(self, request: daemon_pb2.StopRequest, context: Any) -> common_pb2.Empty:
         """Stop daemons; the master stays."""
         mode = daemon_pb2.ShutdownRequest.Mode.Name(request.mode).lower()
-        await self._pool.stop(list(request.names), mode)
+        names = list(request.names)
+        self._pool.select(names)
+        stopping = asyncio.get_running_loop().create_task(self._pool.stop(names, mode))
+        self._stopping.add(stopping)
+        stopping.add_done_callback(self._stopping.discard)
+        if not request.at_once:
+            await asyncio.shield(stopping)
         return common_pb2.Empty()
 
     @answers_errors

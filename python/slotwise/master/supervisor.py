@@ -75,10 +75,23 @@ class Keeper:
     _wanted: bool = False
     _hung: bool = False
     _birth: asyncio.Future[int] | None = field(default=None, repr=False)
+    #: Set when a daemon is wanted again, which ends the waiting for its end.
+    _recalled: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+
+    def unwanted(self) -> None:
+        """It is to be stopped: not started again if it ends by itself."""
+        self._wanted = False
+        self._recalled.clear()
+
+    @property
+    def is_unwanted(self) -> bool:
+        """Whether nobody has wanted it back since."""
+        return not self._wanted
 
     def begin(self) -> None:
-        """Start (or adopt) the daemon and keep it running; returns at once."""
+        """Start (or adopt) the daemon and keep it running; returns at once. One that is being stopped starts again."""
         self._wanted = True
+        self._recalled.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._keep(), name=f"keep {self.name}")
 
@@ -191,8 +204,11 @@ class Keeper:
         self.restarts += 1
 
     async def stop(self, mode: str) -> None:
-        """Stop the daemon, harder and harder when it takes longer than its time; returns when its process is gone."""
-        self._wanted = False
+        """Stop the daemon, harder and harder when it takes longer than its time.
+
+        Returns when its process is gone, or the daemon is wanted again (:meth:`begin`).
+        """
+        self.unwanted()
         task = self._task
         if task is None or task.done():
             self.state = "stopped"
@@ -210,21 +226,28 @@ class Keeper:
         while step is not None and not task.done():
             await self._ask_to_stop(step)
             if not await self._gone(task, self.limits.of(step)):
+                if self._wanted:
+                    return
                 _log.warning("%s does not stop (%s)", self.name, step)
             step = HARDER.get(step)
 
     async def _gone(self, task: asyncio.Task[None], limit_s: float | None) -> bool:
-        """Wait for the end of ``task``; false when that takes too long, or the daemon does not even answer any more."""
+        """Wait for the end of ``task``.
+
+        False when that takes too long, the daemon does not even answer any more, or is wanted again.
+        """
         pid = self.pid
+        recalled = asyncio.create_task(self._recalled.wait())
         patience = Patience(SILENCE_S)
         silence = asyncio.create_task(until_silent(lambda s: self._asks(pid, s), lambda: patience, self.clock))
         try:
-            await asyncio.wait([task, silence], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([task, silence, recalled], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
             if silence.done() and not task.done():
                 process.send(pid, process.STACKS_SIGNAL)
                 await asyncio.wait([task], timeout=0.5)
         finally:
             silence.cancel()
+            recalled.cancel()
         return task.done()
 
     async def _ask_to_stop(self, mode: str) -> None:

@@ -100,12 +100,14 @@ class Negotiator:
     async def _run(self) -> None:
         clock = self._context.clock
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.cycles.mirror.complete.wait(), _MIRROR_WAIT_S)
+            async with asyncio.timeout(_MIRROR_WAIT_S):
+                await self.cycles.mirror.complete.wait()
         while True:
             wait_s = self.schedule.next_at() - clock.now()
             if wait_s > 0:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._bell.wait(), wait_s)
+                    async with asyncio.timeout(wait_s):
+                        await self._bell.wait()
                 self._bell.clear()
                 continue
             await self._cycle("timer" if self.schedule.timer_at <= clock.now() else "on demand")

@@ -192,7 +192,8 @@ class Ledger:
                 self._idle.set()
                 self._wake.clear()
                 try:
-                    await asyncio.wait_for(self._wake.wait(), _FLUSH_S if self._written else None)
+                    async with asyncio.timeout(_FLUSH_S if self._written else None):
+                        await self._wake.wait()
                 except TimeoutError:
                     await self._store.commit(self._with_written(Batch()))
                 continue

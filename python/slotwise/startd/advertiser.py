@@ -68,7 +68,7 @@ class Advertiser:
                 await self._task
         if not self._sent:
             return
-        with contextlib.suppress(grpc.RpcError, PeerUnavailableError, asyncio.TimeoutError):
+        with contextlib.suppress(grpc.RpcError, PeerUnavailableError, TimeoutError):
             async with open_async(self._target()) as channel:
                 stub = collector_pb2_grpc.CollectorStub(channel)
                 request = collector_pb2.InvalidateRequest(kind="Machine", keys=list(self._sent))
@@ -100,8 +100,9 @@ class Advertiser:
             await self._send(call, self._whole())
             await self._put(call, "StartDaemon", self._daemon())
             while not reader.done():
-                with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(_first(self._changed, reader), self._driver.point.settings.timers.update_s)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._driver.point.settings.timers.update_s):
+                        await _first(self._changed, reader)
                 if reader.done():
                     break
                 if self._changed.is_set():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError, PeerUnavailableError
 from slotwise.model.resources import Resources
-from slotwise.startd import claiming, drain, following, must_decide, restoring, survey
+from slotwise.startd import claiming, drain, following, leaving, must_decide, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
@@ -154,12 +154,13 @@ class Startd:
                 self.point.happen(h, ev.ShutdownBegun(mode), now)
         self.driver.flush()
         patience = 3.0 if mode == "fast" else None
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._until_unclaimed(), patience)
-        for task in [*self._tasks, *([self._benchmark] if self._benchmark else [])]:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._until_unclaimed()
+        tasks = [*self._tasks, *([self._benchmark] if self._benchmark else [])]
+        for task in tasks:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*tasks, return_exceptions=True)
         for end in list(self.driver.hang_up.values()):
             end()
         await asyncio.sleep(0)
@@ -185,12 +186,16 @@ class Startd:
             interval = timers.polling_s if self.point.any_active() else min(timers.update_s, 60.0)
             due = last + interval
             timer = self.point.next_timer(now)
-            wait = max(0.01, min(due, timer if timer is not None else due) - now)
+            times = [at for at in (due, timer, self._idle_deadline) if at is not None]
+            wait = max(0.01, min(times) - now)
             driver.wake.clear()
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(driver.wake.wait(), wait)
+            with contextlib.suppress(TimeoutError):
+                # Not wait_for: that of Python 3.11 loses a cancellation that comes together with the wake.
+                async with asyncio.timeout(wait):
+                    await driver.wake.wait()
                 await asyncio.sleep(_GATHER_S)  # many changes, one look
             now = clock.now()
+            self._no_claim_shutdown(now)
             timer = self.point.next_timer(now)
             if now < due and (timer is None or timer > now):
                 continue
@@ -201,7 +206,6 @@ class Startd:
                 claiming.drop_stale_activations(self.point, now)
                 self.point.poll(now)
                 driver.flush()
-                self._no_claim_shutdown(now)
                 self._still_decides(now)
             except Exception:
                 _log.exception("polling failed")
@@ -224,14 +228,15 @@ class Startd:
             self._context.request_stop("graceful")
 
     def _no_claim_shutdown(self, now: float) -> None:
-        limit = float(self._context.config.get("STARTD_NOCLAIM_SHUTDOWN") or 0)
+        limit = seconds(self._context.config, "STARTD_NOCLAIM_SHUTDOWN", 0)
         if limit <= 0 or any(h.slot.claim for h in self.point.holdings.values()):
             self._idle_deadline = None
         elif self._idle_deadline is None:
             self._idle_deadline = now + limit
         elif now >= self._idle_deadline:
             _log.info("no claim for %s s: shutting down (STARTD_NOCLAIM_SHUTDOWN)", limit)
-            self._context.request_stop("graceful")
+            self._idle_deadline = now + limit
+            self._later(leaving.for_good(self._context, with_host=True))
 
     def _benchmarks(self, run: bool) -> None:
         if not run:
@@ -262,8 +267,20 @@ class Startd:
         if action == "reconfig":
             drain.cancel(self.point, "", self._context.clock.now())
             self.driver.flush()
+            self._later(self._reload())
+        elif action == "exit":
+            _log.info("drained: the startd exits, as the request to drain said")
+            self._later(leaving.for_good(self._context, with_host=False))
         else:
             self._context.request_stop("graceful")
+
+    async def _reload(self) -> None:
+        if self._context.reload is not None:
+            for warning in await self._context.reload():
+                _log.warning("%s", warning)
+
+    def _later(self, what: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(what))
 
     # ------------------------------------------------------------------------------------------------------ helpers
 

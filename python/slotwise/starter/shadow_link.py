@@ -140,7 +140,8 @@ class ShadowLink:
             self._greet(run)
         try:
             while True:
-                frame = await asyncio.wait_for(call.read(), None if self.runs else _IDLE_S)
+                async with asyncio.timeout(None if self.runs else _IDLE_S):
+                    frame = await call.read()
                 if frame is grpc.aio.EOF:
                     # The status of the call says why; an orderly end is a break as well.
                     return

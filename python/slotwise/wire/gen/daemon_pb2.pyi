@@ -74,12 +74,14 @@ class DaemonNames(_message.Message):
     def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StopRequest(_message.Message):
-    __slots__ = ("names", "mode")
+    __slots__ = ("names", "mode", "at_once")
     NAMES_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    AT_ONCE_FIELD_NUMBER: _ClassVar[int]
     names: _containers.RepeatedScalarFieldContainer[str]
     mode: ShutdownRequest.Mode
-    def __init__(self, names: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[ShutdownRequest.Mode, str]] = ...) -> None: ...
+    at_once: bool
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., mode: _Optional[_Union[ShutdownRequest.Mode, str]] = ..., at_once: _Optional[bool] = ...) -> None: ...
 
 class MasterStatus(_message.Message):
     __slots__ = ("daemons",)
