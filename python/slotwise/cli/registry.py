@@ -33,6 +33,9 @@ COMMANDS: dict[str, Command] = {
     "vacate-job": Command("slotwise.cli.act:vacate_job", "send running jobs back to the queue", resident=True),
     "prio": Command("slotwise.cli.act:prio", "change job priorities", resident=True),
     "qedit": Command("slotwise.cli.act:qedit", "change attributes of jobs", resident=True),
+    "transfer-data": Command(
+        "slotwise.cli.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
+    ),
     "wait": Command("slotwise.cli.wait:main", "wait for jobs by their event log"),
     "status": Command("slotwise.cli.status:main", "slots and daemons of the pool", resident=True),
     "userprio": Command("slotwise.cli.userprio:main", "priorities and usage of submitters", resident=True),

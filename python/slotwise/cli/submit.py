@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pwd
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slotwise.cli.parser import Parser
+from slotwise.cli.options import REST, Option, Parsed, parse
 from slotwise.errors import SubmitError, UsageError
 
 if TYPE_CHECKING:
@@ -18,104 +19,209 @@ if TYPE_CHECKING:
 #: Submissions up to this many jobs go in one message.
 _ONE_MESSAGE = 5_000
 _TIMEOUT_S = 600.0
+_MOST_DOTS = 50
+
+OPTIONS = [
+    Option("verbose", 1),
+    Option("terse", 3),
+    Option("disable", 3),
+    Option("debug", 2),
+    Option("dry-run", 3, 1),
+    Option("spool", 1),
+    Option("file", 2, 1),
+    Option("digest", 6, 1),
+    Option("factory", 2),
+    Option("address", 2, 1),
+    Option("remote", 1, 1),
+    Option("name", 1, 1),
+    Option("append", 1, 1),
+    Option("batch-name", 1, 1),
+    Option("batch-id", 7, 1),
+    Option("queue", 1, REST),
+    Option("maxjobs", 3, 1),
+    Option("single-cluster", 3),
+    Option("pool", 2, 1),
+    Option("unused", 1),
+    Option("dump", 2, 1),
+    Option("force-mpi-universe", 7),
+    Option("allow-crlf-script", 8),
+    Option("help", 1),
+    Option("capabilities", 3),
+    Option("interactive", 1),
+]
+USAGE = """usage: slotwise submit [options] [KEY=VALUE ...] [FILE]
+Queues jobs from a submit description: FILE, or standard input when FILE is - or missing. KEY=VALUE stands before it.
+What is said
+  -terse                print only the first and last job id of each cluster
+  -verbose              print each job's ad (also when the description comes from -)
+  -unused               turn warnings about macros that are not used off (on, where the configuration has them off)
+The description
+  -append STATEMENT     a statement that stands before each queue statement (-a); several may be given
+  -queue ARGUMENTS      a queue statement in place of the description's; up to the next option
+  -file FILE            the description
+  -batch-name NAME, -batch-id ID       the batch of the jobs
+  -maxjobs N, -single-cluster          queue nothing when there are more jobs, or clusters
+  -factory              jobs are made when they are needed (as max_materialize)
+  -disable              do not check files; -allow-crlf-script: scripts may have DOS line ends
+Where
+  -name SCHEDD, -pool HOST:PORT, -address ADDRESS     another access point
+  -spool                send the input files along; `slotwise transfer-data` fetches the results
+  -remote SCHEDD        as -name and -spool
+Instead of queueing
+  -dry-run FILE, -dump FILE            write the jobs' ads to a file (-: the screen)
+  -capabilities         what the access point can do"""
 
 
-def _parser(inv: Invocation) -> Parser:
-    parser = Parser(
-        inv,
-        "submit",
-        "Queue jobs from a submit description file, or from standard input when FILE is - or missing.",
-        usage="slotwise submit [options] [key=value ...] [FILE]",
-    )
-    add = parser.add_argument
-    add("words", nargs="*", metavar="WORD", help="statements key=value that stand before the file, and the file")
-    add("-terse", "--terse", action="store_true", help="print only the first and last job id")
-    add("-verbose", "-v", "--verbose", action="store_true", help="print each job's ad")
-    add(
-        "-append",
-        "-a",
-        "--append",
-        action="append",
-        default=[],
-        metavar="STATEMENT",
-        help="a statement that stands before each queue statement",
-    )
-    add("-queue", "--queue", nargs="+", metavar="ARG", help="queue statement in place of the description's")
-    add("-batch-name", "--batch-name", metavar="NAME", help="name of the batch of jobs")
-    add("-dry-run", "--dry-run", metavar="OUT", help="write the jobs' ads to a file (- is the screen), queue nothing")
-    add("-spool", "--spool", action="store_true", help="spool the input files at the access point")
-    add("-disable", "--disable", action="store_true", help="do not check that the executable is there")
-    add("-name", "--name", metavar="SCHEDD", help="the access point (there is one per pool)")
-    add("-unused", "--unused", action="store_true", help="do not warn about keys that were not used")
-    return parser
+@dataclass
+class Wish:
+    """A call, read: the description's text and name, statements around it, and the options."""
+
+    parsed: Parsed
+    text: str
+    filename: str
+    before: list[str] = field(default_factory=list)
+    append: list[str] = field(default_factory=list)
+    queue: str | None = None
+
+    @property
+    def spool(self) -> bool:
+        """Whether the files travel too."""
+        return self.parsed.has("spool") or self.parsed.has("remote")
+
+    @property
+    def verbose(self) -> bool:
+        """Whether the ads are shown."""
+        return not self.parsed.has("terse") and (self.parsed.has("verbose") or self.filename == "-")
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Queue jobs; exit status 0, or 1 when nothing was queued."""
-    options = _parser(inv).take(_with_queue_last(args))
-    if options is None:
+    parsed = parse(args, OPTIONS)
+    if parsed.has("help"):
+        inv.out(USAGE)
         return 0
-    text, filename, before = _description(options.words, inv)
-    if options.batch_name:
-        options.append.append(f"batch_name = {options.batch_name}")
+    _refuse_what_cannot_be(parsed)
+    inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
+    if parsed.has("capabilities"):
+        return _capabilities(inv, parsed)
+    wish = _wish(parsed, inv)
     config = _config(inv)
-    wanted: dict[str, Any] = {
-        "filename": filename,
-        "cwd": inv.cwd,
-        "env": inv.env,
-        "owner": _owner(inv),
-        "config": config,
-        "queue_args": " ".join(options.queue) if options.queue else None,
-        "before": before,
-        "append": options.append,
-        "spool": options.spool,
-        "check_files": not options.disable,
-    }
-    from slotwise.submit import parse
+    submission = _read(wish, config, inv)
+    _warn(inv, submission, unused=_warns_of_unused(wish, config))
+    _check(wish, submission)
+    target = parsed.value("dry-run") or parsed.value("dump")
+    if target is not None:
+        return _dry_run(inv, submission, target, said=parsed.has("dry-run"))
+    if wish.spool:
+        from slotwise.cli.spool import check
 
-    submission = parse(text, **wanted)
-    _warn(inv, submission, unused=not options.unused)
-    if not submission.count:
-        raise SubmitError("no jobs queued", hint="the description needs a queue statement that makes jobs")
-    if options.dry_run:
-        return _dry_run(inv, submission, options.dry_run)
+        check(made.job(proc) for made in submission.clusters for proc in range(made.count))
     first = 0
     if submission.mentions_cluster:
-        first = _reserve(inv, len(submission.clusters))
-        submission = parse(text, **wanted, first_cluster=first)
-    reply = _send(inv, submission, first)
-    _report(inv, submission, reply, options)
+        first = _reserve(inv, parsed, len(submission.clusters))
+        submission = _read(wish, config, inv, first)
+    reply = _send(inv, wish, submission, first)
+    _report(inv, wish, submission, reply)
+    if wish.spool:
+        _spool(inv, wish, submission, reply)
     return 0
 
 
-def _with_queue_last(args: list[str]) -> list[str]:
-    """Words behind ``-queue`` up to the next option belong to it; a lone file before it stays a word."""
-    for at, word in enumerate(args):
-        if word in ("-queue", "--queue"):
-            end = next((i for i in range(at + 1, len(args)) if args[i].startswith("-") and len(args[i]) > 1), len(args))
-            return [*args[:at], *args[end:], *args[at:end]]
-    return args
+def _refuse_what_cannot_be(parsed: Parsed) -> None:
+    if parsed.has("interactive"):
+        raise UsageError(
+            "-interactive needs a shell inside a slot, which Slotwise does not have yet",
+            hint="queue a job with `executable = /bin/sleep` and look at it with `slotwise q -run`",
+        )
+    if parsed.has("force-mpi-universe"):
+        raise UsageError("-force-mpi-universe: there is no MPI universe", hint="use universe = vanilla")
+    if parsed.has("digest"):
+        raise UsageError("-digest is for HTCondor's own tools", hint="give the description itself, with -factory")
 
 
-def _description(words: list[str], inv: Invocation) -> tuple[str, str, list[str]]:
-    """Text and name of the description, and statements that stand before it."""
-    before = [word for word in words if "=" in word]
-    files = [word for word in words if "=" not in word]
+def _wish(parsed: Parsed, inv: Invocation) -> Wish:
+    """What the words and options mean."""
+    before = [word for word in parsed.words if "=" in word]
+    files = [word for word in parsed.words if "=" not in word]
+    files += [one.values[0] for one in parsed.all("file")]
     if len(files) > 1:
         raise UsageError(f"more than one description: {' '.join(files)}", hint="give one file")
-    if not files or files[0] == "-":
-        return inv.stdin.read(), "-", before
-    path = inv.path(files[0])
+    queue = " ".join(parsed.all("queue")[-1].values) if parsed.has("queue") else None
+    wish = Wish(parsed, "", files[0] if files else "-", before, queue=queue)
+    for one in parsed.all("append"):
+        statement = one.values[0].strip()
+        first, _, rest = statement.partition(" ")
+        if first.lower() == "queue":
+            wish.queue = rest.strip() or "1"
+        else:
+            wish.append.append(statement)
+    for option in ("batch-name", "batch-id"):
+        if (value := parsed.value(option)) is not None:
+            wish.append.append(f"{option.replace('-', '_')} = {value}")
+    if files and files[0] != "-":
+        wish.text = _text_of(files[0], inv)
+    elif files or wish.queue is None:
+        wish.text = inv.stdin.read()
+    else:
+        wish.filename = "<command line>"
+    return wish
+
+
+def _text_of(name: str, inv: Invocation) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace"), files[0], before
+        return inv.path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise SubmitError(f"cannot read {files[0]}: {error.strerror}", hint="check the name of the file") from None
+        raise SubmitError(f"cannot read {name}: {error.strerror}", hint="check the name of the file") from None
+
+
+def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None) -> Submission:
+    """Make the jobs.
+
+    :raises SubmitError: names line, command and remedy.
+    """
+    from slotwise.submit import parse as parse_description
+
+    return parse_description(
+        wish.text,
+        filename=wish.filename,
+        cwd=inv.cwd,
+        env=inv.env,
+        owner=_owner(inv),
+        config=config,
+        queue_args=wish.queue,
+        before=wish.before,
+        append=wish.append,
+        spool=wish.spool,
+        check_files=not wish.parsed.has("disable"),
+        first_cluster=first,
+    )
+
+
+def _check(wish: Wish, submission: Submission) -> None:
+    """See that there are jobs, and no more than may be.
+
+    :raises SubmitError: otherwise.
+    """
+    if not submission.count:
+        raise SubmitError("no jobs queued", hint="the description needs a queue statement that makes jobs")
+    most = wish.parsed.number("maxjobs") or 0
+    if 0 < most < submission.count:
+        raise SubmitError(f"there are {submission.count} jobs, and -maxjobs allows {most}", hint="nothing was queued")
+    if wish.parsed.has("single-cluster") and len(submission.clusters) > 1:
+        raise SubmitError(
+            f"there are {len(submission.clusters)} clusters, and -single-cluster allows one", hint="nothing was queued"
+        )
 
 
 def _config(inv: Invocation) -> Config:
     from slotwise.config import load
 
     return load(subsystem="SUBMIT", env=inv.env, home=inv.home, cwd=inv.cwd)
+
+
+def _warns_of_unused(wish: Wish, config: Config) -> bool:
+    usual = config.get_bool("WARN_ON_UNUSED_SUBMIT_FILE_MACROS") is not False
+    return usual != wish.parsed.has("unused")
 
 
 def _owner(inv: Invocation) -> str:
@@ -131,8 +237,8 @@ def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:
             inv.err(f"WARNING: {text}")
 
 
-def _dry_run(inv: Invocation, submission: Submission, out: str) -> int:
-    """Write all ads in long form."""
+def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -> int:
+    """Write all ads in long form, as if they were queued."""
 
     def ads() -> Iterator[str]:
         for number, cluster in enumerate(submission.clusters, start=1):
@@ -148,8 +254,14 @@ def _dry_run(inv: Invocation, submission: Submission, out: str) -> int:
     else:
         with Path(inv.path(out)).open("w", encoding="utf-8") as file:
             file.writelines(ads())
-    inv.out(f"Dry-run: {submission.count} job(s) in {len(submission.clusters)} cluster(s), none submitted.")
+    if said:
+        inv.out("Dry-Run job(s)" + "." * min(submission.count, _MOST_DOTS))
+        for number, cluster in enumerate(submission.clusters, start=1):
+            inv.out(f"{cluster.count} job(s) dry-run to cluster {number}.")
     return 0
+
+
+# ---- the access point
 
 
 def _call(inv: Invocation, call: Any, request: Any) -> Any:
@@ -163,60 +275,99 @@ def _call(inv: Invocation, call: Any, request: Any) -> Any:
         raise to_error(failure, peer="the schedd") from None
 
 
-def _stub(inv: Invocation) -> Any:
+def _stub(inv: Invocation, parsed: Parsed) -> Any:
     from slotwise.wire.gen import schedd_pb2_grpc
 
+    address = parsed.value("address")
+    if address is not None:
+        return schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0]))
     return inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
 
 
-def _reserve(inv: Invocation, count: int) -> int:
+def _capabilities(inv: Invocation, parsed: Parsed) -> int:
+    """What this access point can do with a submission."""
+    from slotwise.cli.ping import greeting
+
+    name, version = greeting(inv, "schedd", parsed.value("address"))
+    inv.out(f"Schedd {name} ({version}) has these capabilities:")
+    for what, how in (
+        ("Universes", "vanilla"),
+        ("Spooling of files", "submit -spool, transfer-data"),
+        ("Late materialization", "max_materialize, max_idle"),
+    ):
+        inv.out(f"  {what:<22}{how}")
+    return 0
+
+
+def _reserve(inv: Invocation, parsed: Parsed, count: int) -> int:
     """Cluster ids that the description's file names can contain."""
     from slotwise.wire.gen import schedd_pb2
 
-    reply = _call(inv, _stub(inv).ReserveClusters, schedd_pb2.ReserveClustersRequest(count=count))
+    reply = _call(inv, _stub(inv, parsed).ReserveClusters, schedd_pb2.ReserveClustersRequest(count=count))
     return int(reply.first)
 
 
-def _send(inv: Invocation, submission: Submission, first: int) -> Any:
+def _send(inv: Invocation, wish: Wish, submission: Submission, first: int) -> Any:
     """One message when the submission is small, else a stream; all of it or nothing is queued."""
     from slotwise.wire.gen import schedd_pb2 as pb
 
+    stub = _stub(inv, wish.parsed)
+
+    def packed(data: bytes) -> bytes:
+        if not wish.spool:
+            return data
+        from slotwise.cli.spool import without_log
+
+        return without_log(data)
+
     def head(index: int) -> Any:
         cluster_id = first + index if first else 0
-        return pb.ClusterSubmission(cluster_ad=submission.clusters[index].pack(), cluster_id=cluster_id)
+        return pb.ClusterSubmission(cluster_ad=packed(submission.clusters[index].pack()), cluster_id=cluster_id)
 
     if submission.count <= _ONE_MESSAGE:
         bundle = pb.SubmitBundle(client="slotwise submit")
         for index, cluster in enumerate(submission.clusters):
             part = head(index)
             part.procs.count = cluster.count
-            part.procs.deltas = cluster.deltas()
+            part.procs.deltas = packed(cluster.deltas())
             bundle.clusters.append(part)
-        return _call(inv, _stub(inv).SubmitOne, bundle)
+        return _call(inv, stub.SubmitOne, bundle)
 
     def parts() -> Iterator[Any]:
         for index, cluster in enumerate(submission.clusters):
             yield pb.SubmitPart(open_cluster=head(index))
             for count, deltas in cluster.batches():
-                yield pb.SubmitPart(more_procs=pb.ProcBatch(count=count, deltas=deltas))
+                yield pb.SubmitPart(more_procs=pb.ProcBatch(count=count, deltas=packed(deltas)))
         yield pb.SubmitPart(commit=True)
 
-    return _call(inv, _stub(inv).Submit, parts())
+    return _call(inv, stub.Submit, parts())
 
 
-def _report(inv: Invocation, submission: Submission, reply: Any, options: Any) -> None:
+def _spool(inv: Invocation, wish: Wish, submission: Submission, reply: Any) -> None:
+    """Send the files of the jobs that were queued; with the last of them the jobs are released."""
+    from slotwise.cli.spool import parts
+
+    def jobs() -> Iterator[tuple[str, Any]]:
+        for made, cluster in zip(submission.clusters, reply.clusters, strict=True):
+            for proc in range(made.count):
+                yield f"{cluster.cluster_id}.{cluster.first_proc + proc}", made.job(proc)
+
+    _call(inv, _stub(inv, wish.parsed).Spool, parts(jobs(), _owner(inv)))
+
+
+def _report(inv: Invocation, wish: Wish, submission: Submission, reply: Any) -> None:
     for text in reply.warnings:
         inv.err(f"WARNING: {text}")
-    if options.terse:
+    if wish.parsed.has("terse"):
         for cluster in reply.clusters:
             last = cluster.first_proc + cluster.num_procs - 1
             inv.out(f"{cluster.cluster_id}.{cluster.first_proc} - {cluster.cluster_id}.{last}")
         return
-    if options.verbose:
+    if wish.verbose:
         for made, cluster in zip(submission.clusters, reply.clusters, strict=True):
             for proc in range(made.count):
                 inv.out(f"** Proc {cluster.cluster_id}.{cluster.first_proc + proc}:")
                 inv.out(made.job(proc).print_old())
-    inv.out("Submitting job(s)" + "." * min(submission.count, 50))
+    inv.out("Submitting job(s)" + "." * min(submission.count, _MOST_DOTS))
     for cluster in reply.clusters:
         inv.out(f"{cluster.num_procs} job(s) submitted to cluster {cluster.cluster_id}.")

@@ -161,6 +161,8 @@ class Actions:
                 return ALREADY_DONE
             return SUCCESS if queue.hold(job, reason, int(Hold.USER_REQUEST), subcode, decision) else BAD_STATUS
         if action == act.RELEASE:
+            if job.status == Status.HELD and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
+                return BAD_STATUS  # its files are still on their way
             return SUCCESS if queue.release(job, reason, decision) else BAD_STATUS
         if action in (act.VACATE, act.VACATE_FAST):
             fast = action == act.VACATE_FAST

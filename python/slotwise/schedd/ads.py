@@ -52,6 +52,8 @@ class JobAds:
         #: Clusters whose jobs have $$() in some attribute.
         self._dollars: set[int] = set()
         self._plain_exit: dict[int, bool] = {}
+        #: Clusters whose jobs leave the queue when they are completed, whatever else.
+        self._leaves: set[int] = set()
         self._requests: dict[int, dict[str, float]] = {}
 
     # ---- coming, changing, going
@@ -90,10 +92,12 @@ class JobAds:
         """No job of the cluster is left, or its common attributes changed."""
         self._dollars.discard(number)
         self._plain_exit.pop(number, None)
+        self._leaves.discard(number)
 
     def forget_edit(self, number: int) -> None:
         """A job of the cluster was edited: what was remembered of its attributes may be wrong."""
         self._plain_exit.pop(number, None)
+        self._leaves.discard(number)
         self._requests.clear()
 
     # ---- one job
@@ -183,6 +187,21 @@ class JobAds:
         if shared:
             self._plain_exit[cluster.number] = found
         return found
+
+    def stays(self, job: Job, now: float) -> bool:
+        """Whether the job, now that it is completed, stays in the queue (LeaveJobInQueue).
+
+        The job's newest changes count, those that are not in its ad yet too: most expressions ask for its state.
+        """
+        cluster = job.cluster
+        shared = "leavejobinqueue" not in cluster.varied
+        if shared and cluster.number in self._leaves:
+            return False
+        if shared and self.ad(job).get("LeaveJobInQueue", False) is False:
+            self._leaves.add(cluster.number)
+            return False
+        value = self.evaluator(job, job.changes or {}, now)("LeaveJobInQueue")
+        return bool(value) if isinstance(value, (bool, int, float)) else False
 
     def requested(self, job: Job) -> dict[str, float]:
         """What the job asks for: Cpus, Memory (MiB), Disk (KiB), and custom resources if any."""

@@ -32,6 +32,7 @@ from slotwise.schedd.restore import restore
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow import Shadows
+from slotwise.schedd.spooling import Spooling
 from slotwise.schedd.store import Batch, Store
 from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2_grpc
@@ -98,6 +99,16 @@ class AccessPoint:
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
         self.negotiator = NegotiatorCall(context.home, lambda: context.metadata, name)
         self.advertiser = Advertiser(context.home, lambda: context.metadata, self._own_ads)
+        self.spooling = Spooling(
+            self.queue,
+            self.ads,
+            self.ledger,
+            clock,
+            self._threads,
+            context.home.execute.parent / "sandboxes",
+            settings.fallback_account,
+            context.address.tcp,
+        )
         self._connect_parts()
         self._serve()
 
@@ -137,6 +148,7 @@ class AccessPoint:
             requests=self.requests,
             claiming=self.claiming,
             shadows=self.shadows,
+            spooling=self.spooling,
             superusers=settings.superusers,
         )
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
@@ -155,7 +167,14 @@ class AccessPoint:
         if stored.jobs:
             _log.info("the queue has %d jobs, %d of them with a run", len(stored.jobs), len(stored.runs))
             self._new_work()
-        for work in (self.reattachment.run, self.periodic.run, self.negotiator.run, self.advertiser.run, self._tidy):
+        for work in (
+            self.reattachment.run,
+            self.periodic.run,
+            self.negotiator.run,
+            self.advertiser.run,
+            self._tidy,
+            self.spooling.run,
+        ):
             self._start(work)
         self._stored = type(stored)()
 

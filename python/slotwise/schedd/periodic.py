@@ -73,7 +73,7 @@ class Periodic:
             job = self._queue.by_key(key)
             if job is None:
                 continue
-            if job.status == Status.COMPLETED and not self._ads.truth(job, "LeaveJobInQueue"):
+            if job.status == Status.COMPLETED and not self._ads.stays(job, now):
                 self._queue.leave(job, decision)
                 done += 1
             elif verdict := policy.periodic(self._facts(job, now), self.system):

@@ -16,6 +16,7 @@ from slotwise.schedd.history import History
 from slotwise.schedd.listing import Listing, as_json
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.shadow import Shadows
+from slotwise.schedd.spooling import Spooling
 from slotwise.schedd.submissions import SubmissionStream
 from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
@@ -40,6 +41,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         requests: Requests,
         claiming: Claiming,
         shadows: Shadows,
+        spooling: Spooling,
         superusers: frozenset[str],
         default_submitter: str = "",
     ) -> None:
@@ -52,6 +54,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._requests = requests
         self._claiming = claiming
         self._shadows = shadows
+        self._spooling = spooling
         self._superusers = superusers
 
     # ---- submission
@@ -172,6 +175,23 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
                 opening = b",\n" if is_json else b""
         closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
         yield common_pb2.AdChunk(data=closing, done=True, total=total)
+
+    # ---- spooled files
+
+    @answers_errors
+    async def Spool(self, request_iterator: AsyncIterator[schedd_pb2.SpoolPart], context: Any) -> schedd_pb2.ActReply:
+        """Files for jobs that wait for them."""
+        caller = self._authenticator.caller(context)
+        return await self._spooling.receive(caller, request_iterator, self._is_superuser(caller))
+
+    @answers_errors
+    async def FetchSandboxes(
+        self, request: schedd_pb2.JobSelection, context: Any
+    ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
+        """What jobs left in their directories."""
+        caller = self._authenticator.caller(context)
+        async for piece in self._spooling.fetch(caller, request, self._is_superuser(caller)):
+            yield piece
 
     # ---- negotiation
 

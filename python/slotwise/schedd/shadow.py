@@ -477,7 +477,7 @@ class Shadows:
         if not run.executing_at and how in ("exited", "signaled"):
             self._queue.executing(run.job, self._host(run), run.claim.slot_name, {}, decision)
         self._queue.end_run(run.job, end, decision)
-        if run.job.status == Status.COMPLETED and not self._ads.truth(run.job, "LeaveJobInQueue"):
+        if run.job.status == Status.COMPLETED and not self._ads.stays(run.job, decision.now):
             self._queue.leave(run.job, decision)
         if how in ("not_started", "lost"):
             run.claim.failures += 1

@@ -221,6 +221,26 @@ class HistoryQuery(_message.Message):
     completed_since: int
     def __init__(self, query: _Optional[_Union[_common_pb2.AdQuery, _Mapping]] = ..., jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., forwards: _Optional[bool] = ..., scan_limit: _Optional[int] = ..., since: _Optional[str] = ..., completed_since: _Optional[int] = ...) -> None: ...
 
+class SpoolPart(_message.Message):
+    __slots__ = ("jobs", "file", "commit")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    file: FilePiece
+    commit: bool
+    def __init__(self, jobs: _Optional[_Iterable[str]] = ..., file: _Optional[_Union[FilePiece, _Mapping]] = ..., commit: _Optional[bool] = ...) -> None: ...
+
+class SandboxPiece(_message.Message):
+    __slots__ = ("job", "ad", "file")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    AD_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    ad: bytes
+    file: FilePiece
+    def __init__(self, job: _Optional[str] = ..., ad: _Optional[bytes] = ..., file: _Optional[_Union[FilePiece, _Mapping]] = ...) -> None: ...
+
 class ResourceRequestsQuery(_message.Message):
     __slots__ = ("significant_attributes", "submitters", "job_constraint", "max_jobs_per_submitter", "with_submitters")
     SIGNIFICANT_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]

@@ -75,6 +75,16 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.HistoryQuery.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_common__pb2.AdChunk.FromString,
                 _registered_method=True)
+        self.Spool = channel.stream_unary(
+                '/slotwise.v1.Schedd/Spool',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.SpoolPart.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.ActReply.FromString,
+                _registered_method=True)
+        self.FetchSandboxes = channel.unary_stream(
+                '/slotwise.v1.Schedd/FetchSandboxes',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.JobSelection.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
+                _registered_method=True)
         self.ResourceRequests = channel.unary_stream(
                 '/slotwise.v1.Schedd/ResourceRequests',
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.ResourceRequestsQuery.SerializeToString,
@@ -147,6 +157,20 @@ class ScheddServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Spool(self, request_iterator, context):
+        """Files of jobs that were submitted with `-spool`: each piece names the jobs it is for; nothing happens without `commit`,
+        which releases the jobs. Back: what the jobs left in their directories.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchSandboxes(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResourceRequests(self, request, context):
         """Negotiator -> schedd. Requests: one per autocluster (and job priority) with its count and job ids.
         """
@@ -210,6 +234,16 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.History,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.HistoryQuery.FromString,
                     response_serializer=slotwise_dot_v1_dot_common__pb2.AdChunk.SerializeToString,
+            ),
+            'Spool': grpc.stream_unary_rpc_method_handler(
+                    servicer.Spool,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.SpoolPart.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.ActReply.SerializeToString,
+            ),
+            'FetchSandboxes': grpc.unary_stream_rpc_method_handler(
+                    servicer.FetchSandboxes,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.JobSelection.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.SerializeToString,
             ),
             'ResourceRequests': grpc.unary_stream_rpc_method_handler(
                     servicer.ResourceRequests,
@@ -443,6 +477,60 @@ class Schedd:
             '/slotwise.v1.Schedd/History',
             slotwise_dot_v1_dot_schedd__pb2.HistoryQuery.SerializeToString,
             slotwise_dot_v1_dot_common__pb2.AdChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Spool(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/slotwise.v1.Schedd/Spool',
+            slotwise_dot_v1_dot_schedd__pb2.SpoolPart.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.ActReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchSandboxes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/slotwise.v1.Schedd/FetchSandboxes',
+            slotwise_dot_v1_dot_schedd__pb2.JobSelection.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,197 @@
+"""Files that travel with submissions: taken in before the jobs may run, handed out when somebody fetches results."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import Executor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.schedd import events
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.codes import Hold, Status
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.draft import log_of
+from slotwise.schedd.job import Job
+from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.sandbox import Sandbox, inputs_of, relocated
+from slotwise.schedd.selection import parse_id
+from slotwise.schedd.values import Changes
+from slotwise.table import pack_ads
+from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.security import Identity
+
+_SWEEP_S = 60.0
+
+
+class Spooling:
+    """The sandboxes under ``root``: ``root/CLUSTER/PROC``."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        ledger: Ledger,
+        clock: Clock,
+        threads: Executor,
+        root: Path,
+        fallback_account: str,
+        host: str,
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._ledger = ledger
+        self._clock = clock
+        self._threads = threads
+        self._root = root
+        self._fallback = fallback_account
+        self._host = host
+
+    def _sandbox(self, job: Job) -> Sandbox:
+        path = self._root / str(job.cluster.number) / str(job.proc)
+        return Sandbox(str(path), job.owner, self._fallback)
+
+    async def _in_thread(self, work: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _named(self, names: Iterable[str], caller: Identity, superuser: bool) -> list[Job]:
+        """The jobs of these ids.
+
+        :raises NotFoundError: for one that is not in the queue, DeniedError for somebody else's.
+        """
+        found = []
+        for name in names:
+            cluster, proc = parse_id(name)
+            known = self._queue.clusters.get(cluster)
+            jobs = [] if known is None else [job for job in known.jobs.values() if proc is None or job.proc == proc]
+            if not jobs:
+                raise NotFoundError(f"there is no job {name} in the queue")
+            for job in jobs:
+                if job.owner != caller.user and not superuser:
+                    raise DeniedError(f"job {job.key} is {job.owner}'s")
+            found += jobs
+        return found
+
+    # ---- in
+
+    async def receive(
+        self, caller: Identity, parts: AsyncIterator[schedd_pb2.SpoolPart], superuser: bool
+    ) -> schedd_pb2.ActReply:
+        """Take files in; with the commit the jobs are released."""
+        made: dict[str, Sandbox] = {}
+        reply = schedd_pb2.ActReply()
+        async for part in parts:
+            jobs = self._named(part.jobs, caller, superuser)
+            for job in jobs:
+                if not self._waits(job):
+                    raise UsageError(f"job {job.key} does not wait for spooled files", hint="submit it with -spool")
+                if job.key not in made:
+                    made[job.key] = self._sandbox(job)
+                    await self._in_thread(made[job.key].make)
+            if part.HasField("file"):
+                file = part.file
+                for job in jobs:
+                    write = partial(
+                        made[job.key].write, file.name, file.mode, file.data, file.offset, directory=file.directory
+                    )
+                    await self._in_thread(write)
+            if part.commit:
+                await self._release(jobs)
+                reply.totals["success"] += len(jobs)
+        return reply
+
+    @staticmethod
+    def _waits(job: Job) -> bool:
+        return job.status == Status.HELD and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT
+
+    async def _release(self, jobs: list[Job]) -> None:
+        decision = Decision(self._clock.now())
+        for job in jobs:
+            if not self._waits(job):
+                continue
+            changes = relocated(self._ads.ad(job), self._sandbox(job).path, int(decision.now))
+            decision.set(job, changes)
+            self._ads.set(job.key, changes)
+            self._ads.forget_edit(job.cluster.number)
+            job.cluster.varied |= {name.lower() for name in changes}
+            job.log = log_of(self._ads.ad(job))
+            # The log begins now: the job's directory was not there when it was submitted.
+            decision.log(job, events.submitted(self._queue.frame(job, decision.now), self._host))
+            self._queue.release(job, "Data files spooled", decision)
+        if decision.changed:
+            await self._ledger.commit(decision)
+
+    # ---- out
+
+    async def fetch(
+        self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool
+    ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
+        """What the selected jobs left: for each its ad, then its files."""
+        jobs = self._selected(caller, selection, superuser)
+        for job in jobs:
+            ad = self._ads.ad(job)
+            if "StageInFinish" not in ad:
+                if selection.ids:
+                    raise UsageError(f"job {job.key} has no spooled files", hint="only jobs of submit -spool have")
+                continue
+            since = ad.get("StageInFinish", 0) + 1
+            yield schedd_pb2.SandboxPiece(job=job.key, ad=pack_ads([ad]))
+            sandbox = self._sandbox(job)
+            for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):
+                offset, last = 0, False
+                while not last:
+                    data = await self._in_thread(partial(sandbox.read, result, offset))
+                    last = not data or offset + len(data) >= result.size
+                    piece = schedd_pb2.FilePiece(
+                        name=result.name, mode=result.mode, data=data, offset=offset, last=last
+                    )
+                    yield schedd_pb2.SandboxPiece(job=job.key, file=piece)
+                    offset += len(data)
+            await self._fetched(job)
+
+    async def _fetched(self, job: Job) -> None:
+        """The caller has everything: a completed job need not stay for it any longer."""
+        decision = Decision(self._clock.now())
+        changes: Changes = {"StageOutFinish": int(decision.now)}
+        decision.set(job, changes)
+        if job.status == Status.COMPLETED and not self._ads.stays(job, decision.now):
+            self._queue.leave(job, decision)
+        await self._ledger.commit(decision)
+
+    def _selected(self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool) -> list[Job]:
+        if selection.ids:
+            return self._named(selection.ids, caller, superuser)
+        from slotwise.schedd.selection import constraint_of
+
+        constraint = constraint_of([], selection.owners, selection.constraint)
+        keys = self._ads.table.query_keys(constraint or None, now=int(self._clock.now()))
+        jobs = [job for key in keys if (job := self._queue.by_key(key)) is not None]
+        return [job for job in jobs if superuser or job.owner == caller.user]
+
+    # ---- tidying up
+
+    async def run(self) -> None:
+        """Remove the sandboxes of jobs that have left the queue, every minute."""
+        while True:
+            await self._in_thread(partial(_sweep, self._root, self._knows))
+            await asyncio.sleep(_SWEEP_S)
+
+    def _knows(self, cluster: str, proc: str) -> bool:
+        return cluster.isdigit() and proc.isdigit() and self._queue.job(int(cluster), int(proc)) is not None
+
+
+def _sweep(root: Path, knows: Any) -> None:
+    if not root.is_dir():
+        return
+    for cluster in os.scandir(root):
+        for proc in os.scandir(cluster.path) if cluster.is_dir(follow_symlinks=False) else ():
+            if not knows(cluster.name, proc.name):
+                Sandbox(proc.path, "").remove()
+        if cluster.is_dir(follow_symlinks=False) and not any(os.scandir(cluster.path)):
+            os.rmdir(cluster.path)
