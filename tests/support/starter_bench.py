@@ -209,9 +209,13 @@ class PretendedStartd:
 class StarterBench:
     """A starter process with its neighbours."""
 
-    def __init__(self, root: Path, knobs: dict[str, Any], as_user: int | None = None) -> None:
+    def __init__(
+        self, root: Path, knobs: dict[str, Any], as_user: int | None = None, groups: tuple[Path, ...] = ()
+    ) -> None:
         self.root = root
         self.as_user = as_user
+        #: Cgroups that the starter is put into before it starts.
+        self.groups = groups
         self.home = PoolHome(root)
         self.home.create()
         self.config = root / "condor_config"
@@ -239,6 +243,9 @@ class StarterBench:
             "PYTHONPATH": str(_PYTHON),
         }
         command = [] if self.as_user is None else self._as_user()
+        if self.groups:
+            joins = "".join(f"echo $$ > {group}/cgroup.procs && " for group in self.groups)
+            command = ["/bin/sh", "-c", f'{joins} exec "$@"', "sh", *command]
         with open(self.root / "stderr", "ab") as said:
             self.process = subprocess.Popen(
                 [*command, sys.executable, "-m", "slotwise", "daemon", "starter"],
@@ -407,11 +414,13 @@ class StarterBench:
 
 
 @contextlib.asynccontextmanager
-async def starter_bench(as_user: int | None = None, **knobs: Any) -> AsyncIterator[StarterBench]:
+async def starter_bench(
+    as_user: int | None = None, groups: tuple[Path, ...] = (), **knobs: Any
+) -> AsyncIterator[StarterBench]:
     """A running starter in a directory of its own that other accounts can enter."""
     root = Path(tempfile.mkdtemp(prefix="slotwise-", dir="/var/tmp"))
     root.chmod(0o755)
-    bench = StarterBench(root, knobs, as_user)
+    bench = StarterBench(root, knobs, as_user, groups)
     try:
         await bench.shadow.start()
         await bench.start()
