@@ -88,6 +88,13 @@ class JobAds:
         """Forget a job."""
         self.table.remove(key)
 
+    def compact(self) -> None:
+        """Keep the ads that are there in a table of their size."""
+        fresh = AdTable()
+        if len(self.table):
+            fresh.apply(self.table.changes_since(0))
+        self.table = fresh
+
     def forget_cluster(self, number: int) -> None:
         """No job of the cluster is left, or its common attributes changed."""
         self._dollars.discard(number)

@@ -23,6 +23,7 @@ from slotwise.schedd.history import History
 from slotwise.schedd.ledger import Ledger, hold_for_log
 from slotwise.schedd.listing import Listing
 from slotwise.schedd.materializer import Materializer
+from slotwise.schedd.memory import Memory
 from slotwise.schedd.news import Advertiser, NegotiatorCall
 from slotwise.schedd.periodic import Periodic
 from slotwise.schedd.queue import Queue
@@ -109,6 +110,7 @@ class AccessPoint:
             settings.fallback_account,
             context.address.tcp,
         )
+        self.memory = Memory(self.queue, self.ads)
         self._connect_parts()
         self._serve()
 
@@ -174,6 +176,7 @@ class AccessPoint:
             self.advertiser.run,
             self._tidy,
             self.spooling.run,
+            self.memory.run,
         ):
             self._start(work)
         self._stored = type(stored)()

@@ -73,6 +73,8 @@ class Claiming:
         self.assign_autoclusters: Callable[[], None] = lambda: None
         #: Tells the shadow that a run is over without its starter's word.
         self.on_run_given_up: Callable[[Run], None] = lambda run: None
+        #: Told of every run that is over.
+        self.on_run_over: Callable[[Run], None] = lambda run: None
         #: Compares what a startd knows with what we hold.
         self.on_known: Callable[[str, startd_pb2.ClaimsKnown], None] = lambda startd, known: None
         #: Told of the starter that a startd uses.
@@ -428,6 +430,7 @@ class Claiming:
     def forget_run(self, run: Run) -> None:
         """The run is over as far as memory goes."""
         run.over = True
+        self.on_run_over(run)
         self.book.runs.pop(run.id, None)
         if run.claim.run == run.id:
             run.claim.run = ""

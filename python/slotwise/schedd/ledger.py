@@ -38,6 +38,10 @@ class AdKeeper(Protocol):
         """Forget the job."""
         ...
 
+    def forget_cluster(self, number: int) -> None:
+        """No job of the cluster is left."""
+        ...
+
 
 #: Called with the log that could not be written and the jobs concerned.
 OnLogFailure = Callable[[LogFailure, list[str]], None]
@@ -135,6 +139,8 @@ class Ledger:
                 encode(changes),
             )
             self._ads.remove(job.key)
+            if not job.cluster.jobs:
+                self._ads.forget_cluster(job.cluster.number)
 
     def _plan(self, decision: Decision, batch: Batch) -> list[PlannedText]:
         """One planned text for each log, the entries in order."""

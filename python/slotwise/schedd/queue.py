@@ -42,6 +42,8 @@ class Queue:
         self.runnable = Runnable()
         self.date_form = date_form
         self._totals = [0] * 8
+        #: Jobs that left since someone last looked.
+        self.retired = 0
         #: Jobs in the queue by owner.
         self.owned: dict[str, int] = {}
         #: Idle jobs that wait before they are tried again, because starts of them failed.
@@ -117,6 +119,7 @@ class Queue:
         self.runnable.discard(job)
         self.cooling.discard(job)
         decision.retired.append(job)
+        self.retired += 1
         if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
             self.close(cluster, decision)
 

@@ -28,6 +28,7 @@ class Reattachment:
         self._claiming = claiming
         self._book = claiming.book
         claiming.on_known = self.known
+        claiming.on_run_over = self.run_over
         claiming.on_starter = self.starter_at
         #: Starter address by startd address, as far as learned.
         self._starters: dict[str, str] = {}
@@ -145,6 +146,11 @@ class Reattachment:
             batch = Batch()
             batch.put_starter(startd, starter)
             self._claiming.ledger.commit(Decision(self._claiming.clock.now()), batch)
+
+    def run_over(self, run: Run) -> None:
+        """The run's end is durable: whether its starter still has it does not matter any more."""
+        if (listed := self._listed.get(run.starter)) is not None:
+            listed.discard(run.id)
 
     def starter_left(self, starter: str) -> None:
         """The stream of the starter broke: what it had is not known any more."""

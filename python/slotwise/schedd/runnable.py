@@ -97,6 +97,14 @@ class Runnable:
             self.unclustered[job] = None
         self._buckets.clear()
 
+    def compact(self) -> None:
+        """Drop what the heaps keep of jobs that have left."""
+        for bucket in self._all():
+            if len(bucket.heap) > 2 * len(bucket.members) + 100:
+                bucket.heap = [(job.cluster.number, job.proc, job) for job in bucket.members]
+                heapq.heapify(bucket.heap)
+        self.unclustered = dict(self.unclustered)
+
     def submitters(self) -> list[str]:
         """Submitters with runnable jobs, sorted."""
         waiting = {job.submitter for job in self.unclustered}

@@ -42,7 +42,7 @@ def test_large_and_small_files_are_kept_for_the_next_run(tmp_path: Path) -> None
     take(second, made=b"two more")
     second.place_in_spool(str(spool))
     assert tree(spool) == {"_condor_stdout": 4, "kept": 5, "made": 8, "sub/large": len(LARGE)}
-    assert os.listdir(spool.parent) == ["0"], "no leftovers"
+    assert [path.name for path in spool.parent.iterdir()] == ["0"], "no leftovers"
 
 
 def test_a_checkpoint_that_cannot_be_kept_leaves_the_one_before(

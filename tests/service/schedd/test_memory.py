@@ -1,0 +1,46 @@
+"""Memory goes back when many jobs have left, and what is still there is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slotwise.wire.gen import schedd_pb2
+
+from tests.support.access_point import RunningAccessPoint
+from tests.support.execution_point import ExecutionPoint, Script
+
+
+async def test_tables_shrink_and_keep_what_is_left(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    large = await schedd.submit(procs=[{"Arguments": f"{n}"} for n in range(20_000)])
+    few = await schedd.submit(procs=[{"Arguments": f"few{n}"} for n in range(5)])
+    memory, ads = schedd.point.memory, schedd.point.ads
+    assert not memory.look(), "the queue is as long as it ever was"
+    schedd.point.requests.assign()
+    former = ads.table.memory_bytes
+    request = schedd_pb2.ActRequest(
+        action=schedd_pb2.ActRequest.REMOVE,
+        jobs=schedd_pb2.JobSelection(constraint=f"ClusterId == {large} && ProcId != 7"),
+    )
+    await schedd.stub.Act(request, metadata=schedd.user)
+    assert memory.look()
+    assert not memory.look(), "once is enough"
+    assert ads.table.memory_bytes < former / 20
+    left = sorted((ad["ClusterId"], ad["ProcId"], ad["Arguments"]) for ad in await schedd.jobs())
+    assert left == [(large, 7, "7"), *((few, n, f"few{n}") for n in range(5))]
+    point.script = lambda ad: Script()
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    assert len(point.history) == 6
+
+
+async def test_nothing_is_kept_of_clusters_and_runs_that_left(
+    schedd: RunningAccessPoint, point: ExecutionPoint, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        await schedd.submit(4, Environment="A=$$(Name)")
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    ads, reattachment = schedd.point.ads, schedd.point.reattachment
+    assert not ads._dollars and not ads._plain_exit
+    assert not any(reattachment._listed.values())
+    assert not schedd.point.claiming.book.runs
