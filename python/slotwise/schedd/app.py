@@ -35,6 +35,7 @@ from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
 from slotwise.schedd.store import Batch, Store
+from slotwise.schedd.transfers import Transfers
 from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2_grpc
 
@@ -74,17 +75,17 @@ class AccessPoint:
             self.queue, self.ads, self.ledger, clock, claim_settings(settings, target), lambda: context.metadata
         )
         self.reattachment = Reattachment(self.claiming)
-        self.shadows = Shadows(
+        self.transfers = Transfers(
             self.queue,
             self.ads,
             self.claiming,
-            self.reattachment,
             clock,
             self._threads,
             file_system_domain=settings.file_system_domain,
             fallback_account=settings.fallback_account,
             spool=context.home.spool,
         )
+        self.shadows = Shadows(self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock)
         self.requests = Requests(
             self.queue, self.ads, self.claiming, autoclusters(settings), schedd_name=name, address=target
         )
@@ -131,7 +132,7 @@ class AccessPoint:
         self.periodic.timeslice = settings.periodic_timeslice
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
-        self.shadows.limits_mib = settings.transfer_limits_mib
+        self.transfers.limits_mib = settings.transfer_limits_mib
         self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         self.advertiser.interval_s = settings.schedd_interval_s
 

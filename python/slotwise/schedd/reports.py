@@ -49,6 +49,14 @@ def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, st
     return properties
 
 
+def host_of(ads: JobAds, claiming: Claiming, run: Run) -> str:
+    """How the log names the execution point: its address, or its name when that is a local socket."""
+    if not run.claim.startd.startswith("unix:"):
+        return run.claim.startd
+    name = ads.value_of(claiming.machine(run.claim), "Machine")
+    return name if isinstance(name, str) else run.claim.slot_name
+
+
 @dataclass(frozen=True)
 class ClosingReport:
     """The end of a run: attributes for the ad, figures for the log."""

@@ -54,7 +54,7 @@ async def kill(running: RunningAccessPoint) -> None:
         await link.close()
     await running.channel.close()
     await running.server.stop(0)
-    for task in list(point.shadows._tasks):
+    for task in list(point.transfers.tasks):
         task.cancel()
     await asyncio.gather(*point._tasks, return_exceptions=True)
     point._threads.shutdown(wait=True)

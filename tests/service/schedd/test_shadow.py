@@ -359,7 +359,7 @@ async def test_a_stream_that_breaks_while_inputs_flow_leaves_no_thread_waiting(
     await schedd.negotiate(point.address)
     await schedd.until_gone(30)
     assert broken
-    assert not schedd.point.shadows._tasks
+    assert not schedd.point.transfers.tasks
 
 
 async def test_a_refused_activation_sends_the_job_to_another_slot(

@@ -1,0 +1,112 @@
+"""The end of a run as its starter told it: what it means for the job and its claim, made durable, then acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.schedd import policy
+from slotwise.schedd.ads import JobAds, native
+from slotwise.schedd.claiming import Claiming
+from slotwise.schedd.claims import Run
+from slotwise.schedd.codes import Status
+from slotwise.schedd.decision import Decision, RunEnd, Verdict
+from slotwise.schedd.evictions import transformed
+from slotwise.schedd.files import TransferError
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.reports import closing_report, host_of
+from slotwise.schedd.store import Batch
+from slotwise.schedd.transfers import Transfers
+from slotwise.schedd.values import Changes
+from slotwise.wire.gen import schedd_pb2
+
+_HOW = {0: "exited", 1: "signaled", 2: "evicted", 3: "held", 4: "not_started", 5: "lost"}
+
+
+class Endings:
+    """Takes over the ends of runs."""
+
+    def __init__(self, queue: Queue, ads: JobAds, claiming: Claiming, transfers: Transfers, clock: Clock) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._claiming = claiming
+        self._ledger = claiming.ledger
+        self._transfers = transfers
+        self._clock = clock
+        #: Told of a run whose end is durable, and of the run that follows on its claim if any.
+        self.on_durable: Callable[[Run, Run | None], None] = lambda run, following: None
+
+    def finish(self, run: Run, ended: schedd_pb2.RunEnded, failure: TransferError | None) -> None:
+        """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
+        now = self._clock.now()
+        decision, batch = Decision(now), Batch()
+        self._transfers.log_notes(run, decision)
+        how = _HOW.get(ended.how, "lost")
+        report = closing_report(self._ads, self._claiming, run, ended, now)
+        # The starter tells whole seconds; when it was just now, our own clock is finer.
+        ended_at = ended.at if ended.at and now - ended.at >= 2 else now
+        end = RunEnd(
+            how,
+            code=ended.code,
+            reason=ended.reason,
+            reason_code=ended.reason_code,
+            reason_subcode=ended.reason_subcode,
+            at=ended.at or now,
+            attributes=report.attributes,
+            usage=report.usage,
+            wall_s=max(0.0, ended_at - run.born_at),
+            executed_s=max(0.0, ended_at - run.executing_at) if run.executing_at else 0.0,
+            core="core" if ended.core_dumped else "",
+            verdict=self._verdict(run, how, ended, report.attributes),
+        )
+        if failure is not None and how in ("exited", "signaled"):
+            end = RunEnd(
+                "held",
+                reason=failure.message,
+                reason_code=failure.hold_code,
+                reason_subcode=failure.subcode,
+                at=end.at,
+                attributes=end.attributes,
+                usage=end.usage,
+                wall_s=end.wall_s,
+                executed_s=end.executed_s,
+            )
+        if how in ("held", "evicted") and (larger := self._transformed(run, end)) is not None:
+            end = replace(end, how="evicted", attributes={**end.attributes, **larger})
+        if not run.executing_at and how in ("exited", "signaled"):
+            self._queue.executing(run.job, host_of(self._ads, self._claiming, run), run.claim.slot_name, {}, decision)
+        self._queue.end_run(run.job, end, decision)
+        if run.job.status == Status.COMPLETED and not self._ads.stays(run.job, decision.now):
+            self._queue.leave(run.job, decision)
+        if how in ("not_started", "lost"):
+            run.claim.failures += 1
+        following = self._claiming.after_run(run, decision, batch)
+        done = asyncio.ensure_future(self._ledger.commit(decision, batch))
+        done.add_done_callback(lambda _: self.on_durable(run, following))
+
+    def _transformed(self, run: Run, end: RunEnd) -> Changes | None:
+        """What the job's transforms at eviction change, if one applies."""
+        if run.job.status != Status.RUNNING or not self._ads.text(run.job, "TransformOnEvict"):
+            return None
+        ad = self._ads.ad(run.job)
+        ad.update(native(end.attributes))
+        return transformed(ad, end.reason_code, end.reason_subcode, end.reason, int(self._clock.now()))
+
+    def _verdict(self, run: Run, how: str, ended: schedd_pb2.RunEnded, attributes: Any) -> Verdict | None:
+        if how not in ("exited", "signaled") or run.job.status not in (
+            Status.RUNNING,
+            Status.SUSPENDED,
+            Status.TRANSFERRING_OUTPUT,
+        ):
+            return None
+        if self._ads.plain_exit_policy(run.job):
+            return Verdict("complete")
+        facts = dict(attributes)
+        facts["NumJobCompletions"] = int(run.job.number("NumJobCompletions")) + 1
+        facts["ExitBySignal"] = how == "signaled"
+        facts["ExitSignal" if how == "signaled" else "ExitCode"] = ended.code
+        facts["ExitCode" if how == "signaled" else "ExitSignal"] = None
+        return policy.at_exit(self._ads.evaluator(run.job, facts, self._clock.now()))

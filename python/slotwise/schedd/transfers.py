@@ -1,0 +1,258 @@
+"""Files of runs on their way between the access point and starters, and what the event log tells of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.schedd import events
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.claiming import Claiming
+from slotwise.schedd.claims import Run
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.files import FilePlan, Piece, TransferError, input_pieces
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.reports import host_of
+from slotwise.schedd.results import Results, spooled_files
+from slotwise.schedd.starter_stream import StarterStream
+from slotwise.wire.gen import schedd_pb2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Transfer:
+    """Files of one run in both directions."""
+
+    plan: FilePlan
+    results: Results
+    inputs_sent: bool = False
+    waits_for_need: bool = False
+    #: Keeps results in order when some need a thread.
+    writes: list[asyncio.Future[None]] = field(default_factory=list)
+    ending: bool = False
+    #: Log entries about files, written with the next entry of the run.
+    notes: list[str] = field(default_factory=list)
+
+
+class Transfers:
+    """The files of all runs."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        claiming: Claiming,
+        clock: Clock,
+        threads: Executor,
+        *,
+        file_system_domain: str,
+        fallback_account: str,
+        spool: Path | None,
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._claiming = claiming
+        self._clock = clock
+        self._threads = threads
+        self._domain = file_system_domain
+        self._fallback = fallback_account
+        self._spool = spool
+        #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
+        self.limits_mib: tuple[float, float] = (-1, -1)
+        #: Work under way.
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    # ---- inputs
+
+    def begin(self, run: Run, *, executing: bool) -> None:
+        """The run's starter said hello: send it what it needs, at once or when it asks.
+
+        Results that are on their way to their places go on; what the starter sends again of them is dropped.
+        """
+        if run.transfer is not None and run.transfer.ending:
+            return
+        plan = self.plan(run)
+        transfer = run.transfer = Transfer(plan, Results(plan, run.id))
+        if executing:
+            transfer.inputs_sent = True
+        elif plan.transfer == "NO" or not plan.any_input:
+            self._no_inputs(run)
+        elif plan.transfer == "IF_NEEDED" and self._shares_files(run):
+            transfer.waits_for_need = True
+        else:
+            self._push_inputs(run)
+
+    def need(self, run: Run) -> None:
+        """The starter asks for the files."""
+        transfer = self.of(run)
+        if transfer.waits_for_need:
+            transfer.waits_for_need = False
+            self._push_inputs(run)
+
+    def _shares_files(self, run: Run) -> bool:
+        domain = self._ads.value_of(self._claiming.machine(run.claim), "FileSystemDomain")
+        return bool(self._domain) and isinstance(domain, str) and domain.lower() == self._domain.lower()
+
+    def plan(self, run: Run) -> FilePlan:
+        """What the job's ad says about its files, and what a former run left."""
+        plan = self._ads.file_plan(run.job, self._claiming.machine(run.claim), self._fallback, self.limits_mib)
+        directory = self._spool_of(run)
+        return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
+
+    def _spool_of(self, run: Run) -> str:
+        """The directory for files of evicted runs of the job."""
+        if self._spool is None:
+            return ""
+        return str(self._spool / "jobs" / str(run.job.cluster.number) / str(run.job.proc))
+
+    def of(self, run: Run) -> Transfer:
+        """The run's transfer."""
+        if run.transfer is None:
+            plan = self.plan(run)
+            run.transfer = Transfer(plan, Results(plan, run.id))
+        found: Transfer = run.transfer
+        return found
+
+    def _no_inputs(self, run: Run, error: TransferError | None = None) -> None:
+        self.of(run).inputs_sent = True
+        complete = schedd_pb2.InputsComplete()
+        if error is not None:
+            complete.error, complete.hold_code, complete.hold_subcode = (
+                error.message,
+                error.hold_code,
+                error.subcode,
+            )
+        if run.stream is not None:
+            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, inputs_complete=complete))
+
+    def _push_inputs(self, run: Run) -> None:
+        self.spawn(self._inputs(run, run.stream))
+
+    async def _inputs(self, run: Run, stream: StarterStream) -> None:
+        """Send all input files, read in a worker thread; large ones wait for room."""
+        loop = asyncio.get_running_loop()
+        transfer = self.of(run)
+        self._note(run, "input_started", host_of(self._ads, self._claiming, run))
+        small: list[Piece] = []
+
+        def emit(piece: Piece) -> None:
+            nonlocal small
+            small.append(piece)
+            if sum(len(p.data) for p in small) > 1024 * 1024:
+                ready, small = small, []
+                asyncio.run_coroutine_threadsafe(self._send_pieces(run, stream, ready), loop).result()
+
+        def read() -> None:
+            for piece in input_pieces(transfer.plan):
+                emit(piece)
+
+        try:
+            await loop.run_in_executor(self._threads, read)
+        except TransferError as error:
+            self._no_inputs(run, error)
+            return
+        await self._send_pieces(run, stream, small)
+        self._note(run, "input_finished")
+        self._no_inputs(run)
+
+    def _note(self, run: Run, stage: str, host: str = "") -> None:
+        frame = self._queue.frame(run.job, self._clock.now())
+        self.of(run).notes.append(events.transfer(frame, stage, host))
+
+    def log_notes(self, run: Run, decision: Decision) -> None:
+        """What happened to files goes into the log with the run's next entry."""
+        notes, self.of(run).notes = self.of(run).notes, []
+        for note in notes:
+            decision.log(run.job, note)
+
+    async def _send_pieces(self, run: Run, stream: StarterStream, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            run.sent_bytes += len(piece.data)
+            await stream.send_piece(
+                schedd_pb2.ShadowMessage(
+                    run_id=run.id,
+                    input=schedd_pb2.FilePiece(
+                        name=piece.name,
+                        mode=piece.mode,
+                        data=piece.data,
+                        last=piece.last,
+                        directory=piece.directory,
+                        offset=piece.offset,
+                    ),
+                )
+            )
+
+    # ---- results
+
+    def output(self, run: Run, piece: schedd_pb2.FilePiece) -> asyncio.Future[None] | None:
+        """Take a piece of a result; to be waited for when it is a large file's."""
+        transfer = self.of(run)
+        if transfer.ending:
+            return None
+        run.received_bytes += len(piece.data)
+        if transfer.results.is_small(piece):
+            transfer.results.keep(piece.name, piece.mode, piece.data, directory=piece.directory)
+            return None
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(
+            self._threads,
+            partial(transfer.results.write, piece.name, piece.mode, piece.data, piece.offset),
+        )
+
+    async def place(self, run: Run, *, evicted: bool) -> TransferError | None:
+        """Put the results in place, or keep an evicted run's for the next one; what kept them from it."""
+        results = self.of(run).results
+        place: Callable[[], None] = results.place
+        if evicted:
+            place = partial(results.place_in_spool, self._spool_of(run))
+        return await self._placed(run, place)
+
+    async def keep_checkpoint(self, run: Run) -> TransferError | None:
+        """Keep what the running job has sent for its next start; what kept it from it."""
+        transfer = self.of(run)
+        results, transfer.results = transfer.results, Results(transfer.plan, run.id)
+        if self._spool is None:
+            return TransferError("this schedd has no spool directory", 0, 0)
+        return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
+
+    async def _placed(self, run: Run, place: Callable[[], None]) -> TransferError | None:
+        self._note(run, "output_started", host_of(self._ads, self._claiming, run))
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, place)
+        except TransferError as error:
+            return error
+        self._note(run, "output_finished")
+        return None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a place for files of evicted runs."""
+        return self._spool is not None
+
+    def forget_kept(self, run: Run) -> None:
+        """The job needs no files of former runs any more."""
+        if run.transfer is not None and (spooled := run.transfer.plan.spooled):
+            work = partial(shutil.rmtree, spooled, ignore_errors=True)
+            asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    # ---- work
+
+    def spawn(self, work: Any) -> None:
+        """Do ``work`` beside everything else."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("work of a shadow failed", exc_info=error)
