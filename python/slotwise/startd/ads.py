@@ -156,19 +156,12 @@ def state_of(h: Holding, now: float) -> dict[str, Any]:
 
 
 def history_of(h: Holding, now: float) -> dict[str, Any]:
-    """Total times and counters."""
-    slot = h.slot
-    attributes: dict[str, Any] = {
+    """Total times."""
+    return {
         f"TotalTime{state}{activity}": int(seconds)
-        for (state, activity), seconds in slot.time_in(now).items()
+        for (state, activity), seconds in h.slot.time_in(now).items()
         if seconds >= 1
     }
-    counters = slot.counters
-    attributes["JobStarts"] = counters.job_starts
-    attributes["JobPreemptions"] = counters.job_preemptions
-    attributes["JobRankPreemptions"] = counters.rank_preemptions
-    attributes["JobUserPrioPreemptions"] = counters.priority_preemptions
-    return attributes
 
 
 #: Attributes of a claim; taken out of the ad when there is none.
@@ -176,7 +169,8 @@ CLAIM_NAMES = (
     "ClientMachine", "RemoteOwner", "RemoteUser", "AccountingGroup", "RemoteScheddName", "JobId", "GlobalJobId",
     "JobStart", "JobUniverse", "CurrentRank", "RetirementTimeRemaining", "PublicClaimId", "PreemptingOwner",
     "PreemptingUser", "PreemptingRank", "TotalJobRunTime", "TotalJobSuspendTime", "AcceptedWhileDraining",
-    "ClaimEndTime", "TotalClaimRunTime", "TotalClaimSuspendTime",
+    "ClaimEndTime", "TotalClaimRunTime", "TotalClaimSuspendTime", "RemoteGroup", "RemoteNegotiatingGroup",
+    "RemoteAutoregroup", "RemoteProject", "LastPeriodicCheckpoint",
 )  # fmt: skip
 
 
@@ -193,6 +187,10 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
         RemoteUser=h.terms.submitter or values.get("User"),
         RemoteOwner=values.get("User") or values.get("Owner") or h.terms.submitter or None,
         AccountingGroup=values.get("AccountingGroup"),
+        RemoteGroup=values.get("RemoteGroup") or values.get("AcctGroup") or "<none>",
+        RemoteNegotiatingGroup=values.get("RemoteNegotiatingGroup"),
+        RemoteAutoregroup=values.get("RemoteAutoregroup"),
+        RemoteProject=values.get("ProjectName"),
         RemoteScheddName=h.terms.schedd_name,
         ClientMachine=h.terms.schedd_name.rpartition("@")[2],
         CurrentRank=state.claim.rank,
@@ -208,6 +206,7 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
             GlobalJobId=values.get("GlobalJobId"),
             JobUniverse=values.get("JobUniverse"),
             JobStart=int(run.activated_at),
+            LastPeriodicCheckpoint=h.usage.get("LastCheckpointTime", int(run.activated_at)),
             TotalJobRunTime=int(ran),
             TotalJobSuspendTime=int(stood),
             AcceptedWhileDraining=True if run.accepted_while_draining else None,

@@ -20,6 +20,7 @@ from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import bench
+from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
 from slotwise.startd.machine import Step, step
@@ -74,8 +75,8 @@ class Startd:
             return ids.claim_id(me, boot, self._sequence)
 
         self.point = ExecutionPoint(settings, layout, new_id, now)
-        self._x = XProbe(context.env)
-        survey.take_sample(self.point, config, self._execute, now, self._x)
+        self._x, self._own = XProbe(context.env), SelfMonitor(now)
+        survey.take_sample(self.point, config, self._execute, now, self._x, self._own)
         for h in self.point.holdings.values():  # the first look was without load and idle times
             self.point.show(h, now)
         must_decide.require(self.point, now)
@@ -213,7 +214,7 @@ class Startd:
 
     def _sample(self) -> None:
         now = self._context.clock.now()
-        survey.take_sample(self.point, self._context.config, self._execute, now, self._x)
+        survey.take_sample(self.point, self._context.config, self._execute, now, self._x, self._own)
         for h in self.point.holdings.values():
             self.point.refresh(h, now)
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 def _start(point: ExecutionPoint, h: Holding, action: ev.StartRun, now: float) -> None:
     point.by_run[action.run.run_id] = h.name
-    point.counters["JobStarts"] += 1
     point.outbox.starter.append(Start(h.name, action.run.run_id))
     claim = h.slot.claim
     if claim is not None:
@@ -121,7 +120,6 @@ def _benchmark(point: ExecutionPoint, h: Holding, action: ev.Action, now: float)
 
 def _delete(point: ExecutionPoint, h: Holding, action: ev.DeleteSlot, now: float) -> None:
     del point.holdings[h.name]
-    point.counters["JobPreemptions"] += h.slot.counters.job_preemptions
     point.by_claim.pop(h.capability, None)
     point.outbox.changed.pop(h.name, None)
     point.outbox.dirty[h.name] = None

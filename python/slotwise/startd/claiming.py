@@ -298,8 +298,7 @@ def run_gone(
     if broken is not None:
         breaking.mark(point, h, broken, code, now, run_id)
     h.last_run = run_id
-    point.durations.add(now - h.slot.run.activated_at)
-    point.busy_times.add(h.slot.run.ran(now))
+    point.statistics.ended(now - h.slot.run.activated_at, h.slot.run.ran(now), now)
     h.usage, h.condor_load, h.cpu_seen = {}, 0.0, None
     point.happen(h, ev.RunGone(broken, code), now)
     h.activation = None if h.slot.run is None else h.activation

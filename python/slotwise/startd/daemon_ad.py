@@ -19,10 +19,10 @@ _MACHINE = (
 def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
     """The ad."""
     shown = {**point.machine, **point.settings.sample.machine, **point.abilities}
-    counters = point.counters
     slots = point.holdings.values()
     attributes: dict[str, Any] = {
         **{name: shown[name] for name in _MACHINE if shown.get(name) is not None},
+        **{name: value for name, value in shown.items() if name.startswith("MonitorSelf")},
         **point.abilities,
         "MyType": "StartDaemon",
         "Name": point.settings.name,
@@ -32,10 +32,8 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
         "TotalCpus": point.settings.resources.cpus,
         "TotalMemory": point.settings.resources.memory_mib,
         "TotalDisk": point.settings.resources.disk_kib,
-        "JobStarts": counters["JobStarts"],
-        "JobPreemptions": counters["JobPreemptions"] + sum(h.slot.counters.job_preemptions for h in slots),
-        **point.busy_times.attributes("JobBusyTime"),
-        **point.durations.attributes("JobDuration"),
+        **point.statistics.attributes(now),
+        **point.statistics.transfer_attributes(),
     }
     attributes.update(breaking.daemon_attributes(point))
     return attributes

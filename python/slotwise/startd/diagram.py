@@ -134,7 +134,9 @@ def _arrow(
     (x1, y1), (x2, y2) = _CENTRES[first], _CENTRES[second]
     length = math.hypot(x2 - x1, y2 - y1)
     ux, uy = (x2 - x1) / length, (y2 - y1) / length
-    aside = 12 if (second, first) in all_of else 0
+    back = all_of.get((second, first), [])
+    longest = max(len(", ".join(numbers)), len(", ".join(back)))
+    aside = 12 + max(0.0, 1.6 * (longest - 6)) if back else 0  # labels must not reach the arrow beside
     sx, sy = -uy * aside, ux * aside
     begin, end = _edge(ux, uy, sx, sy), _edge(-ux, -uy, sx, sy)
     ax, ay = x1 + ux * begin + sx, y1 + uy * begin + sy

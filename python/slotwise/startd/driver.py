@@ -201,6 +201,7 @@ class Driver:
         run_id = event.run_id
         if what == "gone":
             self.told.discard(run_id)
+            self.point.statistics.transferred(event.gone.bytes_received, event.gone.bytes_sent)
             if event.gone.broken:
                 self._left(event.gone.left if event.gone.HasField("left") else starter_pb2.JobLeft(run_id=run_id), now)
             else:
@@ -262,6 +263,8 @@ class Driver:
         """What the starter can do for jobs on this host, and what it cannot, goes into every slot's ad."""
         for ad in unpack_ads(pack):
             facts = {name: ad.eval(name, None, now=int(now)) for name in ad}
+            facts["CgroupEnforced"] = bool(facts.get("CgroupVersion"))
+            facts["IsEnforcingDiskUsage"] = facts.get("EnforcesDisk") == "volume"
             if self.point.abilities != facts:
                 self.point.abilities = facts
                 self.touch_all()

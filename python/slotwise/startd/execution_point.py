@@ -16,7 +16,6 @@ from slotwise.startd import ads, breaking
 from slotwise.startd import events as ev
 from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
-from slotwise.startd.durations import Durations
 from slotwise.startd.evaluate import write
 from slotwise.startd.holding import Holding
 from slotwise.startd.machine import Step, next_timer, step, validate
@@ -27,6 +26,7 @@ from slotwise.startd.outbox import (
 from slotwise.startd.settings import Settings
 from slotwise.startd.slots.layout import PlannedSlot
 from slotwise.startd.states import Claimed, Drained, Owner, Preempting, Slot
+from slotwise.startd.statistics import Statistics
 
 _ACTIVE = frozenset({State.CLAIMED, State.PREEMPTING, State.BACKFILL, State.MATCHED})
 
@@ -56,10 +56,7 @@ class ExecutionPoint:
         #: Attributes of the machine as a whole: what fingerprints and drains say.
         self.machine: dict[str, Any] = dict(settings.machine)
         self.extra: dict[str, Any] = {}
-        #: Totals since the start, for the daemon's own ad: events, time that jobs ran, time from start to end.
-        self.counters = {"JobStarts": 0, "JobPreemptions": 0}
-        self.busy_times = Durations()
-        self.durations = Durations()
+        self.statistics = Statistics(*settings.statistics_window_s)
         #: Devices that are not handed out, by tag.
         self.offline: dict[str, frozenset[str]] = {}
         #: What the starter says that it can enforce here.
@@ -107,6 +104,8 @@ class ExecutionPoint:
         """Something happens to a slot; what follows is carried out. ``quiet`` grants are not told."""
         outcome = self.step(h.slot, stimulus, self.judge(h, now), now)
         if outcome.slot is not h.slot:
+            if outcome.slot.counters is not h.slot.counters:
+                self.statistics.counted(h.slot.counters, outcome.slot.counters, now)
             h.slot = outcome.slot
             if outcome.trace or outcome.actions:
                 self.outbox.changed[h.name] = None
@@ -247,6 +246,7 @@ class ExecutionPoint:
         result["Requirements"] = ads.requirements(h, knobs, draining_start=draining_start)
         result.update(ads.state_of(h, now))
         result.update(ads.history_of(h, now))
+        result.update(self.statistics.attributes(now))
         result.update(ads.claim_of(h, now, h.facts))
         result.update(ads.job_attrs_of(h, knobs.job_attrs, now))
         for knob, text in policy.mentioned.items():

@@ -16,7 +16,8 @@ from slotwise.startd.states import Slot
 #: The attributes of a job that decide about its claim and run, and that the slot ad repeats.
 JOB_NAMES = (
     "ClusterId", "ProcId", "GlobalJobId", "Owner", "User", "AccountingGroup", "AcctGroup", "JobUniverse",
-    "JobLeaseDuration", "JobMaxVacateTime", "KillSigTimeout", "MaxJobRetirementTime", "NiceUser",
+    "JobLeaseDuration", "JobMaxVacateTime", "KillSigTimeout", "MaxJobRetirementTime", "NiceUser", "ProjectName",
+    "RemoteGroup", "RemoteNegotiatingGroup", "RemoteAutoregroup",
 )  # fmt: skip
 
 

@@ -67,6 +67,8 @@ class Settings:
     #: What is said of the job that broke a slot; whether broken dynamic slots stay.
     broken_context: tuple[str, ...] = ()
     broken_lasts: bool = False
+    #: Over how long Recent... attributes go, and in steps of what.
+    statistics_window_s: tuple[float, float] = (1200, 240)
     keyboard_slots: int = 0
     console_slots: int = 0
     draining_start: Expression | None = None
@@ -100,6 +102,10 @@ class Settings:
             proportional_swap=flag(config, "PROPORTIONAL_SWAP_ASSIGNMENT"),
             default_draining_start=(config.get("DEFAULT_DRAINING_START_EXPR") or "").strip(),
             broken_context=tuple(words(config.get("BROKEN_SLOT_CONTEXT_ATTRS"))) or BROKEN_CONTEXT,
+            statistics_window_s=(
+                max(1.0, seconds(config, "STATISTICS_WINDOW_SECONDS", 1200)),
+                max(1.0, seconds(config, "STATISTICS_WINDOW_QUANTUM", 240)),
+            ),
             broken_lasts=flag(config, "CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
             keyboard_slots=int(seconds(config, "SLOTS_CONNECTED_TO_KEYBOARD", 0)),
             console_slots=int(seconds(config, "SLOTS_CONNECTED_TO_CONSOLE", 0)),

@@ -12,6 +12,7 @@ from slotwise.errors import ConfigError
 from slotwise.startd import following
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
+from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.load import LoadOf, share_load
 from slotwise.startd.settings import Knobs, Sampled, flag, seconds, words
@@ -26,6 +27,7 @@ def machine_facts(config: Knobs, env: Mapping[str, str], execute: Path) -> dict[
         **cpu.read(count_hyperthreads=count),
         **memory.read(),
         **disk.read(execute),
+        **disk.rotational(execute),
     }
     limit = cpu.limit(env)
     facts["DetectedCpus"] = min(int(facts["DetectedCpus"]), limit) if limit else facts["DetectedCpus"]
@@ -56,6 +58,10 @@ def machine_attributes(
         "VM_Type": None,
         "StarterAbilityList": "HasFileTransfer,HasSelfCheckpointTransfers",
         "LastBenchmark": 0,
+        "CanHibernate": False,
+        "HasEncryptExecuteDirectory": False,
+        "OfflineUniverses": [],
+        "HasRotationalScratch": facts.get("HasRotationalScratch"),
         "JavaVersion": None,
     }
     names = (
@@ -103,8 +109,10 @@ def offline_devices(config: Knobs, resources: list[CustomResource]) -> dict[str,
     return {r.tag: names_in(config.get(f"OFFLINE_MACHINE_RESOURCE_{r.tag}") or "") for r in resources if r.devices}
 
 
-def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float, x: XProbe) -> None:
-    """Measure load and idle times, and share the load out."""
+def take_sample(
+    point: ExecutionPoint, config: Knobs, execute: Path, now: float, x: XProbe, own: SelfMonitor | None = None
+) -> None:
+    """Measure load and idle times, and share the load out; what the startd itself takes, too."""
     settings = point.settings
     machine_load = float(load.read()["TotalLoadAvg"])
     slots = []
@@ -122,6 +130,7 @@ def take_sample(point: ExecutionPoint, config: Knobs, execute: Path, now: float,
     apart = idle.disconnected(now, point.started_at, boost)
     machine: dict[str, Any] = {
         **clock.read(now),
+        **(own.read(now) if own is not None else {}),
         "TotalLoadAvg": round(machine_load, 2),
         "TotalCondorLoadAvg": round(sum(condor for _, condor in loads.values()), 2),
     }

@@ -137,7 +137,10 @@ def tell_gone(run: Run) -> None:
     left = None
     if run.keeper.result is not None and run.keeper.result.leftovers:
         left = run.host.left.note(run.run_id, run.slot, *CANNOT_KILL)
+    now = moment(run)
     gone = starter_pb2.JobGone(
+        bytes_received=now.bytes_received,
+        bytes_sent=now.bytes_sent,
         how=how.get(end.how, "failed") if end is not None else "evicted",
         broken=left is not None,
         left=left,

@@ -1,4 +1,4 @@
-"""Free space where jobs get their scratch directories (KiB)."""
+"""Free space where jobs get their scratch directories (KiB), and whether that is a turning disk."""
 
 from __future__ import annotations
 
@@ -15,3 +15,16 @@ def read(execute: Path) -> Attributes:
     except OSError:
         return {"TotalDisk": 0}
     return {"TotalDisk": facts.f_bavail * facts.f_frsize // 1024}
+
+
+def rotational(execute: Path, root: Path = Path("/")) -> Attributes:
+    """HasRotationalScratch, where the kernel tells."""
+    try:
+        device = execute.stat().st_dev
+        place = (root / "sys/dev/block" / f"{os.major(device)}:{os.minor(device)}").resolve(strict=True)
+        for queue in (place / "queue", place.parent / "queue"):  # a partition has that of its disk
+            if (queue / "rotational").exists():
+                return {"HasRotationalScratch": (queue / "rotational").read_text().strip() == "1"}
+    except OSError:
+        pass
+    return {}

@@ -116,20 +116,24 @@ class JobRunning(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., phase: _Optional[str] = ...) -> None: ...
 
 class JobGone(_message.Message):
-    __slots__ = ("how", "broken", "reason", "code", "cpu_s", "left")
+    __slots__ = ("how", "broken", "reason", "code", "cpu_s", "left", "bytes_received", "bytes_sent")
     HOW_FIELD_NUMBER: _ClassVar[int]
     BROKEN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
     how: str
     broken: bool
     reason: str
     code: int
     cpu_s: float
     left: JobLeft
-    def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ..., left: _Optional[_Union[JobLeft, _Mapping]] = ...) -> None: ...
+    bytes_received: float
+    bytes_sent: float
+    def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ..., left: _Optional[_Union[JobLeft, _Mapping]] = ..., bytes_received: _Optional[float] = ..., bytes_sent: _Optional[float] = ...) -> None: ...
 
 class JobSuspended(_message.Message):
     __slots__ = ("resumed",)
