@@ -16,16 +16,14 @@ may it start again, or leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from slotwise.errors import InvariantError
 from slotwise.schedd import events
-from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, MOVES, VACATE_NAMES, Hold, Status, Vacate, is_vacate
+from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Vacate, is_vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
-from slotwise.schedd.events import DateForm, Frame
+from slotwise.schedd.events import DateForm
 from slotwise.schedd.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.job import Cluster, Job
-from slotwise.schedd.runnable import Runnable
+from slotwise.schedd.job_book import JobBook
 from slotwise.schedd.values import Changes, Expr
 
 #: How long a job waits after a start that failed; doubles with each in a row.
@@ -34,111 +32,107 @@ _COOL_MOST_S = 300.0
 _HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 
-class Queue:
-    """All jobs of the access point."""
+class Queue(JobBook):
+    """What happens to the jobs of the access point."""
 
-    def __init__(self, *, date_form: DateForm = DateForm()) -> None:  # noqa: B008 - frozen
-        self.clusters: dict[int, Cluster] = {}
-        self.runnable = Runnable()
-        self.date_form = date_form
-        self._totals = [0] * 8
-        #: Jobs that left since someone last looked.
-        self.retired = 0
-        #: Jobs in the queue by owner.
-        self.owned: dict[str, int] = {}
-        #: Idle jobs that wait before they are tried again, because starts of them failed.
-        self.cooling: set[Job] = set()
+    # ---- what users and policies ask for
 
-    # ---- reading
+    def hold(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> bool:
+        """Hold; false when the job is held, removed or completed already."""
+        if job.status not in (Status.IDLE, Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
+            return False
+        if job.run:
+            self._log_evicted(job, decision, reason="", code=0, subcode=0)
+            decision.kills.append(Kill(job.run, False, reason, code))
+        self._held(job, reason, code, subcode, decision)
+        return True
 
-    def job(self, cluster: int, proc: int) -> Job | None:
-        """The job, or None."""
-        found = self.clusters.get(cluster)
-        return found.jobs.get(proc) if found else None
+    def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
+        changes: Changes = {
+            "HoldReason": reason,
+            "HoldReasonCode": code,
+            "HoldReasonSubCode": subcode,
+            "NumHolds": int(job.number("NumHolds")) + 1,
+            "NumHoldsByReason": _counted(job, "NumHoldsByReason", HOLD_NAMES.get(code, f"Code{code}")),
+        }
+        if code != Hold.USER_REQUEST:
+            changes["NumSystemHolds"] = int(job.number("NumSystemHolds")) + 1
+        self.move(job, Status.HELD, decision, changes)
+        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
 
-    def by_key(self, key: str) -> Job | None:
-        """The job named ``cluster.proc``, or None."""
-        head, _, tail = key.partition(".")
-        if head.isdigit() and tail.isdigit():
-            return self.job(int(head), int(tail))
-        return None
+    def release(self, job: Job, reason: str, decision: Decision) -> bool:
+        """Held to idle; false when the job is not held."""
+        if job.status != Status.HELD:
+            return False
+        changes: Changes = {"ReleaseReason": reason, "LastReleaseTime": int(decision.now)}
+        for name in _HOLD_ATTRIBUTES:
+            changes[f"Last{name}"] = (job.changes or {}).get(name, job.cluster.common.get(name))
+            changes[name] = None
+        self.move(job, Status.IDLE, decision, changes)
+        decision.log(job, events.released(self.frame(job, decision.now), reason))
+        return True
 
-    def jobs(self) -> Iterator[Job]:
-        """Every job, by cluster and proc."""
-        for number in sorted(self.clusters):
-            yield from self.clusters[number].jobs.values()
-
-    def counts(self) -> list[int]:
-        """Jobs by JobStatus, in all."""
-        return list(self._totals)
-
-    def frame(self, job: Job, now: float) -> Frame:
-        """The head of a log entry of ``job``."""
-        return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
-
-    def validate(self) -> None:
-        """Check what must always hold.
-
-        :raises InvariantError: naming what does not.
-        """
-        for cluster in self.clusters.values():
-            counts = [0] * 8
-            for job in cluster.jobs.values():
-                counts[job.status] += 1
-                waits = job.bucket is not None or job in self.runnable.unclustered
-                if waits and (job.status != Status.IDLE or job.run):
-                    raise InvariantError(f"{job} waits for a match")
-            if counts != cluster.counts:
-                raise InvariantError(f"cluster {cluster.number} counts {cluster.counts}, has {counts}")
-        totals = [sum(cluster.counts[status] for cluster in self.clusters.values()) for status in range(8)]
-        if totals != self._totals:
-            raise InvariantError(f"the queue counts {self._totals}, has {totals}")
-
-    # ---- coming and going
-
-    def admit(self, cluster: Cluster, jobs: list[Job]) -> None:
-        """Jobs enter the queue (their rows are durable)."""
-        self.clusters.setdefault(cluster.number, cluster)
-        for job in jobs:
-            cluster.jobs[job.proc] = job
-            cluster.counts[job.status] += 1
-            self._totals[job.status] += 1
-            if job.status == Status.IDLE and not job.run:
-                self.runnable.add(job)
-        self.owned[cluster.owner] = self.owned.get(cluster.owner, 0) + len(jobs)
-
-    def _retire(self, job: Job, decision: Decision) -> None:
-        cluster = job.cluster
-        if cluster.jobs.pop(job.proc, None) is None:
-            return
-        cluster.counts[job.status] -= 1
-        self._totals[job.status] -= 1
-        self.owned[cluster.owner] -= 1
+    def remove(self, job: Job, reason: str, decision: Decision) -> bool:
+        """Remove; the job leaves when its run is over. False when it is on its way already."""
+        if job.status == Status.REMOVED:
+            return False
         if job.status == Status.COMPLETED:
-            cluster.done += 1
-        self.runnable.discard(job)
-        self.cooling.discard(job)
-        decision.retired.append(job)
-        self.retired += 1
-        if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
-            self.close(cluster, decision)
+            decision.set(job, {"RemoveReason": reason, "LeaveJobInQueue": False})
+            self.retire(job, decision)
+            return True
+        self.move(job, Status.REMOVED, decision, {"RemoveReason": reason})
+        if job.run:
+            decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED))
+        else:
+            self._leave_removed(job, decision)
+        return True
 
-    def close(self, cluster: Cluster, decision: Decision) -> None:
-        """The cluster has no jobs any more and gets no more."""
-        self.clusters.pop(cluster.number, None)
-        factory = cluster.factory
-        if factory is not None:
-            whole = self.whole(cluster)
-            entry = events.cluster_removed(self.frame(whole, decision.now), factory.next_proc, factory.total)
-            decision.log(whole, entry)
-            decision.closed.append(cluster)
+    def _leave_removed(self, job: Job, decision: Decision) -> None:
+        reason = str((job.changes or {}).get("RemoveReason") or "")
+        decision.log(job, events.aborted(self.frame(job, decision.now), reason))
+        self.retire(job, decision)
+
+    def remove_at_once(self, job: Job, decision: Decision) -> bool:
+        """Drop a job that is being removed without waiting for its run; false unless it is in that state."""
+        if job.status != Status.REMOVED:
+            return False
+        if job.run:
+            decision.kills.append(Kill(job.run, True, "removed by force", Vacate.JOB_REMOVED))
+            decision.runs_over.append(job)
+            job.run = ""
+        self._leave_removed(job, decision)
+        return True
+
+    def vacate(self, job: Job, reason: str, code: int, fast: bool, decision: Decision) -> bool:
+        """Send a running job back to idle; false when it does not run."""
+        if job.status not in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT) or not job.run:
+            return False
+        decision.kills.append(Kill(job.run, fast, reason, code))
+        return True
+
+    def suspended(self, job: Job, processes: int, decision: Decision) -> None:
+        """The execution point suspended the job."""
+        if job.status == Status.RUNNING:
+            self.move(
+                job,
+                Status.SUSPENDED,
+                decision,
+                {
+                    "TotalSuspensions": int(job.number("TotalSuspensions")) + 1,
+                    "LastSuspensionTime": int(decision.now),
+                },
+            )
+            decision.log(job, events.suspended(self.frame(job, decision.now), processes))
+
+    def continued(self, job: Job, decision: Decision) -> None:
+        """The execution point continued the job."""
+        if job.status == Status.SUSPENDED:
+            lasted = int(decision.now - job.number("LastSuspensionTime", decision.now))
+            total = int(job.number("CumulativeSuspensionTime")) + lasted
+            self.move(job, Status.RUNNING, decision, {"CumulativeSuspensionTime": total})
+            decision.log(job, events.unsuspended(self.frame(job, decision.now)))
 
     # ---- factories
-
-    @staticmethod
-    def whole(cluster: Cluster) -> Job:
-        """Stands for the cluster as a whole in its event log."""
-        return Job(cluster, -1, Status.IDLE)
 
     def pause_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
         """Make no more jobs until :meth:`resume_factory`; false when it makes none as it is."""
@@ -173,130 +167,6 @@ class Queue:
             self.close(cluster, decision)
         return True
 
-    def _move(self, job: Job, status: Status, decision: Decision, changes: Changes) -> None:
-        former = job.status
-        if status not in MOVES[former]:
-            raise InvariantError(f"job {job.key} may not go from {Status(former).name} to {status.name}")
-        job.status = status
-        counts = job.cluster.counts
-        counts[former] -= 1
-        counts[status] += 1
-        self._totals[former] -= 1
-        self._totals[status] += 1
-        changes.update(JobStatus=int(status), LastJobStatus=int(former), EnteredCurrentStatus=int(decision.now))
-        decision.set(job, changes)
-        self._sort_in(job, decision)
-
-    def _sort_in(self, job: Job, decision: Decision) -> None:
-        """A job waits for a match exactly while it is idle and its former run is over."""
-        if job.status == Status.IDLE and not job.run:
-            if job.changes and job.bucket is None:
-                job.autocluster = None  # what changed while it ran may be significant
-            if job.cool_until > decision.now:
-                self.cooling.add(job)
-                return
-            self.runnable.add(job)
-            decision.new_work = True
-        else:
-            self.runnable.discard(job)
-
-    # ---- what users and policies ask for
-
-    def hold(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> bool:
-        """Hold; false when the job is held, removed or completed already."""
-        if job.status not in (Status.IDLE, Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
-            return False
-        if job.run:
-            self._log_evicted(job, decision, reason="", code=0, subcode=0)
-            decision.kills.append(Kill(job.run, False, reason, code))
-        self._held(job, reason, code, subcode, decision)
-        return True
-
-    def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
-        changes: Changes = {
-            "HoldReason": reason,
-            "HoldReasonCode": code,
-            "HoldReasonSubCode": subcode,
-            "NumHolds": int(job.number("NumHolds")) + 1,
-            "NumHoldsByReason": _counted(job, "NumHoldsByReason", HOLD_NAMES.get(code, f"Code{code}")),
-        }
-        if code != Hold.USER_REQUEST:
-            changes["NumSystemHolds"] = int(job.number("NumSystemHolds")) + 1
-        self._move(job, Status.HELD, decision, changes)
-        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
-
-    def release(self, job: Job, reason: str, decision: Decision) -> bool:
-        """Held to idle; false when the job is not held."""
-        if job.status != Status.HELD:
-            return False
-        changes: Changes = {"ReleaseReason": reason, "LastReleaseTime": int(decision.now)}
-        for name in _HOLD_ATTRIBUTES:
-            changes[f"Last{name}"] = (job.changes or {}).get(name, job.cluster.common.get(name))
-            changes[name] = None
-        self._move(job, Status.IDLE, decision, changes)
-        decision.log(job, events.released(self.frame(job, decision.now), reason))
-        return True
-
-    def remove(self, job: Job, reason: str, decision: Decision) -> bool:
-        """Remove; the job leaves when its run is over. False when it is on its way already."""
-        if job.status == Status.REMOVED:
-            return False
-        if job.status == Status.COMPLETED:
-            decision.set(job, {"RemoveReason": reason, "LeaveJobInQueue": False})
-            self._retire(job, decision)
-            return True
-        self._move(job, Status.REMOVED, decision, {"RemoveReason": reason})
-        if job.run:
-            decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED))
-        else:
-            self._leave_removed(job, decision)
-        return True
-
-    def _leave_removed(self, job: Job, decision: Decision) -> None:
-        reason = str((job.changes or {}).get("RemoveReason") or "")
-        decision.log(job, events.aborted(self.frame(job, decision.now), reason))
-        self._retire(job, decision)
-
-    def remove_at_once(self, job: Job, decision: Decision) -> bool:
-        """Drop a job that is being removed without waiting for its run; false unless it is in that state."""
-        if job.status != Status.REMOVED:
-            return False
-        if job.run:
-            decision.kills.append(Kill(job.run, True, "removed by force", Vacate.JOB_REMOVED))
-            decision.runs_over.append(job)
-            job.run = ""
-        self._leave_removed(job, decision)
-        return True
-
-    def vacate(self, job: Job, reason: str, code: int, fast: bool, decision: Decision) -> bool:
-        """Send a running job back to idle; false when it does not run."""
-        if job.status not in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT) or not job.run:
-            return False
-        decision.kills.append(Kill(job.run, fast, reason, code))
-        return True
-
-    def suspended(self, job: Job, processes: int, decision: Decision) -> None:
-        """The execution point suspended the job."""
-        if job.status == Status.RUNNING:
-            self._move(
-                job,
-                Status.SUSPENDED,
-                decision,
-                {
-                    "TotalSuspensions": int(job.number("TotalSuspensions")) + 1,
-                    "LastSuspensionTime": int(decision.now),
-                },
-            )
-            decision.log(job, events.suspended(self.frame(job, decision.now), processes))
-
-    def continued(self, job: Job, decision: Decision) -> None:
-        """The execution point continued the job."""
-        if job.status == Status.SUSPENDED:
-            lasted = int(decision.now - job.number("LastSuspensionTime", decision.now))
-            total = int(job.number("CumulativeSuspensionTime")) + lasted
-            self._move(job, Status.RUNNING, decision, {"CumulativeSuspensionTime": total})
-            decision.log(job, events.unsuspended(self.frame(job, decision.now)))
-
     # ---- runs
 
     def begin_run(self, job: Job, run_id: str, facts: Changes, decision: Decision) -> None:
@@ -320,7 +190,7 @@ class Queue:
         }
         if not job.number("JobStartDate"):
             changes["JobStartDate"] = now
-        self._move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None})
+        self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None})
 
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
         """The job's process was started."""
@@ -361,7 +231,7 @@ class Queue:
         if job.status == Status.REMOVED:
             self._leave_removed(job, decision)
         elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
-            self._sort_in(job, decision)  # it was held (and maybe released) while it ran
+            self.sort_in(job, decision)  # it was held (and maybe released) while it ran
         elif end.how in ("exited", "signaled"):
             self._exited(job, end, decision)
         elif end.how in ("held", "not_started") and not is_vacate(end.reason_code, end.reason_subcode):
@@ -377,7 +247,7 @@ class Queue:
         changes: Changes = {"NumJobCompletions": completions}
         if act == "complete":
             changes["CompletionDate"] = int(end.at or decision.now)
-            self._move(job, Status.COMPLETED, decision, changes)
+            self.move(job, Status.COMPLETED, decision, changes)
             decision.log(
                 job,
                 events.terminated(
@@ -404,12 +274,12 @@ class Queue:
         if act == "hold":
             self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
         else:
-            self._move(job, Status.IDLE, decision, {"LastVacateTime": int(decision.now)})
+            self.move(job, Status.IDLE, decision, {"LastVacateTime": int(decision.now)})
 
     def leave(self, job: Job, decision: Decision) -> None:
         """A completed job leaves the queue for the history."""
         if job.status == Status.COMPLETED:
-            self._retire(job, decision)
+            self.retire(job, decision)
 
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
         if end.executed_s > 0:
@@ -428,7 +298,7 @@ class Queue:
     def _vacated(self, job: Job, end: RunEnd, decision: Decision) -> None:
         code = end.reason_code or int(Vacate.STARTER_ERROR if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
         if end.how == "not_started" and code in CLAIM_WAS_OVER:
-            self._move(job, Status.IDLE, decision, {})
+            self.move(job, Status.IDLE, decision, {})
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
         changes: Changes = {
@@ -450,7 +320,7 @@ class Queue:
             decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot))
         else:
             self._log_evicted(job, decision, end=end, reason=reason, code=code, subcode=end.reason_subcode)
-        self._move(job, Status.IDLE, decision, changes)
+        self.move(job, Status.IDLE, decision, changes)
 
     def _log_evicted(
         self, job: Job, decision: Decision, *, reason: str, code: int, subcode: int, end: RunEnd | None = None

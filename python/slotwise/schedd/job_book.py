@@ -1,0 +1,154 @@
+"""The records of all jobs: who is there, in which state, who waits for a match. Pure.
+
+What happens to jobs is decided in :mod:`slotwise.schedd.queue`; here are the moves that are possible at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotwise.errors import InvariantError
+from slotwise.schedd import events
+from slotwise.schedd.codes import MOVES, Status
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.events import DateForm, Frame
+from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.runnable import Runnable
+from slotwise.schedd.values import Changes
+
+
+class JobBook:
+    """All jobs of the access point, and how many are in which state."""
+
+    def __init__(self, *, date_form: DateForm = DateForm()) -> None:  # noqa: B008 - frozen
+        self.clusters: dict[int, Cluster] = {}
+        self.runnable = Runnable()
+        self.date_form = date_form
+        self._totals = [0] * 8
+        #: Jobs that left since someone last looked.
+        self.retired = 0
+        #: Jobs in the queue by owner.
+        self.owned: dict[str, int] = {}
+        #: Idle jobs that wait before they are tried again, because starts of them failed.
+        self.cooling: set[Job] = set()
+
+    # ---- reading
+
+    def job(self, cluster: int, proc: int) -> Job | None:
+        """The job, or None."""
+        found = self.clusters.get(cluster)
+        return found.jobs.get(proc) if found else None
+
+    def by_key(self, key: str) -> Job | None:
+        """The job named ``cluster.proc``, or None."""
+        head, _, tail = key.partition(".")
+        if head.isdigit() and tail.isdigit():
+            return self.job(int(head), int(tail))
+        return None
+
+    def jobs(self) -> Iterator[Job]:
+        """Every job, by cluster and proc."""
+        for number in sorted(self.clusters):
+            yield from self.clusters[number].jobs.values()
+
+    def counts(self) -> list[int]:
+        """Jobs by JobStatus, in all."""
+        return list(self._totals)
+
+    def frame(self, job: Job, now: float) -> Frame:
+        """The head of a log entry of ``job``."""
+        return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
+
+    def validate(self) -> None:
+        """Check what must always hold.
+
+        :raises InvariantError: naming what does not.
+        """
+        for cluster in self.clusters.values():
+            counts = [0] * 8
+            for job in cluster.jobs.values():
+                counts[job.status] += 1
+                waits = job.bucket is not None or job in self.runnable.unclustered
+                if waits and (job.status != Status.IDLE or job.run):
+                    raise InvariantError(f"{job} waits for a match")
+            if counts != cluster.counts:
+                raise InvariantError(f"cluster {cluster.number} counts {cluster.counts}, has {counts}")
+        totals = [sum(cluster.counts[status] for cluster in self.clusters.values()) for status in range(8)]
+        if totals != self._totals:
+            raise InvariantError(f"the queue counts {self._totals}, has {totals}")
+
+    # ---- coming and going
+
+    def admit(self, cluster: Cluster, jobs: list[Job]) -> None:
+        """Jobs enter the queue (their rows are durable)."""
+        self.clusters.setdefault(cluster.number, cluster)
+        for job in jobs:
+            cluster.jobs[job.proc] = job
+            cluster.counts[job.status] += 1
+            self._totals[job.status] += 1
+            if job.status == Status.IDLE and not job.run:
+                self.runnable.add(job)
+        self.owned[cluster.owner] = self.owned.get(cluster.owner, 0) + len(jobs)
+
+    def retire(self, job: Job, decision: Decision) -> None:
+        """The job leaves the queue, and its cluster with it when it was the last."""
+        cluster = job.cluster
+        if cluster.jobs.pop(job.proc, None) is None:
+            return
+        cluster.counts[job.status] -= 1
+        self._totals[job.status] -= 1
+        self.owned[cluster.owner] -= 1
+        if job.status == Status.COMPLETED:
+            cluster.done += 1
+        self.runnable.discard(job)
+        self.cooling.discard(job)
+        decision.retired.append(job)
+        self.retired += 1
+        if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
+            self.close(cluster, decision)
+
+    @staticmethod
+    def whole(cluster: Cluster) -> Job:
+        """Stands for the cluster as a whole in its event log."""
+        return Job(cluster, -1, Status.IDLE)
+
+    def close(self, cluster: Cluster, decision: Decision) -> None:
+        """The cluster has no jobs any more and gets no more."""
+        self.clusters.pop(cluster.number, None)
+        factory = cluster.factory
+        if factory is not None:
+            whole = self.whole(cluster)
+            entry = events.cluster_removed(self.frame(whole, decision.now), factory.next_proc, factory.total)
+            decision.log(whole, entry)
+            decision.closed.append(cluster)
+
+    def move(self, job: Job, status: Status, decision: Decision, changes: Changes) -> None:
+        """Bring the job into another state, with the attributes that change with it.
+
+        :raises InvariantError: for a move that no job may make.
+        """
+        former = job.status
+        if status not in MOVES[former]:
+            raise InvariantError(f"job {job.key} may not go from {Status(former).name} to {status.name}")
+        job.status = status
+        counts = job.cluster.counts
+        counts[former] -= 1
+        counts[status] += 1
+        self._totals[former] -= 1
+        self._totals[status] += 1
+        changes.update(JobStatus=int(status), LastJobStatus=int(former), EnteredCurrentStatus=int(decision.now))
+        decision.set(job, changes)
+        self.sort_in(job, decision)
+
+    def sort_in(self, job: Job, decision: Decision) -> None:
+        """A job waits for a match exactly while it is idle and its former run is over."""
+        if job.status == Status.IDLE and not job.run:
+            if job.changes and job.bucket is None:
+                job.autocluster = None  # what changed while it ran may be significant
+            if job.cool_until > decision.now:
+                self.cooling.add(job)
+                return
+            self.runnable.add(job)
+            decision.new_work = True
+        else:
+            self.runnable.discard(job)
