@@ -19,7 +19,7 @@ from typing import Any
 
 from harness import Report, short
 from plot import Chart, Line
-from pool_generator import NOW, Scenario, churn, demand_tables, scenarios, slot_table
+from pool_generator import NOW, Scenario, accounting_records, churn, demand_tables, scenarios, slot_table
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.table import AdTable
 
@@ -41,6 +41,8 @@ def check(outcome: CycleOutcome, scenario: Scenario, slots: AdTable, requests: A
     rejected = sum(row["count"] for row in outcome.rejections())
     held = sum(row["held_back"][1] for row in outcome.submitters() if row["held_back"])
     assert len(taken) + rejected + held >= min(scenario.demand, capacity) * 0.9, "jobs were forgotten"
+    if scenario.claimed and "PREEMPTION_REQUIREMENTS" in scenario.knobs:
+        assert any(columns["preempts"]), "nobody was preempted"
     step = max(1, len(outcome) // 200)
     for match in outcome.matches()[::step]:
         job, slot = requests.get(match["request"]), slots.get(match["slot"])
@@ -54,7 +56,8 @@ def one(scenario: Scenario) -> dict[str, Any]:
     slots = slot_table(scenario)
     requests, submitters = demand_tables(scenario)
     gc.collect()
-    knobs, accounting = Knobs({"NEGOTIATOR_MAX_TIME_PER_SUBMITTER": "1000000"}), Accounting()
+    knobs = Knobs({"NEGOTIATOR_MAX_TIME_PER_SUBMITTER": "1000000"} | scenario.knobs)
+    accounting = Accounting(records=accounting_records(scenario))
     first, again, changed, phases = [], [], [], []
     for round_ in range(REPEAT if scenario.quick else 2):
         engine = Engine()

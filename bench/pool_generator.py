@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotwise.classad import ClassAd
@@ -59,6 +59,13 @@ class Scenario:
     cores: int = 64
     partitionable: bool = False
     churn: float = 0.01
+    #: Part of the slots that run jobs, of this many other users.
+    claimed: float = 0.0
+    users: int = 50
+    #: Every request asks for another amount of disk; otherwise for one of 2,000.
+    distinct_requests: bool = False
+    #: Knobs of the cycle.
+    knobs: dict[str, str] = field(default_factory=dict)
     seed: int = 1
     target_s: float | None = None
     reference: str = ""
@@ -83,14 +90,18 @@ def slot_table(scenario: Scenario) -> AdTable:
     by_class: dict[int, list[int]] = {}
     for machine in range(machines):
         by_class.setdefault(rng.randrange(scenario.machine_classes), []).append(machine)
+    per = 1 if scenario.partitionable else scenario.slots_per_machine
     for number, members in sorted(by_class.items()):
-        _add_class(table, scenario, number, members)
+        rows = [(m, s) for m in members for s in range(1, per + 1) if m * per + s <= scenario.slots]
+        busy = set(rng.sample(rows, int(len(rows) * scenario.claimed)))
+        _add_class(table, scenario, number, [row for row in rows if row not in busy], claimed=False)
+        if busy:
+            _add_class(table, scenario, number, sorted(busy), claimed=True)
     return table
 
 
-def _add_class(table: AdTable, scenario: Scenario, number: int, machines: list[int]) -> None:
-    per = 1 if scenario.partitionable else scenario.slots_per_machine
-    rows = [(m, s) for m in machines for s in range(1, per + 1) if m * per + s <= scenario.slots]
+def _add_class(table: AdTable, scenario: Scenario, number: int, rows: list[tuple[int, int]], *, claimed: bool) -> None:
+    machines = sorted({m for m, _ in rows})
     rng = random.Random(scenario.seed * 1000 + number)
     speed = {m: 1_300_000 + rng.randrange(400_000) for m in machines}
     disk = {m: (900_000_000 + rng.randrange(50_000_000)) // (1 if scenario.partitionable else 64) for m in machines}
@@ -113,7 +124,18 @@ def _add_class(table: AdTable, scenario: Scenario, number: int, machines: list[i
         "MyCurrentTime": [NOW - rng.randrange(300) for _ in rows],
         "UpdateSequenceNumber": [rng.randrange(3000) for _ in rows],
     }
-    table.insert_from_template(_template(scenario, number), keys, columns=columns)
+    template = _template(scenario, number)
+    if claimed:
+        users = [f"held{rng.randrange(scenario.users)}@example.org" for _ in rows]
+        columns |= {
+            "RemoteUser": users,
+            "RemoteOwner": users,
+            "AccountingGroup": users,
+            "EnteredCurrentState": [NOW - rng.randrange(100_000) for _ in rows],
+            "TotalJobRunTime": [rng.randrange(100_000) for _ in rows],
+        }
+        template["State"], template["Activity"] = "Claimed", "Busy"
+    table.insert_from_template(template, keys, columns=columns)
 
 
 def _template(scenario: Scenario, number: int) -> ClassAd:
@@ -183,13 +205,20 @@ def _request(scenario: Scenario, rng: random.Random, name: str, cluster: int) ->
         "AutoClusterId": str(cluster),
         "RequestCpus": "1",
         "RequestMemory": str(256 * (1 + noise % 8)),
-        "RequestDisk": str(1024 * (1 + noise // 8 % 2000)),
+        "RequestDisk": str(1024 + cluster if scenario.distinct_requests else 1024 * (1 + noise // 8 % 2000)),
         "Requirements": _JOB_REQUIREMENTS + _MORE[noise // 3 % len(_MORE)],
         "Rank": "0.0" if scenario.partitionable else _RANKS[noise // 5 % len(_RANKS)],
     }
     if noise % 2:
         text["AcctGroup"] = '"physics"'
     return ClassAd("[ " + "; ".join(f"{key} = {value}" for key, value in text.items()) + " ]")
+
+
+def accounting_records(scenario: Scenario) -> dict[str, dict[str, float]]:
+    """What is stored of those who hold slots: priorities from the best there is to a hundred times worse."""
+    if not scenario.claimed:
+        return {}
+    return {f"held{user}@example.org": {"priority": 0.5 + user} for user in range(scenario.users)}
 
 
 def churn(table: AdTable, scenario: Scenario, round_: int) -> int:

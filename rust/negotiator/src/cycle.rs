@@ -1,5 +1,6 @@
 //! One negotiation cycle, from snapshot to outcome.
 
+use crate::ahead::{Ahead, Ending};
 use crate::config::CycleConfig;
 use crate::evaluate::{Answers, REMOTE_NAMES, Shared, insert_remote};
 use crate::index::SlotIndex;
@@ -69,6 +70,7 @@ pub(crate) struct Cycle<'a> {
     pub groups: GroupTree,
     pub ledger: Ledger,
     pub pool: Pool<'a>,
+    pub ahead: &'a Ahead<'a>,
     pub clock: &'a dyn Stopwatch,
     pub started: f64,
     /// Jobs left of each request.
@@ -125,9 +127,16 @@ pub fn run_cycle(
         now,
         plain_way: memory.plain,
     };
-    let mut cycle = Cycle::prepare(shared, snapshot, clock, started);
+    let ahead = Ahead::new(shared, snapshot);
+    let mut cycle = Cycle::prepare(shared, snapshot, &ahead, clock, started);
     let prepared = clock.seconds();
-    cycle.negotiate_all();
+    std::thread::scope(|scope| {
+        let _ending = Ending(&ahead);
+        for _ in 0..ahead.workers {
+            scope.spawn(|| ahead.work());
+        }
+        cycle.negotiate_all();
+    });
     let ended = clock.seconds();
     let mut outcome = cycle.finish();
     outcome.timings.prepare_s = prepared - started;
@@ -140,6 +149,7 @@ impl<'a> Cycle<'a> {
     fn prepare(
         shared: Shared<'a>,
         snapshot: &Snapshot<'a>,
+        ahead: &'a Ahead<'a>,
         clock: &'a dyn Stopwatch,
         started: f64,
     ) -> Self {
@@ -184,6 +194,7 @@ impl<'a> Cycle<'a> {
             groups,
             ledger,
             pool,
+            ahead,
             clock,
             started,
             answers: FxHashMap::default(),

@@ -16,6 +16,8 @@ use crate::slot::{Division, SlotClass};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 use columns::{AdTable, Bitmap, Matcher, Numbers, Owner, Row};
 use fairshare::{GroupTree, LimitRequest, parse_limits};
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// What stays the same for a whole cycle.
@@ -112,10 +114,16 @@ impl Answers {
         }
     }
 
-    /// Bytes held.
+    /// Bytes held of what the column engine said.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.rows.as_ref().map_or(0, |rows| rows.heap_bytes()) + self.known.capacity() * 13
+        self.rows.as_ref().map_or(0, |rows| rows.heap_bytes())
+    }
+
+    /// Bytes held of what the plain evaluator said.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        self.known.capacity() * 13
     }
 }
 
@@ -123,14 +131,12 @@ impl Answers {
 pub struct Evaluation<'a> {
     shared: Shared<'a>,
     /// The job with the attributes the cycle inserts.
-    pub job: Ad,
-    submitter: String,
-    first_job: String,
-    schedd: String,
+    pub job: Cow<'a, Ad>,
+    request: &'a Request,
+    submitter: &'a Submitter,
     families: u8,
-    limits: LimitSpec,
     /// What the job asks of each resource and what that is rounded up to, where no slot is needed to know.
-    asked: Option<Vec<(Name, f64, f64)>>,
+    asked: OnceCell<Option<Vec<(Name, f64, f64)>>>,
     constant_rank: Option<f64>,
     /// Answers so far.
     pub answers: Answers,
@@ -225,9 +231,9 @@ impl<'a> Evaluation<'a> {
     #[must_use]
     pub fn new(
         shared: Shared<'a>,
-        request: &Request,
-        submitter: &Submitter,
-        job: Ad,
+        request: &'a Request,
+        submitter: &'a Submitter,
+        job: Cow<'a, Ad>,
         answers: Answers,
     ) -> Self {
         let constant_rank = if shared.config.selection.ignore_job_ranks {
@@ -239,16 +245,13 @@ impl<'a> Evaluation<'a> {
                 Some(_) => None,
             }
         };
-        let asked = asked_amounts(&job, shared.config, shared.now);
         Self {
             shared,
             job,
-            submitter: submitter.name.clone(),
-            first_job: request.first_job.to_string(),
-            schedd: submitter.schedd.clone(),
+            request,
+            submitter,
             families: crate::slot::address_families(&submitter.address),
-            limits: request.limits.clone(),
-            asked,
+            asked: OnceCell::new(),
             constant_rank,
             answers,
             signature: request.signature,
@@ -265,7 +268,7 @@ impl<'a> Evaluation<'a> {
     /// Name of the submitter.
     #[must_use]
     pub fn submitter(&self) -> &str {
-        &self.submitter
+        &self.submitter.name
     }
 
     /// Whether the request may be looked at on this class at all.
@@ -276,15 +279,15 @@ impl<'a> Evaluation<'a> {
         if facts
             .held_by_schedd
             .as_ref()
-            .is_some_and(|holder| *holder != self.schedd)
+            .is_some_and(|holder| *holder != self.submitter.schedd)
         {
             return false;
         }
         if let Some(reserved) = &facts.reserved
             && !may_use(
                 reserved,
-                &self.submitter,
-                &self.first_job,
+                &self.submitter.name,
+                &self.request.first_job.to_string(),
                 &self.job,
                 self.shared.now,
             )
@@ -363,7 +366,10 @@ impl<'a> Evaluation<'a> {
     /// What a match would take of a divided slot.
     #[must_use]
     pub fn amounts(&self, facts: &SlotClass) -> Option<Vec<f64>> {
-        match (&self.asked, &facts.division) {
+        let asked = self
+            .asked
+            .get_or_init(|| asked_amounts(&self.job, self.shared.config, self.shared.now));
+        match (asked, &facts.division) {
             (Some(asked), Division::Carved) => carve_amounts(asked, facts),
             _ => amounts(&self.job, facts, self.shared.config, self.shared.now),
         }
@@ -475,7 +481,7 @@ impl<'a> Evaluation<'a> {
     #[must_use]
     pub fn walks(&self, pool: &Pool<'a>) -> Option<&Bitmap> {
         let ranked = self.constant_rank.is_some() || self.answers.job_rank.is_some();
-        let by_slot = matches!(self.limits, LimitSpec::BySlot(_));
+        let by_slot = matches!(self.request.limits, LimitSpec::BySlot(_));
         if !ranked || by_slot || !pool.plain().all_reachable(self.families) {
             return None;
         }
@@ -508,7 +514,7 @@ impl<'a> Evaluation<'a> {
             return None;
         }
         if busy && self.can_only_be_protected(&facts) {
-            if !rank_only && facts.user.as_deref() != Some(&self.submitter) {
+            if !rank_only && facts.user.as_deref() != Some(self.submitter()) {
                 self.deferred.push(class as u32);
             }
             return None;
@@ -553,7 +559,7 @@ impl<'a> Evaluation<'a> {
         if exceeds(rank, facts.current_rank) {
             return Some(SlotState::Rank);
         }
-        if rank_only || facts.user.as_deref() == Some(&self.submitter) {
+        if rank_only || facts.user.as_deref() == Some(self.submitter()) {
             return None;
         }
         let requirements = &self.shared.config.preemption.requirements;
@@ -681,17 +687,17 @@ impl<'a> Evaluation<'a> {
 
     /// Limits of the request on a slot, with the string they came from.
     #[must_use]
-    pub fn limits_on(&self, facts: &SlotClass) -> (Vec<LimitRequest>, Option<String>) {
-        match &self.limits {
-            LimitSpec::None => (Vec::new(), None),
-            LimitSpec::Fixed(limits, text) => (limits.clone(), Some(text.clone())),
+    pub fn limits_on(&self, facts: &SlotClass) -> (Cow<'a, [LimitRequest]>, Option<String>) {
+        match &self.request.limits {
+            LimitSpec::None => (Cow::Borrowed(&[]), None),
+            LimitSpec::Fixed(limits, text) => (Cow::Borrowed(limits), Some(text.clone())),
             LimitSpec::BySlot(expr) => {
                 let value = self.shared.eval(expr, &self.job, &facts.ad);
                 match value.as_str() {
-                    None => (Vec::new(), None),
+                    None => (Cow::Borrowed(&[]), None),
                     Some(text) => {
                         let text = String::from_utf8_lossy(text).to_ascii_lowercase();
-                        (parse_limits(&text), Some(text))
+                        (Cow::Owned(parse_limits(&text)), Some(text))
                     }
                 }
             }
@@ -701,7 +707,7 @@ impl<'a> Evaluation<'a> {
     /// The concurrency limit that keeps the request from every slot.
     #[must_use]
     pub fn fixed_limit_met(&self, ledger: &Ledger) -> Option<String> {
-        let LimitSpec::Fixed(limits, _) = &self.limits else {
+        let LimitSpec::Fixed(limits, _) = &self.request.limits else {
             return None;
         };
         let over = ledger
@@ -713,7 +719,7 @@ impl<'a> Evaluation<'a> {
     /// The concurrency limit that keeps the request from this slot.
     #[must_use]
     pub fn limit_met_by(&self, ledger: &Ledger, facts: &SlotClass) -> Option<String> {
-        if !matches!(self.limits, LimitSpec::BySlot(_)) {
+        if !matches!(self.request.limits, LimitSpec::BySlot(_)) {
             return None;
         }
         let (limits, _) = self.limits_on(facts);

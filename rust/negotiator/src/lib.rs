@@ -5,6 +5,7 @@
 //! candidates are taken best first ([`candidates`]), and submitters take turns
 //! by fair share ([`spin`], [`rounds`]).
 
+mod ahead;
 mod amounts;
 pub mod candidates;
 pub mod config;

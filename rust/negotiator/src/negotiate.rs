@@ -8,11 +8,9 @@ use crate::slot::{Division, SlotClass, own_number};
 use crate::spin::Verdict;
 use classad::Ad;
 use fairshare::{Limits, exhausted, tolerance};
-use rayon::prelude::*;
 use rustc_hash::FxHashSet;
+use std::borrow::Cow;
 
-/// Requests whose answers are worked out together.
-const LOOK_AHEAD: usize = 256;
 /// Answers kept at once; beyond that they are asked for again.
 const ANSWER_BYTES: usize = 512 << 20;
 
@@ -173,37 +171,31 @@ impl<'a> Cycle<'a> {
         ended
     }
 
-    /// The job of a request with the attributes of its submitter, and what its answers are kept under.
-    fn job_of(&self, entry: usize, negotiating: usize, request: usize) -> (Ad, u128) {
-        let asked = &self.demand.requests[request];
-        let mut job = asked.ad.clone();
-        if !self.names_submitter {
-            return (job, asked.signature);
-        }
-        insert_submitter(
-            &mut job,
-            self.account_of[entry],
-            negotiating,
-            &self.ledger,
-            &self.groups,
-        );
-        let signature = if self.shared.plan.conditions_see_submitter {
-            live_signature(asked, &job, &SUBMITTER_NAMES)
-        } else {
-            asked.signature
-        };
-        (job, signature)
-    }
-
     /// The request with what is known of it.
     fn evaluation(&mut self, turn: &Turn, request: usize) -> Evaluation<'a> {
-        let asked = &self.demand.requests[request];
-        let (job, signature) = self.job_of(turn.entry, turn.negotiating, request);
+        let demand = self.demand;
+        let asked = &demand.requests[request];
+        let mut job = Cow::Borrowed(&asked.ad);
+        let mut signature = asked.signature;
+        if self.names_submitter {
+            insert_submitter(
+                job.to_mut(),
+                self.account_of[turn.entry],
+                turn.negotiating,
+                &self.ledger,
+                &self.groups,
+            );
+        }
+        let live = self.names_submitter && self.shared.plan.conditions_see_submitter;
+        if live {
+            signature = live_signature(asked, &job, &SUBMITTER_NAMES);
+        }
         let answers = match self.answers.remove(&signature) {
             Some(known) => known,
-            None => Answers::ask(&self.shared, &job),
+            None if live => Answers::ask(&self.shared, &job),
+            None => self.ahead.answers(request),
         };
-        let submitter = &self.demand.submitters[turn.entry];
+        let submitter = &demand.submitters[turn.entry];
         let mut evaluation = Evaluation::new(self.shared, asked, submitter, job, answers);
         evaluation.signature = signature;
         evaluation
@@ -211,7 +203,12 @@ impl<'a> Cycle<'a> {
 
     /// Keeps answers for later spins, as long as they do not fill the memory.
     fn keep_answers(&mut self, evaluation: Evaluation<'a>) {
-        self.answer_bytes += evaluation.answers.heap_bytes();
+        let bytes = evaluation.answers.own_bytes();
+        let live = self.names_submitter && self.shared.plan.conditions_see_submitter;
+        if bytes == 0 && !live {
+            return;
+        }
+        self.answer_bytes += bytes + evaluation.answers.heap_bytes();
         if self.answer_bytes > ANSWER_BYTES {
             self.answers.clear();
             self.answer_bytes = 0;
@@ -328,46 +325,18 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    /// Works out answers for the requests that come next, on all cores.
-    pub(crate) fn look_ahead(&mut self, entries: &[usize], negotiating: usize) {
-        if !self.shared.plan.row_matching || self.pool.remaining == 0 {
+    /// Lets the other cores go ahead with the requests of a spin.
+    pub(crate) fn announce(&self, entries: &[usize], spin: u32) {
+        // What the first spin asked is known in the others.
+        if spin > 1 || self.pool.remaining == 0 {
             return;
         }
-        let known = |cycle: &Self, request: &usize| {
-            cycle.left[*request] == 0
-                || cycle
-                    .answers
-                    .contains_key(&cycle.demand.requests[*request].signature)
-        };
         let demand = self.demand;
-        let needed = &demand.submitters[entries[0]].requests;
-        if self.shared.plan.conditions_see_submitter || needed.iter().all(|r| known(self, r)) {
-            return;
-        }
-        let next = entries.iter().flat_map(|entry| {
-            let requests = demand.submitters[*entry].requests.iter();
-            requests.map(move |request| (*entry, *request))
-        });
-        let mut seen = FxHashSet::default();
-        let asked: Vec<(u128, Ad)> = next
-            .filter(|(_, request)| !known(self, request))
-            .map(|(entry, request)| (entry, request, demand.requests[request].signature))
-            .filter(|(_, _, signature)| seen.insert(*signature))
-            .take(LOOK_AHEAD.max(needed.len()))
-            .map(|(entry, request, signature)| {
-                (signature, self.job_of(entry, negotiating, request).0)
-            })
-            .collect();
-        let shared = self.shared;
-        let made: Vec<(u128, Answers)> = asked
-            .into_par_iter()
-            .map(|(signature, job)| (signature, Answers::ask(&shared, &job)))
-            .collect();
-        self.answer_bytes += made.iter().map(|(_, a)| a.heap_bytes()).sum::<usize>();
-        if self.answer_bytes > ANSWER_BYTES {
-            self.answers.clear();
-            self.answer_bytes = made.iter().map(|(_, a)| a.heap_bytes()).sum();
-        }
-        self.answers.extend(made);
+        let next = entries
+            .iter()
+            .flat_map(|entry| &demand.submitters[*entry].requests)
+            .copied();
+        self.ahead
+            .expect(next.filter(|request| self.left[*request] > 0));
     }
 }

@@ -145,6 +145,7 @@ impl Cycle<'_> {
         pie_left: &mut f64,
     ) {
         let shares = shares(&self.claimants(entries));
+        self.announce(entries, spin);
         let mut stay = Vec::with_capacity(entries.len());
         let mut at = 0;
         while at < entries.len() {
@@ -155,7 +156,6 @@ impl Cycle<'_> {
             {
                 break;
             }
-            self.look_ahead(&entries[at..], table.negotiating);
             let slice = self.slice(table, pie, spin, entry, shares[at], *pie_left);
             let verdict = self.visit(table, spin, ignore_limit, entry, slice, pie_left);
             if verdict == Verdict::Resume {

@@ -3,7 +3,6 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use ::columns::{AdTable, Row};
 use ::fairshare::AccountRecord;
 use ::negotiator::explain::{Asked, explain};
 use ::negotiator::outcome::{Outcome, SlotCounts};
@@ -17,6 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use rustc_hash::FxHashMap;
 
 use crate::classad::PyAd;
+use crate::keys::Keys;
 use crate::table::PyAdTable;
 
 /// Seconds since the call began.
@@ -191,23 +191,9 @@ impl CycleEngine {
             let ingest_s = clock.seconds();
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
             let outcome = run_cycle(&snapshot, config, &mut memory, now, &clock);
-            let keys =
-                |row: Row, table: &AdTable| String::from_utf8_lossy(table.key(row)).into_owned();
-            let slot_keys = outcome
-                .matches
-                .iter()
-                .map(|m| keys(m.row, &slots))
-                .collect();
-            let reserved_keys = outcome
-                .reservations
-                .iter()
-                .map(|r| keys(r.row, &slots))
-                .collect();
-            let request_keys = demand
-                .requests
-                .iter()
-                .map(|r| keys(r.row, &requests))
-                .collect();
+            let slot_keys = Keys::of(&slots, outcome.matches.iter().map(|m| m.row));
+            let reserved_keys = Keys::of(&slots, outcome.reservations.iter().map(|r| r.row));
+            let request_keys = Keys::of(&requests, demand.requests.iter().map(|r| r.row));
             let significant = ::negotiator::request::significant_attributes(&plan, config);
             let match_exprs = &config.selection.match_exprs;
             let match_exprs = match_exprs.iter().map(|(name, _)| name.clone()).collect();
@@ -318,9 +304,9 @@ fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Accounts> {
 pub(crate) struct CycleOutcome {
     outcome: Outcome,
     demand: Demand,
-    slot_keys: Vec<String>,
-    reserved_keys: Vec<String>,
-    request_keys: Vec<String>,
+    slot_keys: Keys,
+    reserved_keys: Keys,
+    request_keys: Keys,
     significant: Vec<String>,
     match_exprs: Vec<String>,
     plan_s: f64,
@@ -344,13 +330,13 @@ impl CycleOutcome {
     /// Matches as dictionaries, in the order they were made.
     fn matches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
-        for (made, slot) in self.outcome.matches.iter().zip(&self.slot_keys) {
+        for (made, slot) in self.outcome.matches.iter().zip(self.slot_keys.iter()) {
             let row = PyDict::new(py);
             let request = &self.demand.requests[made.request as usize];
             let submitter = &self.demand.submitters[request.submitter];
             row.set_item("job", made.job.map(|j| j.to_string()))?;
             row.set_item("slot", slot)?;
-            row.set_item("request", &self.request_keys[made.request as usize])?;
+            row.set_item("request", self.request_keys.get(made.request as usize))?;
             row.set_item("autocluster", request.autocluster)?;
             row.set_item("submitter", &submitter.name)?;
             row.set_item("schedd", &submitter.schedd)?;
@@ -396,7 +382,7 @@ impl CycleOutcome {
         out.set_item("rank", PyBytes::new(py, &rank))?;
         out.set_item("cost", PyBytes::new(py, &cost))?;
         out.set_item("request", PyBytes::new(py, &request))?;
-        out.set_item("slot", &self.slot_keys)?;
+        out.set_item("slot", self.slot_keys.iter().collect::<Vec<_>>())?;
         let preempts = matches
             .iter()
             .map(|m| m.preempted.as_ref().map(|p| p.user.clone()));
@@ -429,7 +415,7 @@ impl CycleOutcome {
             row.set_item("autocluster_id", request.autocluster)?;
             row.set_item("submitter", &submitter.name)?;
             row.set_item("schedd", &submitter.schedd)?;
-            row.set_item("request", &self.request_keys[rejection.request as usize])?;
+            row.set_item("request", self.request_keys.get(rejection.request as usize))?;
             row.set_item("reason", rejection.reason.to_string())?;
             row.set_item("count", rejection.count)?;
             row.set_item("slots", slot_counts(py, &rejection.slots)?)?;
@@ -441,7 +427,7 @@ impl CycleOutcome {
     /// Requests: first job, autocluster, submitter, jobs where they are named.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
-        for (request, key) in self.demand.requests.iter().zip(&self.request_keys) {
+        for (request, key) in self.demand.requests.iter().zip(self.request_keys.iter()) {
             let row = PyDict::new(py);
             row.set_item("request", key)?;
             row.set_item("autocluster", request.first_job.to_string())?;
@@ -514,7 +500,12 @@ impl CycleOutcome {
     /// Machines kept for large requests.
     fn reservations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
-        for (kept, slot) in self.outcome.reservations.iter().zip(&self.reserved_keys) {
+        for (kept, slot) in self
+            .outcome
+            .reservations
+            .iter()
+            .zip(self.reserved_keys.iter())
+        {
             let row = PyDict::new(py);
             row.set_item(
                 "job",
@@ -542,7 +533,12 @@ impl CycleOutcome {
         let times: std::collections::BTreeMap<_, _> = self.outcome.remainder_times.iter().collect();
         out.set_item("remainder_times", times)?;
         let kept = PyList::empty(py);
-        for (one, slot) in self.outcome.reservations.iter().zip(&self.reserved_keys) {
+        for (one, slot) in self
+            .outcome
+            .reservations
+            .iter()
+            .zip(self.reserved_keys.iter())
+        {
             let request = &self.demand.requests[one.request as usize];
             let submitter = &self.demand.submitters[request.submitter].name;
             kept.append((

@@ -12,6 +12,7 @@ mod cycle;
 mod hostbench;
 #[cfg(target_os = "linux")]
 mod keeper;
+mod keys;
 mod submit;
 mod table;
 
