@@ -9,7 +9,7 @@ from typing import Any
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.startd import claiming
 from slotwise.startd import events as ev
-from slotwise.startd.claiming import Ask
+from slotwise.startd.asking import Ask
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Activation, Holding, Job, Terms
 from slotwise.startd.outbox import Granted, Outbox, RefusedRun, ToSchedd

@@ -55,10 +55,13 @@ class Claim:
     #: Seconds that its former jobs ran, and were suspended.
     ran_s: float = 0.0
     suspended_s: float = 0.0
+    #: When it ends at the latest, whatever its schedd says: claims of partitionable slots only.
+    ends_at: float | None = None
 
     def lease_ends(self) -> float:
-        """When the lease runs out unless the schedd is heard of before."""
-        return self.last_alive + self.lease_s
+        """When the lease runs out unless the schedd is heard of before; or the claim's time is up."""
+        lease = self.last_alive + self.lease_s
+        return lease if self.ends_at is None else min(lease, self.ends_at)
 
 
 #: The lease when neither the job nor the schedd says anything (seconds).

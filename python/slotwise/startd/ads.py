@@ -196,6 +196,8 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
         CurrentRank=state.claim.rank,
         PublicClaimId=f"{state.claim.claim_id.rpartition('#')[0]}#...",
     )
+    if state.claim.ends_at is not None:
+        attributes["ClaimEndTime"] = int(state.claim.ends_at)
     ran = run.ran(now) if run is not None else 0.0
     stood = max(0.0, now - run.activated_at - ran) if run is not None else 0.0
     attributes["TotalClaimRunTime"] = int(state.claim.ran_s + ran)

@@ -35,6 +35,7 @@ KILL_TRIES = 10
 UNKILLABLE = "Could not terminate all job processes"
 
 LEASE_OVER = Cause(VacateCode.RELEASE_COMMAND, "The claim's lease ran out", tell_schedd=False, fast=True)
+TIME_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim of the partitionable slot has had its time")
 WORKLIFE_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim has reached its CLAIM_WORKLIFE")
 OWNER_IS_BACK = Cause(VacateCode.PREEMPT_EXPRESSION, "IS_OWNER became true")
 DRAINED = Cause(VacateCode.DRAINING, "The slot is being drained")
@@ -137,7 +138,8 @@ def _claimed(m: Motion) -> bool:
     state = m.slot.state
     assert isinstance(state, Claimed)
     if m.now >= state.claim.lease_ends():
-        m.preempt(LEASE_OVER)
+        timed = state.claim.ends_at is not None and m.now >= state.claim.ends_at
+        m.preempt(TIME_OVER if timed else LEASE_OVER)
         return not isinstance(state.doing, Cleaning)
     if _escalate(m, state):
         return False

@@ -257,6 +257,7 @@ class ExecutionPoint:
             result[f"{name}Value"], result[f"{name}Time"] = value, at
         if h.kind is SlotKind.PARTITIONABLE:
             result.update(ads.children_of(self.children(h), knobs.child_attrs))
+            result["MaxClaimTime"] = int(settings.pslot_claim_s) or None
         if h.slot.broken:
             result["SlotBrokenReason"] = h.slot.broken
             result["SlotBrokenCode"] = h.slot.broken_code

@@ -82,8 +82,8 @@ def validate(slot: Slot) -> None:
     :raises InvariantError: when it does not.
     """
     state = slot.state
-    if slot.kind is SlotKind.PARTITIONABLE and isinstance(state, Claimed | Preempting):
-        raise InvariantError(f"{slot.name}: a partitionable slot is claimed itself")
+    if slot.kind is SlotKind.PARTITIONABLE and slot.run is not None:
+        raise InvariantError(f"{slot.name}: a partitionable slot runs a job itself")
     if slot.entered_activity < slot.entered_state:
         raise InvariantError(f"{slot.name}: the activity is older than the state")
     run = slot.run

@@ -36,6 +36,8 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
             _counters(point, record)
             continue
         h = _place(point, record, now)
+        if h is not None and record.parent is None:
+            _counters(point, record)
         run = state.run
         if h is None:
             if run is not None:
@@ -82,7 +84,8 @@ def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
     """The slot that the claim was on, made anew when it is a dynamic one."""
     if record.parent is None:
         h = point.holdings.get(record.name)
-        return h if h is not None and h.kind is not SlotKind.PARTITIONABLE else None
+        claimable = h is not None and (h.kind is not SlotKind.PARTITIONABLE or point.settings.pslot_claim_s > 0)
+        return h if claimable else None
     parent = point.holdings.get(record.parent)
     if parent is None or parent.kind is not SlotKind.PARTITIONABLE:
         return None

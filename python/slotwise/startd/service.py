@@ -11,6 +11,7 @@ from slotwise.errors import NotFoundError
 from slotwise.model.slot import VacateCode
 from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
+from slotwise.startd.asking import Ask
 from slotwise.startd.driver import Driver
 from slotwise.startd.holding import Activation, Job, Terms
 from slotwise.startd.states import Claimed, Preempting
@@ -259,13 +260,15 @@ class _Session:
         terms = Terms(self._schedd, self._address, asked.submitter, asked.alive_interval_s or 300)
         claiming.request(
             self._driver.point,
-            claiming.Ask(
+            Ask(
                 serial=request.serial,
                 claim_id=request.claim_id,
                 terms=terms,
                 job=job,
                 lease_s=asked.lease_s or None,
-                count=asked.num_dynamic_slots or 1,
+                count=asked.num_dynamic_slots or (0 if asked.claim_pslot_itself else 1),
+                whole=asked.claim_pslot_itself,
+                whole_s=asked.pslot_claim_s,
                 want_leftovers=asked.want_leftovers,
                 preempt=tuple(asked.preempt_claim_ids),
             ),

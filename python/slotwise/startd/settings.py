@@ -67,6 +67,8 @@ class Settings:
     #: What is said of the job that broke a slot; whether broken dynamic slots stay.
     broken_context: tuple[str, ...] = ()
     broken_lasts: bool = False
+    #: How long a schedd may have a partitionable slot to itself (seconds); 0: not at all.
+    pslot_claim_s: float = 0
     #: Over how long Recent... attributes go, and in steps of what.
     statistics_window_s: tuple[float, float] = (1200, 240)
     keyboard_slots: int = 0
@@ -102,6 +104,11 @@ class Settings:
             proportional_swap=flag(config, "PROPORTIONAL_SWAP_ASSIGNMENT"),
             default_draining_start=(config.get("DEFAULT_DRAINING_START_EXPR") or "").strip(),
             broken_context=tuple(words(config.get("BROKEN_SLOT_CONTEXT_ATTRS"))) or BROKEN_CONTEXT,
+            pslot_claim_s=(
+                seconds(config, "MAX_PARTITIONABLE_SLOT_CLAIM_TIME", 3600)
+                if flag(config, "ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS")
+                else 0
+            ),
             statistics_window_s=(
                 max(1.0, seconds(config, "STATISTICS_WINDOW_SECONDS", 1200)),
                 max(1.0, seconds(config, "STATISTICS_WINDOW_QUANTUM", 240)),

@@ -10,6 +10,7 @@ from slotwise.startd import events as ev
 from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.outbox import Ended, Granted, Kill, NowIn, Refused
 from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.states import Draining
 
 from tests.support.startd_point import job, point
 
@@ -343,3 +344,44 @@ def test_what_draining_would_cost() -> None:
     assert found["ExpectedMachineQuickDrainingCompletion"] == p.now + 600
     p.poll(3400)  # less retirement left than vacating takes
     assert drain.attributes(p.it, p.now)["ExpectedMachineGracefulDrainingBadput"] == 2 * (4400 + 600)
+
+
+def test_a_schedd_may_have_a_partitionable_slot_to_itself_for_a_while() -> None:
+    knobs = {"ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS": "true", "MAX_PARTITIONABLE_SLOT_CLAIM_TIME": "600"}
+    p = point(**knobs)
+    assert p.ad("slot1")["MaxClaimTime"] == 600
+    granted = p.request(whole=True, count=1)
+    assert [name for _, name in granted.slots] == ["slot1@host", "slot1_1@host"]
+    whole = granted.slots[0][0]
+    assert p.place("slot1") == "Claimed/Idle"
+    assert (p.ad("slot1")["ClaimEndTime"], p.ad("slot1")["RemoteUser"]) == (p.now + 600, "ann@test")
+    assert isinstance(p.request(schedd="other"), Refused), "whatever the id: another schedd gets nothing"
+    assert isinstance(p.request_id(whole, whole=True), Refused), "it is claimed already"
+    assert [name for _, name in p.request_id(whole, count=2).slots] == ["slot1_2@host", "slot1_3@host"]
+    assert p.activate(granted.slots[1][0]) is None
+    claiming.keep_alive(p.it, [h.slot.claim.claim_id for h in p.it.holdings.values() if h.slot.claim], p.now + 590)
+    p.poll(600)
+    assert p.place("slot1") == "Unclaimed/Idle", "its time is up, whatever the schedd says"
+    assert p.place("slot1_1") == "Claimed/Busy", "the claims of dynamic slots go on"
+    assert isinstance(p.request_id(whole), Refused)
+    assert isinstance(p.request(schedd="other"), Granted)
+
+
+def test_a_claim_of_a_partitionable_slot_ends_when_its_holder_or_a_drain_says_so() -> None:
+    p = point(ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS="true")
+    (whole,) = p.request(whole=True, count=0, whole_s=100).slots
+    assert p.ad("slot1")["ClaimEndTime"] == p.now + 100
+    claiming.tell_claim(p.it, whole[0], 0, ev.Released(), p.now)
+    assert p.place("slot1") == "Unclaimed/Idle" and p["slot1"].free.cpus == 4
+    p.request(whole=True, count=0)
+    p.happen("slot1", ev.DrainBegun(Draining(0, "1", "why", p.now)))
+    p.poll(21)
+    assert p.place("slot1") == "Drained/Idle"
+
+
+def test_without_leave_a_partitionable_slot_is_only_carved() -> None:
+    p = point()
+    assert [name for _, name in p.request(whole=True).slots] == ["slot1_1@host"]
+    assert p.place("slot1") == "Unclaimed/Idle" and "MaxClaimTime" not in p.ad("slot1")
+    q = point(ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS="true", CONSUMPTION_POLICY="true")
+    assert isinstance(q.request(whole=True), Refused)
