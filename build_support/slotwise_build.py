@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from maturin import (  # noqa: F401  (hooks that need nothing more)
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
 )
+
+# maturin's Python half calls its native half by name; without build isolation (`make build`) nobody has put the
+# environment's commands on the path.
+os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "build_support" / "wheel-data" / "scripts"

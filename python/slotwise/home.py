@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slotwise.errors import HostError
+
 #: Where scratch directories are when the home is closed to the users that jobs run as.
 _ELSEWHERE = Path("/var/lib/slotwise")
 
@@ -71,7 +73,25 @@ class PoolHome:
         return self.root / "execute"
 
     def create(self) -> None:
-        """Make all directories, with the modes above; existing ones are kept."""
+        """Make all directories, with the modes above; existing ones are kept.
+
+        :raises HostError: when one cannot be made, or may not be written to by this user.
+        """
+        try:
+            self._make()
+        except OSError as error:
+            raise HostError(
+                f"cannot use {self.root} as the pool's directory: {error.strerror}: {error.filename}",
+                hint="name another with SLOTWISE_HOME",
+            ) from None
+        for path in (self.run, self.secrets, self.log, self.spool, self.execute):
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise HostError(
+                    f"{path} may not be written to by this user",
+                    hint="make it the user's own, or name another pool directory with SLOTWISE_HOME",
+                )
+
+    def _make(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
         for path, mode in (
             (self.run, 0o700),

@@ -62,7 +62,7 @@ class RunningAccessPoint:
     def token_file(self, name: str, scope: str = "WRITE") -> Path:
         """A token file for a caller."""
         path = self.home.root / f"{name}.token"
-        path.write_text(security.mint(self.key, f"{name}@here", [scope], issued_at=1))
+        security.write_secret(path, security.mint(self.key, f"{name}@here", [scope], issued_at=1))
         return path
 
     def as_user(self, name: str) -> Any:

@@ -106,3 +106,33 @@ def test_random_choices_repeat_with_the_same_seed(tmp_path: Path) -> None:
 def test_a_missing_file_named_by_condor_config_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(env={"CONDOR_CONFIG": str(tmp_path / "none")})
+
+
+def test_what_a_command_printed_is_kept_in_the_file_that_into_names(tmp_path: Path) -> None:
+    """Rule: manual, "Including Configuration from Elsewhere": a file that exists is read and the command is not run."""
+    runs = tmp_path / "runs"
+    script = write(tmp_path / "tell", f"#!/bin/sh\necho once >> {runs}\necho STUFF = 1\n")
+    Path(script).chmod(0o755)
+    kept = tmp_path / "stuff.config"
+    main = write(tmp_path / "main", f"D = {tmp_path}\ninclude command into $(D)/stuff.config : {script}\n")
+    for _ in range(2):
+        assert load(main, env={}).get("STUFF") == "1"
+    assert kept.read_text() == "STUFF = 1\n"
+    kept.write_text("STUFF = 2\n")
+    assert load(main, env={}).get("STUFF") == "2"
+    assert runs.read_text() == "once\n"
+
+
+def test_a_command_that_fails_leaves_no_file_and_stops_unless_ifexist_says_so(tmp_path: Path) -> None:
+    script = write(tmp_path / "tell", "#!/bin/sh\necho STUFF = 1\nexit 3\n")
+    Path(script).chmod(0o755)
+    kept = tmp_path / "stuff.config"
+    main = write(tmp_path / "main", f"include command into {kept} : {script}\n")
+    with pytest.raises(ConfigError, match="exited with status 3"):
+        load(main, env={})
+    assert (
+        load(write(tmp_path / "may", f"include ifexist command into {kept} : {script}\n"), env={}).get("STUFF") is None
+    )
+    with pytest.raises(ConfigError, match="for write"):
+        load(write(tmp_path / "no", f"include command into {tmp_path}/none/x : /bin/echo A = 1\n"), env={})
+    assert not kept.exists() and not list(tmp_path.glob("*new*"))

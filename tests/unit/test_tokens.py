@@ -73,6 +73,19 @@ def test_a_named_token_file_must_be_readable(home: PoolHome) -> None:
         token.find_token(home, {"SLOTWISE_TOKEN_FILE": str(home.root / "none")})
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_secret_that_others_may_touch_is_refused_with_the_remedy(home: PoolHome, mode: int) -> None:
+    key, shown = home.secrets / "pool.key", home.secrets / "token"
+    token.pool_key(home, create=True)
+    token.write_secret(shown, "a token")
+    assert token.find_token(home, {}) == "a token"
+    for path in (key, shown):
+        path.chmod(mode)
+    for ask in (lambda: token.pool_key(home), lambda: token.find_token(home, {})):
+        with pytest.raises(DeniedError, match="chmod 600"):
+            ask()
+
+
 def test_methods_nobody_listed_need_the_highest_scope() -> None:
     assert required_scope("/slotwise.v1.Unheard/Of") == "ADMINISTRATOR"
     assert required_scope("/slotwise.v1.Schedd/Query") == "READ"

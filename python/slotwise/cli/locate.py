@@ -50,9 +50,9 @@ def _collector(inv: Invocation) -> str:
 
 def _configured_collector(inv: Invocation) -> str | None:
     from slotwise.config import load
+    from slotwise.wire import address
 
-    host = (load(None, env=inv.env, home=inv.home).get("COLLECTOR_HOST") or "").split(",")[0].strip()
-    return host if ":" in host and not host.endswith(":0") else None
+    return address.configured_collector(load(None, env=inv.env, home=inv.home))
 
 
 def _advertised(inv: Invocation, collector: str, daemon: str) -> str:

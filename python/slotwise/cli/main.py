@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Callable
@@ -47,8 +48,25 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except OSError as error:
+        place = f": {error.filename}" if error.filename else ""
+        inv.err(f"ERROR: {error.strerror or error}{place}{_remedy(error)}")
+        return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _remedy(error: OSError) -> str:
+    """What to do about a failure of the system, in brackets; nothing when it says enough."""
+    hints = {
+        errno.ENOSPC: "the disk is full: make room",
+        errno.EDQUOT: "the disk quota is used up: make room",
+        errno.EROFS: "the file system is read-only",
+        errno.EACCES: "this user may not do that",
+        errno.EMFILE: "too many open files: raise `ulimit -n`",
+    }
+    hint = hints.get(error.errno or 0)
+    return f" ({hint})" if hint else ""
 
 
 def overview() -> str:

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 import grpc
 
+from slotwise.daemon.peers import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable, PackBuilder
-from slotwise.wire import address, channel
+from slotwise.wire import channel
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -155,17 +156,6 @@ def _touch(table: AdTable) -> bytes:
     for key in table.keys():  # noqa: SIM118 - a table is no dict
         builder.update(key, {})
     return builder.finish()
-
-
-def collector_target(context: DaemonContext) -> str:
-    """Where the collector answers: COLLECTOR_HOST when it names a host and port, else that of this pool's home.
-
-    :raises PeerUnavailableError: when no collector of this home has been started.
-    """
-    host = (context.config.get("COLLECTOR_HOST") or "").split(",")[0].strip()
-    if ":" in host and not host.endswith(":0"):
-        return host
-    return address.lookup(context.home, "collector").local
 
 
 def _why(error: BaseException) -> str:

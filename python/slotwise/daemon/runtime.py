@@ -271,9 +271,17 @@ def _credentials(host: str, config: Config) -> grpc.ServerCredentials | None:
 
 
 def _endpoint(name: str, config: Config) -> tuple[str, int]:
-    """Where to listen: SLOTWISE_LISTEN (loopback unless set to something else) and SLOTWISE_<DAEMON>_PORT (0: any)."""
+    """Where to listen: SLOTWISE_LISTEN (loopback unless set to something else) and SLOTWISE_<DAEMON>_PORT (0: any).
+
+    A collector that other machines may reach is at COLLECTOR_PORT, where they look for it, unless it is told otherwise.
+    """
     host = config.get("SLOTWISE_LISTEN") or "127.0.0.1"
-    text = config.get(f"SLOTWISE_{name.upper()}_PORT") or "0"
+    text = config.get(f"SLOTWISE_{name.upper()}_PORT")
+    if text is None and name == "collector" and not tls.is_loopback(host):
+        text = config.get("COLLECTOR_PORT") or address.DEFAULT_PORT
+    text = (text or "0").strip()
+    if not text.isdigit() or int(text) > 65535:
+        raise ConfigError(f"SLOTWISE_{name.upper()}_PORT = {text} is no port", hint="a number from 0 to 65535")
     return host, int(text)
 
 

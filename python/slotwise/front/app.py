@@ -23,6 +23,7 @@ from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import HostError
 from slotwise.front.request import CommandRequest, receive
+from slotwise.wire.address import MAX_SOCKET_PATH
 
 _log = logging.getLogger(__name__)
 _THREADS = 32
@@ -128,7 +129,7 @@ class CommandServer:
 class Front:
     """The running daemon."""
 
-    def __init__(self, server: CommandServer) -> None:
+    def __init__(self, server: CommandServer | None) -> None:
         self._server = server
 
     async def reconfig(self, config: Config) -> list[str]:
@@ -137,11 +138,16 @@ class Front:
 
     async def stop(self, mode: str) -> None:
         """Stop accepting calls."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
 
 
 async def start(context: DaemonContext) -> Front:
     """Open the command server of the pool."""
-    server = CommandServer(context.home.run / "commands.sock")
+    path = context.home.run / "commands.sock"
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        _log.warning("%s is too long for a socket: commands run in interpreters of their own", path)
+        return Front(None)
+    server = CommandServer(path)
     server.open()
     return Front(server)

@@ -10,6 +10,7 @@ from typing import Any
 
 from slotwise import __version__
 from slotwise.config import Config
+from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission, AdmissionSettings
@@ -99,8 +100,8 @@ class AccessPoint:
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
-        self.negotiator = NegotiatorCall(context.home, lambda: context.metadata, name)
-        self.advertiser = Advertiser(context.home, lambda: context.metadata, self._own_ads)
+        self.negotiator = NegotiatorCall(lambda: negotiator_target(context), lambda: context.metadata, name)
+        self.advertiser = Advertiser(lambda: collector_target(context), lambda: context.metadata, self._own_ads)
         self.spooling = Spooling(
             self.queue,
             self.ads,

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import grpc
 
 from slotwise.errors import PeerUnavailableError
-from slotwise.home import PoolHome
 from slotwise.schedd.values import Changes
 from slotwise.table import AdTable
-from slotwise.wire import address, channel
+from slotwise.wire import channel
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, negotiator_pb2, negotiator_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -24,18 +23,21 @@ Ads = Mapping[str, Mapping[str, Any]]
 
 
 class Advertiser:
-    """Keeps the collector's copy of this daemon's ads current, sending only what changed."""
+    """Keeps the collector's copy of this daemon's ads current, sending only what changed.
+
+    :param collector: where the collector answers now; asked before each try.
+    """
 
     def __init__(
         self,
-        home: PoolHome,
+        collector: Callable[[], str],
         metadata: Callable[[], Any],
         ads: Callable[[], dict[str, dict[str, Changes]]],
         *,
         interval_s: float = 300.0,
         gather_s: float = 0.5,
     ) -> None:
-        self._home = home
+        self._collector = collector
         self._metadata = metadata
         self._ads = ads
         self.interval_s = interval_s
@@ -51,8 +53,7 @@ class Advertiser:
         """Advertise for ever, on one stream that is opened again when it breaks."""
         while True:
             try:
-                target = address.lookup(self._home, "collector").target
-                async with channel.open_async(target) as opened:
+                async with channel.open_async(self._collector()) as opened:
                     await self._advertise(collector_pb2_grpc.CollectorStub(opened))
             except (grpc.RpcError, PeerUnavailableError, asyncio.InvalidStateError) as error:
                 _log.debug("the collector cannot be reached: %s", error)
@@ -111,12 +112,12 @@ class Advertiser:
 class NegotiatorCall:
     """Asks the negotiator for a cycle when there is new work; asks are gathered, one is under way at a time."""
 
-    def __init__(self, home: PoolHome, metadata: Callable[[], Any], schedd_name: str) -> None:
-        self._home = home
+    def __init__(self, negotiator: Callable[[], Awaitable[str]], metadata: Callable[[], Any], schedd_name: str) -> None:
+        self._negotiator = negotiator
         self._metadata = metadata
         self._name = schedd_name
         self._wanted = asyncio.Event()
-        self._channel: tuple[str, Any] | None = None
+        self._channel: grpc.aio.Channel | None = None
         self.enabled = True
 
     def ask(self) -> None:
@@ -131,8 +132,9 @@ class NegotiatorCall:
             if not self.enabled:
                 continue
             try:
-                target = address.lookup(self._home, "negotiator").target
-                stub = negotiator_pb2_grpc.NegotiatorStub(await self._opened(target))
+                if self._channel is None:
+                    self._channel = channel.open_async(await self._negotiator())
+                stub = negotiator_pb2_grpc.NegotiatorStub(self._channel)
                 await stub.Reschedule(
                     negotiator_pb2.RescheduleRequest(schedd_name=self._name, on_demand=True),
                     metadata=self._metadata(),
@@ -140,12 +142,12 @@ class NegotiatorCall:
                 )
             except (grpc.RpcError, PeerUnavailableError) as error:
                 _log.debug("the negotiator cannot be asked: %s", error)
+                await self._forget_channel()
                 await asyncio.sleep(0.5)
             await asyncio.sleep(0.005)
 
-    async def _opened(self, target: str) -> Any:
-        if self._channel is None or self._channel[0] != target:
-            if self._channel is not None:
-                await self._channel[1].close()
-            self._channel = (target, channel.open_async(target))
-        return self._channel[1]
+    async def _forget_channel(self) -> None:
+        """The negotiator may answer elsewhere next time."""
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None

@@ -11,8 +11,9 @@ from typing import Any
 
 from slotwise import ids
 from slotwise.config import Config
+from slotwise.daemon.peers import collector_target
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.errors import ConfigError, PeerUnavailableError
+from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.startd import claiming, drain, following, leaving, must_decide, restoring, survey
 from slotwise.startd import events as ev
@@ -31,7 +32,6 @@ from slotwise.startd.slots.layout import plan
 from slotwise.startd.starter_link import StarterLink
 from slotwise.startd.states import Slot
 from slotwise.table import unpack_ads
-from slotwise.wire import address
 from slotwise.wire.gen import startd_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -326,10 +326,4 @@ class Startd:
         return Settings.of(config, machine, resources, self._custom, full)
 
     def _collector(self) -> str:
-        try:
-            return address.lookup(self._context.home, "collector").target
-        except PeerUnavailableError:
-            host = (self._context.config.get("COLLECTOR_HOST") or "").split(",")[0].strip()
-            if ":" in host and not host.endswith(":0"):
-                return host
-            raise
+        return collector_target(self._context)

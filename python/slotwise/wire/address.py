@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
 
 #: Longest path a UNIX socket may have on Linux, less the closing zero byte.
-_MAX_SOCKET_PATH = 107
+MAX_SOCKET_PATH = 107
+
+
+#: Port of a collector that other machines know without being told.
+DEFAULT_PORT = "9618"
+
+
+class Knobs(Protocol):
+    """What is needed of a configuration."""
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """The text of a knob, or the default."""
+        ...
+
+    def is_set(self, name: str) -> bool:
+        """Whether somebody set it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +62,7 @@ class DaemonAddress:
 def socket_path(home: PoolHome, daemon: str) -> Path | None:
     """Path of the daemon's UNIX socket, or None when it would exceed what the system allows."""
     path = home.run / f"{daemon}.sock"
-    return path if len(os.fsencode(path)) <= _MAX_SOCKET_PATH else None
+    return path if len(os.fsencode(path)) <= MAX_SOCKET_PATH else None
 
 
 def address_file(home: PoolHome, daemon: str) -> Path:
@@ -74,6 +92,22 @@ def lookup(home: PoolHome, daemon: str) -> DaemonAddress:
         ) from None
     except (ValueError, TypeError) as error:
         raise PeerUnavailableError(f"{path} is not an address file: {error}", hint="remove it") from None
+
+
+def configured_collector(config: Knobs) -> str | None:
+    """``host:port`` of a collector that the configuration names; None when that of the own home is meant.
+
+    COLLECTOR_HOST (the first of a list) with a port counts as it stands. Without one it counts when somebody set it, or
+    CONDOR_HOST, to another host; COLLECTOR_PORT (9618) is then the port.
+    """
+    host = (config.get("COLLECTOR_HOST") or "").split(",")[0].strip()
+    if ":" in host:
+        return None if host.endswith(":0") else host
+    full_name = config.get("FULL_HOSTNAME") or socket.gethostname()
+    own = {"", "localhost", "127.0.0.1", socket.gethostname(), full_name, full_name.partition(".")[0]}
+    if host in own or not (config.is_set("COLLECTOR_HOST") or config.is_set("CONDOR_HOST")):
+        return None
+    return f"{host}:{config.get('COLLECTOR_PORT') or DEFAULT_PORT}"
 
 
 def published(home: PoolHome) -> list[str]:

@@ -49,6 +49,7 @@ def to_error(failure: grpc.RpcError, *, peer: str = "") -> SlotwiseError:
     message = str(details or status)
     if kind is errors.PeerUnavailableError and not code:
         message = f"{peer or 'the daemon'} does not answer"
+        return kind(message, hint="`slotwise up` starts what does not run")
     return kind(message)
 
 

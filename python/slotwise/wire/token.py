@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,14 +57,26 @@ def write_secret(path: Path, text: str) -> None:
     partial.replace(path)
 
 
+def require_private(path: Path) -> None:
+    """See that only the owner of a secret's file may read it.
+
+    :raises DeniedError: when others may, or might write it.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise DeniedError(f"others may read {path} (mode {mode:04o})", hint=f"chmod 600 {path}; renew it if they did")
+
+
 def pool_key(home: PoolHome, *, create: bool = False) -> str:
     """The pool's signing key.
 
-    :raises DeniedError: when it is missing (and ``create`` is false) or may not be read.
+    :raises DeniedError: when it is missing (and ``create`` is false), may not be read, or may be read by others.
     """
     path = home.secrets / "pool.key"
     try:
-        return path.read_text().strip()
+        key = path.read_text().strip()
+        require_private(path)
+        return key
     except FileNotFoundError:
         if not create:
             raise DeniedError(f"no pool key at {path}", hint="`slotwise up` makes one") from None
@@ -120,11 +133,17 @@ def peek(token: str) -> dict[str, Any]:
 
 
 def find_token(home: PoolHome, env: Mapping[str, str]) -> str | None:
-    """The token a client should show: ``SLOTWISE_TOKEN_FILE``, else the pool owner's, else none."""
+    """The token a client should show: ``SLOTWISE_TOKEN_FILE``, else the pool owner's, else none.
+
+    :raises DeniedError: when a file that was named cannot be read, or others may read the token.
+    """
     named = env.get("SLOTWISE_TOKEN_FILE")
     for path in [Path(named)] if named else [home.secrets / "token"]:
         try:
-            return path.read_text().strip() or None
+            found = path.read_text().strip() or None
+            if found is not None:
+                require_private(path)
+            return found
         except (FileNotFoundError, PermissionError, NotADirectoryError):
             if named:
                 raise DeniedError(f"the token file {path} cannot be read") from None

@@ -22,6 +22,14 @@ pub trait Source {
     /// A sentence that says why it could not be run.
     fn run(&self, command: &str) -> Result<(String, i32), String>;
 
+    /// Makes a file, for what `include command into` keeps.
+    ///
+    /// # Errors
+    /// A sentence that says why not.
+    fn write(&self, path: &str, _text: &str) -> Result<(), String> {
+        Err(format!("{path} is not written here"))
+    }
+
     /// Whether a file can be read.
     fn readable(&self, path: &str) -> bool;
 

@@ -31,13 +31,34 @@ impl Reader<'_> {
         name: &str,
         options: &statement::IncludeOptions<'_>,
     ) -> Result<(String, String), ConfigError> {
-        if let Some(into) = options.into {
-            let cache = self.expand(into)?;
-            if let Ok(text) = self.world.read(&cache) {
-                return Ok((cache, text));
-            }
+        let Some(into) = options.into else {
+            return self.open(name, options.command);
+        };
+        let cache = self.expand(into)?;
+        if cache.trim().is_empty() || cache.ends_with('|') {
+            return Err(ConfigError::new(
+                Code::Syntax,
+                format!("'{cache}' is no file that include can write into"),
+            ));
         }
-        self.open(name, options.command)
+        if let Ok(text) = self.world.read(&cache) {
+            return Ok((cache, text));
+        }
+        let (label, text, status) = self.open_with_status(name, options.command)?;
+        if status != 0 {
+            return Err(ConfigError::new(
+                Code::Command,
+                format!("{label} exited with status {status}, so {cache} is not made"),
+            ));
+        }
+        self.world.write(&cache, &text).map_err(|reason| {
+            ConfigError::new(
+                Code::Unreadable,
+                format!("can't open {cache} for write: {reason}"),
+            )
+            .hint("make its directory, or run it once as a user who may write there")
+        })?;
+        Ok((label, text))
     }
 
     /// The text of a file, or of a command when `name` has a `|` at its end or `command` says so.
@@ -45,6 +66,15 @@ impl Reader<'_> {
     /// # Errors
     /// [`Code::Unreadable`] and [`Code::Command`].
     pub fn open(&self, name: &str, command: bool) -> Result<(String, String), ConfigError> {
+        let (label, text, _) = self.open_with_status(name, command)?;
+        Ok((label, text))
+    }
+
+    fn open_with_status(
+        &self,
+        name: &str,
+        command: bool,
+    ) -> Result<(String, String, i32), ConfigError> {
         let piped = name.contains('|');
         if !piped && !command {
             let text = self.world.read(name).map_err(|reason| {
@@ -54,7 +84,7 @@ impl Reader<'_> {
                 )
                 .hint("make the file, or write `include ifexist :` when it may be missing")
             })?;
-            return Ok((name.to_owned(), text));
+            return Ok((name.to_owned(), text, 0));
         }
         if piped && !name.ends_with('|') {
             return Err(ConfigError::new(
@@ -67,7 +97,7 @@ impl Reader<'_> {
         } else {
             name
         };
-        let (text, _) = self.world.run(line).map_err(|reason| {
+        let (text, status) = self.world.run(line).map_err(|reason| {
             ConfigError::new(
                 Code::Command,
                 format!("{line} is not a valid command: {reason}"),
@@ -80,6 +110,7 @@ impl Reader<'_> {
                 format!("{name} |")
             },
             text,
+            status,
         ))
     }
 }

@@ -148,6 +148,9 @@ impl Source for SubmitScope<'_> {
     fn run(&self, command: &str) -> Result<(String, i32), String> {
         self.world.run(command)
     }
+    fn write(&self, path: &str, text: &str) -> Result<(), String> {
+        self.world.write(path, text)
+    }
     fn readable(&self, path: &str) -> bool {
         self.world.readable(path)
     }

@@ -65,6 +65,15 @@ impl Source for Host {
         ))
     }
 
+    fn write(&self, path: &str, text: &str) -> Result<(), String> {
+        // In one step: another reader of the same configuration sees all of it or nothing.
+        let path = self.path(path);
+        let partial = path.with_extension(format!("new.{}", std::process::id()));
+        std::fs::write(&partial, text)
+            .and_then(|()| std::fs::rename(&partial, &path))
+            .map_err(|error| error.to_string())
+    }
+
     fn readable(&self, path: &str) -> bool {
         std::fs::File::open(self.path(path)).is_ok()
     }
