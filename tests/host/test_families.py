@@ -157,6 +157,55 @@ async def test_a_suspended_job_is_continued_before_a_soft_kill(root: None) -> No
         assert bench.shadow.runs[run].end_ad.eval("ToE")["How"] == "DEACTIVATE_CLAIM"
 
 
+#: Forks as fast as it can, each process in a session of its own, without environment; only the account is limited.
+BOMB = """
+import os, resource, time
+resource.setrlimit(resource.RLIMIT_NPROC, (60, 60))
+os.environ.clear()
+open("begun", "w").close()
+while True:
+    try:
+        if os.fork() == 0: os.setsid()
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        WITHOUT_CGROUPS,
+        {**WITHOUT_CGROUPS, "USE_GID_PROCESS_TRACKING": "true", "MIN_TRACKING_GID": 750300, "MAX_TRACKING_GID": 750310},
+        {"SLOTWISE_CGROUP_VERSION": "2"},
+    ],
+    ids=["descent", "gid", "cgroup2-core"],
+)
+async def test_a_bomb_of_sessions_is_ended_without_a_limit_on_processes(root: None, knobs: dict[str, Any]) -> None:
+    async with starter_bench(**knobs) as bench:
+        run = bench.submit(job_python(), "-S", "-c", BOMB)
+        await bench.eventually(lambda: len(_processes_of(bench)) > 20, "the bomb goes off")
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"fast": True})
+        assert (await bench.ended(run)).how == EVICTED
+        assert not (await bench.gone(run)).broken
+        assert not _processes_of(bench)
+
+
+async def test_segments_and_files_in_shared_memory_end_with_the_job(root: None) -> None:
+    before = Path("/proc/sysvipc/shm").read_text(), sorted(Path("/dev/shm").iterdir())
+    async with starter_bench(SLOTWISE_CONTROL_DIR="/var/tmp") as bench:
+        script = (
+            "touch /dev/shm/mine && ls /dev/shm && ipcmk -M 4096 && ipcs -m | grep -c 0x && df -k /dev/shm | tail -1"
+        )
+        run = bench.submit("/bin/sh", "-c", script, slot={"Memory": 64})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0), bench.output(run, "_condor_stderr")
+        lines = bench.output(run).splitlines()
+        assert lines[0] == "mine" and lines[-2] == "1"
+        assert int(lines[-1].split()[1]) == 64 * 1024
+    assert (Path("/proc/sysvipc/shm").read_text(), sorted(Path("/dev/shm").iterdir())) == before
+
+
 async def test_private_temporary_directories(root: None) -> None:
     async with starter_bench() as bench:
         run = bench.submit(

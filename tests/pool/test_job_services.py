@@ -72,3 +72,34 @@ def test_a_job_evicted_after_a_checkpoint_goes_on_from_it(make_pool: Callable[[s
     ad = history(pool)
     assert ad["CheckpointNumber"] == 1 and ad["JobLastCheckpointTime"] > 0
     assert "Finished transferring output files" in log.read_text()
+
+
+#: Speaks chirp with nothing but a shell: asks for one attribute, sets two, writes a log entry, and reads a file.
+SPEAKER = """#!/bin/bash
+read host port secret < $_CONDOR_CHIRP_CONFIG
+exec 3<>/dev/tcp/$host/$port
+ask() { printf '%s\\n' "$*" >&3; read -r answer <&3; }
+ask cookie $secret; [ $answer = 0 ] || exit 1
+ask set_job_attr Progress 42; [ $answer = 0 ] || exit 2
+ask set_job_attr Owner '"root"'; [ $answer = -2 ] || exit 3
+ask set_job_attr_delayed ChirpLast '"yes"'; [ $answer = 0 ] || exit 4
+ask ulog half\\\\ way; [ $answer = 0 ] || exit 5
+ask getfile notes; read -r text <&3; [ "$text" = "at the access point" ] || exit 6
+ask get_job_attr Progress; read -r -n $answer text <&3; [ "$text" = 42 ] || exit 7
+"""
+
+
+def test_a_job_speaks_to_its_access_point(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE)
+    pool.up()
+    (pool.root / "job").mkdir()
+    (pool.root / "job" / "notes").write_text("at the access point\n")
+    log = submit(pool, SPEAKER, "want_io_proxy = true")
+    pool.until("it has ended", lambda: events(log, "005") == 1)
+    assert "return value 0" in log.read_text(), log.read_text()
+    assert "\n008 (" in log.read_text() and "half way" in log.read_text()
+    ad = history(pool)
+    assert (ad["Progress"], ad["ChirpLast"]) == (42, "yes") and ad["Owner"] != "root"
+    silent = submit(pool, SPEAKER)
+    pool.until("it has ended", lambda: events(silent, "005") == 2)
+    assert "return value 2" in silent.read_text()

@@ -20,6 +20,7 @@ import pytest
 import slotwise
 from slotwise.classad import ClassAd
 from slotwise.home import PoolHome
+from slotwise.schedd import remote_io
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire import address, security
 from slotwise.wire.channel import open_async
@@ -55,6 +56,8 @@ class ShadowRun:
     ended: schedd_pb2.RunEnded | None = None
     ends: int = 0
     #: The files of each checkpoint.
+    #: What the job has asked through chirp.
+    asked: list[str] = field(default_factory=list)
     checkpoints: list[dict[str, bytes]] = field(default_factory=list)
 
     @property
@@ -72,6 +75,8 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         self.runs: dict[str, ShadowRun] = {}
         self.acknowledges = True
         self.keeps_checkpoints = True
+        #: The directory of jobs at the access point, for chirp.
+        self.files = path.parent
         self.listed: list[str] = []
         self.changed = asyncio.Condition()
         self._contexts: dict[str, Any] = {}
@@ -118,6 +123,10 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             before = run.outputs.get(piece.name, b"") if piece.offset else b""
             run.outputs[piece.name] = before + piece.data
             run.modes[piece.name] = piece.mode
+        elif what == "io":
+            run.asked.append(message.io.op)
+            answer = self._about_job(run, message.io)
+            await context.write(schedd_pb2.ShadowMessage(run_id=message.run_id, io=answer))
         elif what == "checkpoint":
             run.checkpoints.append(dict(run.outputs))
             run.outputs.clear()
@@ -148,6 +157,17 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
     async def acknowledge(self, run_id: str) -> None:
         """Say that the end is safe."""
         await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, ack=schedd_pb2.RunAck()))
+
+    def _about_job(self, run: ShadowRun, io: schedd_pb2.RemoteIo) -> schedd_pb2.RemoteIoDone:
+        if io.op in remote_io.FILE_OPERATIONS:
+            return remote_io.on_files(io, str(self.files), "nobody", "nobody")
+        done = schedd_pb2.RemoteIoDone(id=io.id)
+        if io.op == "set_attr":
+            run.ad[io.name] = io.text
+        elif io.op == "get_attr":
+            done.data = str(run.ad.get(io.name, "")).encode()
+            done.error = 0 if io.name in run.ad else 2
+        return done
 
     async def checkpoint_kept(self, run_id: str) -> None:
         """Say that a checkpoint is safe."""

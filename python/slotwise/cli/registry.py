@@ -48,6 +48,7 @@ COMMANDS: dict[str, Command] = {
     "on": Command("slotwise.cli.daemons:on", "start daemons that were stopped"),
     "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
     "startd": Command("slotwise.cli.startd:main", "take recorded steps of slots again: replay"),
+    "chirp": Command("slotwise.cli.chirp:main", "in a running job: files, attributes and log of the access point"),
     "config": Command("slotwise.cli.config:main", "look into the configuration: val, dump, check, explain"),
     "classad": Command("slotwise.cli.classad:main", "evaluate, format and match ClassAds"),
 }

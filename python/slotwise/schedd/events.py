@@ -236,6 +236,11 @@ def shadow_exception(frame: Frame, message: str, sent: float = 0, received: floa
     )
 
 
+def generic(frame: Frame, text: str) -> str:
+    """Event 8: a line that the job itself asked for."""
+    return f"{frame.head(8)}{_one_line(text)[:127]}\n{END}"
+
+
 def aborted(frame: Frame, reason: str) -> str:
     """Event 9."""
     return f"{frame.head(9)}Job was aborted.\n" + (f"\t{_one_line(reason)}\n" if reason else "") + END

@@ -23,6 +23,7 @@ from slotwise.schedd.decision import Decision, Kill
 from slotwise.schedd.endings import Endings
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
+from slotwise.schedd.remote_io import RemoteRequests
 from slotwise.schedd.reports import host_of, slot_properties, usage_attributes
 from slotwise.schedd.startd_link import unbundled
 from slotwise.schedd.starter_stream import StarterStream
@@ -53,6 +54,7 @@ class Shadows:
         self._reattachment = reattachment
         self._transfers = transfers
         self._clock = clock
+        self._requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
         self._endings = Endings(queue, ads, claiming, transfers, clock)
         self._endings.on_durable = self._acknowledge
         self._streams: set[StarterStream] = set()
@@ -110,6 +112,8 @@ class Shadows:
             return self._transfers.output(run, message.output)
         elif what == "transfer":
             self._transfer_state(run, message.transfer)
+        elif what == "io":
+            self._transfers.spawn(self._requests.answer(run, message.io))
         elif what == "checkpoint":
             self._transfers.spawn(self._keep_checkpoint(run, message.checkpoint))
         elif what == "ended":

@@ -246,6 +246,10 @@ class Transfers:
 
     # ---- work
 
+    def in_thread(self, work: Callable[[], Done]) -> asyncio.Future[Done]:
+        """Have something that blocks done in a worker thread."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
     def spawn(self, work: Any) -> None:
         """Do ``work`` beside everything else."""
         task = asyncio.get_running_loop().create_task(work)

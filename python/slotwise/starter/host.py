@@ -19,6 +19,7 @@ from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
 from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.chirp.desk import ChirpDesk
 from slotwise.starter.control import control_root, discard
 from slotwise.starter.disks import ScratchDisks
 from slotwise.starter.enforcement import Enforcement
@@ -71,6 +72,7 @@ class JobHost:
         self.control = control_root(settings.execute, settings.control)
         self.lease = self.control / "lease"
         self.left = Leftovers(self.control)
+        self.desk = ChirpDesk()
         self.launcher = Launcher(self.control / "notices", self._notice)
 
     async def open(self) -> None:
@@ -80,6 +82,7 @@ class JobHost:
 
     async def close(self) -> None:
         """End streams and zygote. Jobs go on under their keepers."""
+        await self.desk.close()
         for link in list(self._links.values()):
             await link.close()
         await self.launcher.stop()
@@ -248,6 +251,7 @@ class JobHost:
             secret=ids.secret(64),
         )
         ads = (text(run.job_ad), text(run.machine_ad))
+        await self.desk.admit(run, settings.chirp)
         lay_out(scratch.start_files(run.directory, ads, remember(run), spec))
         return spec
 
@@ -305,6 +309,7 @@ class JobHost:
 
     def forget(self, run: Run) -> None:
         """The run is gone."""
+        self.desk.dismiss(run)
         if self.runs.get(run.run_id) is run:
             del self.runs[run.run_id]
         self._by_directory.pop(run.directory.name, None)

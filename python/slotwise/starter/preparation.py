@@ -62,6 +62,7 @@ def compose(
         job_ad=str(directory.job_ad),
         machine_ad=str(directory.machine_ad),
         iwd=cwd,
+        chirp_config=str(directory.ours / ".chirp.config"),
         wrapper_error=str(directory.scratch / ".job_wrapper_failure") if settings.wrapper else "",
     )
     env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)

@@ -35,6 +35,7 @@ async def recover(host: JobHost) -> None:
         if fate == "alive":
             alive.append(run)
             run.keeper.watch(int(names[0]))
+            await host.desk.admit(run, host.settings.chirp)
             _log.info("run %s goes on: keeper %s", run.run_id, names[0])
         else:
             if names:

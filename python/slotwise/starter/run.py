@@ -11,6 +11,7 @@ from slotwise.classad import ClassAd
 from slotwise.errors import SlotwiseError
 from slotwise.starter import launcher, moves, telling, transfer
 from slotwise.starter.ads import unpack_one
+from slotwise.starter.chirp.desk import JobDesk
 from slotwise.starter.facts import JobFacts, SlotFacts
 from slotwise.starter.failures import NO_JOB, LaunchRefusedError, failure
 from slotwise.starter.keeper_link import KeeperLink
@@ -70,6 +71,8 @@ class Run:
         self.inbox: transfer.Inbox | None = None
         self.before: transfer.Listing = {}
         self.keeper = KeeperLink(self)
+        #: Where the job speaks to its access point; None until it may.
+        self.desk: JobDesk | None = None
         self.disk = Disk()
         self.started_at = 0.0
         self.bytes_sent = 0
@@ -115,6 +118,9 @@ class Run:
             self._inputs_complete(message.inputs_complete)
         elif what == "checkpoint_kept":
             self._checkpoint_kept(message.checkpoint_kept)
+        elif what == "io":
+            if self.desk is not None:
+                self.desk.hear(message.io)
         elif what == "ack":
             self.on(moves.Acked())
         elif what == "refused":
@@ -134,6 +140,8 @@ class Run:
         self.lost_at = None
         if self.job is not None:
             self._resume_inputs()
+            if self.desk is not None:
+                self.desk.ask_again()
             self.on(moves.LinkBack(self.transfers))
             return
         try:

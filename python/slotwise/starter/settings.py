@@ -16,6 +16,7 @@ from slotwise.home import PoolHome
 from slotwise.starter.ads import evaluate
 from slotwise.starter.arguments import environment_either
 from slotwise.starter.cgroup.plan import CgroupRules
+from slotwise.starter.chirp.rules import ChirpRules
 from slotwise.starter.environment import EnvironmentSettings, inherited_part
 from slotwise.starter.users import UserRules
 
@@ -63,6 +64,7 @@ class StarterSettings:
     address_space_mib: ExprTree | None = None
     file_system_domain: str = ""
     umask: int = 0o022
+    chirp: ChirpRules = field(default_factory=ChirpRules)
     enforce_disk: bool = False
     volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
 
@@ -141,6 +143,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         file_system_domain=config.get("FILESYSTEM_DOMAIN") or "",
         enforce_disk=get_bool("STARTD_ENFORCE_DISK_LIMITS", False),
         volumes=_volumes(config),
+        chirp=_chirp(config),
     )
 
 
@@ -288,6 +291,18 @@ def _volumes(config: Config) -> VolumeSettings:
         wanted=(config.get("SLOTWISE_SCRATCH_VOLUMES") or "auto").lower(),
         hide=(config.get("LVM_HIDE_MOUNT") or "auto").strip().lower() not in ("false", "no", "0", "f", "n"),
         broken_by_leftovers=config.get_bool("LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT", True),
+    )
+
+
+def _chirp(config: Config) -> ChirpRules:
+    enabled = config.get_bool("ENABLE_CHIRP", True)
+    prefixes = (config.get("CHIRP_DELAYED_UPDATE_PREFIX") or "Chirp*").replace(",", " ").split()
+    return ChirpRules(
+        files=enabled and config.get_bool("ENABLE_CHIRP_IO", True),
+        updates=enabled and config.get_bool("ENABLE_CHIRP_UPDATES", True),
+        delayed=enabled and config.get_bool("ENABLE_CHIRP_DELAYED", True),
+        prefixes=tuple(prefixes),
+        most=_whole(config, "CHIRP_DELAYED_UPDATE_MAX_ATTRS", 100),
     )
 
 

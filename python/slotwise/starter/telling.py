@@ -112,7 +112,7 @@ def send_end(run: Run) -> None:
     result = run.keeper.result
     if result is not None:
         result = replace(result, usage=run.keeper.usage())
-    attributes = report.end_attributes(end, result, run.disk, moment(run), limit)
+    attributes = report.end_attributes(end, result, run.disk, moment(run), limit) | _own_words(run)
     attributes["MemoryUsage"] = memory_usage_expression()
     at = result.ended_at if result is not None and result.ended_at else run.host.clock.now()
     run.say(
@@ -154,7 +154,12 @@ def tell_gone(run: Run) -> None:
 def _usage_ad(run: Run) -> dict[str, Any]:
     attributes = report.usage_attributes(run.keeper.usage(), run.disk, moment(run))
     attributes["MemoryUsage"] = memory_usage_expression()
-    return attributes
+    return attributes | _own_words(run)
+
+
+def _own_words(run: Run) -> dict[str, Any]:
+    """Attributes that the job itself has set for the next update."""
+    return dict(run.desk.attributes) if run.desk is not None else {}
 
 
 def update(run: Run) -> None:

@@ -1,0 +1,143 @@
+"""What running jobs ask of their access point (chirp): their attributes, their log, and their owner's files.
+
+Only jobs that said so at submission (``want_io_proxy``) are answered. Files are used with the owner's rights; relative
+names are of the job's directory. Answers carry an errno; 0 is success.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from functools import partial
+from pathlib import Path
+
+from slotwise.clock import Clock
+from slotwise.errors import SlotwiseError
+from slotwise.schedd import events
+from slotwise.schedd.actions import checked_changes
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.claims import Run
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.queue import Queue
+from slotwise.schedd.rights import as_owner
+from slotwise.schedd.transfers import Transfers
+from slotwise.wire.gen import schedd_pb2
+
+#: Operations on files; all others are about the job.
+FILE_OPERATIONS = frozenset({"read", "write", "stat", "unlink", "rename", "mkdir", "rmdir", "getdir"})
+#: Most bytes of one answer.
+_MOST = 1024 * 1024
+
+
+class RemoteRequests:
+    """Answers requests of this schedd's jobs."""
+
+    def __init__(self, queue: Queue, ads: JobAds, ledger: Ledger, transfers: Transfers, clock: Clock) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._ledger = ledger
+        self._transfers = transfers
+        self._clock = clock
+
+    async def answer(self, run: Run, io: schedd_pb2.RemoteIo) -> None:
+        """Do what the job asks, if it said at submission that it would ask, and say what came of it."""
+        done = schedd_pb2.RemoteIoDone(id=io.id)
+        if not self._ads.truth(run.job, "WantIOProxy") or run.over:
+            done.error = errno.EPERM
+        elif io.op in FILE_OPERATIONS:
+            plan = self._transfers.of(run).plan
+            work = partial(on_files, io, plan.iwd, plan.owner, plan.fallback_account)
+            done = await self._transfers.in_thread(work)
+        else:
+            await self._about_job(run, io, done)
+        if run.stream is not None:
+            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, io=done))
+
+    async def _about_job(self, run: Run, io: schedd_pb2.RemoteIo, done: schedd_pb2.RemoteIoDone) -> None:
+        decision = Decision(self._clock.now())
+        if io.op == "get_attr":
+            ad = self._ads.ad(run.job)
+            done.data = str(ad.lookup(io.name)).encode() if io.name in ad else b""
+            done.error = 0 if io.name in ad else errno.ENOENT
+        elif io.op == "ulog":
+            decision.log(run.job, events.generic(self._queue.frame(run.job, decision.now), io.text))
+            await self._ledger.commit(decision)
+        elif io.op == "set_attr":
+            try:
+                self._queue.usage(run.job, checked_changes({io.name: io.text}, superuser=False), decision)
+                await self._ledger.commit(decision)
+            except SlotwiseError:
+                done.error = errno.EACCES
+        else:
+            done.error = errno.EINVAL
+
+
+def on_files(io: schedd_pb2.RemoteIo, iwd: str, owner: str, fallback: str) -> schedd_pb2.RemoteIoDone:
+    """Do one operation on a file (worker thread)."""
+    done = schedd_pb2.RemoteIoDone(id=io.id)
+    try:
+        with as_owner(owner, fallback):
+            done.data = _act(io, iwd)
+    except OSError as error:
+        done.error = error.errno or errno.EIO
+    except ValueError:
+        done.error = errno.EINVAL
+    return done
+
+
+def _act(io: schedd_pb2.RemoteIo, iwd: str) -> bytes:
+    path = os.path.join(iwd, io.name)
+    match io.op:
+        case "read":
+            return _read(path, io.offset, io.length)
+        case "write":
+            _write(path, io)
+        case "stat":
+            return _status(path)
+        case "unlink":
+            Path(path).unlink()
+        case "rename":
+            Path(path).rename(os.path.join(iwd, io.text))
+        case "mkdir":
+            Path(path).mkdir(io.mode or 0o755)
+        case "rmdir":
+            Path(path).rmdir()
+        case "getdir":
+            return "".join(f"{entry.name}\n" for entry in sorted(Path(path).iterdir())).encode()
+        case _:
+            raise ValueError(io.op)
+    return b""
+
+
+def _read(path: str, offset: int, length: int) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.pread(fd, max(0, min(length, _MOST)), offset)
+    finally:
+        os.close(fd)
+
+
+def _write(path: str, io: schedd_pb2.RemoteIo) -> None:
+    flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    flags |= (os.O_TRUNC if io.length & 1 else 0) | (os.O_EXCL if io.length & 2 else 0)
+    flags |= (os.O_CREAT if io.mode else 0) | (os.O_APPEND if io.offset < 0 else 0)
+    fd = os.open(path, flags, io.mode)
+    try:
+        data = memoryview(io.data)
+        at = io.offset
+        while data:
+            written = os.write(fd, data) if at < 0 else os.pwrite(fd, data, at)
+            data = data[written:]
+            at += written if at >= 0 else 0
+    finally:
+        os.close(fd)
+
+
+def _status(path: str) -> bytes:
+    """Numbers in the order of the protocol: device, inode, mode, links, user, group, its device, size, block size,
+    blocks, and three times."""
+    s = os.stat(path)
+    numbers = (s.st_dev, s.st_ino, s.st_mode, s.st_nlink, s.st_uid, s.st_gid, s.st_rdev, s.st_size, s.st_blksize,
+               s.st_blocks, int(s.st_atime), int(s.st_mtime), int(s.st_ctime))  # fmt: skip
+    return (" ".join(map(str, numbers)) + "\n").encode()

@@ -1,0 +1,16 @@
+"""The knobs of chirp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ChirpRules:
+    """ENABLE_CHIRP and its kin; ``prefixes``: patterns of names for delayed updates, ``most``: how many of them."""
+
+    files: bool = True
+    updates: bool = True
+    delayed: bool = True
+    prefixes: tuple[str, ...] = ("Chirp*",)
+    most: int = 100
