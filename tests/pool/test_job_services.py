@@ -81,7 +81,7 @@ exec 3<>/dev/tcp/$host/$port
 ask() { printf '%s\\n' "$*" >&3; read -r answer <&3; }
 ask cookie $secret; [ $answer = 0 ] || exit 1
 ask set_job_attr Progress 42; [ $answer = 0 ] || exit 2
-ask set_job_attr Owner '"root"'; [ $answer = -2 ] || exit 3
+ask set_job_attr Owner '"other"'; [ $answer = -2 ] || exit 3
 ask set_job_attr_delayed ChirpLast '"yes"'; [ $answer = 0 ] || exit 4
 ask ulog half\\\\ way; [ $answer = 0 ] || exit 5
 ask getfile notes; read -r text <&3; [ "$text" = "at the access point" ] || exit 6
@@ -99,7 +99,7 @@ def test_a_job_speaks_to_its_access_point(make_pool: Callable[[str], Pool]) -> N
     assert "return value 0" in log.read_text(), log.read_text()
     assert "\n008 (" in log.read_text() and "half way" in log.read_text()
     ad = history(pool)
-    assert (ad["Progress"], ad["ChirpLast"]) == (42, "yes") and ad["Owner"] != "root"
+    assert (ad["Progress"], ad["ChirpLast"]) == (42, "yes") and ad["Owner"] != "other"
     silent = submit(pool, SPEAKER)
     pool.until("it has ended", lambda: events(silent, "005") == 2)
     assert "return value 2" in silent.read_text()

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from slotwise.clock import Clock
 from slotwise.schedd import events
@@ -26,6 +26,7 @@ from slotwise.schedd.starter_stream import StarterStream
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -246,7 +247,7 @@ class Transfers:
 
     # ---- work
 
-    def in_thread(self, work: Callable[[], Done]) -> asyncio.Future[Done]:
+    def in_thread(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         """Have something that blocks done in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
