@@ -192,6 +192,7 @@ def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None)
         before=wish.before,
         append=wish.append,
         spool=wish.spool,
+        check_support=True,
         check_files=not wish.parsed.has("disable"),
         first_cluster=first,
     )

@@ -52,6 +52,7 @@ class Pool:
             env=self.env,
             config=self.config,
             queue_args=queue,
+            check_support=True,
             owner=self.owner,
             first_cluster=first_cluster or None,
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import slotwise._native as _native
 from slotwise.config.table import Knob, knobs, templates
+from slotwise.submit.support import treatment
 
 _APPLIES = {
     "reconfig": "`slotwise reconfig`",
@@ -56,8 +57,11 @@ the configuration language.
 Slices are `[start:end:step]` as in Python. Automatic variables: Cluster, ClusterId, Process, ProcId, Row,
 ItemIndex, Step, JobId, SUBMIT_FILE, SUBMIT_TIME, Year, Month, Day. `$$(attr)` is filled in from the slot.
 
-| Command | Attribute | Value |
-| --- | --- | --- |"""
+In the last column: *done*; *kept*, in the ad only; *warned*, the job runs and a warning says what is missing;
+*refused*, nothing is queued; *no effect* for jobs that run here, as in HTCondor.
+
+| Command | Attribute | Value | In Slotwise |
+| --- | --- | --- | --- |"""
 
 
 def _cell(text: str | None) -> str:
@@ -125,7 +129,9 @@ def submit_page() -> str:
         "uint": "number, not negative",
     }
     for name, attribute, kind in sorted(_native.submit_commands(), key=lambda row: row[0].lower()):
-        lines.append(f"| `{name}` | {attribute or '(none)'} | {kinds[kind]} |")
+        what, words = treatment(name)
+        told = what.value + (f" ({words})" if words else "")
+        lines.append(f"| `{name}` | {attribute or '(none)'} | {kinds[kind]} | {told} |")
     lines += ["", "`request_<name> = amount` asks for a custom resource.", ""]
     return "\n".join(lines)
 

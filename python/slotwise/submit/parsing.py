@@ -12,6 +12,7 @@ from typing import Any
 import slotwise._native as _native
 from slotwise.config import Config, detect
 from slotwise.config.refusal import submit_error
+from slotwise.submit import support
 from slotwise.submit.submission import Cluster, Submission
 
 
@@ -29,6 +30,7 @@ def parse(
     append: Sequence[str] = (),
     spool: bool = False,
     check_files: bool = True,
+    check_support: bool = False,
     first_cluster: int | None = None,
     stdin: str | None = None,
     seed: int | None = None,
@@ -46,6 +48,7 @@ def parse(
     :param append: statements that stand before each queue statement.
     :param spool: inputs are spooled; the jobs wait on hold for them.
     :param check_files: whether the executable must be there.
+    :param check_support: whether commands that the pool does not carry out are refused or warned about.
     :param first_cluster: id of the first cluster, when reserved.
     :param stdin: what ``queue from -`` reads.
     :param seed: makes random choices repeatable.
@@ -62,7 +65,7 @@ def parse(
         "date": (local.tm_year, local.tm_mon, local.tm_mday),
         "macros": _macros(config),
         "spool": spool,
-        "check_files": check_files,
+        "check_files": check_files and not support.skips_file_checks((text, *before, *append)),
         "first_cluster": first_cluster,
         "before": list(before),
         "append": list(append),
@@ -76,7 +79,11 @@ def parse(
     except ValueError as error:
         raise submit_error(error) from None
     clusters = tuple(Cluster(data, index, count) for index, count in enumerate(data.counts()))
-    return Submission(clusters, tuple(data.warnings), data.mentions_cluster, data.max_materialize)
+    warnings = list(data.warnings)
+    if check_support and support.is_suspect((text, *before, *append)):
+        firsts = (cluster.job(0) for cluster in clusters if cluster.count)
+        warnings += support.check(firsts, text, filename or "the description")
+    return Submission(clusters, tuple(warnings), data.mentions_cluster, data.max_materialize)
 
 
 def _macros(config: Config | None) -> list[tuple[str, str]]:

@@ -1,0 +1,216 @@
+"""What Slotwise does with submit commands beyond putting attributes into the job's ad.
+
+A command that would change what a job does, and that is not carried out here, is refused by name; one that is a
+courtesy (mail, notes in the log) lets the job run and warns. Commands that other universes read have no effect, as in
+HTCondor. The table is printed in the reference page of submit commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.errors import SubmitError
+
+
+class Treatment(StrEnum):
+    """What becomes of a command."""
+
+    DONE = "done"
+    KEPT = "kept"
+    WARNED = "warned"
+    REFUSED = "refused"
+    OTHER = "no effect"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Commands that are refused or warned about when ``matters`` says that the value of their attribute counts.
+
+    Without an attribute the text of the command counts.
+    """
+
+    commands: tuple[str, ...]
+    attribute: str
+    treatment: Treatment
+    #: What is not done, and what to do instead.
+    words: str
+    remedy: str
+    matters: Callable[[Any], bool]
+
+
+def _counts(value: Any) -> bool:
+    """Whether a value asks for something: not false, not nothing."""
+    return value is not False and value != "" and value != 0
+
+
+def _is_false_text(value: Any) -> bool:
+    return str(value).strip().lower() in ("false", "f", "no", "0")
+
+
+def _is_true_text(value: Any) -> bool:
+    return str(value).strip().lower() in ("true", "t", "yes", "1")
+
+
+def _has_url(value: Any) -> bool:
+    return isinstance(value, str) and "://" in value
+
+
+def _refused(commands: str, attribute: str, words: str, remedy: str, matters: Callable[[Any], bool] = _counts) -> Rule:
+    return Rule(tuple(commands.split()), attribute, Treatment.REFUSED, words, remedy, matters)
+
+
+def _warned(commands: str, attribute: str, words: str, matters: Callable[[Any], bool] = _counts) -> Rule:
+    return Rule(tuple(commands.split()), attribute, Treatment.WARNED, words, "", matters)
+
+
+_NO_CONTAINERS = "jobs are not run in containers yet"
+_RUN_IT = "name the program itself as executable, and its files in transfer_input_files"
+_NO_CALENDAR = "jobs are not started by a calendar yet"
+_AT_A_TIME = "deferral_time starts a job at one time; cron can run `slotwise submit`"
+_NO_CREDENTIALS = "credentials are not managed"
+_AS_FILE = "name the token's file in transfer_input_files"
+_NO_TOOL = "no tool is run beside the job"
+_CRYPT = "single files are not encrypted on their way"
+_TLS = "set up TLS, which encrypts all that goes between hosts"
+
+RULES = (
+    _refused("docker_image", "DockerImage", _NO_CONTAINERS, _RUN_IT),
+    _refused("container_image", "ContainerImage", _NO_CONTAINERS, _RUN_IT),
+    _refused("universe", "WantDocker", _NO_CONTAINERS, _RUN_IT),
+    _refused("universe", "WantContainer", _NO_CONTAINERS, _RUN_IT),
+    _refused("container_service_names", "ContainerServiceNames", _NO_CONTAINERS, _RUN_IT),
+    _refused("cron_minute", "CronMinute", _NO_CALENDAR, _AT_A_TIME),
+    _refused("cron_hour", "CronHour", _NO_CALENDAR, _AT_A_TIME),
+    _refused("cron_day_of_month", "CronDayOfMonth", _NO_CALENDAR, _AT_A_TIME),
+    _refused("cron_month", "CronMonth", _NO_CALENDAR, _AT_A_TIME),
+    _refused("cron_day_of_week", "CronDayOfWeek", _NO_CALENDAR, _AT_A_TIME),
+    _refused("noop_job", "IsNoopJob", "every job is run", "use executable = /bin/true"),
+    _refused("log_xml", "UserLogUseXML", "event logs are written as text", "take the command out"),
+    _refused("encrypt_input_files", "EncryptInputFiles", _CRYPT, _TLS),
+    _refused("encrypt_output_files", "EncryptOutputFiles", _CRYPT, _TLS),
+    _refused("encrypt_execute_directory", "EncryptExecuteDirectory", "scratch directories are not encrypted",
+             "use execution points whose EXECUTE is on an encrypted disk"),
+    _refused("output_destination", "OutputDestination", "results go to the access point only",
+             "let the job itself send them there"),
+    _refused("checkpoint_destination", "CheckpointDestination", "checkpoints are kept at the access point only",
+             "take the command out"),
+    _refused("public_input_files", "PublicInputFiles", "there is no web server for inputs", "use transfer_input_files"),
+    _refused("transfer_plugins", "TransferPlugins", "there are no transfer plugins yet", "let the job fetch its files"),
+    _refused("transfer_input_files", "TransferInput", "URLs are not fetched yet", "let the job fetch them", _has_url),
+    _refused("transfer_output_remaps", "TransferOutputRemaps", "results are not sent to URLs yet",
+             "let the job send them", _has_url),
+    _refused("x509userproxy use_x509userproxy", "x509userproxy", _NO_CREDENTIALS, _AS_FILE),
+    _refused("use_oauth_services", "", _NO_CREDENTIALS, _AS_FILE),
+    _refused("scitokens_file use_scitokens use_scitoken", "ScitokensFile", _NO_CREDENTIALS, _AS_FILE),
+    _refused("tool_daemon_cmd", "ToolDaemonCmd", _NO_TOOL, "start it from a script that is the executable"),
+    _refused("suspend_job_at_exec", "SuspendJobAtExec", _NO_TOOL, "take the command out"),
+    _refused("mount_under_scratch", "MountUnderScratch", "a job cannot choose its own mounts",
+             "set MOUNT_UNDER_SCRATCH at the execution points"),
+    _refused("remote_initialdir", "RemoteIwd", "jobs run in their scratch directories", "let the job change directory"),
+    _refused("stack_size", "StackSize", "the size of the stack is not set", "use `ulimit -s` in a script"),
+    _warned("notification", "JobNotification", "no mail is sent"),
+    _warned("notify_user", "NotifyUser", "no mail is sent"),
+    _warned("email_attributes", "EmailAttributes", "no mail is sent"),
+    _warned("stream_output", "StreamOut", "output arrives when the run is over"),
+    _warned("stream_error", "StreamErr", "output arrives when the run is over"),
+    _warned("stream_input", "StreamIn", "input is sent before the run begins"),
+    _warned("transfer_output", "", "standard output is transferred all the same", _is_false_text),
+    _warned("transfer_error", "", "standard error is transferred all the same", _is_false_text),
+    _warned("next_job_start_delay", "NextJobStartDelay", "jobs start without a delay between them"),
+    _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
+    _warned("manifest", "ManifestDesired", "no manifest is made"),
+    _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),
+    _warned("submit_event_notes_attrs", "SubmitEventNotesAttrs", "the event log shows what it always shows"),
+    _warned("job_ad_information_attrs", "JobAdInformationAttrs", "the event log shows what it always shows"),
+    _warned("match_list_length", "LastMatchListLength", "no list of former machines is kept"),
+    _warned("primary_unix_group", "PrimaryUnixGroup", "the account's own group is used"),
+    _warned("starter_debug", "JobStarterDebug", "the starter's log has no level of its own for a job"),
+    _warned("starter_log", "JobStarterLog", "the starter's log stays at the execution point"),
+    _warned("submit_warn_empty_fields", "", "empty fields of queue statements are taken as they are", _is_true_text),
+    _warned("submit_fail_empty_fields", "", "empty fields of queue statements are taken as they are", _is_true_text),
+    _warned("want_job_networking", "WantJobNetworking", "the job has the network of its host"),
+)  # fmt: skip
+
+#: Commands whose attributes are for people, programs and expressions; the pool itself does nothing with them.
+KEPT = frozenset((
+    "batch_id", "dag_node_name", "dagman_job_id", "dagman_log", "description", "jobset", "project_name", "image_size",
+    "disk_usage", "job_machine_attrs_history_length", "buffer_size", "buffer_block_size", "noop_job_exit_code",
+    "noop_job_exit_signal", "manifest_dir", "want_io_proxy", "want_graceful_removal", "dont_encrypt_input_files",
+    "dont_encrypt_output_files", "cuda_version",
+))  # fmt: skip
+#: Commands of other universes, of Windows, or of what is refused: no effect in the vanilla universe, as in HTCondor.
+OTHER = re.compile(
+    r"""(?ix) (aws|azure|batch|ec2|gce|gs|s3|vm|xen|java_vm|docker|arc)_.* | batch_project | grid_resource
+    | (container_(target_dir|is_common)|transfer_container) | Remote_.*grid_resource | remote_universe | keystore_file
+    | (append|buffer|compress|fetch|jar|local)_files | file_remaps | parallel_script_.* | WantParallelScheduling
+    | load_profile | tool_daemon_(arg|input|output|error).* | cron_(prep_time|window) | Cron(PrepTime|Window)
+    | DelegateJobGSICredentialsLifetime | interactive_submit_file | output_directory | transfer_common_input"""
+)
+#: Commands that begin with these words but do have an effect.
+_BATCH = frozenset(("batch_name", "batch_id"))
+
+
+def treatment(command: str) -> tuple[Treatment, str]:
+    """What becomes of a command, and why it is not simply done."""
+    for rule in RULES:
+        if command in rule.commands and command not in ("universe", "transfer_input_files", "transfer_output_remaps"):
+            return rule.treatment, rule.words + (f": {rule.remedy}" if rule.remedy else "")
+    if command in KEPT:
+        return Treatment.KEPT, "for people, programs and expressions"
+    if command not in _BATCH and OTHER.fullmatch(command):
+        return Treatment.OTHER, "not for jobs of the vanilla universe"
+    return Treatment.DONE, ""
+
+
+_NAMES = "|".join(sorted({re.escape(name) for rule in RULES for name in (*rule.commands, rule.attribute) if name}))
+#: Texts that may have such a command: most do not, and are not looked at any closer.
+_SUSPECT = re.compile(rf"(?im)^\s*[+]?(?:my\.)?(?:{_NAMES})\s*(?:=|@=)|^\s*include\b|://")
+
+
+def is_suspect(texts: Iterable[str]) -> bool:
+    """Whether any of these texts may have a command that is refused or warned about."""
+    return any(_SUSPECT.search(text) for text in texts)
+
+
+def check(ads: Iterable[ClassAd], text: str, filename: str) -> list[str]:
+    """Warnings about what is not done for these jobs.
+
+    :raises SubmitError: for what would make them other jobs; names line, command and remedy.
+    """
+    warnings: dict[str, None] = {}
+    for ad in ads:
+        for rule in RULES:
+            value = ad.get(rule.attribute) if rule.attribute in ad else _written(text, rule)
+            if value is None or not rule.matters(value):
+                continue
+            line, name = _place(text, rule)
+            origin = f"{filename}:{line}" if line else filename
+            if rule.treatment is Treatment.REFUSED:
+                raise SubmitError(f"{name}: {rule.words}", hint=rule.remedy, origin=origin, key=name)
+            warnings[f"{origin}: {name}: {rule.words}"] = None
+    return list(warnings)
+
+
+def _written(text: str, rule: Rule) -> str | None:
+    """The text of a command that sets no attribute; None when it is not there."""
+    found = None if rule.attribute else re.search(rf"(?im)^[ \t]*{rule.commands[0]}[ \t]*=(.*)$", text)
+    return None if found is None else found.group(1)
+
+
+def skips_file_checks(texts: Iterable[str]) -> bool:
+    """Whether ``skip_filechecks`` is set: missing files are found out by the run, not here."""
+    return any(re.search(r"(?im)^\s*skip_filechecks\s*=\s*(true|t|yes|1)\s*$", text) for text in texts)
+
+
+def _place(text: str, rule: Rule) -> tuple[int, str]:
+    """Line and name of the command as it was written; 0 and its usual name when it is not in the text."""
+    names = "|".join(re.escape(name) for name in (*rule.commands, rule.attribute) if name)
+    found = re.search(rf"(?im)^[ \t]*[+]?(?:my\.)?({names})[ \t]*(?:=|@=)", text)
+    if found is None:
+        return 0, rule.commands[0]
+    return text.count("\n", 0, found.start(1)) + 1, found.group(1)

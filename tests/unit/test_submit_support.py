@@ -1,0 +1,81 @@
+"""Commands that Slotwise does not carry out are refused or warned about, never dropped in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slotwise import _native
+from slotwise.errors import SubmitError
+from slotwise.submit import Submission, parse
+from slotwise.submit.support import KEPT, RULES, Treatment, treatment
+
+NAMES = {name for name, _, _ in _native.submit_commands()}
+
+
+def made(*statements: str, cwd: Path) -> Submission:
+    text = "\n".join(["executable = /bin/true", *statements, "queue", ""])
+    return parse(text, filename="job.sub", cwd=cwd, env={}, owner="ann", now=1_700_000_000, check_support=True)
+
+
+def test_the_table_speaks_of_commands_that_exist() -> None:
+    named = {name for rule in RULES for name in rule.commands} | KEPT
+    assert named <= NAMES, sorted(named - NAMES)
+    for rule in RULES:
+        assert rule.words and (rule.remedy or rule.treatment is Treatment.WARNED), rule.commands
+    assert {treatment(name)[0] for name in NAMES} == set(Treatment)
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        ("docker_image = debian", "transfer_input_files"),
+        ("universe = container\ncontainer_image = a.sif", "executable"),
+        ("cron_minute = 5", "deferral_time"),
+        ("noop_job = true", "/bin/true"),
+        ("log_xml = true", "take the command out"),
+        ("encrypt_input_files = a", "TLS"),
+        ("transfer_input_files = https://example.org/a", "fetch"),
+        ('transfer_output_remaps = "a = s3://b/c"', "send"),
+        ("output_destination = file:///tmp", "send"),
+        ("use_oauth_services = box", "transfer_input_files"),
+        ("mount_under_scratch = /tmp", "MOUNT_UNDER_SCRATCH"),
+        ("MY.SuspendJobAtExec = true", "take the command out"),
+        ("stack_size = 100000", "ulimit"),
+    ],
+)
+def test_what_would_be_another_job_is_refused_by_name(statement: str, remedy: str, tmp_path: Path) -> None:
+    with pytest.raises(SubmitError) as caught:
+        made(statement, cwd=tmp_path)
+    said = str(caught.value)
+    assert caught.value.key and caught.value.key.lower() in statement.lower() and remedy in said
+    assert said.startswith("job.sub:"), "the line is named"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["notification = always", "stream_output = true\noutput = o", "transfer_error = false\nerror = e",
+     "next_job_start_delay = 5", "skip_if_dataflow = true", "submit_fail_empty_fields = true",
+     "ulog_execute_attrs = Cpus", "manifest = true"],
+)  # fmt: skip
+def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:
+    name = statement.split()[0]
+    (warning,) = [text for text in made(statement, cwd=tmp_path).warnings if name in text and "used" not in text]
+    assert warning.startswith("job.sub:2: ")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["notification = never", "stream_output = false\noutput = o", "noop_job = false", "log_xml = false",
+     "transfer_input_files = ", "encrypt_execute_directory = false", "load_profile = true",
+     "submit_warn_empty_fields = false"],
+)  # fmt: skip
+def test_values_that_ask_for_nothing_are_no_matter(statement: str, tmp_path: Path) -> None:
+    assert not [text for text in made(statement, cwd=tmp_path).warnings if "was not used" not in text]
+
+
+def test_file_checks_can_be_skipped(tmp_path: Path) -> None:
+    text = "executable = nowhere\nqueue\n"
+    with pytest.raises(SubmitError):
+        parse(text, cwd=tmp_path, env={})
+    assert parse("skip_filechecks = true\n" + text, cwd=tmp_path, env={}).count == 1
