@@ -7,6 +7,7 @@ import json
 from typing import Any, NoReturn
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.cli import machine_facts
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.negotiate import read_input
 from slotwise.cli.render_negotiation import table
@@ -53,6 +54,7 @@ def main(args: list[str], inv: Invocation) -> int:
         given = read_input(asked, inv)
         job = _job_of_files(given, asked.job)
     else:
+        machine_facts.take_over_from(inv, subsystem="NEGOTIATOR")
         given = _live_input(inv)
         job = _job_of_pool(asked.job, inv)
     report = analyze(given, job)

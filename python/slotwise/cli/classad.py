@@ -20,16 +20,19 @@ from slotwise.classad import (
     parse_ads,
     quote,
 )
+from slotwise.classad.machine import keep_debug_lines, take_debug_lines
+from slotwise.cli import machine_facts
 from slotwise.cli.invocation import Invocation
 from slotwise.errors import SlotwiseError, UsageError
 
-USAGE = """usage: slotwise classad eval [--my FILE] [--target FILE] [--strict] [--json] EXPR...
+USAGE = """usage: slotwise classad eval [--my FILE] [--target FILE] [--strict] [--json] [--debug] EXPR...
        slotwise classad fmt [EXPR...]
        slotwise classad match A B [--json]
        slotwise classad ads [--from FORMAT] [--to FORMAT] [FILE]
        slotwise classad eval|fmt|ads --jsonl [--strict] < cases.jsonl
 
-eval   evaluate expressions, their names looked up in the ad of --my and then in that of --target
+eval   evaluate expressions, their names looked up in the ad of --my and then in that of --target; --debug shows what
+       debug() tells; userMap() answers as the configuration says (TOOL_CLASSAD_USER_MAP_NAMES)
 fmt    write expressions in canonical form, one a line; from standard input if none is given
 match  do the ads in the files A and B accept each other, and which clause fails (exit status 1: no match)
 ads    write ads in another format: old, new, json or xml
@@ -38,7 +41,7 @@ FILE may be - for standard input; its format is found out. With --jsonl, each li
 JSON object, and each line written its answer: eval reads "my", "target" and "expr" and gives "type" and "value", fmt
 reads "expr" and gives "value", ads reads "format" and "text" and gives "ads"."""
 
-_FLAGS = {"--strict", "--json", "--jsonl", "--lenient"}
+_FLAGS = {"--strict", "--json", "--jsonl", "--lenient", "--debug"}
 _WITH_VALUE = {"--my", "--target", "--from", "--to"}
 
 
@@ -137,10 +140,23 @@ def _eval(words: list[str], options: dict[str, str], inv: Invocation) -> int:
         raise UsageError("eval needs an expression", hint="slotwise classad eval 'strcat(\"a\", 1 + 2)'")
     my = _ad(options["--my"], inv) if "--my" in options else ClassAd()
     target = _ad(options["--target"], inv) if "--target" in options else None
-    for word in words:
-        value = ExprTree(word, strict=strict).eval(my, target, strict=strict)
-        inv.out(json.dumps(_plain(value)) if "--json" in options else _shown(value))
+    _facts(inv, [my, target] if target is not None else [my])
+    keep_debug_lines("--debug" in options)
+    try:
+        for word in words:
+            value = ExprTree(word, strict=strict).eval(my, target, strict=strict)
+            for line in take_debug_lines():
+                inv.err(line)
+            inv.out(json.dumps(_plain(value)) if "--json" in options else _shown(value))
+    finally:
+        keep_debug_lines(False)
     return 0
+
+
+def _facts(inv: Invocation, ads: list[ClassAd]) -> None:
+    """Read the user maps of the configuration if one of the ads asks for them."""
+    if machine_facts.asks(repr(ad) for ad in ads):
+        machine_facts.take_over_from(inv)
 
 
 def _fmt(words: list[str], options: dict[str, str], inv: Invocation) -> int:
@@ -156,6 +172,7 @@ def _match(words: list[str], options: dict[str, str], inv: Invocation) -> int:
         raise UsageError("match needs two files", hint="slotwise classad match job.ad machine.ad")
     texts = [_text(name, inv) for name in words]
     left, right = (_first(text, name) for text, name in zip(texts, words, strict=True))
+    _facts(inv, [left, right])
     found = match(left, right)
     places = [_places(text, side) for text, side in zip(texts, (found.left, found.right), strict=True)]
     if "--json" in options:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from slotwise import __version__
+from slotwise.cli import machine_facts
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.registry import COMMANDS
 from slotwise.errors import SlotwiseError, UsageError
@@ -39,7 +40,10 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         inv.out(f"slotwise {__version__}")
         return 0
     try:
-        return command(argv[0])(argv[1:], inv)
+        run_it = command(argv[0])
+        if machine_facts.asks(argv[1:]):
+            machine_facts.take_over_from(inv)
+        return run_it(argv[1:], inv)
     except UsageError as error:
         inv.err(f"slotwise {argv[0]}: {error}")
         return 2

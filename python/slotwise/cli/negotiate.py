@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+from slotwise.cli import machine_facts
 from slotwise.cli.invocation import Invocation
 from slotwise.config import load
 from slotwise.errors import UsageError
@@ -110,7 +111,9 @@ def _knobs(name: str | None, inv: Invocation) -> Knobs:
         return Knobs()
     path = inv.path(name)
     _read(path)
-    return Knobs(knob_values(load(path, subsystem="NEGOTIATOR", env={}, cwd=inv.cwd, seed=0)))
+    config = load(path, subsystem="NEGOTIATOR", env={}, cwd=inv.cwd, seed=0)
+    machine_facts.take_over_from(inv, config, "NEGOTIATOR")
+    return Knobs(knob_values(config))
 
 
 def run(given: CycleInput, cycles: int, repeat: int, ingest_s: float) -> dict[str, Any]:

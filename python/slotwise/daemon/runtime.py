@@ -24,6 +24,7 @@ import grpc
 from slotwise import __version__
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
+from slotwise.daemon import classad_facts
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
@@ -151,6 +152,7 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     home.create()
     config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
     start_log(home, name, config)
+    classad_facts.follow(config, SUBSYSTEMS[name])
     _set_core_limit(home, config)
     try:
         for problem in require_sound(config):
@@ -186,7 +188,7 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
         try:
             warnings = doubts + await daemon.reconfig(fresh)
             start_log(home, name, fresh, again=True)
-            return warnings
+            return warnings + classad_facts.follow(fresh, SUBSYSTEMS[name])
         except SlotwiseError:  # refused: nothing of it holds
             context.config = former
             raise
@@ -198,12 +200,15 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
     address.publish(home, context.address)
     _log.info("%s %s answers at %s", name, __version__, context.address.tcp)
     _take_signals(context, reload)
+    telling = asyncio.create_task(classad_facts.keep_writing())
     try:
         await _stop(context, daemon)
         await context.server.stop(grace=0.1)
         # A thread that never returns must not keep the process: all that is durable is on disk by now.
         faulthandler.dump_traceback_later(_LEAVE_S, exit=True)
     finally:
+        telling.cancel()
+        classad_facts.write_debug_lines()
         address.withdraw(home, name, os.getpid())
         lock.release()
     _log.info("stopped")

@@ -3,14 +3,15 @@
 use crate::ad::Ad;
 use crate::builtins::{Body, Env};
 use crate::expr::{Binary, Call, Expr};
-use crate::name::{Name, Special};
+use crate::host::{self, Host};
+use crate::items::detach;
 use crate::ops;
 use crate::scope::{MY, ROOT, Scopes, TARGET};
 use crate::value::{AdValue, ListValue, Scope, Value};
 use std::sync::Arc;
 
 /// What an evaluation may know besides the expression.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The ad the expression belongs to.
     pub my: Option<&'a Ad>,
@@ -24,16 +25,23 @@ pub struct Context<'a> {
     pub seed: u64,
     /// The reference's STRICT_CLASSAD_EVALUATION: bare names stay in MY.
     pub strict: bool,
-    /// Answers for `userMap()` and `userHome()`.
+    /// Who answers for `userMap()` and `userHome()` and takes the lines of `debug()`.
     pub host: Option<&'a dyn Host>,
 }
 
-/// Facts of the machine that a few functions ask for. Without one they say undefined.
-pub trait Host: Sync {
-    /// The canonical names `map` gives `input`, comma separated.
-    fn user_map(&self, map: &[u8], input: &[u8]) -> Option<Vec<u8>>;
-    /// The home directory of a user.
-    fn user_home(&self, user: &[u8]) -> Option<Vec<u8>>;
+impl Default for Context<'_> {
+    /// No ads, the epoch, UTC, normal mode; the host that this process has installed.
+    fn default() -> Self {
+        Self {
+            my: None,
+            target: None,
+            now: 0,
+            utc_offset_s: 0,
+            seed: 0,
+            strict: false,
+            host: host::installed().map(|host| host as &dyn Host),
+        }
+    }
 }
 
 /// An evaluation that broke off: too deep, too long, or a function that refuses (`random(0)`).
@@ -75,6 +83,8 @@ pub struct Evaluator<'a> {
     /// Whether what broke off last left no value behind, not even error: the search for the ad that a reference
     /// selects from, with no operator around it. An item of a list is undefined then.
     pub(crate) blank: bool,
+    /// Whether this is inside a `debug()` that somebody listens to.
+    pub(crate) tracing: bool,
     /// The definitions being evaluated, by address: meeting one again is a cycle.
     pub(crate) active: smallvec::SmallVec<[usize; 16]>,
 }
@@ -96,6 +106,7 @@ impl<'a> Evaluator<'a> {
             bytes: MAX_BYTES,
             random: context.seed,
             blank: false,
+            tracing: false,
             active: smallvec::SmallVec::new(),
         }
     }
@@ -152,62 +163,19 @@ impl<'a> Evaluator<'a> {
         result
     }
 
-    /// Evaluates a list with all its items, and theirs, for those who want no expressions left.
-    ///
-    /// # Errors
-    /// [`Broken`] when the evaluation was cut short.
-    pub fn eval_deep(&mut self, expr: &Expr) -> Outcome {
-        let nest = self.scopes.first();
-        let value = self.eval_in(expr, Frame { nest })?;
-        Ok(detach(self.deepen(value)?))
-    }
-
-    fn deepen(&mut self, value: Value) -> Outcome {
-        match value {
-            Value::List(list) => {
-                self.depth -= 1;
-                if self.depth < 0 {
-                    self.depth += 1;
-                    return Err(Broken);
-                }
-                let mut items = Vec::with_capacity(list.items.len());
-                for i in 0..list.items.len() {
-                    let item = self.item(&list, i).unwrap_or(Value::Error);
-                    items.push(self.deepen(item)?.into_expr());
-                }
-                self.depth += 1;
-                Ok(Value::list(items))
-            }
-            Value::Ad(ad) => {
-                let scope = self.scope_of(&ad);
-                let mut out = Ad::with_capacity(ad.ad.len());
-                for (name, expr) in ad.ad.iter() {
-                    let save = self.names;
-                    self.names = scope;
-                    let value = self
-                        .eval_in(expr, Frame { nest: scope })
-                        .unwrap_or(Value::Error);
-                    self.names = save;
-                    self.depth -= 1;
-                    let value = if self.depth < 0 {
-                        Err(Broken)
-                    } else {
-                        self.deepen(value)
-                    };
-                    self.depth += 1;
-                    out.insert(name.clone(), value?.into_expr());
-                }
-                Ok(Value::ad(out))
-            }
-            other => Ok(other),
-        }
-    }
-
     /// Evaluates an expression where names and nesting stand now.
     ///
     /// # Errors
     /// [`Broken`] when the evaluation was cut short.
+    #[inline]
     pub fn eval_in(&mut self, expr: &Expr, frame: Frame) -> Outcome {
+        if self.tracing {
+            return self.eval_traced(expr, frame);
+        }
+        self.eval_untraced(expr, frame)
+    }
+
+    pub(crate) fn eval_untraced(&mut self, expr: &Expr, frame: Frame) -> Outcome {
         self.steps -= 1;
         if self.steps < 0 {
             return Err(Broken);
@@ -320,101 +288,6 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The value of a literal, or of a reference whose definition is a literal, without copying it.
-    #[inline]
-    fn glance<'x>(&self, expr: &'x Expr) -> Option<&'x Value>
-    where
-        'a: 'x,
-    {
-        match expr {
-            Expr::Lit(Value::RelTime(_)) => None,
-            Expr::Lit(value) => Some(value),
-            Expr::Attr(name) if name.special().is_none() => {
-                self.glance_name(self.names, name, true)
-            }
-            Expr::Select(sel) if self.scopes.matching => {
-                let Expr::Attr(scope) = &sel.base else {
-                    return None;
-                };
-                let side = match (scope.special()?, self.names) {
-                    (Special::My, here @ (MY | TARGET)) => here,
-                    (Special::Target, MY) => TARGET,
-                    (Special::Target, TARGET) => MY,
-                    _ => return None,
-                };
-                if sel.attr.special().is_some() || !self.scopes.unshadowed(self.names) {
-                    return None;
-                }
-                self.glance_name(side, &sel.attr, false)
-            }
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn glance_name<'x>(&self, scope: Scope, name: &Name, bare: bool) -> Option<&'x Value>
-    where
-        'a: 'x,
-    {
-        if self.depth <= 2 {
-            return None;
-        }
-        let found = match self.scopes.direct(scope, name) {
-            Some(found) => found,
-            None if bare && matches!(scope, MY | TARGET) => {
-                self.scopes.direct(self.scopes.alternate(scope), name)?
-            }
-            None => return None,
-        };
-        match found {
-            Expr::Lit(Value::RelTime(_)) => None,
-            Expr::Lit(value) => Some(value),
-            _ => None,
-        }
-    }
-
-    fn subscript(&mut self, base: &Value, index: &Value) -> Outcome {
-        match (base, index) {
-            (Value::Error, _) | (_, Value::Error) => Ok(Value::Error),
-            (Value::Undefined, _) | (_, Value::Undefined) => Ok(Value::Undefined),
-            (Value::Ad(ad), Value::Str(name)) => {
-                let name = Name::new(name.as_bytes());
-                // What comes back is a copy that belongs nowhere: names in it find nothing outside it.
-                Ok(self.attribute(ad, &name).map_or(Value::Error, detach))
-            }
-            (Value::List(list), Value::Int(i)) => {
-                // The index is cut to 32 bits, as an int there.
-                let i = *i as i32;
-                if i < 0 || i as usize >= list.items.len() {
-                    return Ok(Value::Error);
-                }
-                self.blank = false;
-                let item = self.item(list, i as usize);
-                let broken = if self.blank {
-                    Value::Undefined
-                } else {
-                    Value::Error
-                };
-                Ok(item.unwrap_or(broken))
-            }
-            _ => Ok(Value::Error),
-        }
-    }
-
-    /// The value of an item in the scope of its list.
-    pub(crate) fn item(&mut self, list: &ListValue, i: usize) -> Outcome {
-        if self.depth <= 0 {
-            return Err(Broken);
-        }
-        self.depth -= 1;
-        let names = self.names;
-        self.names = list.scope;
-        let result = self.eval_in(&list.items[i], Frame { nest: list.scope });
-        self.names = names;
-        self.depth += 1;
-        result
-    }
-
     fn call(&mut self, call: &Arc<Call>, frame: Frame) -> Outcome {
         let Some(builtin) = call.builtin else {
             return Ok(Value::Error);
@@ -437,21 +310,6 @@ impl<'a> Evaluator<'a> {
                 Ok(result)
             }
         }
-    }
-}
-
-/// A value without the scopes of the evaluation that made it.
-fn detach(value: Value) -> Value {
-    match value {
-        Value::List(list) => Value::List(ListValue {
-            scope: Scope::NONE,
-            ..list
-        }),
-        Value::Ad(ad) => Value::Ad(AdValue {
-            scope: Scope::NONE,
-            ..ad
-        }),
-        other => other,
     }
 }
 

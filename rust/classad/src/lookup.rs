@@ -162,7 +162,9 @@ impl<'a> Evaluator<'a> {
     /// The scope that the left side of a selection is, or its value if that is no ad.
     fn base_scope(&mut self, base: &Expr, frame: Frame) -> Result<Result<Scope, Value>, Broken> {
         // MY and TARGET need not become values for this.
-        if let Expr::Attr(_) = base {
+        if let Expr::Attr(_) = base
+            && !self.tracing
+        {
             self.steps -= 1;
             let names = self.names;
             let lookup = self.find(base, frame)?;

@@ -60,6 +60,9 @@ pub struct Pattern {
     context: *mut pcre2::pcre2_match_context_8,
 }
 
+// SAFETY: the three objects belong to this value alone, and PCRE2 binds none of them to a thread.
+unsafe impl Send for Pattern {}
+
 /// The outcome of one match attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Match {

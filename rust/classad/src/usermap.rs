@@ -1,36 +1,57 @@
-//! User maps: what `userMap()` answers from. Lines of `METHOD PRINCIPAL CANONICAL`, the principal a text, or
-//! a pattern between slashes; the first line that fits wins.
+//! User maps: what `userMap()` answers from.
+//!
+//! Lines of `METHOD PRINCIPAL CANONICAL`, the rules of HTCondor's map files ("The Authentication Map File" in its
+//! manual, with hash keys assumed): the principal is a text to be met exactly, or a pattern between slashes; the first
+//! line that fits wins. In a map of prefixes it is the beginning of the input, a longer one before its own beginning.
 
 use crate::regex::{Match, Options, Pattern};
 use rustc_hash::FxHashMap;
+use std::sync::Mutex;
 
-struct Line {
-    method: Vec<u8>,
-    principal: Principal,
-    canonical: Vec<u8>,
+/// What lines of a map next to each other are kept as.
+enum Entry {
+    /// Exact principals and what they become.
+    Exact(FxHashMap<Vec<u8>, Vec<u8>>),
+    /// A pattern and what its matches become. One thread at a time can match with it.
+    Pattern(Mutex<Pattern>, Vec<u8>),
+    /// Beginnings, those that come last in the alphabet first.
+    Prefixes(Vec<(Vec<u8>, Vec<u8>)>),
 }
 
-enum Principal {
-    Exact(Vec<u8>),
-    Pattern(Vec<u8>, Options),
-}
-
-/// Named maps.
+/// Named maps; names ignore case.
 #[derive(Default)]
 pub struct UserMaps {
-    maps: FxHashMap<Vec<u8>, Vec<Line>>,
+    /// By name, then by method (a submap's name, mostly `*`), both in lower case.
+    maps: FxHashMap<Vec<u8>, FxHashMap<Vec<u8>, Vec<Entry>>>,
 }
 
 impl UserMaps {
-    /// Reads a map from text and keeps it under `name`; a line that says too little is passed over.
-    pub fn define(&mut self, name: &[u8], text: &[u8]) {
-        let lines = text.split(|b| *b == b'\n').filter_map(parse_line).collect();
-        self.maps.insert(name.to_vec(), lines);
+    /// Reads a map from text and keeps it under `name`; a line that says too little, or whose pattern is none, is
+    /// passed over. With `prefixes`, principals are beginnings (CLASSAD_USER_MAP_PREFIX_<name>).
+    pub fn define(&mut self, name: &[u8], text: &[u8], prefixes: bool) {
+        let mut methods: FxHashMap<Vec<u8>, Vec<Entry>> = FxHashMap::default();
+        for line in text.split(|b| *b == b'\n') {
+            if let Some(line) = parse_line(line, !prefixes) {
+                let entries = methods.entry(line.method.to_ascii_lowercase());
+                add(entries.or_default(), line, prefixes);
+            }
+        }
+        for entry in methods.values_mut().flatten() {
+            if let Entry::Prefixes(list) = entry {
+                list.sort_by(|a, b| b.0.cmp(&a.0));
+            }
+        }
+        self.maps.insert(name.to_ascii_lowercase(), methods);
     }
 
     /// Forgets a map.
     pub fn forget(&mut self, name: &[u8]) {
-        self.maps.remove(name);
+        self.maps.remove(&name.to_ascii_lowercase());
+    }
+
+    /// Forgets all maps.
+    pub fn clear(&mut self) {
+        self.maps.clear();
     }
 
     /// What a map makes of an input. The map's name may be followed by `.METHOD`, else the method is `*`.
@@ -40,62 +61,104 @@ impl UserMaps {
             Some(at) => (&map[..at], &map[at + 1..]),
             None => (map, &b"*"[..]),
         };
-        let lines = self.maps.get(name)?.iter();
-        lines
-            .filter(|line| line.method.eq_ignore_ascii_case(method))
-            .find_map(|line| line.apply(input))
+        let methods = self.maps.get(&name.to_ascii_lowercase())?;
+        let entries = methods.get(&method.to_ascii_lowercase())?;
+        entries.iter().find_map(|entry| entry.apply(input))
     }
 }
 
-impl Line {
+fn add(entries: &mut Vec<Entry>, line: Line, prefixes: bool) {
+    if let Some(options) = line.pattern {
+        if let Some(pattern) = Pattern::new(&line.principal, options) {
+            entries.push(Entry::Pattern(Mutex::new(pattern), line.canonical));
+        }
+        return;
+    }
+    if prefixes {
+        let known = matches!(entries.last(), Some(Entry::Prefixes(_)));
+        if !known {
+            entries.push(Entry::Prefixes(Vec::new()));
+        }
+        if let Some(Entry::Prefixes(list)) = entries.last_mut()
+            && list.iter().all(|(prefix, _)| *prefix != line.principal)
+        {
+            list.push((line.principal, line.canonical));
+        }
+        return;
+    }
+    if !matches!(entries.last(), Some(Entry::Exact(_))) {
+        entries.push(Entry::Exact(FxHashMap::default()));
+    }
+    if let Some(Entry::Exact(names)) = entries.last_mut() {
+        names.entry(line.principal).or_insert(line.canonical);
+    }
+}
+
+impl Entry {
     fn apply(&self, input: &[u8]) -> Option<Vec<u8>> {
-        let groups = match &self.principal {
-            Principal::Exact(text) => (text == input).then(|| vec![Some((0, input.len()))])?,
-            Principal::Pattern(pattern, options) => {
-                match Pattern::new(pattern, *options)?.find_nonempty(input) {
-                    Match::Found(groups) => groups,
-                    Match::None | Match::Failed => return None,
-                }
+        match self {
+            Entry::Exact(names) => Some(substituted(names.get(input)?, &[input])),
+            Entry::Prefixes(list) => {
+                let (prefix, canonical) = list.iter().find(|(p, _)| input.starts_with(p))?;
+                Some(substituted(canonical, &[prefix]))
             }
-        };
-        let mut out = Vec::new();
-        let mut at = 0;
-        while at < self.canonical.len() {
-            let digit = self.canonical.get(at + 1).filter(|d| d.is_ascii_digit());
-            match (self.canonical[at], digit) {
-                (b'\\', Some(d)) => {
-                    if let Some(Some((start, end))) = groups.get(usize::from(d - b'0')) {
-                        out.extend_from_slice(&input[*start..*end]);
-                    }
-                    at += 2;
-                }
-                (b, _) => {
-                    out.push(b);
-                    at += 1;
-                }
+            Entry::Pattern(pattern, canonical) => {
+                let found = pattern.lock().ok()?.find(input, 0, false);
+                let Match::Found(groups) = found else {
+                    return None;
+                };
+                let part =
+                    |place: &Option<(usize, usize)>| place.map_or(&b""[..], |(a, b)| &input[a..b]);
+                let parts: Vec<&[u8]> = groups.iter().map(part).collect();
+                Some(substituted(canonical, &parts))
             }
         }
-        Some(out)
     }
 }
 
-fn parse_line(line: &[u8]) -> Option<Line> {
+/// The canonical text with `\N` replaced by what group N matched; of a group that there is not, it stays.
+fn substituted(canonical: &[u8], groups: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(canonical.len());
+    let mut rest = canonical.iter().copied().peekable();
+    while let Some(b) = rest.next() {
+        let digit = rest.peek().filter(|d| b == b'\\' && d.is_ascii_digit());
+        match digit.and_then(|d| groups.get(usize::from(d - b'0'))) {
+            Some(group) => {
+                out.extend_from_slice(group);
+                rest.next();
+            }
+            None => {
+                out.push(b);
+                // What follows a backslash is not looked at again.
+                out.extend((b == b'\\').then(|| rest.next()).flatten());
+            }
+        }
+    }
+    out
+}
+
+struct Line {
+    method: Vec<u8>,
+    principal: Vec<u8>,
+    /// How the principal matches, if it is a pattern.
+    pattern: Option<Options>,
+    canonical: Vec<u8>,
+}
+
+fn parse_line(line: &[u8], patterns: bool) -> Option<Line> {
     let (method, rest) = field(line, false);
     if method.text.is_empty() || method.text[0] == b'#' {
         return None;
     }
-    let (principal, rest) = field(rest, true);
+    let (principal, rest) = field(rest, patterns);
     let (canonical, _) = field(rest, false);
     if principal.text.is_empty() || canonical.text.is_empty() {
         return None;
     }
-    let principal = match principal.pattern {
-        Some(options) => Principal::Pattern(principal.text, options),
-        None => Principal::Exact(principal.text),
-    };
     Some(Line {
         method: method.text,
-        principal,
+        principal: principal.text,
+        pattern: principal.pattern,
         canonical: canonical.text,
     })
 }
@@ -158,7 +221,14 @@ mod tests {
         let mut maps = UserMaps::default();
         maps.define(
             b"groups",
-            b"# users and their groups\n* alice physics,bio\n* /^(.*)@example\\.org$/i \\1-group\n* /.*/ \"no group\"\nSSL bob x\n",
+            b"# users and their groups\n* alice physics,bio\n* alice later\n* /^(.*)@example\\.org$/i \\1-group\\7\n\
+              * /(/ bad\n* /q*/ \"no group\"\nSSL bob x\nssl carol y\n",
+            false,
+        );
+        maps.define(
+            b"Homes",
+            b"* /home a\n* /home/x b\n* /ho c\n* /ho later\n",
+            true,
         );
         let look = |map: &str, input: &str| {
             maps.lookup(map.as_bytes(), input.as_bytes())
@@ -167,10 +237,15 @@ mod tests {
         assert_eq!(look("groups", "alice").as_deref(), Some("physics,bio"));
         assert_eq!(
             look("groups", "Bob@Example.ORG").as_deref(),
-            Some("Bob-group")
+            Some("Bob-group\\7")
         );
         assert_eq!(look("groups", "eve").as_deref(), Some("no group"));
-        assert_eq!(look("groups.SSL", "bob").as_deref(), Some("x"));
+        assert_eq!(look("Groups.ssl", "bob").as_deref(), Some("x"));
+        assert_eq!(look("groups.SSL", "carol").as_deref(), Some("y"));
+        assert_eq!(look("homes", "/home/x/y").as_deref(), Some("b"));
+        assert_eq!(look("homes", "/home/z").as_deref(), Some("a"));
+        assert_eq!(look("homes", "/hoo").as_deref(), Some("c"));
+        assert_eq!(look("homes", "/x"), None);
         assert_eq!(look("groups.SSL", "eve"), None);
         assert_eq!(look("nosuch", "alice"), None);
     }

@@ -56,8 +56,21 @@ pub struct EvalSettings {
 }
 
 /// Facts of the machine for the few functions that ask for them, or nobody to ask.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct HostRef(pub Option<&'static dyn Host>);
+
+impl HostRef {
+    fn version(self) -> u64 {
+        self.0.map_or(0, Host::version)
+    }
+}
+
+impl Default for HostRef {
+    /// The host that this process has installed.
+    fn default() -> Self {
+        Self(classad::host::installed())
+    }
+}
 
 impl std::fmt::Debug for HostRef {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,6 +113,8 @@ pub struct Matcher {
     requirements: OnceLock<Arc<Clause>>,
     version: u64,
     epoch: u64,
+    /// What the host's answers were like at the last refresh.
+    host_version: u64,
     /// Tuples from which on an expression is lowered to a program.
     pub(crate) lower_from: usize,
 }
@@ -138,7 +153,9 @@ impl Matcher {
             now: settings.now,
             seed: settings.seed,
             ..old
-        } == settings;
+        } == settings
+            && self.host_version == settings.host.version();
+        self.host_version = settings.host.version();
         let changed = if self.epoch == table.epoch() && same_rules && self.version != u64::MAX {
             table
                 .log

@@ -21,7 +21,7 @@ pub(super) fn if_then_else(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -
 }
 
 pub(super) fn debug(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
-    e.eval_in(&args[0], frame)
+    e.eval_debugged(&args[0], frame)
 }
 
 pub(super) fn eval(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {

@@ -250,7 +250,7 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
     names.sort_unstable();
     text.push_str(&names.join(","));
     text.push_str(&format!(
-        "{:?}{:?}{:?}{:?}{:?}{}{}",
+        "{:?}{:?}{:?}{:?}{:?}{}{}/{}",
         config.preemption,
         config.selection,
         config.partition,
@@ -262,6 +262,7 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
         ),
         plan.post_rank_static,
         table.column_count(),
+        classad::host::installed().map_or(0, classad::Host::version),
     ));
     hash_bytes(text.as_bytes()) as u64 | 1
 }

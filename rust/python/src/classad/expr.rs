@@ -1,7 +1,6 @@
 //! `ExprTree`.
 
 use super::convert::{self, to_python};
-use super::maps::Machine;
 use super::place::Place;
 use super::{PyAd, ad};
 use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, facts, fold};
@@ -50,7 +49,7 @@ impl Call<'_> {
             utc_offset_s: convert::utc_offset_s(now),
             seed: ad::next_seed(now),
             strict: self.strict,
-            host: Some(&Machine),
+            ..Context::default()
         }
     }
 

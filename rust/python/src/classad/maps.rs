@@ -1,39 +1,134 @@
-//! The user maps that `userMap()` asks, one set for the process.
+//! What this process answers when a ClassAd function asks about the machine: user maps, home directories, and where
+//! the lines of `debug()` go. One set for the process, as its configuration says.
 
 use super::convert::with_bytes;
 use ::classad::Host;
 use ::classad::usermap::UserMaps;
 use pyo3::prelude::*;
-use std::sync::{LazyLock, RwLock};
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, RwLock};
 
 static MAPS: LazyLock<RwLock<UserMaps>> = LazyLock::new(RwLock::default);
+static VERSION: AtomicU64 = AtomicU64::new(0);
+/// CLASSAD_ENABLE_USER_HOME, whose default is true.
+static HOMES: AtomicBool = AtomicBool::new(true);
+static LISTENING: AtomicBool = AtomicBool::new(false);
+static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
-/// What evaluations from Python ask about the machine.
-pub struct Machine;
+/// How many lines of `debug()` wait to be taken; older ones are lost.
+const LINES_MAX: usize = 10_000;
+
+struct Machine;
 
 impl Host for Machine {
     fn user_map(&self, map: &[u8], input: &[u8]) -> Option<Vec<u8>> {
         MAPS.read().ok()?.lookup(map, input)
     }
 
-    /// Off, as HTCondor has it unless CLASSAD_ENABLE_USER_HOME says otherwise.
-    fn user_home(&self, _user: &[u8]) -> Option<Vec<u8>> {
-        None
+    fn user_home(&self, user: &[u8]) -> Option<Vec<u8>> {
+        if !HOMES.load(Ordering::Relaxed) {
+            return None;
+        }
+        home_of(&CString::new(user).ok()?)
+    }
+
+    /// Lines wait for Python to take them: an evaluation may run in any thread, and must not wait for one.
+    fn debug(&self, line: &str) {
+        if let Ok(mut lines) = LINES.lock() {
+            if lines.len() == LINES_MAX {
+                lines.pop_front();
+            }
+            lines.push_back(line.to_owned());
+        }
+    }
+
+    fn wants_debug(&self) -> bool {
+        LISTENING.load(Ordering::Relaxed)
+    }
+
+    fn version(&self) -> u64 {
+        VERSION.load(Ordering::Relaxed)
     }
 }
 
+/// The home directory that the system's user database has for a user.
+fn home_of(user: &CString) -> Option<Vec<u8>> {
+    let mut buffer: Vec<libc::c_char> = vec![0; 16 << 10];
+    // SAFETY: an all-zero `passwd` is valid; the pointers are to live locals and the buffer's length is told. The
+    // entry's strings live in the buffer, and are copied before it goes.
+    unsafe {
+        let mut entry: libc::passwd = std::mem::zeroed();
+        let mut found = std::ptr::null_mut();
+        let failed = libc::getpwnam_r(
+            user.as_ptr(),
+            &raw mut entry,
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            &raw mut found,
+        );
+        if failed != 0 || found.is_null() || entry.pw_dir.is_null() {
+            return None;
+        }
+        Some(std::ffi::CStr::from_ptr(entry.pw_dir).to_bytes().to_vec())
+    }
+}
+
+/// Makes this process's evaluations ask here.
+pub fn install() {
+    ::classad::host::install(&Machine);
+}
+
 /// Makes ``userMap(name, ...)`` answer from a map: lines of ``METHOD PRINCIPAL CANONICAL``, where METHOD is
-/// mostly ``*`` and PRINCIPAL a text or ``/pattern/``. None forgets the map.
+/// mostly ``*`` and PRINCIPAL a text or ``/pattern/``. With ``prefixes``, PRINCIPAL is a beginning. None forgets the
+/// map. Names ignore case.
 #[pyfunction]
-pub fn define_user_map(name: &str, text: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+#[pyo3(signature = (name, text, *, prefixes=false))]
+pub fn define_user_map(
+    name: &str,
+    text: Option<&Bound<'_, PyAny>>,
+    prefixes: bool,
+) -> PyResult<()> {
     let Ok(mut maps) = MAPS.write() else {
         return Ok(());
     };
+    VERSION.fetch_add(1, Ordering::Relaxed);
     match text {
-        Some(text) => with_bytes(text, |text| maps.define(name.as_bytes(), text)),
+        Some(text) => with_bytes(text, |text| maps.define(name.as_bytes(), text, prefixes)),
         None => {
             maps.forget(name.as_bytes());
             Ok(())
         }
     }
+}
+
+/// Forgets all user maps.
+#[pyfunction]
+pub fn forget_user_maps() {
+    if let Ok(mut maps) = MAPS.write() {
+        VERSION.fetch_add(1, Ordering::Relaxed);
+        maps.clear();
+    }
+}
+
+/// Whether ``userHome()`` looks users up (CLASSAD_ENABLE_USER_HOME); else it says undefined or its default.
+#[pyfunction]
+pub fn enable_user_home(enabled: bool) {
+    HOMES.store(enabled, Ordering::Relaxed);
+    VERSION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Whether the lines that ``debug()`` tells are kept for ``take_debug_lines``.
+#[pyfunction]
+pub fn keep_debug_lines(keep: bool) {
+    LISTENING.store(keep, Ordering::Relaxed);
+}
+
+/// The lines that ``debug()`` told since the last time, oldest first; of more than 10,000 the last.
+#[pyfunction]
+pub fn take_debug_lines() -> Vec<String> {
+    LINES
+        .lock()
+        .map_or_else(|_| Vec::new(), |mut lines| lines.drain(..).collect())
 }

@@ -24,7 +24,12 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ERROR", convert::special(module.py(), true)?)?;
     module.add_function(wrap_pyfunction!(parse::parse_text, module)?)?;
     module.add_function(wrap_pyfunction!(parse::complete_prefix, module)?)?;
+    maps::install();
     module.add_function(wrap_pyfunction!(maps::define_user_map, module)?)?;
+    module.add_function(wrap_pyfunction!(maps::forget_user_maps, module)?)?;
+    module.add_function(wrap_pyfunction!(maps::enable_user_home, module)?)?;
+    module.add_function(wrap_pyfunction!(maps::keep_debug_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(maps::take_debug_lines, module)?)?;
     module.add_function(wrap_pyfunction!(cases::evaluate_text, module)?)?;
     module.add_function(wrap_pyfunction!(cases::read_ads_as_reference, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;

@@ -1,14 +1,13 @@
 //! Questions, and answers in pieces.
 
 use ::classad::Name;
-use ::columns::{AdTable, ColumnId, EvalSettings, HostRef, Query, Row};
+use ::columns::{AdTable, ColumnId, EvalSettings, Query, Row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::PyAdTable;
 use super::convert::{ad_from_python, constraint_from_python, names};
-use crate::classad::maps::Machine;
 
 /// How a question is asked from Python.
 #[derive(FromPyObject)]
@@ -40,7 +39,6 @@ impl Asked {
             limit: self.limit,
             settings: EvalSettings {
                 now: self.now,
-                host: HostRef(Some(&Machine)),
                 ..EvalSettings::default()
             },
         })

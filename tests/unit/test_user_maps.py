@@ -1,0 +1,145 @@
+"""User maps and home directories from the configuration, in evaluation, in a cycle and in commands."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slotwise.classad import UNDEFINED, ExprTree
+from slotwise.classad.machine import enable_user_home, forget_user_maps, keep_debug_lines, take_debug_lines
+from slotwise.cli.invocation import Invocation
+from slotwise.cli.main import dispatch
+from slotwise.config import load
+from slotwise.config.machine_facts import take_over
+from slotwise.negotiator.driver import Accounting, Engine, Knobs, read_long
+from slotwise.negotiator.snapshot import CycleInput
+
+NOW = 1_800_000_000
+SLOT = """Name = "slot1@h"
+MyAddress = "<127.0.0.1:1>"
+State = "Unclaimed"
+Activity = "Idle"
+Cpus = 1
+Memory = 1000
+Requirements = userMap("groups", TARGET.Owner, "bio") == "bio"
+"""
+JOB = 'ClusterId = {n}\nProcId = 0\nOwner = "{owner}"\nUser = "{owner}@pool"\nJobStatus = 1\nRequirements = true\n\n'
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    yield
+    forget_user_maps()
+    enable_user_home(True)
+    keep_debug_lines(False)
+
+
+def value(text: str) -> object:
+    return ExprTree(text).eval()
+
+
+def configured(where: Path, text: str) -> list[str]:
+    (where / "conf").write_text(text)
+    return take_over(load(where / "conf", subsystem="SCHEDD", env={}, cwd=where), "SCHEDD")
+
+
+def test_maps_come_from_data_and_files(tmp_path: Path) -> None:
+    (tmp_path / "maps").mkdir()
+    (tmp_path / "maps" / "more").write_text("* carol file,two\n@include more\n")
+    (tmp_path / "maps" / "main").write_text("# a comment\n@include more\n* /^d(.*)$/ x\\1\n")
+    doubts = configured(
+        tmp_path,
+        f"""SCHEDD_CLASSAD_USER_MAP_NAMES = Trust, File Paths
+STARTD_CLASSAD_USER_MAP_NAMES = Other
+CLASSAD_USER_MAPDATA_Trust @=end
+* bob User
+* /^AL.*$/i Admin,User
+sub bob inner
+@end
+CLASSAD_USER_MAPFILE_File = {tmp_path}/maps/main
+CLASSAD_USER_MAP_PREFIX_Paths = true
+CLASSAD_USER_MAPDATA_Paths = * /home/x near
+CLASSAD_USER_MAPDATA_Other = * bob other
+""",
+    )
+    assert doubts == []
+    assert value('userMap("trust", "bob")') == "User"
+    assert value('userMap("Trust", "alice", "user")') == "User"
+    assert value('userMap("Trust.sub", "bob")') == "inner"
+    assert value('userMap("Trust", "eve")') is UNDEFINED
+    assert value('userMap("Trust", "eve", undefined, "none")') == "none"
+    assert value('userMap("File", "carol")') == "file,two"
+    assert value('userMap("File", "dave")') == "xave"
+    assert value('userMap("Paths", "/home/x/y")') == "near"
+    assert value('userMap("Other", "bob")') is UNDEFINED
+
+
+def test_a_new_configuration_takes_the_place_of_the_old(tmp_path: Path) -> None:
+    configured(tmp_path, "SCHEDD_CLASSAD_USER_MAP_NAMES = M\nCLASSAD_USER_MAPDATA_M = * a one\n")
+    assert value('userMap("M", "a")') == "one"
+    configured(tmp_path, "SCHEDD_CLASSAD_USER_MAP_NAMES = M\nCLASSAD_USER_MAPDATA_M = * a two\n")
+    assert value('userMap("M", "a")') == "two"
+    configured(tmp_path, "CLASSAD_USER_MAPDATA_M = * a two\n")
+    assert value('userMap("M", "a")') is UNDEFINED
+
+
+def test_faults_of_maps_are_told(tmp_path: Path) -> None:
+    doubts = configured(tmp_path, "SCHEDD_CLASSAD_USER_MAP_NAMES = A B\nCLASSAD_USER_MAPFILE_A = /nowhere/at all\n")
+    assert ["cannot read /nowhere" in doubts[0], "has neither" in doubts[1]] == [True, True]
+
+
+def test_homes_are_looked_up_unless_forbidden(tmp_path: Path) -> None:
+    assert value('userHome("root")') == "/root"
+    assert value('userHome("no such user", "/d")') == "/d"
+    configured(tmp_path, "CLASSAD_ENABLE_USER_HOME = false\n")
+    assert value('userHome("root")') is UNDEFINED
+    assert value('userHome("root", "/d")') == "/d"
+
+
+def test_a_cycle_asks_the_maps_and_notices_new_ones(tmp_path: Path) -> None:
+    jobs = read_long("".join(JOB.format(n=n, owner=o) for n, o in ((1, "ann"), (2, "ben"))).encode(), NOW, "job")
+    slots = read_long(SLOT.encode(), NOW)
+    given = CycleInput(slots, jobs, None, Knobs(), Accounting(), NOW)
+    engine = Engine()
+
+    def matched() -> list[str]:
+        return [match["job"] for match in given.run(engine).matches()]
+
+    assert matched() == []
+    knobs = "SCHEDD_CLASSAD_USER_MAP_NAMES = groups\nCLASSAD_USER_MAPDATA_groups = * {} physics,bio\n"
+    configured(tmp_path, knobs.format("ann"))
+    assert matched() == ["1.0"]
+    configured(tmp_path, knobs.format("ben"))
+    assert matched() == ["2.0"]
+
+
+def test_commands_read_the_maps_they_need(tmp_path: Path) -> None:
+    (tmp_path / "conf").write_text("TOOL_CLASSAD_USER_MAP_NAMES = T\nCLASSAD_USER_MAPDATA_T = * a one\n")
+    (tmp_path / "ad").write_text('Group = userMap("T", Owner)\nOwner = "a"\n')
+    out, err = io.StringIO(), io.StringIO()
+    env = {"CONDOR_CONFIG": str(tmp_path / "conf"), "SLOTWISE_HOME": str(tmp_path / "home")}
+    inv = Invocation(cwd=tmp_path, env=env, stdin=io.StringIO(), stdout=out, stderr=err)
+    assert dispatch(["classad", "eval", 'userMap("t", "a")'], inv) == 0
+    forget_user_maps()
+    assert dispatch(["classad", "eval", "--my", "ad", "--debug", "debug(Group)"], inv) == 0
+    assert out.getvalue().splitlines() == ['"one"', '"one"']
+    assert err.getvalue().splitlines()[-1] == "Classad debug: Group --> one"
+
+
+def test_debug_tells_references_and_calls_only_to_listeners() -> None:
+    expr = ExprTree("debug((x + 1 > strcat(y)) ?: a.b) || true")
+    assert (expr.eval(), take_debug_lines()) == (True, [])
+    keep_debug_lines(True)
+    expr.eval()
+    told = [line.removeprefix("Classad debug: ") for line in take_debug_lines()]
+    assert told == [
+        "x --> UNDEFINED",
+        "y --> UNDEFINED",
+        "strcat(y) --> UNDEFINED",
+        "a --> UNDEFINED",
+        "a.b --> UNDEFINED",
+        "(x + 1 > strcat(y)) ?: a.b --> UNDEFINED",
+    ]
+    assert take_debug_lines() == []
