@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotwise._native import ExprTree, evaluate_text, read_ads_as_reference
-from slotwise.errors import AdSyntaxError
+from slotwise._native import evaluate_text, format_text, read_ads_as_reference
 
 
 def eval_case(case: dict[str, Any], strict: bool) -> dict[str, Any]:
@@ -25,10 +24,8 @@ def eval_case(case: dict[str, Any], strict: bool) -> dict[str, Any]:
 
 def fmt_case(case: dict[str, Any]) -> dict[str, Any]:
     """Answer ``{"id","expr"}`` with ``{"id","value": canonical text}``."""
-    try:
-        return {"id": case["id"], "value": str(ExprTree(case["expr"]))}
-    except AdSyntaxError:
-        return {"id": case["id"], "parse_error": True}
+    text = format_text(case["expr"])
+    return {"id": case["id"], "parse_error": True} if text is None else {"id": case["id"], "value": text}
 
 
 def ads_case(case: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """What ClassAd functions are told about this machine: user maps and home directories, as the configuration says.
 
-The answers of ``userMap()`` and ``userHome()`` belong to the process, as the zone does: :func:`take_over` sets them from
-a configuration, at the start of every daemon and of the tools that evaluate, and again when it is read anew. Rules:
-manual, "<SUBSYS>_CLASSAD_USER_MAP_NAMES" and the two after it, and "The Authentication Map File" for the lines.
+The answers of ``userMap()`` and ``userHome()`` belong to the process, as the zone does: :func:`take_over` sets them
+from a configuration, at the start of every daemon and of the tools that evaluate, and again when it is read anew.
+Rules: manual, "<SUBSYS>_CLASSAD_USER_MAP_NAMES" and the two after it, and "The Authentication Map File" for the lines.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Config:
         if text is None:
             return None
         try:
-            return ExprTree(text)
+            return ExprTree(text + "\n")  # a // comment may end a knob
         except ValueError as error:
             raise ConfigError(f"{name} is no expression: {error}", origin=str(self.origin(name)), key=name) from None
 

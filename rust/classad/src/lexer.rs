@@ -128,7 +128,7 @@ impl<'t> Lexer<'t> {
                     let start = self.at;
                     match memchr::memchr(b'\n', &self.text[start..]) {
                         Some(length) => self.at += length,
-                        // The reference wants to see the end of the line.
+                        None if !self.syntax.closed_comments => self.at = self.text.len(),
                         None => {
                             self.at = self.text.len();
                             return self.fail(

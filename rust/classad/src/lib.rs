@@ -39,7 +39,9 @@ pub use eval::{Broken, Context, Evaluator, Outcome, evaluate, try_evaluate};
 pub use expr::{BinaryOp, Expr, Side, UnaryOp};
 pub use host::Host;
 pub use name::Name;
-pub use parser::{Syntax, parse_ad, parse_ad_spanned, parse_expr, parse_expr_spanned};
+pub use parser::{
+    Syntax, parse_ad, parse_ad_spanned, parse_expr, parse_expr_as_reference, parse_expr_spanned,
+};
 pub use print::{unparse, unparse_text};
 pub use spans::Spans;
 pub use value::{AbsTime, AdValue, Kind, ListValue, Scope, Str, Value};

@@ -62,15 +62,20 @@ pub fn strftime(c: &Calendar, format: &[u8]) -> Vec<u8> {
             style.width = (style.width * 10 + usize::from(d - b'0')).min(1023);
             at += 1;
         }
-        if matches!(format.get(at), Some(b'E' | b'O')) {
-            at += 1;
-        }
+        let modifier = format.get(at).copied().filter(|m| matches!(m, b'E' | b'O'));
+        at += usize::from(modifier.is_some());
         let Some(&conversion) = format.get(at) else {
             out.extend_from_slice(&format[start..]);
             break;
         };
         at += 1;
-        if !push_field(&mut out, c, conversion, style) {
+        // Conversions that the C library takes no modifier with.
+        let allowed = match modifier {
+            Some(b'E') => !b"aAbBdDeFgGhHIjklmMSUVwW".contains(&conversion),
+            Some(_) => !b"aAcDFxXY".contains(&conversion),
+            None => true,
+        };
+        if !allowed || !push_field(&mut out, c, conversion, style) {
             out.extend_from_slice(&format[start..at]);
         }
     }

@@ -249,7 +249,14 @@ pub(super) fn user_home(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> O
         Some(Ok(Value::Str(s))) if !s.as_bytes().is_empty() => Some(Value::Str(s)),
         _ => None,
     };
-    let name = e.eval_in(&args[0], frame).unwrap_or(Value::Undefined);
+    e.blank = false;
+    let name = e.eval_in(&args[0], frame);
+    let broken = if e.blank {
+        Value::Undefined
+    } else {
+        Value::Error
+    };
+    let name = name.unwrap_or(broken);
     Ok(match (&name, default) {
         (Value::Undefined, None) => Value::Undefined,
         (Value::Str(user), default) => e

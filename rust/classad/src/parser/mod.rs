@@ -26,6 +26,8 @@ pub struct Syntax {
     pub json: bool,
     /// JSON escapes above ASCII come out as the reference garbles them.
     pub exact_json: bool,
+    /// A `//` comment needs the end of its line, as in the reference's Python: the end of the text will not do.
+    pub closed_comments: bool,
 }
 
 impl Syntax {
@@ -35,6 +37,7 @@ impl Syntax {
         old_strings: false,
         json: false,
         exact_json: false,
+        closed_comments: false,
     };
     /// The right-hand sides of old-syntax ads, normal mode.
     pub const OLD: Syntax = Syntax {
@@ -50,6 +53,30 @@ impl Syntax {
 pub fn parse_expr(text: &[u8], syntax: Syntax) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(text, syntax)?;
     let expr = parser.expression()?;
+    parser.end()?;
+    Ok(expr)
+}
+
+/// As [`parse_expr`], but overlooking what the reference's Python overlooks: text that follows a closing bracket, or
+/// a semicolon at the end, behind a conditional. Comments must end.
+///
+/// # Errors
+/// [`ParseError`] with the place and a hint.
+pub fn parse_expr_as_reference(text: &[u8], syntax: Syntax) -> Result<Expr, ParseError> {
+    let syntax = Syntax {
+        closed_comments: true,
+        ..syntax
+    };
+    let mut parser = Parser::new(text, syntax)?;
+    let expr = parser.expression()?;
+    if matches!(expr, Expr::Ternary(_)) && parser.pending.is_none() {
+        if parser.token == Token::CloseBox {
+            return Ok(expr);
+        }
+        if parser.token == Token::Semicolon {
+            parser.advance();
+        }
+    }
     parser.end()?;
     Ok(expr)
 }

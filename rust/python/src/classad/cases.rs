@@ -5,7 +5,7 @@ use ::classad::formats::json::write_json;
 use ::classad::formats::old::write_old;
 use ::classad::formats::stream::{Format, read_as_reference};
 use ::classad::print::{pretty_ad, unparse, unparse_ad, unparse_value};
-use ::classad::{Ad, Context, Syntax, Value, parse_ad, parse_expr, try_evaluate};
+use ::classad::{Ad, Context, Syntax, Value, parse_ad, parse_expr_as_reference, try_evaluate};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
@@ -37,7 +37,8 @@ pub fn evaluate_text<'py>(
     let (Some(my), Some(target)) = (ad_of(my, syntax)?, ad_of(target, syntax)?) else {
         return Ok(None);
     };
-    let Some(parsed) = with_bytes(expr, |bytes| parse_expr(bytes, syntax).ok())? else {
+    let Some(parsed) = with_bytes(expr, |bytes| parse_expr_as_reference(bytes, syntax).ok())?
+    else {
         return Ok(None);
     };
     let now = now_s.unwrap_or_else(now);
@@ -60,6 +61,16 @@ pub fn evaluate_text<'py>(
         other => text(py, &unparse_value(other))?,
     };
     Ok(Some((kind, shown)))
+}
+
+/// The canonical text of an expression; None for a text that does not parse.
+#[pyfunction]
+pub fn format_text<'py>(expr: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let parsed = with_bytes(expr, |bytes| parse_expr_as_reference(bytes, Syntax::NORMAL))?;
+    parsed
+        .ok()
+        .map(|parsed| text(expr.py(), &unparse(&parsed)))
+        .transpose()
 }
 
 /// The ads of a text as the reference reads them, each with its printed forms; None if it refuses the text.

@@ -82,6 +82,7 @@ impl PyExpr {
         }
         let syntax = Syntax {
             strict,
+            closed_comments: true,
             ..Syntax::NORMAL
         };
         convert::with_bytes(value, |text| {

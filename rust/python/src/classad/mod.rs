@@ -31,6 +31,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(maps::keep_debug_lines, module)?)?;
     module.add_function(wrap_pyfunction!(maps::take_debug_lines, module)?)?;
     module.add_function(wrap_pyfunction!(cases::evaluate_text, module)?)?;
+    module.add_function(wrap_pyfunction!(cases::format_text, module)?)?;
     module.add_function(wrap_pyfunction!(cases::read_ads_as_reference, module)?)?;
     module.add_function(wrap_pyfunction!(expr::quote, module)?)?;
     module.add_function(wrap_pyfunction!(place::definition_in, module)?)?;
