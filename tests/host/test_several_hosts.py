@@ -1,0 +1,170 @@
+"""The guide on pools of several hosts, followed in network namespaces: hosts that share a wire, and TLS on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pool import Pool
+
+_MISSING = [name for name in ("ip", "openssl", "unshare", "mount") if shutil.which(name) is None]
+
+
+def _namespaces_work() -> bool:
+    name = f"swp{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
+    return made and subprocess.run(["ip", "netns", "del", name], capture_output=True).returncode == 0
+
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),
+    pytest.mark.skipif(
+        os.geteuid() == 0 and not _MISSING and not _namespaces_work(), reason="needs network namespaces"
+    ),
+]
+
+COMMON = """
+CONDOR_HOST = cm.example
+UID_DOMAIN = example
+SLOTWISE_LISTEN = 0.0.0.0
+NUM_CPUS = 2
+AUTH_SSL_SERVER_CERTFILE = {tls}/{host}.pem
+AUTH_SSL_SERVER_KEYFILE = {tls}/{host}.key
+AUTH_SSL_CLIENT_CAFILE = {tls}/ca.pem
+DAEMON_LIST = {daemons}
+"""
+DAEMONS = {"cm": "MASTER, COLLECTOR, NEGOTIATOR", "ap": "MASTER, SCHEDD", "ep": "MASTER, STARTD"}
+#: Within a namespace of its own: host names, the host's own name, then the command.
+INSIDE = 'mount --bind "$1" /etc/hosts && hostname "$2" && shift 2 && exec "$@"'
+
+
+class Host(Pool):
+    """A pool directory on a host that is a network namespace."""
+
+    def __init__(self, root: Path, name: str, config: str) -> None:
+        super().__init__(root / name, config)
+        self.name = name
+        self.namespace = f"sw{os.getpid()}{name}"
+        self._hosts = root / "hosts"
+
+    def run(
+        self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        inside = ["ip", "netns", "exec", self.namespace, "unshare", "-u", "sh", "-c", INSIDE, "sh", str(self._hosts)]
+        done = subprocess.run(
+            [*inside, f"{self.name}.example", sys.executable, "-m", "slotwise", *words],
+            env=self.env | env,
+            cwd=cwd or self.root,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        assert not check or done.returncode == 0, f"{self.name}: {words}: {done.stdout}{done.stderr}\n{self.logs()}"
+        return done
+
+
+def _certificates(directory: Path) -> None:
+    directory.mkdir()
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
+
+    authority = ("-subj", "/CN=pool authority", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", *authority)
+    for name in DAEMONS:
+        (directory / "names").write_text(f"subjectAltName=DNS:{name}.example")
+        subject = ("-subj", f"/CN={name}.example", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl("req", "-newkey", "rsa:2048", "-nodes", *subject)
+        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "30", "-extfile", "names")
+        openssl("x509", "-req", "-in", f"{name}.csr", *signing, "-out", f"{name}.pem")
+
+
+@pytest.fixture
+def hosts() -> Iterator[dict[str, Host]]:
+    """Three hosts on one wire, nothing started."""
+    bridge = f"swb{os.getpid()}"
+
+    def ip(*words: str) -> None:
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        root = Path(directory)
+        _certificates(root / "tls")
+        made = {
+            name: Host(root, name, COMMON.format(tls=root / "tls", host=name, daemons=daemons))
+            for name, daemons in DAEMONS.items()
+        }
+        lines = [f"10.77.0.{n} {name}.example {name}\n" for n, name in enumerate(made, 2)]
+        (root / "hosts").write_text("127.0.0.1 localhost\n" + "".join(lines))
+        with contextlib.ExitStack() as undo:
+            ip("link", "add", bridge, "type", "bridge")
+            undo.callback(ip, "link", "del", bridge)
+            ip("link", "set", bridge, "up")
+            for n, (name, host) in enumerate(made.items(), 2):
+                ip("netns", "add", host.namespace)
+                undo.callback(ip, "netns", "del", host.namespace)
+                outer = f"sw{os.getpid()}{name}"
+                ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.namespace)
+                ip("link", "set", outer, "master", bridge, "up")
+                ip("-n", host.namespace, "addr", "add", f"10.77.0.{n}/24", "dev", "eth0")
+                for device in ("eth0", "lo"):
+                    ip("-n", host.namespace, "link", "set", device, "up")
+            for host in made.values():
+                undo.callback(host.destroy)
+            yield made
+
+
+def test_the_guide_makes_a_pool_that_runs_jobs_over_tls(hosts: dict[str, Host]) -> None:
+    cm, ap, ep = hosts.values()
+    cm.up()
+    key = (cm.home.secrets / "pool.key").read_bytes()
+    for host in (ap, ep):
+        host.home.secrets.mkdir(parents=True, mode=0o700)
+        (host.home.secrets / "pool.key").write_bytes(key)
+        (host.home.secrets / "pool.key").chmod(0o600)
+        host.up()
+    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    assert _run_job(ap, "first") == "ep.example\n"
+
+    # The central manager may go and come back: what runs goes on, what is new waits for it.
+    before = cm.pid("collector")
+    cm.kill("collector")
+    cm.kill("negotiator")
+    cm.until("the collector is back", lambda: cm.pid("collector") not in (None, before))
+    assert _run_job(ap, "second") == "ep.example\n"
+
+    # A host with another key is no part of the pool.
+    ep.down()
+    (ep.home.secrets / "pool.key").write_text("a key of another pool, which opens nothing here at all\n")
+    ep.up()
+    refused = ep.run("status", "-any", check=False)
+    assert refused.returncode == 1 and "not valid in this pool" in refused.stderr
+    # Nor is one that trusts another authority.
+    ep.config_file.write_text(ep.config_file.read_text().replace("/ca.pem", "/ep.pem"))
+    doubted = ep.run("status", "-any", check=False)
+    assert doubted.returncode == 1 and "does not answer" in doubted.stderr
+    for host in (ap, cm):
+        host.down()
+
+
+def _kinds(host: Host) -> set[str]:
+    done = host.run("status", "-any", "-af", "MyType", check=False)
+    return set(done.stdout.split())
+
+
+def _run_job(ap: Host, name: str) -> str:
+    text = f"executable = /bin/hostname\noutput = {name}.out\nlog = {name}.log\nqueue\n"
+    (ap.root / f"{name}.sub").write_text(text)
+    ap.run("submit", f"{name}.sub")
+    ap.run("wait", "-wait", "60", f"{name}.log")
+    return (ap.root / f"{name}.out").read_text()
