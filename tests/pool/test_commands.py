@@ -281,6 +281,21 @@ def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
     assert "vanilla" in pool.run("submit", "-capabilities").stdout
 
 
+def test_results_of_acting_for_programs(pool: Pool, tmp_path: Path) -> None:
+    words = ("executable=/bin/true", "hold=true", "-terse", "-queue", "2")
+    cluster = pool.run("submit", *words, cwd=tmp_path).stdout.partition(".")[0]
+    said = pool.run("hold", f"{cluster}.0", "-long", check=False)
+    assert said.returncode == 1 and f"job_{cluster}_0 = 4" in said.stdout and "result_total_4 = 1" in said.stdout
+    assert "JobAction = 3" in pool.run("rm", "-held", cluster, "-long").stdout
+    assert pool.run("rm", cluster, "-totals", check=False).stdout.startswith("0 Succeeded, 0 Failed, 1 Not Found")
+
+
+def test_knobs_of_q(pool: Pool) -> None:
+    batches = pool.run("q", "-const", "false").stdout
+    jobs = pool.run("q", "-const", "false", _CONDOR_CONDOR_Q_DASH_BATCH_IS_DEFAULT="false").stdout
+    assert "BATCH_NAME" in batches and "RUN_TIME" in jobs
+
+
 def test_statements_of_the_command_line(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "s.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
     said = pool.run(

@@ -43,11 +43,13 @@ _COMMON = [
     Option("long", 1),
     Option("name", 1, 1),
     Option("pool", 2, 1),
+    Option("address", 2, 1),
     Option("debug", 1),
 ]
 _REASON = Option("reason", 3, 1)
 _HELD = Option("held", 3)
 
+_RESULTS_IN_ORDER = ("error", "success", "not_found", "bad_status", "already_done", "permission_denied")
 #: Words of ``-totals``.
 _RESULTS = {
     "success": "Succeeded",
@@ -56,6 +58,18 @@ _RESULTS = {
     "bad_status": "Bad Status",
     "already_done": "Already Done",
     "permission_denied": "Permission Denied",
+}
+
+
+_PLACES = """-totals (counts by result), -long (the result as an ad),
+           -name SCHEDD, -pool HOST:PORT, -address ADDRESS (another access point)"""
+_OPTIONS_OF = {
+    "rm": f"  options: -reason TEXT, -held (only held jobs), -forcex (drop jobs that are being removed), {_PLACES}",
+    "hold": f"  options: -reason TEXT, -subcode N, {_PLACES}",
+    "release": f"  options: -reason TEXT, -held, {_PLACES}",
+    "suspend": f"  options: {_PLACES}",
+    "continue": f"  options: {_PLACES}",
+    "vacate-job": f"  options: -fast, {_PLACES}",
 }
 
 
@@ -128,7 +142,7 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("help"):
         inv.out(f"usage: slotwise {verb.name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
-        inv.out("  options: -reason TEXT  -totals  -held  (rm) -forcex  (hold) -subcode N  (vacate-job) -fast")
+        inv.out(_OPTIONS_OF[verb.name])
         return 0
     try:
         chosen = selection(parsed, verb.name, parsed.words, inv)
@@ -140,12 +154,18 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
         reason=_reason(parsed.value("reason"), inv),
         subcode=parsed.number("subcode") or 0,
     )
-    stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    stub = _stub(parsed, inv)
     try:
         reply = stub.Act(request, metadata=inv.metadata())
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     return report(verb, parsed, chosen, reply, inv)
+
+
+def _stub(parsed: Parsed, inv: Invocation) -> schedd_pb2_grpc.ScheddStub:
+    address = parsed.value("address")
+    channel = inv.open(address.strip("<>").partition("?")[0]) if address else inv.channel("schedd")
+    return schedd_pb2_grpc.ScheddStub(channel)
 
 
 def _reason(text: str | None, inv: Invocation) -> str:
@@ -158,6 +178,9 @@ def report(
     """Say what became of the request; the exit status is 1 when anything did not succeed."""
     totals = dict(reply.totals)
     done = totals.get("success", 0)
+    if parsed.has("long"):
+        inv.out(_result_ad(verb, reply), end="")
+        return 0 if done and len(totals) == 1 else 1
     if parsed.has("totals"):
         inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
         return 0 if done and len(totals) == 1 else 1
@@ -174,6 +197,19 @@ def report(
     for key, count in totals.items():
         inv.err(f"  {count} {_RESULTS.get(key, key)}")
     return 1
+
+
+#: Numbers of actions and of results in the ads of ``-long``.
+_ACTIONS = {"hold": 1, "release": 2, "remove": 3, "vacate": 5, "fast-vacate": 6, "suspend": 8, "continue": 9}
+_CODES = {name: code for code, name in enumerate(_RESULTS_IN_ORDER)}
+
+
+def _result_ad(verb: Verb, reply: schedd_pb2.ActReply) -> str:
+    """The result as an ad in long form: how many jobs of each result, and the result of each id that was named."""
+    lines = [f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}"]
+    lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
+    lines += [f"result_total_{code} = {reply.totals.get(name, 0)}" for name, code in _CODES.items()]
+    return "\n".join(sorted(lines, key=str.lower)) + "\n"
 
 
 def _lower(text: str) -> str:
@@ -308,7 +344,7 @@ def _edit(
         request.jobs.CopyFrom(selection(parsed, name, words, inv))
     except _NothingNamed:
         return 1
-    stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    stub = _stub(parsed, inv)
     try:
         reply = stub.Edit(request, metadata=inv.metadata())
     except grpc.RpcError as error:

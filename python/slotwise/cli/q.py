@@ -203,7 +203,7 @@ class _Listing:
             self._inv.out(self._queue.header(totals) + self._queue.footer(totals), end="")
             return
         one_a_job = any(parsed.has(name) for name in ("nobatch", "currentrun", "cumulative-time"))
-        batches = parsed.has("batch") or not one_a_job
+        batches = parsed.has("batch") or not (one_a_job or queues.one_line_a_job(self._inv))
         if self._form.more or parsed.has("currentrun") or (parsed.has("dag") and not batches):
             batches = False
         elif self._queue.shows_tables:

@@ -199,6 +199,13 @@ def only_mine(parsed: Parsed, inv: Invocation) -> bool:
     return load(subsystem="TOOL", env=inv.env, home=inv.home).get_bool("CONDOR_Q_ONLY_MY_JOBS") is not False
 
 
+def one_line_a_job(inv: Invocation) -> bool:
+    """Whether the table of jobs, not that of batches, is what people see: CONDOR_Q_DASH_BATCH_IS_DEFAULT."""
+    from slotwise.config import load
+
+    return load(subsystem="TOOL", env=inv.env, home=inv.home).get_bool("CONDOR_Q_DASH_BATCH_IS_DEFAULT") is False
+
+
 def width(parsed: Parsed, inv: Invocation) -> int:
     """How wide lines may be: ``-wide:N``, the terminal, or 0 for no limit."""
     given = [one.letters for one in parsed.all("wide")]

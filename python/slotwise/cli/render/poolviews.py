@@ -23,7 +23,10 @@ class View:
         """Its columns; when wide, names are whole; the last heading is written out where there is room."""
         items = [replace(item, most=0) if wide else item for item in self.layout.items]
         if wide or width >= 100:
-            items = [replace(item, heading="ActivityTime") if item.heading == "ActvtyTime" else item for item in items]
+            items = [
+                replace(item, heading="ActivityTime", prefix=True) if item.heading == "ActvtyTime" else item
+                for item in items
+            ]
         return replace(self.layout, items=tuple(items))
 
 
@@ -46,7 +49,8 @@ _OPSYS, _ARCH = _text("OpSys", width=10), _text("Arch", width=6)
 _STATE, _ACTIVITY = _text("State", width=9), _text("Activity", width=8)
 _LOAD = _as("CondorLoadAvg ?: LoadAvg", "LoadAv", "LOAD_AVG", width=6)
 _MEM = _count("Memory", "Mem", width=5)
-_ACTIVITY_S = _as("EnteredCurrentActivity", "ActvtyTime", "ACTIVITY_TIME", width=12, instead="-")
+#: Without a blank before it, so that the usual tables are 80 columns wide.
+_ACTIVITY_S = replace(_as("EnteredCurrentActivity", "ActvtyTime", "ACTIVITY_TIME", width=12, instead="-"), prefix=False)
 _STATE_S = _as("EnteredCurrentState", "StateTime", "ELAPSED_TIME", width=12)
 _UPTIME = _as("DaemonStartTime", "Uptime", "ELAPSED_TIME", width=13)
 _VERSION = _as("CondorVersion", "Version", "CONDOR_VERSION", left=True)
