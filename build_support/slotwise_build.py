@@ -62,5 +62,6 @@ def build_editable(wheel_directory: str, config_settings: Any = None, metadata_d
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
     """The source distribution."""
+    SCRIPTS.mkdir(parents=True, exist_ok=True)  # maturin wants to find it
     name: str = maturin.build_sdist(sdist_directory, config_settings)
     return name

@@ -116,3 +116,13 @@ def test_set_and_unset_are_read_after_all_files(tmp_path: Path) -> None:
 def test_templates_are_listed(tmp_path: Path) -> None:
     assert "POLICY:UWCS_DESKTOP" in run(tmp_path, "", "templates", "policy")[1]
     assert "DAEMON_LIST=$(DAEMON_LIST) STARTD" in run(tmp_path, "", "templates", "ROLE:Execute")[1]
+
+
+def test_a_setting_that_would_be_refused_is_not_made(tmp_path: Path) -> None:
+    run(tmp_path, "", "set", "START = KeyboardIdle > 9", home=True)
+    for wrong in ("START = (a =", "CLASSAD_LIFETIME = soon"):
+        status, out, err = run(tmp_path, "", "set", wrong, home=True)
+        assert status == 2 and out == "" and "not set" in err
+    assert run(tmp_path, "", "val", "START", home=True)[1] == "KeyboardIdle > 9\n"
+    status, _, err = run(tmp_path, "", "set", "NUM_CPUSS = 4", home=True)
+    assert status == 0 and "did you mean NUM_CPUS" in err

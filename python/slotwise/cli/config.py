@@ -289,9 +289,31 @@ def _change(args: list[str], inv: Invocation, verb: str, description: str) -> in
 
     for word in options.words:
         name, value = persistent.parse_assignment(word) if verb == "set" else (word.strip(), None)
-        persistent.change(inv.home, options.subsystem, name, value, runtime=options.runtime)
+        former = persistent.change(inv.home, options.subsystem, name, value, runtime=options.runtime)
+        if value is not None:
+            try:
+                _warn_of(inv, options.subsystem, name)
+            except SlotwiseError:
+                persistent.put_back(inv.home, options.subsystem, former, runtime=options.runtime)
+                raise
         inv.out(f"{name} {'set' if value is not None else 'unset'}; `slotwise reconfig` makes daemons take it over")
     return 0
+
+
+def _warn_of(inv: Invocation, subsystem: str | None, name: str) -> None:
+    """Say what is doubtful about a setting just made.
+
+    :raises ConfigError: when it is wrong, so that daemons would refuse the configuration.
+    """
+    from slotwise.config import check, load
+
+    config = load(None, subsystem=subsystem, env=inv.env, home=inv.home)
+    for problem in check(config):
+        if problem.name.lower() != name.lower():
+            continue
+        if problem.severity == "error":
+            raise ConfigError(f"not set: {problem.message}", hint=problem.hint or None, key=name)
+        inv.err(f"WARNING: {problem.message}" + (f" ({problem.hint})" if problem.hint else ""))
 
 
 def templates(args: list[str], inv: Invocation) -> int:

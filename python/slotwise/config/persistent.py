@@ -42,16 +42,26 @@ def parse_assignment(text: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def change(home: PoolHome, subsystem: str | None, name: str, value: str | None, *, runtime: bool) -> None:
-    """Set a knob, or take the setting back when ``value`` is None. The file changes in one step."""
+def change(home: PoolHome, subsystem: str | None, name: str, value: str | None, *, runtime: bool) -> str:
+    """Set a knob, or take the setting back when ``value`` is None. The file changes in one step.
+
+    Returns the former text, for :func:`put_back`.
+    """
     path = settings_file(home, subsystem, runtime=runtime)
     path.parent.mkdir(parents=True, exist_ok=True)
-    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [line for line in old if line.split("=", 1)[0].strip().lower() != name.lower()]
+    former = path.read_text(encoding="utf-8") if path.exists() else ""
+    kept = [line for line in former.splitlines() if line.split("=", 1)[0].strip().lower() != name.lower()]
     if value is not None:
         kept.append(f"{name} = {value}")
+    put_back(home, subsystem, "".join(f"{line}\n" for line in kept), runtime=runtime)
+    return former
+
+
+def put_back(home: PoolHome, subsystem: str | None, text: str, *, runtime: bool) -> None:
+    """Write the whole file of settings."""
+    path = settings_file(home, subsystem, runtime=runtime)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
 
 
