@@ -44,6 +44,8 @@ FACTS = st.builds(
     start_in_force=st.booleans(),
     waiting_start=st.sampled_from([True, False, None]),
     all_drained=st.booleans(),
+    start_backfill=st.booleans(),
+    evict_backfill=st.booleans(),
 )
 COMMANDS = st.sampled_from(
     [
@@ -52,7 +54,7 @@ COMMANDS = st.sampled_from(
         ev.SuspendCommanded(), ev.ContinueCommanded(), ev.VacateCommanded(), ev.VacateCommanded(True),
         ev.DrainBegun(Draining(0, "1", "x", T0)), ev.DrainBegun(Draining(10, "1", "x", T0)),
         ev.DrainBegun(Draining(20, "1", "x", T0)), ev.DrainEnded(), ev.BenchmarksDone(), ev.ShadowLost(),
-        ev.EvictedForPslot(),
+        ev.EvictedForPslot(), ev.FillerStarted(), ev.FillerEnded(),
     ]
 )  # fmt: skip
 
@@ -110,7 +112,7 @@ class OneSlot(RuleBasedStateMachine):
         slot, now = self.slot, self.now
         place = slot.place
         waits = place[0] is State.MATCHED or place[1] in ("Retiring", "Vacating", "Killing")
-        if not waits or place[0] is State.DRAINED:
+        if not waits or place[0] in (State.DRAINED, State.BACKFILL):  # the end of a killed filler leads out
             return
         for _ in range(40):
             timer = next_timer(slot, self.facts, now)

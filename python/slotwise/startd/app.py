@@ -15,7 +15,7 @@ from slotwise.daemon.peers import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
-from slotwise.startd import claiming, drain, following, leaving, must_decide, restoring, survey
+from slotwise.startd import boinc, claiming, drain, following, leaving, must_decide, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
@@ -23,6 +23,7 @@ from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import bench
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
+from slotwise.startd.holding import Holding
 from slotwise.startd.journal import Journal
 from slotwise.startd.machine import Step, step
 from slotwise.startd.replay import StimuliFile
@@ -30,7 +31,7 @@ from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, seconds, slot_types
 from slotwise.startd.slots.layout import plan
 from slotwise.startd.starter_link import StarterLink
-from slotwise.startd.states import Slot
+from slotwise.startd.states import Backfill, Slot
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import startd_pb2_grpc
 
@@ -101,6 +102,9 @@ class Startd:
         self.driver.starter_address = lambda: self._link.address
         self.driver.benchmarks = self._benchmarks
         self.driver.completed = self._drained
+        self._boinc = boinc.Client(lambda: self._context.config, self.journal, self._filler)
+        self._boinc.end_former()
+        self.driver.filler = self._boinc.want
         self._advertiser = Advertiser(self.driver, self._collector, context.metadata, sample=lambda: self._sample())
         self._tasks: list[asyncio.Task[None]] = []
         self._benchmark: asyncio.Task[None] | None = None
@@ -165,6 +169,7 @@ class Startd:
         for end in list(self.driver.hang_up.values()):
             end()
         await asyncio.sleep(0)
+        await self._boinc.close()
         await self._advertiser.stop()
         await self._link.stop()
         restoring.forget(self.point)
@@ -172,7 +177,10 @@ class Startd:
         self.journal.close()
 
     async def _until_unclaimed(self) -> None:
-        while any(h.slot.claim is not None for h in self.point.holdings.values()):
+        def in_use(h: Holding) -> bool:
+            return h.slot.claim is not None or isinstance(h.slot.state, Backfill)
+
+        while any(map(in_use, self.point.holdings.values())):
             await asyncio.sleep(0.05)
 
     # --------------------------------------------------------------------------------------------------- background
@@ -262,6 +270,13 @@ class Startd:
             self.point.happen(h, ev.BenchmarksDone(), now)
         self.driver.touch_all()
         self.driver.flush()
+
+    def _filler(self, name: str, stimulus: ev.Stimulus) -> None:
+        """The backfill client runs, or has gone."""
+        h = self.point.holdings.get(name)
+        if h is not None:
+            self.point.happen(h, stimulus, self._context.clock.now())
+            self.driver.flush()
 
     def _drained(self, action: str) -> None:
         """What the drain was for."""

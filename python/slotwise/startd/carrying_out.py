@@ -118,6 +118,10 @@ def _benchmark(point: ExecutionPoint, h: Holding, action: ev.Action, now: float)
     point.outbox.benchmarks = isinstance(action, ev.StartBenchmarks)
 
 
+def _filler(point: ExecutionPoint, h: Holding, action: ev.Action, now: float) -> None:
+    point.outbox.fillers.append((h.name, "start" if isinstance(action, ev.StartFiller) else "stop"))
+
+
 def _delete(point: ExecutionPoint, h: Holding, action: ev.DeleteSlot, now: float) -> None:
     del point.holdings[h.name]
     point.by_claim.pop(h.capability, None)
@@ -151,5 +155,7 @@ CARRY_OUT: dict[type, Callable[[ExecutionPoint, Holding, Any, float], None]] = {
     ev.ReplaceClaimId: _new_id,
     ev.StartBenchmarks: _benchmark,
     ev.StopBenchmarks: _benchmark,
+    ev.StartFiller: _filler,
+    ev.StopFiller: _filler,
     ev.DeleteSlot: _delete,
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from slotwise.model.slot import BrokenCode, State, VacateCode
+from slotwise.model.slot import BrokenCode, SlotKind, State, VacateCode
+from slotwise.startd import filler
 from slotwise.startd.events import HardKill, KillFamily, PauseRun, ReplaceClaimId, ResumeRun, StartBenchmarks
 from slotwise.startd.motion import Motion
 from slotwise.startd.retirement import expired
@@ -74,6 +75,8 @@ def _unclaimed(m: Motion) -> bool:
         m.enter(Drained())
     elif m.facts.is_owner:
         m.enter(Owner())
+    elif m.facts.start_backfill and m.slot.kind is SlotKind.STATIC and not m.slot.shutdown:
+        filler.begin(m)
     elif m.facts.run_benchmarks:
         m.enter(Unclaimed(benchmarking=True))
         m.do(StartBenchmarks())
@@ -327,7 +330,7 @@ _CHECKS: dict[State, Callable[[Motion], bool]] = {
     State.MATCHED: _matched,
     State.CLAIMED: _claimed,
     State.PREEMPTING: _preempting,
-    State.BACKFILL: _nothing,
+    State.BACKFILL: filler.look,
     State.DRAINED: _drained,
     State.DELETE: _nothing,
 }

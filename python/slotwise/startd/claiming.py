@@ -17,7 +17,7 @@ from slotwise.startd.evaluate import attribute, truth
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Activation, Holding, Job
 from slotwise.startd.outbox import RefusedRun, ToSchedd
-from slotwise.startd.states import Busy, Claimed, Cleaning, Idle, Suspended
+from slotwise.startd.states import Backfill, Busy, Claimed, Cleaning, Idle, Suspended
 
 #: How long an activation may wait for the former run's end (seconds).
 QUEUED_ACTIVATION_S = 20.0
@@ -56,9 +56,14 @@ def _request_single(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> 
         elif before is not None:
             h.waiting, h.waiting_terms = former
         return
+    if isinstance(h.slot.state, Backfill) and h.slot.state.claim is not None:
+        del h.serials[ask.claim_id]
+        refuse(point, ask, VacateCode.NO_MATCH, "another claim waits for the end of the filler work")
+        return
     h.request, h.terms = ask.job, ask.terms
     point.happen(h, ev.ClaimRequested(claim), now)
-    if h.slot.claim is None:
+    waits = isinstance(h.slot.state, Backfill) and h.slot.state.claim is not None
+    if h.slot.claim is None and not waits:
         h.request = None
 
 

@@ -15,7 +15,7 @@ _STATES = {
     State.MATCHED: "The negotiator told of a match; the schedd has MATCH_TIMEOUT seconds to claim.",
     State.CLAIMED: "A schedd holds the slot and runs one job after another on it.",
     State.PREEMPTING: "A job is made to leave; then the slot goes to the claim that waits, or back to the owner.",
-    State.BACKFILL: "Filler work (later).",
+    State.BACKFILL: "Filler work (a BOINC client) runs until somebody wants the slot.",
     State.DRAINED: "An administrator has emptied the slot.",
     State.DELETE: "A dynamic slot gives its resources back and vanishes.",
 }

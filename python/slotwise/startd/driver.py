@@ -58,6 +58,7 @@ class Driver:
         self.ads_changed: Callable[[], None] = lambda: None
         self.benchmarks: Callable[[bool], None] = lambda run: None
         self.completed: Callable[[str], None] = lambda action: None
+        self.filler: Callable[[str, str], None] = lambda name, what: None
         self.wake = asyncio.Event()
         #: Slots whose ads the advertiser has yet to send, and those that are gone.
         self.unsent: dict[str, None] = {}
@@ -97,6 +98,8 @@ class Driver:
             self.benchmarks(out.benchmarks)
         if out.completion:
             self.completed(out.completion)
+        for name, what in out.fillers:
+            self.filler(name, what)
 
     def touch_all(self) -> None:
         """Every slot's ad is to be sent again."""

@@ -46,6 +46,8 @@ class Facts:
     start_in_force: bool = False
     waiting_start: bool | None = True
     all_drained: bool = False
+    start_backfill: bool = False
+    evict_backfill: bool = False
     killing_timeout_s: float = 30
     match_timeout_s: float = 120
     drain_grace_s: float = 20
@@ -175,6 +177,16 @@ class EvictedForPslot:
 
 
 @dataclass(frozen=True, slots=True)
+class FillerStarted:
+    """The backfill client runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillerEnded:
+    """The backfill client has gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class FoundBroken:
     """The slot must not be used any more; reason and SlotBrokenCode."""
 
@@ -202,6 +214,8 @@ Stimulus = (
     | BenchmarksDone
     | ShadowLost
     | EvictedForPslot
+    | FillerStarted
+    | FillerEnded
     | FoundBroken
 )
 
@@ -320,6 +334,18 @@ class StopBenchmarks:
 
 
 @dataclass(frozen=True, slots=True)
+class StartFiller:
+    """Run the backfill client for this slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopFiller:
+    """This slot needs no backfill client any more; ``hard``: it was told before."""
+
+    hard: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteSlot:
     """Give the dynamic slot's resources back and forget it."""
 
@@ -340,5 +366,7 @@ Action = (
     | ReplaceClaimId
     | StartBenchmarks
     | StopBenchmarks
+    | StartFiller
+    | StopFiller
     | DeleteSlot
 )

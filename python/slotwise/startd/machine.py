@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotwise.errors import InvariantError
-from slotwise.model.slot import SlotKind
+from slotwise.model.slot import Activity, SlotKind
 from slotwise.startd import events as ev
 from slotwise.startd.checks import advance
 from slotwise.startd.motion import Motion
 from slotwise.startd.reactions import REACTIONS
 from slotwise.startd.retirement import expires_at
 from slotwise.startd.states import (
+    Backfill,
     Busy,
     Claimed,
     Idle,
@@ -59,6 +60,8 @@ def next_timer(slot: Slot, facts: ev.Facts, now: float) -> float | None:
     times: list[float] = []
     if isinstance(state, Matched):
         times.append(state.deadline)
+    elif isinstance(state, Backfill) and state.activity is Activity.KILLING:
+        times.append(state.again_at)
     elif isinstance(state, Preempting):
         doing = state.doing
         times.append(doing.hard_kill_at if isinstance(doing, Vacating) else doing.again_at)

@@ -128,3 +128,5 @@ class Outbox:
     completion: str = ""
     #: The startd's own ad is to be sent at once.
     own_ad: bool = False
+    #: Slots that want the backfill client to run, or need it no more.
+    fillers: list[tuple[str, str]] = field(default_factory=list)

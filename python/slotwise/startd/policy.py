@@ -34,6 +34,8 @@ JUDGING: Mapping[str, str] = {
     "MACHINEMAXVACATETIME": "600",
     "CLAIM_WORKLIFE": "1200",
     "IS_OWNER": "False",
+    "START_BACKFILL": "False",
+    "EVICT_BACKFILL": "False",
     "RunBenchmarks": "LastBenchmark =?= undefined || LastBenchmark == 0",
 }
 
@@ -50,6 +52,8 @@ class Timers:
     drain_grace_s: float = 20
     polling_s: float = 5
     update_s: float = 300
+    #: Whether there is filler work at all (ENABLE_BACKFILL, BACKFILL_SYSTEM).
+    backfill: bool = False
 
 
 class Policy:
@@ -110,8 +114,15 @@ class Policy:
             return Facts(
                 start=None,
                 is_owner=truth(self.value("IS_OWNER", my, None, now)),
+                start_backfill=timers.backfill and truth(self.value("START_BACKFILL", my, None, now)),
                 run_benchmarks=truth(self.value("RunBenchmarks", my, None, now)),
                 match_timeout_s=timers.match_s,
+            )
+        if state is State.BACKFILL:
+            return Facts(
+                evict_backfill=not timers.backfill or truth(self.value("EVICT_BACKFILL", my, None, now)),
+                match_timeout_s=timers.match_s,
+                killing_timeout_s=timers.killing_s,
             )
         if state is State.MATCHED:
             return Facts(start=self.start(my, None, now), match_timeout_s=timers.match_s)

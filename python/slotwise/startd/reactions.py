@@ -9,6 +9,7 @@ from typing import Any
 from slotwise.model.claim import Claim
 from slotwise.model.slot import VacateCode
 from slotwise.startd import events as ev
+from slotwise.startd import filler
 from slotwise.startd.checks import (
     DRAINED,
     SHUT_DOWN,
@@ -22,6 +23,7 @@ from slotwise.startd.checks import (
 from slotwise.startd.motion import Motion
 from slotwise.startd.retirement import vacate_time
 from slotwise.startd.states import (
+    Backfill,
     Busy,
     Cause,
     Claimed,
@@ -49,6 +51,8 @@ def _matched(m: Motion, _: ev.MatchNoticed) -> None:
         if m.slot.state.benchmarking:
             m.do(ev.StopBenchmarks())
         m.enter(Matched(m.now + m.facts.match_timeout_s))
+    elif isinstance(m.slot.state, Backfill) and not m.slot.draining:
+        filler.matched(m)
 
 
 def _claim(m: Motion, stimulus: ev.ClaimRequested) -> None:
@@ -61,6 +65,8 @@ def _claim(m: Motion, stimulus: ev.ClaimRequested) -> None:
         _queue(m, state, claim)
     elif isinstance(state, Unclaimed | Matched):
         _take(m, claim)
+    elif isinstance(state, Backfill):
+        filler.requested(m, stimulus)
     else:
         code = VacateCode.BEING_PREEMPTED if isinstance(state, Preempting) else 0
         m.do(ev.ClaimRefused(claim.claim_id, code, f"the slot is in state {state.state}"))
@@ -257,6 +263,7 @@ def _continue(m: Motion, _: ev.ContinueCommanded) -> None:
 
 def _vacate(m: Motion, stimulus: ev.VacateCommanded) -> None:
     cause = Cause(VacateCode.VACATE_COMMAND, "An administrator asked the job to leave", fast=stimulus.fast)
+    filler.leave(m)
     if isinstance(m.slot.state, Matched):
         m.enter(Owner())
         m.do(ev.ReplaceClaimId())
@@ -297,6 +304,7 @@ def _undrain(m: Motion, _: ev.DrainEnded) -> None:
 
 def _shutdown(m: Motion, stimulus: ev.ShutdownBegun) -> None:
     m.slot = replace(m.slot, shutdown=stimulus.mode)
+    filler.leave(m)
     if isinstance(m.slot.state, Matched):
         m.enter(Owner())
         m.do(ev.ReplaceClaimId())
@@ -321,6 +329,7 @@ def _evicted(m: Motion, _: ev.EvictedForPslot) -> None:
 
 def _break(m: Motion, stimulus: ev.FoundBroken) -> None:
     m.slot = replace(m.slot, broken=stimulus.reason, broken_code=stimulus.code)
+    filler.leave(m)
     m.preempt(Cause(VacateCode.BROKEN, f"the slot is broken: {stimulus.reason}", fast=True))
 
 
@@ -344,5 +353,7 @@ REACTIONS: dict[type, Callable[[Motion, Any], None]] = {
     ev.BenchmarksDone: _benchmarked,
     ev.ShadowLost: _shadow_lost,
     ev.EvictedForPslot: _evicted,
+    ev.FillerStarted: filler.started,
+    ev.FillerEnded: filler.ended,
     ev.FoundBroken: _break,
 }

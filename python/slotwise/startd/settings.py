@@ -92,6 +92,7 @@ class Settings:
             drain_grace_s=seconds(config, "MAX_DRAINING_ACTIVATION_DELAY", 20),
             polling_s=max(0.1, seconds(config, "POLLING_INTERVAL", 5)),
             update_s=max(1.0, seconds(config, "UPDATE_INTERVAL", 300)),
+            backfill=flag(config, "ENABLE_BACKFILL") and bool((config.get("BOINC_Executable") or "").strip()),
         )
         return cls(
             config,

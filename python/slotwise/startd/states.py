@@ -186,9 +186,13 @@ class Preempting:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Filler work; in the table, for a later feature."""
+    """Filler work. While it is killed, ``claim`` or a match may wait for its end, or the slot is ``leaving``."""
 
     activity: Activity = Activity.IDLE
+    again_at: float = 0
+    claim: Claim | None = None
+    matched: bool = False
+    leaving: bool = False
     state = State.BACKFILL
 
 

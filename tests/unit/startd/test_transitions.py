@@ -10,7 +10,7 @@ from slotwise.errors import InvariantError
 from slotwise.model.claim import Run
 from slotwise.model.slot import Activity, SlotKind, State
 from slotwise.startd import events as ev
-from slotwise.startd.states import TRANSITIONS, Backfill, Cleaning, Draining, Owner, transition
+from slotwise.startd.states import TRANSITIONS, Cleaning, Draining, Owner, transition
 
 from tests.support.startd_slots import T0, Driven, busy, claim, claimed, owner, retiring, suspended, unclaimed, vacating
 
@@ -129,14 +129,69 @@ def test_row_35_a_drained_machine_goes_back_to_work() -> None:
     assert d.numbers == [35, 1]
 
 
-def test_rows_7_and_26_to_32_are_in_the_table_for_backfill() -> None:
-    """Filler work comes later; the places it will move between are fixed."""
-    for number in (7, *range(26, 33)):
-        row = next(row for row in TRANSITIONS if row.number == number)
-        for before in row.before:
-            for after in row.after:
-                assert transition(before, after).number == number
-    assert Backfill(Activity.BUSY).state is State.BACKFILL
+def filling(activity: str = "Busy") -> Driven:
+    """A slot with filler work, or about to have it."""
+    d = unclaimed()
+    d.poll(start_backfill=True)
+    assert (d.place, d.numbers) == ("Backfill/Idle", [7])
+    assert d.did(ev.StartFiller)
+    if activity != "Idle":
+        d.happen(ev.FillerStarted())
+        assert (d.place, d.numbers) == ("Backfill/Busy", [26])
+    return d
+
+
+def test_row_27_a_client_that_ends_by_itself_is_started_again() -> None:
+    d = filling()
+    d.happen(ev.FillerEnded())
+    assert (d.place, d.numbers) == ("Backfill/Idle", [27])
+    assert d.did(ev.StartFiller)
+
+
+def test_rows_28_29_30_evict_backfill() -> None:
+    d = filling()
+    d.poll(evict_backfill=True)
+    assert (d.place, d.numbers) == ("Backfill/Killing", [28])
+    assert d.did(ev.StopFiller) == [ev.StopFiller(hard=False)]
+    d.poll(30)
+    assert d.did(ev.StopFiller) == [ev.StopFiller(hard=True)], "what does not go is killed again"
+    d.happen(ev.FillerEnded(), start_backfill=False, evict_backfill=False)
+    assert (d.place, d.numbers) == ("Unclaimed/Idle", [29, 30, 1])
+    idle = filling("Idle")
+    idle.poll(evict_backfill=True, start_backfill=False)
+    assert idle.numbers == [30, 1]
+
+
+def test_rows_31_and_32_a_match_or_a_claim_takes_the_slot_from_the_filler() -> None:
+    for activity in ("Idle", "Busy"):
+        d = filling(activity)
+        d.happen(ev.ClaimRequested(claim()))
+        if activity == "Busy":
+            assert (d.place, d.numbers, d.did(ev.ClaimGranted)) == ("Backfill/Killing", [28], [])
+            d.happen(ev.ClaimRequested(claim("other")))
+            assert d.did(ev.ClaimRefused)[0].claim_id == "other"
+            d.happen(ev.FillerEnded(), 5)
+        assert (d.place, d.numbers[:1]) == ("Claimed/Idle", [32])
+        assert d.did(ev.ClaimGranted) and d.slot.claim is not None and d.slot.claim.claimed_at == d.now
+        m = filling(activity)
+        m.happen(ev.MatchNoticed())
+        if activity == "Busy":
+            assert m.numbers == [28]
+            m.happen(ev.FillerEnded())
+        assert (m.place, m.numbers) == ("Matched/Idle", [31])
+
+
+@pytest.mark.parametrize(
+    "stimulus",
+    [ev.VacateCommanded(fast=False), ev.ShutdownBegun("graceful"), ev.DrainBegun(ORDER), ev.FoundBroken("fan")],
+)
+def test_filler_work_ends_when_the_slot_is_wanted_back(stimulus: ev.Stimulus) -> None:
+    d = filling()
+    d.happen(stimulus, start_backfill=False)
+    assert d.place == "Backfill/Killing"
+    d.happen(ev.FillerEnded())
+    assert d.numbers[:2] == [29, 30]
+    assert d.place in ("Unclaimed/Idle", "Drained/Retiring")
 
 
 def test_cleaning_lies_between_the_last_report_and_the_end() -> None:

@@ -1,0 +1,62 @@
+"""Filler work in a real pool: a client runs on idle slots, makes room for jobs, and dies with its startd."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.pool.test_execution_point import events, slots, submit
+from tests.support.pool import Pool
+
+
+def living(marks: Path) -> list[int]:
+    """The clients (and their children) that wrote their ids and still live."""
+    found = []
+    for mark in marks.glob("pid_*"):
+        with contextlib.suppress(OSError):
+            pid = int(mark.name.removeprefix("pid_"))
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                found.append(pid)
+    return found
+
+
+def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(
+    make_pool: Callable[[str], Pool], tmp_path: Path
+) -> None:
+    home = Path(os.path.realpath(tmp_path)) / "boinc"
+    home.mkdir(mode=0o777)
+    for place in (home, *list(home.parents)[:3]):
+        place.chmod(0o777 if place == home else 0o755)
+    client = home / "client"
+    client.write_text("#!/bin/sh\n: > pid_$$\nsleep 1000 &\n: > pid_$!\nwait\n")
+    client.chmod(0o755)
+    pool = make_pool(
+        "NUM_CPUS = 2\nNUM_SLOTS = 2\nRunBenchmarks = false\nPOLLING_INTERVAL = 1\nKILLING_TIMEOUT = 2\n"
+        f"ENABLE_BACKFILL = true\nBACKFILL_SYSTEM = BOINC\n"
+        f"BOINC_Executable = {client}\nBOINC_InitialDir = {home}\nBOINC_Owner = nobody\n"
+        "START_BACKFILL = Full =!= true\nEVICT_BACKFILL = Full =?= true\nSTARTD_ATTRS = Full\nFull = false\n"
+    )
+    pool.up()
+    pool.until("both slots are filled", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
+    assert len(living(home)) == 2, "one client and its child for both slots"
+    log = submit(pool, 3)
+    pool.until("a job takes one slot", lambda: events(log, "001") == 1)
+    assert len(slots(pool, State="Backfill", Activity="Busy")) == 1 and len(living(home)) == 2
+    log = submit(pool, 3)
+    pool.until("another job takes the other", lambda: events(log, "001") == 2)
+    pool.until("the client has gone", lambda: not living(home))
+    pool.until("filled again once they are done", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
+    former = living(home)
+    pool.kill("startd")
+    pool.until("the next startd ends the former client", lambda: not set(former) & set(living(home)))
+    pool.until("and runs its own", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2 and living(home))
+    pool.config_file.write_text(pool.config_file.read_text() + "Full = true\n")
+    pool.run("reconfig", "startd")
+    pool.until("evicted", lambda: len(slots(pool, State="Unclaimed")) == 2 and not living(home))
+    pool.config_file.write_text(pool.config_file.read_text() + "Full = false\n")
+    pool.run("reconfig", "startd")
+    pool.until("filled once more", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
+    pool.run("off", "-startd", "-wait")
+    assert not living(home)
