@@ -24,6 +24,10 @@ from tests.support.starter_bench import (
 pytestmark = pytest.mark.host
 EXITED = schedd_pb2.RunEnded.EXITED
 EVICTED = schedd_pb2.RunEnded.EVICTED
+#: Courses of events; more of them for a long search.
+SEEDS = range(1, int(os.environ.get("SLOTWISE_CRASH_SEEDS", "2")) + 1)
+#: Leaves a segment, and a process in a session of its own.
+SHORT = "ipcmk -M 4096 > /dev/null; (setsid sleep 60 &); sleep 0.1; echo $$ > mine; exit 3"
 WITHOUT_CGROUPS = {"BASE_CGROUP": ""}
 #: A child in a session of its own, two forks away; both write where they are.
 FAMILY = """
@@ -179,23 +183,29 @@ async def test_the_last_of_a_pool_ends_its_jobs(root: None) -> None:
         await nothing_left(bench)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     "knobs",
-    [{}, {"STARTD_ENFORCE_DISK_LIMITS": "true"}, {"USE_PID_NAMESPACES": "true"}],
-    ids=["plain", "volumes", "pids"],
+    [
+        {},
+        {"STARTD_ENFORCE_DISK_LIMITS": "true"},
+        {"USE_PID_NAMESPACES": "true"},
+        {"BASE_CGROUP": "", "USE_GID_PROCESS_TRACKING": "true", "MIN_TRACKING_GID": 750400, "MAX_TRACKING_GID": 750499},
+        {"SLOTWISE_CGROUP_VERSION": "2"},
+    ],
+    ids=["plain", "volumes", "pids", "gid", "cgroup2-core"],
 )
 async def test_killed_at_any_moment_nothing_is_left(
     root: None, loop_mounts: None, knobs: dict[str, Any], seed: int
 ) -> None:
     chance = random.Random(seed)
     volumes = "STARTD_ENFORCE_DISK_LIMITS" in knobs
+    segments = Path("/proc/sysvipc/shm").read_text()
     async with starter_bench(**knobs) as bench:
         runs = []
         for _ in range(3):
             batch = [
-                bench.submit("/bin/sh", "-c", "sleep 0.1; echo $$ > mine; exit 3", inputs={"in": b"x" * 300_000})
-                for _ in range(4 if volumes else 12)
+                bench.submit("/bin/sh", "-c", SHORT, inputs={"in": b"x" * 300_000}) for _ in range(4 if volumes else 12)
             ]
             runs += batch
             wanted = chance.randrange(1, len(batch))
@@ -218,6 +228,7 @@ async def test_killed_at_any_moment_nothing_is_left(
         for run in held:
             await bench.ended(run, 60)
         await nothing_left(bench)
+        assert Path("/proc/sysvipc/shm").read_text() == segments, "no segment is left"
         ends = [bench.shadow.runs[run] for run in runs if bench.shadow.runs[run].ended is not None]
         for run in ends:
             assert run.ended is not None

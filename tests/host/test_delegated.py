@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from slotwise.starter.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.starter_bench import StarterBench, is_alive, job_python, processes_below, starter_bench
+from tests.support.starter_bench import PATIENCE, StarterBench, is_alive, job_python, processes_below, starter_bench
 
 pytestmark = pytest.mark.host
 EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD
@@ -43,6 +44,20 @@ def _give(group: Path) -> None:
             os.chown(path, NOBODY, NOBODY)
 
 
+def _remove(group: Path) -> None:
+    """Remove a group whose last processes may still be dying."""
+    deadline = time.monotonic() + 10 * PATIENCE
+    while True:
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
 @pytest.fixture
 def delegated(root: None, cgroups: CgroupHost) -> Iterator[tuple[Path, ...]]:
     """A subtree of each hierarchy that belongs to an ordinary account."""
@@ -60,7 +75,7 @@ def delegated(root: None, cgroups: CgroupHost) -> Iterator[tuple[Path, ...]]:
         for group in made:
             below = sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True)
             for path in [*below, group]:
-                path.rmdir()
+                _remove(path)
 
 
 def groups_below(delegated: tuple[Path, ...]) -> list[str]:
@@ -129,6 +144,7 @@ async def test_families_are_stopped_and_ended_in_a_delegated_subtree(delegated: 
         assert (await bench.ended(run)).how == EVICTED
         await bench.clean()
         assert processes_below(bench.execute) == [] and groups_below(delegated) == []
+        assert not [path for top in delegated for path in top.rglob("*-daemons/*") if path.is_dir()]
 
 
 async def test_without_the_knob_nothing_is_touched_and_the_gaps_are_told(delegated: tuple[Path, ...]) -> None:

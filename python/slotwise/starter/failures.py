@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 from slotwise.errors import SlotwiseError
 from slotwise.starter.facts import JobFacts
@@ -17,6 +18,8 @@ from slotwise.starter.verdict import (
     held,
 )
 
+#: Where a wrapper writes why it failed (_CONDOR_WRAPPER_ERROR_FILE).
+WRAPPER_FAILURE = ".job_wrapper_failure"
 #: Stands for the job while its ad is not known.
 NO_JOB = JobFacts(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
 
@@ -39,6 +42,16 @@ def scratch_failure(error: OSError) -> End:
     if number in (errno.ENOSPC, errno.EDQUOT):
         return held(reason, OUT_OF_RESOURCES, OUT_OF_DISK_SUBCODE)
     return held(reason, IWD_ERROR, number)
+
+
+def wrapper_failure(scratch: Path) -> End | None:
+    """What becomes of a job whose wrapper (USER_JOB_WRAPPER) says that it could not start it."""
+    try:
+        with open(scratch / WRAPPER_FAILURE, "rb") as file:
+            said = file.read(1000).decode(errors="replace").strip().replace("\n", "|")
+    except OSError:
+        return None
+    return End(How.EVICTED, reason=f"The job wrapper failed to execute the job: {said}", reason_code=STARTER_ERROR)
 
 
 def failure(error: OSError | SlotwiseError) -> End:

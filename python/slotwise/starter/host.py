@@ -14,7 +14,7 @@ from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.starter import moves, preparation, scratch, users
+from slotwise.starter import hooks, moves, preparation, scratch, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
@@ -229,7 +229,8 @@ class JobHost:
 
     async def prepare(self, run: Run) -> KeeperSpec:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
-        assert run.job is not None
+        await hooks.prepare(run, self.settings.hooks)
+        run.job = read_job(lookup(run.job_ad))
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         run.identity = users.with_tracking(run.identity, group, self.settings.users)
         around = self._surroundings(run)

@@ -8,11 +8,11 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from slotwise.starter import launcher, moves
-from slotwise.starter.failures import NO_JOB
+from slotwise.starter import hooks, launcher, moves, telling
+from slotwise.starter.failures import NO_JOB, wrapper_failure
 from slotwise.starter.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
 from slotwise.starter.moves import Phase
-from slotwise.starter.verdict import End
+from slotwise.starter.verdict import End, is_checkpoint
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run
@@ -64,7 +64,8 @@ class KeeperLink:
             return
         self.result = result
         self.stop()
-        if self._run.host.disks.checks(self._run) or result.ended_at - result.started_at > LONG_ENOUGH_S:
+        hooked = bool(self._run.host.settings.hooks.knobs)
+        if hooked or self._run.host.disks.checks(self._run) or result.ended_at - result.started_at > LONG_ENOUGH_S:
             self._run.begin(self._conclude(result))
         else:
             self._judge(result, None)
@@ -74,10 +75,14 @@ class KeeperLink:
         run, disks = self._run, self._run.host.disks
         run.disk = await disks.measure(run)
         full = disks.over_limit(run) or disks.failed_by_pool(run)
+        if run.job is not None and not is_checkpoint(result, run.job):
+            run.told_by_hook = await hooks.ended(run, run.host.settings.hooks, run.leaving(), telling.usage_ad(run))
         self._judge(result, None if result.how == "exited" and result.code == 0 else full)
 
     def _judge(self, result: KeeperResult, overruled: End | None) -> None:
         run = self._run
+        if run.host.settings.wrapper:
+            overruled = wrapper_failure(run.directory.scratch) or overruled
         if result.leftovers:
             _log.error("run %s: processes or cgroups of the job could not be removed", run.run_id)
         for limit in result.unenforced:

@@ -16,10 +16,12 @@ from slotwise.starter.cgroup.plan import CgroupRules
 from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.environment import Places
 from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, SlotFacts
+from slotwise.starter.failures import WRAPPER_FAILURE, LaunchRefusedError
 from slotwise.starter.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
 from slotwise.starter.privilege import rights_of
 from slotwise.starter.scratch import RunDirectory, temporary_source
 from slotwise.starter.settings import StarterSettings
+from slotwise.starter.verdict import STARTER_ERROR, End, How
 
 _SHARED_MEMORY = "/dev/shm"
 
@@ -56,6 +58,9 @@ def compose(
     scratch = str(directory.scratch)
     cwd = scratch if around.transfers else job.iwd
     program = _program(around, cwd)
+    if settings.wrapper and not os.access(settings.wrapper, os.X_OK):
+        reason = f"The job wrapper {settings.wrapper} cannot be run"
+        raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
     marker = f"_SLOTWISE_FAMILY={directory.name}.{secret}"
     places = Places(
         scratch=scratch,
@@ -63,7 +68,7 @@ def compose(
         machine_ad=str(directory.machine_ad),
         iwd=cwd,
         chirp_config=str(directory.ours / ".chirp.config"),
-        wrapper_error=str(directory.scratch / ".job_wrapper_failure") if settings.wrapper else "",
+        wrapper_error=str(directory.scratch / WRAPPER_FAILURE) if settings.wrapper else "",
     )
     env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)
     arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
@@ -145,6 +150,8 @@ def _isolation(around: Surroundings, settings: StarterSettings, program: str) ->
     used = [] if around.transfers else [around.job.iwd]
     if not program.startswith(f"{directory.scratch}/"):
         used.append(program)
+    if settings.wrapper:
+        used.append(settings.wrapper)
     mounts: list[tuple[str, str]] = []
     pins: list[str] = []
     for target in settings.mount_targets(around.machine_ad, around.job_ad):

@@ -27,6 +27,7 @@ from slotwise.starter.run_host import Host
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.verdict import (
+    JOB_REMOVED,
     MISSED_DEFERRED_TIME,
     TRANSFER_INPUT_ERROR,
     End,
@@ -71,6 +72,8 @@ class Run:
         self.inbox: transfer.Inbox | None = None
         self.before: transfer.Listing = {}
         self.keeper = KeeperLink(self)
+        #: What the hook at the job's end has said.
+        self.told_by_hook: dict[str, Any] = {}
         #: Where the job speaks to its access point; None until it may.
         self.desk: JobDesk | None = None
         self.disk = Disk()
@@ -230,6 +233,13 @@ class Run:
         """Wait a little for what the run has begun to do."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2.0)
+
+    def leaving(self) -> str:
+        """How the job leaves, in the word for hooks: exit, remove, hold or evict."""
+        kill = self.state.kill
+        if kill is None:
+            return "exit"
+        return "hold" if kill.hold else "remove" if kill.code == JOB_REMOVED else "evict"
 
     def begin(self, work: Any) -> None:
         """Let work of this run go on by itself."""

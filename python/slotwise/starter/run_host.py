@@ -14,6 +14,7 @@ from slotwise.starter.leftovers import Leftovers
 if TYPE_CHECKING:
     from slotwise.starter.disks import ScratchDisks
     from slotwise.starter.run import Run
+    from slotwise.starter.settings import StarterSettings
 
 
 class Host(Protocol):
@@ -23,6 +24,7 @@ class Host(Protocol):
     board: StartdBoard
     left: Leftovers
     disks: ScratchDisks
+    settings: StarterSettings
 
     def understand(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: facts, identity, whether files move."""

@@ -18,6 +18,7 @@ from slotwise.starter.arguments import environment_either
 from slotwise.starter.cgroup.plan import CgroupRules
 from slotwise.starter.chirp.rules import ChirpRules
 from slotwise.starter.environment import EnvironmentSettings, inherited_part
+from slotwise.starter.hook_rules import HookRules
 from slotwise.starter.users import UserRules
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
@@ -65,6 +66,7 @@ class StarterSettings:
     file_system_domain: str = ""
     umask: int = 0o022
     chirp: ChirpRules = field(default_factory=ChirpRules)
+    hooks: HookRules = field(default_factory=HookRules)
     enforce_disk: bool = False
     volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
 
@@ -144,6 +146,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         enforce_disk=get_bool("STARTD_ENFORCE_DISK_LIMITS", False),
         volumes=_volumes(config),
         chirp=_chirp(config),
+        hooks=_hooks(config),
     )
 
 
@@ -303,6 +306,17 @@ def _chirp(config: Config) -> ChirpRules:
         delayed=enabled and config.get_bool("ENABLE_CHIRP_DELAYED", True),
         prefixes=tuple(prefixes),
         most=_whole(config, "CHIRP_DELAYED_UPDATE_MAX_ATTRS", 100),
+    )
+
+
+def _hooks(config: Config) -> HookRules:
+    knobs = {
+        name.upper(): config.get(name) or "" for name, _raw, _origin in config.settings() if "_HOOK_" in name.upper()
+    }
+    return HookRules(
+        override=config.get("STARTER_JOB_HOOK_KEYWORD") or "",
+        default=config.get("STARTER_DEFAULT_JOB_HOOK_KEYWORD") or "",
+        knobs={name: value for name, value in knobs.items() if value},
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd
-from slotwise.starter import moves, report, transfer
+from slotwise.starter import hooks, moves, report, transfer
 from slotwise.starter.ads import memory_usage_expression, pack_one, text
 from slotwise.starter.failures import scratch_failure
 from slotwise.starter.leftovers import CANNOT_KILL
@@ -67,7 +67,7 @@ async def send_checkpoint(run: Run) -> None:
     except OSError as error:
         run.on(moves.CheckpointKept(scratch_failure(error)))
         return
-    attributes = _usage_ad(run)
+    attributes = usage_ad(run)
     at = run.keeper.result.ended_at if run.keeper.result is not None else run.host.clock.now()
     attributes["NewlyCommittedTime"] = int(max(0.0, at - run.started_at))
     number = run.keeper.checkpoints
@@ -112,7 +112,7 @@ def send_end(run: Run) -> None:
     result = run.keeper.result
     if result is not None:
         result = replace(result, usage=run.keeper.usage())
-    attributes = report.end_attributes(end, result, run.disk, moment(run), limit) | _own_words(run)
+    attributes = report.end_attributes(end, result, run.disk, moment(run), limit) | _own_words(run) | run.told_by_hook
     attributes["MemoryUsage"] = memory_usage_expression()
     at = result.ended_at if result is not None and result.ended_at else run.host.clock.now()
     run.say(
@@ -151,7 +151,8 @@ def tell_gone(run: Run) -> None:
     run.host.board.post(starter_pb2.JobEvent(run_id=run.run_id, gone=gone))
 
 
-def _usage_ad(run: Run) -> dict[str, Any]:
+def usage_ad(run: Run) -> dict[str, Any]:
+    """What the job uses, as attributes."""
     attributes = report.usage_attributes(run.keeper.usage(), run.disk, moment(run))
     attributes["MemoryUsage"] = memory_usage_expression()
     return attributes | _own_words(run)
@@ -164,10 +165,11 @@ def _own_words(run: Run) -> dict[str, Any]:
 
 def update(run: Run) -> None:
     """Tell shadow and startd what the job uses."""
-    attributes = _usage_ad(run)
+    attributes = usage_ad(run)
     pack = pack_one(attributes)
     run.say(update=common_pb2.AdBatch(pack=pack))
     tell_startd_usage(run, pack)
+    run.begin(hooks.updated(run, run.host.settings.hooks, attributes))
     with contextlib.suppress(OSError):
         fresh = run.directory.update_ad.with_suffix(".ad.tmp")
         fresh.write_text(text(ClassAd(attributes)))
@@ -176,5 +178,5 @@ def update(run: Run) -> None:
 
 def tell_startd_usage(run: Run, pack: bytes | None = None) -> None:
     """Tell the startd what the job uses, for its policy."""
-    batch = common_pb2.AdBatch(pack=pack if pack is not None else pack_one(_usage_ad(run)))
+    batch = common_pb2.AdBatch(pack=pack if pack is not None else pack_one(usage_ad(run)))
     run.host.board.post(starter_pb2.JobEvent(run_id=run.run_id, usage=batch))

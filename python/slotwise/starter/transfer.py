@@ -35,6 +35,7 @@ _OURS = frozenset(
         ".update.ad",
         ".update.ad.tmp",
         ".chirp.config",
+        ".job_wrapper_failure",
         "docker_stderror",
         ".docker_sock",
     }

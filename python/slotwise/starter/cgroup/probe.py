@@ -118,7 +118,10 @@ def _usable(directory: Path) -> str:
 
 
 def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
+    leaf_name = f"{base.split('/')[0]}-daemons"
     top = mount if is_root and own in ("", "/") else mount / own.strip("/")
+    if top.name == leaf_name:
+        top = top.parent  # a former start has moved the daemons into the leaf, and so this one was born there
     directory = top / base
     problems: list[str] = []
     for level in (top, *_levels(top, directory)):
@@ -126,7 +129,7 @@ def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
             level.mkdir(exist_ok=True)
         except OSError as error:
             return CgroupHost(problems=(f"cgroup v2: {error.filename}: {error.strerror}",))
-        problems += _enable(level, leaf=top / f"{base.split('/')[0]}-daemons")
+        problems += _enable(level, leaf=top / leaf_name)
     refusal = _usable(directory)
     if refusal:
         return CgroupHost(problems=(f"cgroup v2: {refusal}",))

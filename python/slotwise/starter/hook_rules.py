@@ -1,0 +1,37 @@
+"""The knobs of the starter's hooks: which program holds for which job."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: How long the hook at a job's end may take unless <KEYWORD>_HOOK_JOB_EXIT_TIMEOUT says otherwise, seconds.
+EXIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class HookRules:
+    """``override`` and ``default``: keywords; ``knobs``: all ``<KEYWORD>_HOOK_<NAME>`` in capitals."""
+
+    override: str = ""
+    default: str = ""
+    knobs: Mapping[str, str] = field(default_factory=dict)
+
+    def keyword(self, wanted: object) -> str:
+        """The keyword for a job that wants ``wanted``."""
+        if self.override:
+            return self.override.upper()
+        if isinstance(wanted, str) and any(name.startswith(f"{wanted.upper()}_HOOK_") for name in self.knobs):
+            return wanted.upper()
+        return self.default.upper()
+
+    def path(self, wanted: object, hook: str) -> str:
+        """The program of a hook; empty when there is none."""
+        return self.knobs.get(f"{self.keyword(wanted)}_HOOK_{hook}", "") if self.knobs else ""
+
+    def exit_timeout_s(self, wanted: object) -> float:
+        """How long the hook at the job's end may take."""
+        with contextlib.suppress(ValueError):
+            return float(self.knobs.get(f"{self.keyword(wanted)}_HOOK_JOB_EXIT_TIMEOUT", EXIT_S))
+        return EXIT_S
