@@ -126,3 +126,8 @@ def test_a_setting_that_would_be_refused_is_not_made(tmp_path: Path) -> None:
     assert run(tmp_path, "", "val", "START", home=True)[1] == "KeyboardIdle > 9\n"
     status, _, err = run(tmp_path, "", "set", "NUM_CPUSS = 4", home=True)
     assert status == 0 and "did you mean NUM_CPUS" in err
+
+
+def test_one_who_relies_on_a_list_of_the_denied_is_warned(tmp_path: Path) -> None:
+    status, out, err = run(tmp_path, "DENY_WRITE = *.evil.example\nALLOW_READ = *\n", "check")
+    assert status == 0 and "DENY_WRITE denies nobody anything here" in out + err and "ALLOW_READ" not in out + err

@@ -19,6 +19,9 @@ _OWN_SOURCES = frozenset({"<Detected>"})
 #: Names that appear in names the administrator makes up: `X` in ``JOB_TRANSFORM_NAMES = X`` makes ``JOB_TRANSFORM_X``.
 _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|LIST|ATTRS)$")
 
+#: Lists of hosts and users in the reference. One who sets these relies on them: that they are unused is no mere note.
+_DENIALS = re.compile(r"(HOST)?DENY_[A-Z_]+", re.IGNORECASE)
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -79,6 +82,10 @@ def _mentioned(config: Config) -> set[str]:
 
 def _name_problem(name: str, origin: Origin, mentioned: set[str], *, notes: bool) -> Problem | None:
     bare = name.split(".", 1)[-1]
+    if _DENIALS.fullmatch(bare):
+        message = f"{name} denies nobody anything here"
+        hint = "tokens and their scopes decide who may do what: see the guide on security"
+        return Problem(WARNING, "config-not-used", name, message, origin, hint)
     knob = find_knob(name)
     if knob is not None:
         if notes and not knob.used and bare.lower() not in mentioned and origin.template is None:
