@@ -1,4 +1,4 @@
-"""A starter with both its neighbours pretended: a startd that gives jobs and a shadow that hands out files."""
+"""A starter process for tests, between a pretended startd and a pretended shadow."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 import slotwise
 from slotwise.classad import ClassAd
 from slotwise.home import PoolHome
-from slotwise.schedd import remote_io
-from slotwise.table import pack_ads, unpack_ads
+from slotwise.table import pack_ads
 from slotwise.wire import address, security
-from slotwise.wire.channel import open_async
-from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, starter_pb2, starter_pb2_grpc
+from slotwise.wire.gen import schedd_pb2, starter_pb2
+
+from tests.support.starter_neighbours import PretendedShadow, PretendedStartd, ShadowRun
 
 #: Factor for all waiting, for slow (emulated) hosts.
 PATIENCE = float(os.environ.get("SLOTWISE_TEST_PATIENCE", "1"))
@@ -40,190 +38,6 @@ def job_python() -> str:
             if all(place.stat().st_mode & 0o001 for place in (real, *real.parents)):
                 return path
     pytest.skip("needs a Python interpreter that every account may start")
-
-
-@dataclass
-class ShadowRun:
-    """What the pretended shadow has of one run."""
-
-    ad: dict[str, Any]
-    inputs: dict[str, tuple[bytes, int]]
-    accepted: int = 0
-    started: schedd_pb2.RunStarted | None = None
-    updates: list[ClassAd] = field(default_factory=list)
-    outputs: dict[str, bytes] = field(default_factory=dict)
-    modes: dict[str, int] = field(default_factory=dict)
-    ended: schedd_pb2.RunEnded | None = None
-    ends: int = 0
-    #: The files of each checkpoint.
-    #: What the job has asked through chirp.
-    asked: list[str] = field(default_factory=list)
-    checkpoints: list[dict[str, bytes]] = field(default_factory=list)
-
-    @property
-    def end_ad(self) -> ClassAd:
-        """The ad of the end."""
-        assert self.ended is not None
-        return unpack_ads(self.ended.ad)[0]
-
-
-class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
-    """Accepts runs it knows, sends their inputs, keeps their outputs, acknowledges their ends."""
-
-    def __init__(self, path: Path) -> None:
-        self.address = f"unix:{path}"
-        self.runs: dict[str, ShadowRun] = {}
-        self.acknowledges = True
-        self.keeps_checkpoints = True
-        #: The directory of jobs at the access point, for chirp.
-        self.files = path.parent
-        self.listed: list[str] = []
-        self.changed = asyncio.Condition()
-        self._contexts: dict[str, Any] = {}
-        self._server = grpc.aio.server()
-        schedd_pb2_grpc.add_ScheddServicer_to_server(self, self._server)
-        self._server.add_insecure_port(self.address)
-
-    async def start(self) -> None:
-        """Answer from now on."""
-        await self._server.start()
-
-    async def stop(self) -> None:
-        """Break all streams."""
-        await self._server.stop(0)
-
-    async def Shadow(self, requests: Any, context: Any) -> None:
-        """One starter's stream."""
-        async for frame in requests:
-            messages = ([frame] if frame.WhichOneof("what") else []) + list(frame.more)
-            for message in messages:
-                await self._take(message, context)
-            async with self.changed:
-                self.changed.notify_all()
-
-    async def _take(self, message: Any, context: Any) -> None:
-        what = message.WhichOneof("what")
-        if what == "runs":
-            self.listed = list(message.runs.run_ids)
-            return
-        run = self.runs.get(message.run_id)
-        if run is None:
-            refused = schedd_pb2.RunRefused(reason="unknown run")
-            await context.write(schedd_pb2.ShadowMessage(run_id=message.run_id, refused=refused))
-            return
-        self._contexts[message.run_id] = context
-        if what == "hello":
-            await self._accept(message.run_id, run, message.hello.resume, context)
-        elif what == "started":
-            run.started = message.started
-        elif what == "update":
-            run.updates += unpack_ads(message.update.pack)
-        elif what == "output":
-            piece = message.output
-            before = run.outputs.get(piece.name, b"") if piece.offset else b""
-            run.outputs[piece.name] = before + piece.data
-            run.modes[piece.name] = piece.mode
-        elif what == "io":
-            run.asked.append(message.io.op)
-            answer = self._about_job(run, message.io)
-            await context.write(schedd_pb2.ShadowMessage(run_id=message.run_id, io=answer))
-        elif what == "checkpoint":
-            run.checkpoints.append(dict(run.outputs))
-            run.outputs.clear()
-            if self.keeps_checkpoints:
-                await self.checkpoint_kept(message.run_id)
-        elif what == "ended":
-            run.ended = message.ended
-            run.ends += 1
-            if self.acknowledges:
-                await self.acknowledge(message.run_id)
-
-    async def _accept(self, run_id: str, run: ShadowRun, resume: bool, context: Any) -> None:
-        run.accepted += 1
-        accepted = schedd_pb2.RunAccepted()
-        if not resume:
-            accepted.job_ad = pack_ads([run.ad])
-        await context.write(schedd_pb2.ShadowMessage(run_id=run_id, accepted=accepted))
-        for name, (data, mode) in run.inputs.items():
-            for offset in range(0, max(1, len(data)), 100_000):
-                part = data[offset : offset + 100_000]
-                piece = schedd_pb2.FilePiece(
-                    name=name, mode=mode, data=part, offset=offset, last=offset + len(part) >= len(data)
-                )
-                await context.write(schedd_pb2.ShadowMessage(run_id=run_id, input=piece))
-        complete = schedd_pb2.InputsComplete()
-        await context.write(schedd_pb2.ShadowMessage(run_id=run_id, inputs_complete=complete))
-
-    async def acknowledge(self, run_id: str) -> None:
-        """Say that the end is safe."""
-        await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, ack=schedd_pb2.RunAck()))
-
-    def _about_job(self, run: ShadowRun, io: schedd_pb2.RemoteIo) -> schedd_pb2.RemoteIoDone:
-        if io.op in remote_io.FILE_OPERATIONS:
-            return remote_io.on_files(io, str(self.files), "nobody", "nobody")
-        done = schedd_pb2.RemoteIoDone(id=io.id)
-        if io.op == "set_attr":
-            run.ad[io.name] = io.text
-        elif io.op == "get_attr":
-            done.data = str(run.ad.get(io.name, "")).encode()
-            done.error = 0 if io.name in run.ad else 2
-        return done
-
-    async def checkpoint_kept(self, run_id: str) -> None:
-        """Say that a checkpoint is safe."""
-        kept = schedd_pb2.CheckpointKept()
-        await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, checkpoint_kept=kept))
-
-    async def kill(self, run_id: str, *, fast: bool = False, reason: str = "", code: int = 0) -> None:
-        """Have a run ended."""
-        kill = schedd_pb2.RunKill(fast=fast, reason=reason, reason_code=code)
-        await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, kill=kill))
-
-
-class PretendedStartd:
-    """The startd's stream to the starter, with all it has heard."""
-
-    def __init__(self, target: str, metadata: tuple[tuple[str, str], ...], changed: asyncio.Condition) -> None:
-        self.events: list[Any] = []
-        self.facts: ClassAd | None = None
-        self._out: asyncio.Queue[Any] = asyncio.Queue()
-        self._channel = open_async(target)
-        stub = starter_pb2_grpc.StarterStub(self._channel)
-        self._call = stub.Jobs(self._commands(), metadata=metadata)
-        self._changed = changed
-        self._task = asyncio.get_running_loop().create_task(self._listen())
-
-    async def _commands(self) -> AsyncIterator[Any]:
-        while True:
-            yield await self._out.get()
-
-    async def _listen(self) -> None:
-        try:
-            while (frame := await self._call.read()) is not grpc.aio.EOF:
-                for event in ([frame] if frame.WhichOneof("what") else []) + list(frame.more):
-                    if event.WhichOneof("what") == "host_facts":
-                        self.facts = unpack_ads(event.host_facts.pack)[0]
-                    self.events.append(event)
-                async with self._changed:
-                    self._changed.notify_all()
-        except grpc.RpcError:
-            pass
-
-    def command(self, run_id: str = "", **what: Any) -> None:
-        """Send a command."""
-        self._out.put_nowait(starter_pb2.JobCommand(run_id=run_id, **what))
-
-    def of(self, run_id: str, kind: str) -> list[Any]:
-        """Events of a kind about a run."""
-        return [getattr(e, kind) for e in self.events if e.run_id == run_id and e.WhichOneof("what") == kind]
-
-    async def close(self) -> None:
-        """Leave."""
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        self._call.cancel()
-        await self._channel.close()
 
 
 class StarterBench:
