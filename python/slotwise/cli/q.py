@@ -148,6 +148,8 @@ class _Listing:
             self._layout(form.layout, None, form.rows)
         elif parsed.has("group-by"):
             self._group_by()
+        elif self._view == "factory":
+            self._factories()
         elif self._view:
             self._named_view()
         else:
@@ -186,6 +188,18 @@ class _Listing:
             return layout.chosen(group(ads) if group else ads, scene)
 
         self._layout(layout, None if self._form.more else _reads(layout), rows)
+
+    def _factories(self) -> None:
+        """Clusters whose jobs are made as there is room for them; files and logs know none."""
+        from slotwise.table import unpack_ads
+
+        self._query.view = "factory"
+        pieces = list(self._queue.ask(self._query)) if self._queue.shows_tables else []
+        ads = [ad for chunk in pieces[:-1] if chunk.data for ad in unpack_ads(chunk.data)]
+        totals = json.loads(pieces[-1].data) if pieces else self._queue.totals(self._query, [])
+        layout = jobviews.VIEWS["factory"].with_items(self._form.more)
+        self._inv.out(self._queue.header(totals), end="")
+        self._inv.out(layout.text(ads, self._scene(totals), self._width()), end="")
 
     def _group_by(self) -> None:
         from slotwise.cli.render.layout import Item

@@ -107,6 +107,9 @@ def main(args: list[str], inv: Invocation) -> int:
     wish = _wish(parsed, inv)
     config = _config(inv)
     submission = _read(wish, config, inv)
+    if parsed.has("factory") and submission.count and not submission.is_late:
+        wish.append.append(f"max_materialize = {submission.count}")
+        submission = _read(wish, config, inv)
     _warn(inv, submission, unused=_warns_of_unused(wish, config))
     _check(wish, submission)
     target = parsed.value("dry-run") or parsed.value("dump")
@@ -205,6 +208,11 @@ def _check(wish: Wish, submission: Submission) -> None:
     """
     if not submission.count:
         raise SubmitError("no jobs queued", hint="the description needs a queue statement that makes jobs")
+    if wish.spool and submission.is_late:
+        raise SubmitError(
+            "files cannot be spooled for jobs that are made later",
+            hint="leave out max_materialize and max_idle, or -spool",
+        )
     most = wish.parsed.number("maxjobs") or 0
     if 0 < most < submission.count:
         raise SubmitError(f"there are {submission.count} jobs, and -maxjobs allows {most}", hint="nothing was queued")

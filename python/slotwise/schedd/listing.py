@@ -13,6 +13,7 @@ from typing import Any
 from slotwise.clock import Clock
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import LETTERS, Status
+from slotwise.schedd.factory import DONE, Factory
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.rounding import rounded
@@ -210,6 +211,18 @@ class Listing:
             }
         return row
 
+    # ---- factories
+
+    def factories(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+        """One ad for each selected cluster whose jobs are made as there is room for them."""
+        ids = {int(name.partition(".")[0]) for name in query.jobs.ids if name.partition(".")[0].isdigit()}
+        owners = list(query.jobs.owners) or ([caller.user] if query.mine_only else [])
+        return [
+            _factory_row(cluster, cluster.factory)
+            for number, cluster in sorted(self._queue.clusters.items())
+            if cluster.factory is not None and (not ids or number in ids) and (not owners or cluster.owner in owners)
+        ]
+
     # ---- the table of jobs
 
     def lines(self, caller: Identity, query: schedd_pb2.JobQuery) -> Iterator[str]:
@@ -297,6 +310,25 @@ def span(seconds: float) -> str:
     """``D+HH:MM:SS``."""
     whole = max(0, int(seconds))
     return f"{whole // 86400}+{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _factory_row(cluster: Cluster, factory: Factory) -> dict[str, Any]:
+    counts = cluster.counts
+    return {
+        "ClusterId": cluster.number,
+        "Owner": cluster.owner,
+        "QDate": cluster.qdate,
+        "JobBatchName": cluster.batch_name or f"ID: {cluster.number}",
+        "JobMaterializeLimit": factory.limit,
+        "JobMaterializeMaxIdle": factory.max_idle,
+        "JobMaterializeNextProcId": factory.next_proc,
+        "JobMaterializePaused": DONE if factory.over and not factory.paused else factory.paused,
+        "TotalSubmitProcs": factory.total,
+        "JobsPresent": sum(counts),
+        "JobsRunning": counts[2] + counts[6] + counts[7],
+        "JobsIdle": counts[1],
+        "JobsHeld": counts[5],
+    }
 
 
 def _batch(row: dict[str, Any]) -> dict[str, Any]:

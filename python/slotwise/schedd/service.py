@@ -155,8 +155,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             for text in self._listing.lines(caller, request):
                 yield common_pb2.AdChunk(data=text.encode())
                 await asyncio.sleep(0)
+        elif request.view == "factory":
+            yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, request)))
         elif request.view:
-            raise UsageError(f"there is no view {request.view!r}", hint="nobatch")
+            raise UsageError(f"there is no view {request.view!r}", hint="nobatch or factory")
         yield common_pb2.AdChunk(data=as_json(self._listing.totals(caller, request)), done=True)
 
     @answers_errors

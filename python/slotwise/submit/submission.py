@@ -68,3 +68,8 @@ class Submission:
     def count(self) -> int:
         """Jobs of all clusters."""
         return sum(cluster.count for cluster in self.clusters)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the schedd makes the jobs as there is room for them."""
+        return self.max_materialize is not None or any("JobMaterializeMaxIdle" in made.ad for made in self.clusters)

@@ -73,13 +73,13 @@ VIEWS: dict[str, Layout] = {
         Item("GridJobId", "GRID_JOB_ID", "GRID_JOB_ID", left=True, instead="?"),
     ), summary=False, where="JobUniverse == 9"),
     "factory": Layout((
-        *_ID, _OWNER, _SUBMITTED,
+        replace(_ID[0], width=9, suffix=True), _OWNER, _SUBMITTED,
         *(Item(name, heading, printf="%d", width=6, instead="_") for name, heading in (
             ("JobMaterializeLimit", "LIMIT"), ("JobsPresent", "PRESNT"), ("JobsRunning", "RUN"), ("JobsIdle", "IDLE"),
             ("JobsHeld", "HOLD"), ("JobMaterializeNextProcId", "NEXTID"))),
         Item("JobMaterializePaused ?: JobFactoryPaused", "MODE", "JOB_FACTORY_MODE", left=True, instead="_"),
-        Item("JobMaterializeDigestFile", "DIGEST", left=True, instead="_"),
-    ), summary=False, where="ProcId is undefined && JobMaterializeDigestFile isnt undefined"),
+        Item("JobBatchName", "BATCH_NAME", left=True, instead="_"),
+    ), summary=False),
     "jobset": Layout((
         Item("JobSetId", "JOBSETID", width=8), Item("JobSetName", "NAME", left=True),
         Item("Owner", "OWNER", left=True),

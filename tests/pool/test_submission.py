@@ -1,0 +1,145 @@
+"""Submitting, spooling and what comes back, as people and scripts do it against a real pool."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pool import Pool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        made = Pool(Path(directory) / "p", "NUM_CPUS = 4\n")
+        made.up()
+        try:
+            made.until("the slot is advertised", lambda: made.json("status"), 30)
+            yield made
+        finally:
+            made.destroy()
+
+
+SPOOLED = """executable = prog
+arguments = $(Process)
+transfer_input_files = in.txt, d
+output = out/o.$(Process)
+error = e.$(Process)
+log = jobs.log
+transfer_output_remaps = "result.1=moved/r1"
+queue 2
+"""
+
+
+def test_spooled_jobs_need_nothing_of_where_they_were_submitted(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "prog").write_text(
+        "#!/bin/sh\ncat in.txt d/x; echo trouble >&2; echo $1 > result.$1; echo changed >> in.txt\n"
+    )
+    (tmp_path / "prog").chmod(0o755)
+    (tmp_path / "in.txt").write_text("input\n")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x").write_text("below\n")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "s.sub").write_text(SPOOLED)
+    first = pool.run("submit", "-spool", "-terse", "s.sub", cwd=tmp_path).stdout.split()[0]
+    cluster = first.partition(".")[0]
+    for name in ("prog", "in.txt", "d/x"):
+        (tmp_path / name).unlink()
+    done = ("-const", f"ClusterId == {cluster} && JobStatus == 4", "-af", "ProcId")
+    pool.until("both jobs are completed", lambda: pool.run("q", *done).stdout.split() == ["0", "1"])
+    assert not (tmp_path / "e.0").exists(), "results wait until they are fetched"
+    fetched = pool.run("transfer-data", cluster).stdout
+    assert f"of job {cluster}.0 to {tmp_path}" in fetched
+    assert (tmp_path / "out" / "o.0").read_text() == "input\nbelow\n"
+    assert (tmp_path / "e.1").read_text() == "trouble\n"
+    assert (tmp_path / "result.0").read_text() == "0\n"
+    assert (tmp_path / "moved" / "r1").read_text() == "1\n"
+    log = (tmp_path / "jobs.log").read_text()
+    for proc in range(2):
+        assert f"000 ({int(cluster):03}.{proc:03}.000)" in log and f"005 ({int(cluster):03}.{proc:03}.000)" in log
+    assert pool.run("wait", "-wait", "1", str(tmp_path / "jobs.log")).stdout == "All jobs done.\n"
+    assert pool.run("q", cluster, "-af", "ProcId").stdout == "", "they leave the queue when all is fetched"
+    again = pool.run("transfer-data", cluster, check=False)
+    assert again.returncode == 1 and f"no job {cluster}" in again.stderr
+
+
+def test_what_cannot_be_spooled_is_not_queued(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "s.sub").write_text("executable = /bin/true\ntransfer_input_files = nowhere\nqueue\n")
+    before = len(pool.json("q"))
+    refused = pool.run("submit", "-spool", "s.sub", cwd=tmp_path, check=False)
+    assert refused.returncode == 1 and "nowhere" in refused.stderr
+    assert len(pool.json("q")) == before
+    assert pool.run("transfer-data", check=False).returncode == 1
+
+
+def test_a_completed_job_stays_as_long_as_it_is_told_to(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "s.sub").write_text("executable = /bin/true\nleave_in_queue = JobStatus == 4\nqueue\n")
+    job = pool.run("submit", "-terse", "s.sub", cwd=tmp_path).stdout.split()[0]
+    pool.until("it is completed", lambda: pool.run("q", job, "-af", "JobStatus").stdout == "4\n")
+    pool.run("rm", job)
+    assert pool.run("q", job, "-af", "JobStatus").stdout == ""
+
+
+def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "s.sub").write_text("executable = /bin/sleep\narguments = 1\nqueue 3\n")
+    before = len(pool.json("q"))
+    said = pool.run("submit", "-dry-run", "ads", "s.sub", cwd=tmp_path).stdout
+    assert said.splitlines()[-1] == "3 job(s) dry-run to cluster 1."
+    assert (tmp_path / "ads").read_text().count("ProcId = ") == 3
+    assert pool.run("submit", "-dump", "-", "s.sub", cwd=tmp_path).stdout.count("ProcId = ") == 3
+    for words, told in (
+        (("-maxjobs", "2"), "-maxjobs allows 2"),
+        (("-interactive",), "-interactive"),
+        (("-force-mpi-universe",), "MPI"),
+        (("-nonsense",), "-nonsense"),
+    ):
+        refused = pool.run("submit", *words, "s.sub", cwd=tmp_path, check=False)
+        assert refused.returncode and told in refused.stderr and not refused.stdout
+    assert len(pool.json("q")) == before
+    assert "vanilla" in pool.run("submit", "-capabilities").stdout
+
+
+def test_results_of_acting_for_programs(pool: Pool, tmp_path: Path) -> None:
+    words = ("executable=/bin/true", "hold=true", "-terse", "-queue", "2")
+    cluster = pool.run("submit", *words, cwd=tmp_path).stdout.partition(".")[0]
+    said = pool.run("hold", f"{cluster}.0", "-long", check=False)
+    assert said.returncode == 1 and f"job_{cluster}_0 = 4" in said.stdout and "result_total_4 = 1" in said.stdout
+    assert "JobAction = 3" in pool.run("rm", "-held", cluster, "-long").stdout
+    assert pool.run("rm", cluster, "-totals", check=False).stdout.startswith("0 Succeeded, 0 Failed, 1 Not Found")
+
+
+def test_factories_are_listed(pool: Pool, tmp_path: Path) -> None:
+    words = ("executable=/bin/true", "hold=true", "max_materialize=2", "-terse", "-queue", "5")
+    cluster = pool.run("submit", *words, cwd=tmp_path).stdout.partition(".")[0]
+    (row,) = [line for line in pool.run("q", "-factory").stdout.splitlines() if line.split()[:1] == [f"{cluster}."]]
+    assert row.split()[4:10] == ["2", "2", "0", "0", "2", "2"] and "Running" in row
+    late = ("executable=/bin/true", "max_materialize=2", "-queue", "5")
+    refused = pool.run("submit", "-spool", *late, cwd=tmp_path, check=False)
+    assert refused.returncode == 1 and "max_materialize" in refused.stderr
+    pool.run("rm", cluster)
+    made = pool.run("submit", "-factory", *words[:2], "-terse", "-queue", "3", cwd=tmp_path).stdout.partition(".")[0]
+    assert f"{made}." in pool.run("q", "-factory").stdout
+    pool.run("rm", made)
+
+
+def test_knobs_of_q(pool: Pool) -> None:
+    batches = pool.run("q", "-const", "false").stdout
+    jobs = pool.run("q", "-const", "false", _CONDOR_CONDOR_Q_DASH_BATCH_IS_DEFAULT="false").stdout
+    assert "BATCH_NAME" in batches and "RUN_TIME" in jobs
+
+
+def test_statements_of_the_command_line(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "s.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    said = pool.run(
+        "submit", "-a", "queue 2", "-append", "priority = 7", "-batch", "ours", "s.sub", cwd=tmp_path
+    ).stdout
+    assert said.startswith("Submitting job(s)..\n2 job(s) submitted to cluster ")
+    cluster = said.split()[-1].rstrip(".")
+    assert pool.run("q", cluster, "-af", "JobPrio", "JobBatchName").stdout == "7 ours\n" * 2
+    pool.run("rm", cluster)
+    said = pool.run("submit", "executable=/bin/true", "hold=true", "-queue", "x", "in", "(a", "b)", cwd=tmp_path).stdout
+    assert "2 job(s)" in said
+    pool.run("rm", said.split()[-1].rstrip("."))
