@@ -11,7 +11,6 @@ import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import load
 from slotwise.errors import ConfigError
-from slotwise.startd import claiming, daemon_ad
 from slotwise.startd.journal import Journal
 from slotwise.startd.replay import replayed
 from slotwise.table import pack_ads, unpack_ads
@@ -19,7 +18,7 @@ from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_p
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.serving import metadata
-from tests.support.startd_host import START, schedd_at, startd_host, until, write_config
+from tests.support.startd_host import START, DeafJournal, job_ad, schedd_at, startd_host, until, write_config
 
 
 async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_path: Path) -> None:
@@ -87,7 +86,7 @@ async def test_a_killed_startd_finds_its_claims_and_runs_again(tmp_path: Path) -
         await until(lambda: len(host.starter.runs) == 2)
         old_capability = host.capability()
         rows = Journal(tmp_path / "spool" / "startd.sqlite").load()
-        host.startd.driver.journal = _Deaf()  # what happens from here on is not known to the next one
+        host.startd.driver.journal = DeafJournal()  # what happens from here on is not known to the next one
         clock, starter = host.clock, host.starter
         runs = dict(starter.runs)
     assert len(rows) == 4
@@ -107,19 +106,6 @@ async def test_a_killed_startd_finds_its_claims_and_runs_again(tmp_path: Path) -
         host.point.validate()
 
 
-class _Deaf:
-    """A journal that writes nothing: the process was killed."""
-
-    def save(self, changed: object, gone: object) -> None:
-        """Nothing."""
-
-    def remember(self, name: str, value: object) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""
-
-
 async def test_a_drain_outlives_a_killed_startd_and_can_be_cancelled(tmp_path: Path) -> None:
     text = "MaxJobRetirementTime = 3600\n"
     admin = {"metadata": metadata("ADMINISTRATOR")}
@@ -128,7 +114,7 @@ async def test_a_drain_outlives_a_killed_startd_and_can_be_cancelled(tmp_path: P
         await schedd.activate(claim_id, "1.0#1")
         stub = startd_pb2_grpc.StartdStub(host.channel)
         await stub.Drain(startd_pb2.DrainRequest(reason="kernel", on_completion="resume"), **admin)
-        host.startd.driver.journal = _Deaf()
+        host.startd.driver.journal = DeafJournal()
         clock, starter, runs = host.clock, host.starter, dict(host.starter.runs)
     starter.runs = runs
     clock.advance(100)
@@ -144,30 +130,6 @@ async def test_a_drain_outlives_a_killed_startd_and_can_be_cancelled(tmp_path: P
         assert (await stub.Drain(startd_pb2.DrainRequest(), **admin)).request_id == "2"
     async with startd_host(tmp_path, text, clock=clock) as host:  # after an orderly stop nothing drains
         assert host.place("slot1") == "Unclaimed/Idle"
-
-
-async def test_what_a_broken_slot_took_stays_lost_when_the_startd_is_killed(tmp_path: Path) -> None:
-    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
-        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
-        await schedd.activate(claim_id, "1.0#1")
-        claiming.run_gone(host.point, "1.0#1", host.clock.now(), broken="a process cannot be killed")
-        host.startd.driver.flush()
-        await until(lambda: not host.place("slot1_1"), "the broken slot is gone")
-        host.startd.driver.journal = _Deaf()
-        clock = host.clock
-    async with startd_host(tmp_path, clock=clock) as host:
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        ad = host.point.attributes(h, clock.now())
-        assert (ad["Cpus"], ad["BrokenSlotCpus"], ad["BrokenSlotMemory"]) == (3, 1, 128)
-        told = daemon_ad.daemon_attributes(host.point, clock.now())
-        (context,) = told["BrokenContextAds"]
-        assert context == told["slot1_1BrokenContext"]
-        assert (context["Id"], context["Code"], context["Reason"]) == ("slot1_1", 4, "a process cannot be killed")
-        assert (context["JobId"], context["RemoteUser"], context["Cpus"]) == ("1.0", "ann@test", 1)
-        assert told["BrokenReasons"] == ["a process cannot be killed"]
-        host.point.validate()
-    async with startd_host(tmp_path, clock=clock) as host:  # stopped in order: somebody has looked after it
-        assert host.point.holdings[f"slot1@{host.point.settings.name}"].free.cpus == 4
 
 
 async def test_suspend_continue_deactivate(tmp_path: Path) -> None:
@@ -383,73 +345,20 @@ async def test_recorded_stimuli_can_be_replayed_and_stay_bounded(tmp_path: Path)
             replayed("[]")
 
 
-@pytest.mark.parametrize("types", ["", "NUM_SLOTS = 4\n"], ids=["dynamic", "static"])
-async def test_what_a_job_leaves_while_the_startd_is_away_breaks_its_slot(tmp_path: Path, types: str) -> None:
-    left = starter_pb2.JobLeft(run_id="1.0#1", slot_name="", reason="Could not clean up after job: a file", code=4)
-    async with startd_host(tmp_path, types) as host, schedd_at(host) as schedd:
-        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
-        await schedd.activate(claim_id, "1.0#1")
-        name = "slot1" if types else "slot1_1"
-        assert host.place(name) == "Claimed/Busy"
-        host.startd.driver.journal = _Deaf()
-        clock, starter = host.clock, host.starter
-    starter.runs.clear()
-    starter.left.append(left)
-    async with startd_host(tmp_path, types, clock=clock, starter=starter) as host:
-        await until(lambda: starter.told("left_noted"), "the startd has written it down")
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        ad = host.point.attributes(h, clock.now())
-        if types:
-            assert (ad["SlotBrokenCode"], ad["Cpus"], ad["Memory"]) == (4, 0, 0)
-            assert ad["SlotBrokenReason"] == left.reason and left.reason in str(ad["Requirements"])
-        else:
-            assert not host.place("slot1_1")
-            assert (ad["Cpus"], ad["TotalSlotCpus"], ad["BrokenSlotCpus"], ad["BrokenSlotMemory"]) == (3, 3, 1, 128)
-        host.startd.driver.journal = _Deaf()
-    starter.left.clear()
-    async with startd_host(tmp_path, types, clock=clock, starter=starter) as host:  # killed again: still broken
-        told = daemon_ad.daemon_attributes(host.point, clock.now())
-        assert told[f"{name}BrokenContext"]["Code"] == 4 and told["BrokenReasons"] == [left.reason]
-        host.point.validate()
-
-
-async def test_what_a_job_leaves_is_taken_from_its_partitionable_slot_once_it_is_free(tmp_path: Path) -> None:
-    """The dynamic slot has gone when the starter finds out, and all its cores are in use again."""
-    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
-        claims = [s.claim_id for s in (await schedd.claim(host.capability(), num_dynamic_slots=4)).granted.slots]
-        left = starter_pb2.JobLeft(
-            run_id="9.0#1", slot_name=f"slot1_7@{host.point.settings.name}", reason="stuck", code=6,
-            cpus=1, memory_mib=128, disk_kib=1024,
-        )  # fmt: skip
-        for _ in range(2):  # said twice, counted once
-            host.starter.tell(
-                starter_pb2.JobEvent(run_id="9.0#1", gone=starter_pb2.JobGone(how="failed", broken=True, left=left))
-            )
-        await until(lambda: len(host.starter.told("left_noted")) == 2)
-        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        assert (len(h.owed), len(h.losses)) == (1, 0)
-        await schedd.send(claims[0], release=startd_pb2.ReleaseClaim())
-        await until(lambda: not host.place("slot1_1"))
-        assert (len(h.owed), len(h.losses), h.free.cpus, h.lost.cpus) == (0, 1, 0, 1)
-        host.point.validate()
-
-
-async def test_a_broken_dynamic_slot_stays_where_that_is_wanted(tmp_path: Path) -> None:
-    text = "CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS = true\n"
+async def test_a_matched_slot_waits_for_its_schedd_and_for_nobody_else(tmp_path: Path) -> None:
+    text = 'NUM_SLOTS = 2\nMATCH_TIMEOUT = 60\nSTART = Owner == "ann"\nIS_OWNER = false\n'
     async with startd_host(tmp_path, text) as host, schedd_at(host) as schedd:
-        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
-        await schedd.activate(claim_id, "1.0#1")
-        await until(lambda: "1.0#1" in host.starter.runs)
-        host.starter.gone("1.0#1", broken=True)
-        await until(lambda: host.place("slot1_1") == "Unclaimed/Idle", "it stays")
-        clock = host.clock
-        host.startd.driver.journal = _Deaf()
-    async with startd_host(tmp_path, text, clock=clock) as host:
-        assert host.place("slot1_1") == "Owner/Idle"
-        parent = host.point.holdings[f"slot1@{host.point.settings.name}"]
-        assert (parent.free.cpus, parent.lost.cpus) == (3, 0)
-        host.point.poll(clock.now())
-        host.point.validate()
         stub = startd_pb2_grpc.StartdStub(host.channel)
-        await stub.Drain(startd_pb2.DrainRequest(), metadata=metadata("ADMINISTRATOR"))
-        assert host.place("slot1") == "Drained/Idle", "a broken slot does not hold up draining"
+        first, second = host.capability("slot1"), host.capability("slot2")
+        notice = startd_pb2.MatchNotice(claim_ids=[first, second, "no such claim"])
+        await stub.NoticeMatch(notice, metadata=metadata("DAEMON"))
+        assert (host.place("slot1"), host.place("slot2")) == ("Matched/Idle", "Matched/Idle")
+        h = host.point.holdings[f"slot1@{host.point.settings.name}"]
+        assert host.point.attributes(h, host.clock.now())["Requirements"] is False
+        assert (await schedd.claim(first, job_ad=job_ad(Owner="bob"))).refused.code == 1027
+        assert host.place("slot1") == "Matched/Idle" and h.ad["Requirements"] is False
+        assert (await schedd.claim(first)).granted.slots
+        assert host.place("slot1") == "Claimed/Idle"
+        await host.pass_time(61)
+        await until(lambda: host.place("slot2") == "Unclaimed/Idle", "the match has timed out")
+        assert (await schedd.claim(second)).refused.code == 1034, "the id that was handed out is void"

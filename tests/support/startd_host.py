@@ -42,6 +42,19 @@ async def until(condition: Callable[[], Any], what: str = "", patience_s: float 
     return found
 
 
+class DeafJournal:
+    """A journal that writes nothing: the process was killed."""
+
+    def save(self, changed: object, gone: object) -> None:
+        """Nothing."""
+
+    def remember(self, name: str, value: object) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 @dataclass
 class Host:
     """The startd and what surrounds it."""

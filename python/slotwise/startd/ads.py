@@ -63,12 +63,15 @@ def within_limits(h: Holding, consumption: Mapping[str, str]) -> Expr:
     return Expr(" && ".join(f"({term})" for term in terms))
 
 
-def requirements(h: Holding, knobs: SlotKnobs, *, draining_start: str | None) -> Expr | str | bool:
-    """What Requirements says in the slot's present state."""
+def requirements(
+    h: Holding, knobs: SlotKnobs, *, draining_start: str | None, to_claim: bool = False
+) -> Expr | str | bool:
+    """What Requirements says in the slot's present state; ``to_claim``: to the schedd that it was matched with."""
     slot = h.slot
     if slot.broken:
         return f"The slot is broken: {slot.broken}"
-    if slot.state.state in (State.MATCHED, State.PREEMPTING) or slot.shutdown:
+    closed = (State.PREEMPTING,) if to_claim else (State.MATCHED, State.PREEMPTING)
+    if slot.state.state in closed or slot.shutdown:
         return False
     if slot.draining and draining_start is None:
         return False

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotwise.model.claim import Claim, lease_length
-from slotwise.startd.evaluate import attribute, truth
+from slotwise.startd.ads import requirements
+from slotwise.startd.evaluate import attribute, truth, write
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding, Job, Terms
 from slotwise.startd.outbox import Refused, ToSchedd
@@ -38,6 +39,17 @@ def new_claim(h: Holding, point: ExecutionPoint, ask: Ask, claim_id: str, now: f
     lease = lease_length(job_lease, ask.terms.alive_interval_s, point.settings.alives_per_lease)
     rank = point.settings.policy(h.slot_id, h.type_number).rank(h.ad, ask.job.ad, now)
     return Claim(claim_id, ask.terms.schedd_name, now, lease, now, rank, ask.terms.submitter)
+
+
+def why_not_to_its_match(point: ExecutionPoint, h: Holding, job: Job, now: float) -> str | None:
+    """As :func:`why_no_match`, for a slot in Matched: all others are told False, its match is judged as ever."""
+    knobs = point.settings.slot_knobs(h.slot_id, h.type_number)
+    start = point.order.start if point.order is not None else None
+    write(h.ad, {"Requirements": requirements(h, knobs, draining_start=start, to_claim=True)})
+    try:
+        return why_no_match(h, job, now)
+    finally:
+        write(h.ad, {"Requirements": h.shown.get("Requirements")})
 
 
 def why_no_match(h: Holding, job: Job, now: float, *, amounts_checked: bool = False) -> str | None:

@@ -12,12 +12,12 @@ from slotwise.model.claim import Run
 from slotwise.model.slot import BrokenCode, SlotKind, State, VacateCode
 from slotwise.startd import breaking, dynamic
 from slotwise.startd import events as ev
-from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match
+from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match, why_not_to_its_match
 from slotwise.startd.evaluate import attribute, truth
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Activation, Holding, Job
 from slotwise.startd.outbox import RefusedRun, ToSchedd
-from slotwise.startd.states import Backfill, Busy, Claimed, Cleaning, Idle, Suspended
+from slotwise.startd.states import Backfill, Busy, Claimed, Cleaning, Idle, Matched, Suspended
 
 #: How long an activation may wait for the former run's end (seconds).
 QUEUED_ACTIVATION_S = 20.0
@@ -40,7 +40,8 @@ def request(point: ExecutionPoint, ask: Ask, now: float) -> None:
 
 def _request_single(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> None:
     point.show(h, now)
-    mismatch = why_no_match(h, ask.job, now)
+    matched = isinstance(h.slot.state, Matched)
+    mismatch = why_not_to_its_match(point, h, ask.job, now) if matched else why_no_match(h, ask.job, now)
     if mismatch is not None:
         refuse(point, ask, VacateCode.NO_MATCH, mismatch)
         return

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from slotwise.errors import NotFoundError
-from slotwise.model.slot import VacateCode
+from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask
@@ -86,6 +86,17 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
             h = driver.point.holdings.get(name)
             if h is not None:
                 driver.point.happen(h, ev.VacateCommanded(request.fast), now)
+        driver.flush()
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def NoticeMatch(self, request: startd_pb2.MatchNotice, context: Any) -> common_pb2.Empty:
+        """The negotiator has matched these slots: they wait for their schedds (NEGOTIATOR_INFORM_STARTD)."""
+        driver = self._driver
+        for claim_id in request.claim_ids:
+            h = driver.point.holding_of_claim(claim_id)
+            if h is not None and h.capability == claim_id and h.kind is SlotKind.STATIC:
+                driver.point.happen(h, ev.MatchNoticed(), driver.clock.now())
         driver.flush()
         return common_pb2.Empty()
 

@@ -57,6 +57,7 @@ METHOD_SCOPES: dict[str, str] = {
     "slotwise.v1.Schedd/Shadow": "DAEMON",
     "slotwise.v1.Startd": "ADMINISTRATOR",
     "slotwise.v1.Startd/Claims": "DAEMON",
+    "slotwise.v1.Startd/NoticeMatch": "DAEMON",
     "slotwise.v1.Startd/Query": "READ",
     "slotwise.v1.Starter": "DAEMON",
 }

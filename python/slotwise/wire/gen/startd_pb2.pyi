@@ -230,6 +230,12 @@ class ClaimsKnown(_message.Message):
     claims: _containers.RepeatedCompositeFieldContainer[ClaimsKnown.One]
     def __init__(self, claims: _Optional[_Iterable[_Union[ClaimsKnown.One, _Mapping]]] = ...) -> None: ...
 
+class MatchNotice(_message.Message):
+    __slots__ = ("claim_ids",)
+    CLAIM_IDS_FIELD_NUMBER: _ClassVar[int]
+    claim_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, claim_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class DrainRequest(_message.Message):
     __slots__ = ("schedule", "reason", "on_completion", "check", "start")
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]

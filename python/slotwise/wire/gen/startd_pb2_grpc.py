@@ -55,6 +55,11 @@ class StartdStub:
                 request_serializer=slotwise_dot_v1_dot_startd__pb2.VacateRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
                 _registered_method=True)
+        self.NoticeMatch = channel.unary_unary(
+                '/slotwise.v1.Startd/NoticeMatch',
+                request_serializer=slotwise_dot_v1_dot_startd__pb2.MatchNotice.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                _registered_method=True)
         self.UpdateMachineAd = channel.unary_unary(
                 '/slotwise.v1.Startd/UpdateMachineAd',
                 request_serializer=slotwise_dot_v1_dot_common__pb2.AdBatch.SerializeToString,
@@ -95,6 +100,13 @@ class StartdServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def NoticeMatch(self, request, context):
+        """The negotiator has matched these slots, and their schedds will claim them. Partitionable slots are left as they are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def UpdateMachineAd(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -129,6 +141,11 @@ def add_StartdServicer_to_server(servicer, server):
             'Vacate': grpc.unary_unary_rpc_method_handler(
                     servicer.Vacate,
                     request_deserializer=slotwise_dot_v1_dot_startd__pb2.VacateRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
+            ),
+            'NoticeMatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.NoticeMatch,
+                    request_deserializer=slotwise_dot_v1_dot_startd__pb2.MatchNotice.FromString,
                     response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
             ),
             'UpdateMachineAd': grpc.unary_unary_rpc_method_handler(
@@ -249,6 +266,33 @@ class Startd:
             target,
             '/slotwise.v1.Startd/Vacate',
             slotwise_dot_v1_dot_startd__pb2.VacateRequest.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NoticeMatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Startd/NoticeMatch',
+            slotwise_dot_v1_dot_startd__pb2.MatchNotice.SerializeToString,
             slotwise_dot_v1_dot_common__pb2.Empty.FromString,
             options,
             channel_credentials,
