@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 
+from slotwise.collector.expiry import Expiry
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import HEARD, AdStore
 from slotwise.config import Config
@@ -24,12 +25,14 @@ class Collector:
         self._context = context
         self.store = AdStore()
         self.servicer = CollectorServicer(self.store, context.clock, self.refresh_own_ad)
+        self.expiry = Expiry()
         self._take_config(context.config)
         self._own_ad_at = 0.0
         self._keeping_house = asyncio.create_task(self._keep_house(), name="expire")
 
     def _take_config(self, config: Config) -> None:
-        self.lifetime_s = config.get_float("CLASSAD_LIFETIME", 900.0)
+        self.expiry.lifetime_s = config.get_float("CLASSAD_LIFETIME", 900.0)
+        self.expiry.spare_s = config.get_float("UPDATE_INTERVAL", 300.0)
         own = config.get("COLLECTOR_NAME") if config.is_set("COLLECTOR_NAME") else None
         self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS", True)
         self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME", 0.0)
@@ -49,12 +52,13 @@ class Collector:
 
     async def _keep_house(self) -> None:
         while True:
-            await asyncio.sleep(max(0.5, min(15.0, self.lifetime_s / 4)))
-            self.expire()
+            await asyncio.sleep(self.expiry.interval_s)
+            if self.expiry.due(self._context.clock.now()):
+                self.expire()
 
     def expire(self) -> None:
         """Forget ads of which nothing was heard for too long."""
-        for kind, count in self.store.expire(self._context.clock.now(), self.lifetime_s).items():
+        for kind, count in self.store.expire(self._context.clock.now(), self.expiry.lifetime_s).items():
             _log.info("%d ads of kind %s expired", count, kind)
             for private in (False, True):
                 self.servicer.ring(kind, private)

@@ -1,0 +1,36 @@
+"""When the collector may forget ads of which nothing was heard. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: A look that comes this much later than it should means that this process, or the machine, stood still.
+_STANDSTILL_S = 10.0
+_MOST_S, _LEAST_S = 15.0, 0.5
+
+
+@dataclass
+class Expiry:
+    """How often to look, and whether a look may expire ads.
+
+    :param lifetime_s: CLASSAD_LIFETIME.
+    :param spare_s: how often senders renew their ads (UPDATE_INTERVAL). After a standstill (a machine that slept, a
+        collector that was stopped) nobody could be heard, so nothing expires until all have had a chance to speak.
+    """
+
+    lifetime_s: float = 900.0
+    spare_s: float = 300.0
+    _looked_at: float | None = None
+    _spared_until: float = 0.0
+
+    @property
+    def interval_s(self) -> float:
+        """How long after one look the next one follows."""
+        return max(_LEAST_S, min(_MOST_S, self.lifetime_s / 4))
+
+    def due(self, now: float) -> bool:
+        """Note a look at ``now`` (epoch seconds); whether ads may expire in it."""
+        looked_at, self._looked_at = self._looked_at, now
+        if looked_at is not None and now - looked_at > self.interval_s + _STANDSTILL_S:
+            self._spared_until = now + min(self.spare_s, self.lifetime_s)
+        return now >= self._spared_until
