@@ -62,6 +62,20 @@ async def test_death_by_kill_9_alone_is_no_lack_of_memory(root: None) -> None:
         assert (ended.how, ended.code) == (schedd_pb2.RunEnded.SIGNALED, 9)
 
 
+async def test_a_job_that_others_memory_killed_goes_back_to_idle(memory_cgroup: Any) -> None:
+    total_kib = int(Path("/proc/meminfo").read_text().split()[1])
+    if total_kib > 4 << 20:
+        pytest.skip("needs a machine with little memory (the guest): the test uses all of it up")
+    async with starter_bench(STARTER_ALWAYS_HOLD_ON_OOM="false", CGROUP_POLLING_INTERVAL=0.2) as bench:
+        run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 2 * total_kib // 1024})
+        ended = await bench.ended(run, 60)
+        assert (ended.how, ended.reason) == (schedd_pb2.RunEnded.EVICTED, "Worker node is out of memory")
+        # At its own limit it is held as ever.
+        run = bench.submit(job_python(), "-S", "-c", HOG, slot={"Memory": 48})
+        ended = await bench.ended(run, 60)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 102)
+
+
 async def test_a_fork_bomb_is_contained_and_ended(root: None, cgroups: Any) -> None:
     if not cgroups.has("pids"):
         pytest.skip("needs a pids cgroup")

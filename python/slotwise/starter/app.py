@@ -46,6 +46,7 @@ class Starter:
             warnings.append("EXECUTE changes only with a restart of the starter")
         enforcement, volumes = survey(settings)
         self._host.take_over(settings, enforcement)
+        await self._host.look_for_plugins()
         if volumes.kind != self._host.disks.volumes.kind:
             warnings.append("scratch volumes change only with a restart of the starter")
         return warnings + list(enforcement.gaps)

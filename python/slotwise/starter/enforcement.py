@@ -24,6 +24,8 @@ class Enforcement:
     private_mounts: bool
     pid_namespace: bool
     gaps: tuple[str, ...]
+    #: Methods of URLs that plugins here serve.
+    url_methods: str = ""
 
     def with_pool(self, use: PoolUse | None) -> Enforcement:
         """The same, with what there is to say of the thin pool now."""
@@ -48,7 +50,7 @@ class Enforcement:
             "HasPidNamespaces": self.pid_namespace,
             "HasUserSwitch": self.root,
             "EnforcementGaps": list(self.gaps),
-        }
+        } | ({"HasFileTransferPluginMethods": self.url_methods} if self.url_methods else {})
 
 
 def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volumes: str) -> Enforcement:

@@ -129,7 +129,7 @@ def _merged(run: Run, usage: Mapping[str, Any]) -> ClassAd:
     return ad
 
 
-def _as_user(identity: Identity) -> list[str]:
+def as_user(identity: Identity) -> list[str]:
     """Words before a command that make it run as the job's user. Changing users in a fork of this process is no way:
     its other threads hold locks."""
     if identity.uid is None:
@@ -140,7 +140,7 @@ def _as_user(identity: Identity) -> list[str]:
 
 async def _call(run: Run, path: str, arguments: tuple[str, ...], ad: ClassAd, limit_s: float) -> Said:
     process = await asyncio.create_subprocess_exec(
-        *_as_user(run.identity),
+        *as_user(run.identity),
         path,
         *arguments,
         stdin=asyncio.subprocess.PIPE,

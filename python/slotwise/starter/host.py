@@ -8,13 +8,14 @@ import logging
 import os
 import pwd
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.starter import hooks, moves, preparation, scratch, users
+from slotwise.starter import hooks, moves, preparation, scratch, url_transfer, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
@@ -35,6 +36,7 @@ from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.shadow_link import ShadowLink
+from slotwise.starter.url_transfer import Plugins, find_plugins
 from slotwise.starter.users import TrackingGroups
 from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, Kill, MemoryRule, held
 from slotwise.starter.volumes import Volumes
@@ -73,12 +75,19 @@ class JobHost:
         self.lease = self.control / "lease"
         self.left = Leftovers(self.control)
         self.desk = ChirpDesk()
+        self.plugins = Plugins({})
         self.launcher = Launcher(self.control / "notices", self._notice)
 
     async def open(self) -> None:
         """Make what the service needs, and the zygote."""
         self.lease.touch(mode=0o600)
         await self.launcher.start()
+        await self.look_for_plugins()
+
+    async def look_for_plugins(self) -> None:
+        """Find out which URLs can be moved here."""
+        self.plugins = await find_plugins(self.settings.plugins)
+        self.enforcement = replace(self.enforcement, url_methods=self.plugins.methods)
 
     async def close(self) -> None:
         """End streams and zygote. Jobs go on under their keepers."""
@@ -229,6 +238,8 @@ class JobHost:
 
     async def prepare(self, run: Run) -> KeeperSpec:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
+        if run.transfers:
+            await url_transfer.fetch(run, self.plugins)
         await hooks.prepare(run, self.settings.hooks)
         run.job = read_job(lookup(run.job_ad))
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None

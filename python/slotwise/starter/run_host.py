@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from slotwise.starter.disks import ScratchDisks
     from slotwise.starter.run import Run
     from slotwise.starter.settings import StarterSettings
+    from slotwise.starter.url_transfer import Plugins
 
 
 class Host(Protocol):
@@ -25,6 +26,7 @@ class Host(Protocol):
     left: Leftovers
     disks: ScratchDisks
     settings: StarterSettings
+    plugins: Plugins
 
     def understand(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: facts, identity, whether files move."""

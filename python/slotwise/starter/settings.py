@@ -67,6 +67,8 @@ class StarterSettings:
     umask: int = 0o022
     chirp: ChirpRules = field(default_factory=ChirpRules)
     hooks: HookRules = field(default_factory=HookRules)
+    #: FILETRANSFER_PLUGINS, none with ENABLE_URL_TRANSFERS false.
+    plugins: tuple[str, ...] = ()
     enforce_disk: bool = False
     volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
 
@@ -147,6 +149,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         volumes=_volumes(config),
         chirp=_chirp(config),
         hooks=_hooks(config),
+        plugins=tuple(config.get_list("FILETRANSFER_PLUGINS")) if get_bool("ENABLE_URL_TRANSFERS", True) else (),
     )
 
 

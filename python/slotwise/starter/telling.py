@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd
-from slotwise.starter import hooks, moves, report, transfer
+from slotwise.starter import hooks, moves, report, transfer, url_transfer
 from slotwise.starter.ads import memory_usage_expression, pack_one, text
 from slotwise.starter.failures import scratch_failure
 from slotwise.starter.leftovers import CANNOT_KILL
@@ -40,7 +40,11 @@ async def send_outputs(run: Run) -> None:
     only_streams = run.state.outputs == "streams"
     try:
         chosen = transfer.choose(job, run.directory.scratch, run.before, run.identity, streams_only=only_streams)
-        if not await _send_files(run, chosen):
+        away = url_transfer.output_urls(run.job_ad, [output.name for output in chosen if not output.directory])
+        if away and (problem := await url_transfer.deliver(run, run.host.plugins, away)) is not None:
+            run.on(moves.OutputsSent(problem))
+            return
+        if not await _send_files(run, [output for output in chosen if output.name not in away]):
             return
     except transfer.OutputError as error:
         run.on(moves.OutputsSent(error.end))

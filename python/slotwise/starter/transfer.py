@@ -36,6 +36,7 @@ _OURS = frozenset(
         ".update.ad.tmp",
         ".chirp.config",
         ".job_wrapper_failure",
+        ".plugin.out",
         "docker_stderror",
         ".docker_sock",
     }

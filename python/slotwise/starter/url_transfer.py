@@ -1,0 +1,157 @@
+"""Inputs that are URLs, and outputs that go to URLs: moved by plugins (FILETRANSFER_PLUGINS) beside the job.
+
+A plugin called with ``-classad`` tells which methods it serves; called with ``-infile FILE -outfile FILE`` (and
+``-upload``) it reads one ad for each file (Url, LocalFileName) and writes one (TransferSuccess, TransferError). Plugins
+run as the job's user in its directory. HTCondor manual, "File Transfer Plugins".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from slotwise.classad import ClassAd, parse_ads
+from slotwise.starter.ads import lookup
+from slotwise.starter.failures import LaunchRefusedError
+from slotwise.starter.hooks import as_user
+from slotwise.starter.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
+
+if TYPE_CHECKING:
+    from slotwise.starter.run import Run
+
+_PROBE_S, _MOVE_S = 20.0, 3600.0
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """Programs by the methods that they serve (``http``)."""
+
+    by_method: Mapping[str, str]
+
+    @property
+    def methods(self) -> str:
+        """HasFileTransferPluginMethods."""
+        return ",".join(sorted(self.by_method))
+
+
+async def find_plugins(programs: Iterable[str]) -> Plugins:
+    """Ask each program what it serves. One that cannot be asked serves nothing; the first for a method has it."""
+    found: dict[str, str] = {}
+    for program in programs:
+        if not os.access(program, os.X_OK):
+            continue
+        status, said = await _run([program, "-classad"], "/", _PROBE_S)
+        value = lookup(next(iter(parse_ads(said)), ClassAd({}))) if status == 0 else None
+        methods = value("SupportedMethods") if value is not None else None
+        for method in str(methods or "").replace(",", " ").lower().split():
+            found.setdefault(method, program)
+    return Plugins(found)
+
+
+def method_of(url: str) -> str:
+    """The method of a URL."""
+    return url.partition("://")[0].lower()
+
+
+def input_urls(ad: ClassAd) -> list[str]:
+    """The inputs of a job that are URLs."""
+    listed = lookup(ad)("TransferInput")
+    names = listed.split(",") if isinstance(listed, str) else []
+    return [name.strip() for name in names if "://" in name]
+
+
+def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
+    """Which of the outputs ``names`` go to which URL (remaps, or all with ``output_destination``)."""
+    value = lookup(ad)
+    remaps = value("TransferOutputRemaps")
+    pairs = (pair.partition("=") for pair in (remaps.split(";") if isinstance(remaps, str) else []))
+    found = {name.strip(): target.strip() for name, _, target in pairs if "://" in target}
+    everywhere = value("OutputDestination")
+    if isinstance(everywhere, str) and "://" in everywhere:
+        found = {name: f"{everywhere.rstrip('/')}/{name}" for name in names} | found
+    return {name: found[name] for name in names if name in found}
+
+
+async def fetch(run: Run, plugins: Plugins) -> None:
+    """Bring the inputs that are URLs into the scratch directory.
+
+    :raises LaunchRefusedError: on hold (13) when one cannot be had.
+    """
+    files = {url: PurePosixPath(url.partition("://")[2].partition("?")[0]).name for url in input_urls(run.job_ad)}
+    end = await _move(run, plugins, files, upload=False)
+    if end is not None:
+        raise LaunchRefusedError(end)
+
+
+async def deliver(run: Run, plugins: Plugins, outputs: Mapping[str, str]) -> End | None:
+    """Send outputs (name to URL) away; what the run ends with when one cannot be sent."""
+    return await _move(run, plugins, {url: name for name, url in outputs.items()}, upload=True)
+
+
+async def _move(run: Run, plugins: Plugins, files: Mapping[str, str], *, upload: bool) -> End | None:
+    code, word = (TRANSFER_OUTPUT_ERROR, "output") if upload else (TRANSFER_INPUT_ERROR, "input")
+    start = f"Transfer {word} files failure at execution point"
+    for method in sorted({method_of(url) for url in files}):
+        program = plugins.by_method.get(method)
+        if program is None:
+            return held(f"{start}. Details: no plugin serves {method}://", code, 1)
+        mine = {url: name for url, name in files.items() if method_of(url) == method}
+        status, errors = await _call(run, program, mine, upload=upload)
+        if status != 0 or errors:
+            details = "; ".join(errors) or f"{Path(program).name} exited with status {status}"
+            return held(f"{start} using plugin {Path(program).name}. Details: {details}", code, max(1, status))
+    return None
+
+
+async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: bool) -> tuple[int, list[str]]:
+    """One call of a plugin: exit status, and what it says went wrong."""
+    scratch = run.directory.scratch
+    ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
+    asked, said = run.directory.control / "plugin.in", scratch / ".plugin.out"
+    asked.write_text("".join(f"{ad}\n" for ad in ads))
+    asked.chmod(0o644)
+    words = [*as_user(run.identity), program, "-infile", str(run.directory.ours / asked.name), "-outfile", str(said)]
+    status, _ = await _run(
+        [*words, *(["-upload"] if upload else [])], str(scratch), _MOVE_S, job_ad=run.directory.job_ad
+    )
+    errors: list[str] = []
+    with contextlib.suppress(OSError, ValueError):
+        for answer in parse_ads(said.read_text()):
+            value = lookup(answer)
+            if value("TransferSuccess") is not True:
+                errors.append(str(value("TransferError") or f"{value('TransferUrl')} failed"))
+    with contextlib.suppress(OSError):
+        said.unlink()
+    return status, errors
+
+
+async def _run(words: list[str], cwd: str, limit_s: float, job_ad: Path | None = None) -> tuple[int, str]:
+    env = {"PATH": _PATH} | ({"_CONDOR_JOB_AD": str(job_ad), "_CONDOR_SCRATCH_DIR": cwd} if job_ad else {})
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return error.errno or 1, ""
+    said = b""
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), limit_s)
+    except TimeoutError:
+        pass
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return await process.wait(), said.decode(errors="replace")

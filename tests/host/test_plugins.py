@@ -1,0 +1,77 @@
+"""URLs as inputs and outputs, moved by a plugin that is a small script."""
+
+from __future__ import annotations
+
+import pytest
+from slotwise.wire.gen import schedd_pb2
+
+from tests.support.starter_bench import StarterBench, job_python, starter_bench
+
+pytestmark = pytest.mark.host
+EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD
+#: Serves ``shelf://NAME``: files of a directory. Speaks the protocol of plugins for several files.
+PLUGIN = """#!{python} -S
+import os, re, shutil, sys
+if "-classad" in sys.argv:
+    print('MultipleFileSupport = true\\nPluginType = "FileTransfer"\\nSupportedMethods = "shelf,other"')
+    sys.exit()
+asked = open(sys.argv[sys.argv.index("-infile") + 1]).read()
+said = open(sys.argv[sys.argv.index("-outfile") + 1], "w")
+failed = False
+for ad in re.findall(r"\\[(.*?)\\]", asked, re.S):
+    url, local = (re.search(name + r'\\s*=\\s*"(.*?)"', ad)[1] for name in ("Url", "LocalFileName"))
+    far = "{shelf}/" + url.split("://")[1]
+    try:
+        shutil.copyfile(*((local, far) if "-upload" in sys.argv else (far, local)))
+        said.write('[ TransferSuccess = true; TransferUrl = "%s" ]\\n' % url)
+    except OSError as error:
+        failed = True
+        said.write('[ TransferSuccess = false; TransferUrl = "%s"; TransferError = "%s" ]\\n' % (url, error.strerror))
+sys.exit(1 if failed else 0)
+"""
+
+
+async def with_shelf(bench: StarterBench) -> None:
+    """A starter whose plugin serves the directory ``shelf``."""
+    shelf = bench.root / "shelf"
+    shelf.mkdir()
+    shelf.chmod(0o777)
+    (shelf / "book").write_text("from the shelf\n")
+    plugin = bench.root / "plugin"
+    plugin.write_text(PLUGIN.format(python=job_python(), shelf=shelf))
+    plugin.chmod(0o755)
+    bench.configure(FILETRANSFER_PLUGINS=f"/nowhere/plugin, {plugin}")
+    await bench.kill_9()
+    await bench.start()
+
+
+async def test_urls_are_fetched_and_delivered_by_plugins() -> None:
+    async with starter_bench() as bench:
+        await with_shelf(bench)
+        assert (await bench.facts()).eval("HasFileTransferPluginMethods") == "other,shelf"
+        run = bench.submit(
+            "/bin/sh", "-c", "cat book; echo new > made; echo here > stays",
+            TransferInput="plain, shelf://book", inputs={"plain": b"1"}, TransferOutputRemaps="made=shelf://kept",
+        )  # fmt: skip
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 0), ended
+        assert bench.output(run) == "from the shelf\n"
+        assert (bench.root / "shelf" / "kept").read_text() == "new\n"
+        assert "made" not in bench.shadow.runs[run].outputs and bench.output(run, "stays") == "here\n"
+
+
+@pytest.mark.parametrize(
+    ("ad", "code", "words"),
+    [
+        ({"TransferInput": "shelf://nothing"}, 13, "using plugin plugin. Details: No such file"),
+        ({"TransferInput": "far://book"}, 13, "no plugin serves far://"),
+        ({"TransferOutputRemaps": "made=shelf://no/where"}, 12, "using plugin plugin. Details: No such file"),
+    ],
+)
+async def test_what_cannot_be_moved_holds_the_job(ad: dict[str, str], code: int, words: str) -> None:
+    async with starter_bench() as bench:
+        await with_shelf(bench)
+        run = bench.submit("/bin/sh", "-c", "echo new > made", **ad)
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (HELD, code) and words in ended.reason, ended
+        await bench.clean()
