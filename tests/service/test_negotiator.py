@@ -48,10 +48,15 @@ class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
         self.requests: list[dict[str, Any]] = []
         self.offers: list[schedd_pb2.MatchBatch] = []
         self.fails = False
+        #: What became of matches; None: it does not tell.
+        self.fates: list[schedd_pb2.MatchFate] | None = None
 
     async def ResourceRequests(self, request: Any, context: Any) -> AsyncIterator[schedd_pb2.RequestList]:
         if self.fails:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        if self.fates is not None:
+            yield schedd_pb2.RequestList(fates=self.fates, tells_fates=True)
+            self.fates = []
         counts: dict[str, int] = {}
         for ad in self.requests:
             counts[ad["Submitter"]] = counts.get(ad["Submitter"], 0) + ad["ResourceRequestCount"]
@@ -218,6 +223,19 @@ async def test_a_slot_is_not_given_twice_before_its_startd_reports(pool: Harness
     assert again.slot_name == "slot1@h"
     assert "slot1@h" in pool.negotiator.cycles.mirror.slots
     assert pool.negotiator.cycles.mirror.slots.value("slot1@h", "State") == "Unclaimed"
+
+
+async def test_a_refused_match_frees_its_slot_at_once_and_no_news_do_before(pool: Harness) -> None:
+    pool.schedd.fates = []
+    await pool.slots(slot(1))
+    pool.schedd.requests = [wants("ann@d", 2)]
+    (made,) = await pool.cycle()
+    assert made.match_id
+    await pool.slots(slot(1, UpdateSequenceNumber=2))
+    assert await pool.cycle() == []
+    over = schedd_pb2.MatchFate(match_id=made.match_id, what=schedd_pb2.MatchFate.OVER, count=1)
+    pool.schedd.fates = [over]
+    assert [m.slot_name for m in await pool.cycle()] == ["slot1@h"]
 
 
 async def test_a_partitionable_slot_is_carved_once_for_each_match_and_stays_carved(pool: Harness) -> None:

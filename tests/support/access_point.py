@@ -31,6 +31,8 @@ class RunningAccessPoint:
         self.key = security.pool_key(self.home, create=True)
         self.point: AccessPoint
         self.cycle = 0
+        #: What the schedd said became of matches; the id of a match is the number of its cycle.
+        self.fates: list[schedd_pb2.MatchFate] = []
         #: Files at the access point are touched with the owner's rights, so the owner must be someone who has some.
         self.owner = pwd.getpwuid(os.getuid()).pw_name
         self._user = security.mint(self.key, f"{self.owner}@here", ["WRITE"], issued_at=1)
@@ -102,6 +104,7 @@ class RunningAccessPoint:
         self.cycle += 1
         matched = 0
         async for reply in self.stub.ResourceRequests(query, metadata=self.daemon):
+            self.fates += reply.fates
             for ad in unpack_ads(reply.pack) if reply.pack else []:
                 count = min(ad["ResourceRequestCount"], slots - matched)
                 if count <= 0:
@@ -114,6 +117,7 @@ class RunningAccessPoint:
                     startd_address=startd,
                     claim_id="<ep>#1#0#pslot",
                     count=count,
+                    match_id=self.cycle,
                     first_job_id=ad["FirstJobId"],
                 )
         await self.stub.OfferMatches(batch, metadata=self.daemon)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.negotiator.in_flight import GIVE_UP_S, InFlight
 from slotwise.table import AdTable
+from slotwise.wire.gen.schedd_pb2 import MatchFate
 
 
 def table(*slots: dict[str, object]) -> AdTable:
@@ -56,6 +57,46 @@ def test_news_of_the_slot_end_it_and_so_does_time() -> None:
     flight.settle(slots, now=0.1)
     assert len(flight) == 1
     flight.settle(slots, now=GIVE_UP_S)
+    assert len(flight) == 0
+
+
+def told(match_id: int, slot: str, **carve: float) -> dict[str, object]:
+    return match(slot, **carve) | {"schedd": "ap", "match_id": match_id}
+
+
+def over(match_id: int, count: int = 1) -> MatchFate:
+    return MatchFate(match_id=match_id, what=MatchFate.OVER, count=count)
+
+
+def test_a_match_hides_its_slot_until_its_access_point_says_what_became_of_it() -> None:
+    slots = table({"Name": "s1", "Cpus": 1}, {"Name": "s2", "Cpus": 1})
+    flight = InFlight()
+    flight.hear([], ["ap"])
+    flight.note(slots, [told(1, "s1"), told(2, "s2")], now=0)
+    slots.update("s1", {"UpdateSequenceNumber": 2})  # sent before the claim was asked for
+    flight.settle(slots, now=1)
+    assert len(flight) == 2
+    flight.hear([over(1), over(99)], ["ap"])
+    assert len(flight) == 1, "the slot of a match that came to nothing is free at once"
+    flight.settle(slots, now=GIVE_UP_S)
+    assert len(flight) == 1, "who promised to tell is waited for"
+    slots.update("s2", {"UpdateSequenceNumber": 2, "State": "Claimed"})
+    flight.settle(slots, now=GIVE_UP_S)
+    assert len(flight) == 0
+
+
+def test_pieces_of_a_partitionable_slot_are_told_apart_by_the_slots_claimed_through_them() -> None:
+    slots = table({"Name": "p", "Cpus": 8, "Memory": 800, "SlotWeight": 8})
+    flight = InFlight()
+    flight.hear([], ["ap"])
+    flight.note(slots, [told(7, "p", Cpus=2)] * 3, now=0)
+    claimed = MatchFate(match_id=7, what=MatchFate.CLAIMED, slot_names=["p_1", "p_2"])
+    flight.hear([claimed, over(7)], ["ap"])
+    assert len(flight) == 2
+    slots.upsert("p_1", {"Name": "p_1", "State": "Claimed", "Cpus": 2})
+    flight.settle(slots, now=1)
+    assert len(flight) == 1
+    flight.hear([over(7)], ["ap"])
     assert len(flight) == 0
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +86,11 @@ class Cycles:
     #: Access points that asked by themselves, in case the collector does not know them yet.
     asked_by: dict[str, AccessPoint] = field(default_factory=dict)
     _number: int = 0
+    #: Ids of matches; those of a former negotiator are smaller.
+    _match_ids: Iterator[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._match_ids = itertools.count(int(self.context.clock.now()) << 24)
 
     def points(self) -> dict[str, AccessPoint]:
         """Access points by name: those the collector knows, those that asked, and that of this host."""
@@ -174,6 +181,7 @@ class Cycles:
         demand = await gather(points.values(), self.channels, self.context.metadata, asking)
         for name in demand.failed:
             self.asked_by.pop(name, None)
+        self.in_flight.hear(demand.fates, demand.tellers)
         return demand
 
     async def _decide(self, demand: Demand, now: int) -> tuple[CycleOutcome, Offers]:
@@ -199,6 +207,7 @@ class Cycles:
                     cycle=self._number,
                     negotiator_name=self.settings.name,
                     match_exprs=self.settings.match_exprs,
+                    ids=self._match_ids,
                 )
                 offers = build() if len(outcome) <= _FEW else await asyncio.to_thread(build)
             finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ def build_offers(
     cycle: int,
     negotiator_name: str,
     match_exprs: Mapping[str, str] | None = None,
+    ids: Iterator[int] | None = None,
 ) -> Offers:
     """One batch per access point: its matches in the order they were made, and what became of the rest."""
     offers = Offers()
@@ -70,7 +71,9 @@ def build_offers(
         slot = row["slot"]
         if told and _continues(told[-1], autocluster, slot, row):
             told[-1].count += 1
+            row["match_id"] = told[-1].match_id
             continue
+        row["match_id"] = next(ids) if ids is not None and claim_id != NO_CLAIM else 0
         extra = (str(row.get("limits") or ""), str(row.get("group") or ""))
         pack = packs.get((slot, *extra))
         if pack is None:
@@ -84,6 +87,7 @@ def build_offers(
             slot_ad=pack,
             count=1,
             first_job_id=row.get("job") or first_job,
+            match_id=row["match_id"],
         )
     for row in rejections:
         schedd, submitter, autocluster, _ = demand.origins[row["request"]]

@@ -47,8 +47,8 @@ class Knobs:
 def knob_values(config: Config) -> dict[str, str]:
     """Expanded values of everything that a configuration sets, by name as the negotiator reads it."""
     names = {_own_name(name) for name, _raw, _origin in config.settings()}
-    values = {name: config.get(name) for name in sorted(names)}
-    return {name: value for name, value in values.items() if value is not None}
+    # Some expressions are switched off by setting them to nothing.
+    return {name: config.get(name) or "" for name in sorted(names)}
 
 
 def _own_name(name: str) -> str:

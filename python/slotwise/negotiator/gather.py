@@ -35,6 +35,9 @@ class Demand:
     origins: dict[str, tuple[str, str, int, str]] = field(default_factory=dict)
     #: How many jobs all requests stand for.
     jobs: int = 0
+    #: What became of matches, as access points tell it, and who tells it at all.
+    fates: list[schedd_pb2.MatchFate] = field(default_factory=list)
+    tellers: set[str] = field(default_factory=set)
     #: Access points that did not answer.
     failed: list[str] = field(default_factory=list)
 
@@ -105,6 +108,9 @@ async def _ask(
 
 
 def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList) -> None:
+    demand.fates.extend(reply.fates)
+    if reply.tells_fates:
+        demand.tellers.add(point.name)
     if reply.pack:
         for ad in unpack_ads(reply.pack):
             submitter = str(ad.get("Submitter", ""))

@@ -3,18 +3,27 @@
 Between an offer and the slot's next ad, the mirror still shows the slot as it was. A cycle that comes meanwhile must
 not give it away again, and must charge it to its submitter. So for the length of a cycle the slot table is *overlaid*:
 a matched static slot looks claimed, a partitionable slot has less left and a stand-in row carries what was carved.
+
+An access point tells what became of its matches whenever it is asked for requests: a match that came to nothing stops
+hiding its slot at once, and one that was claimed hides it until the claimed slot is in the mirror. Matches of an access
+point that does not tell are judged by time and by newer ads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.table import AdTable
+from slotwise.wire.gen import schedd_pb2
 
 #: After this time without news the match has come to nothing.
 GIVE_UP_S = 5.0
+#: The same when the access point tells what becomes of its matches: then only a loss explains silence.
+LOST_S = 30.0
+#: With such an access point, news that do not show the match are believed after this time.
+_NEWS_S = 2.0
 #: How long news that do not show the match yet are taken to be older than it. A startd tells changes within a fifth
 #: of a second; giving a slot away twice costs a refused claim, waiting too long costs idle machines.
 _SETTLE_S = 0.5
@@ -31,6 +40,11 @@ class _Match:
     rank: float
     #: Amounts by resource taken from a partitionable slot, empty for a slot given whole.
     carve: Mapping[str, float]
+    id: int = 0
+    #: The slot that was claimed through it, once that is known.
+    claimed: str = ""
+    #: Its access point tells what becomes of it.
+    told: bool = False
     #: What is left of the partitionable slot once this and earlier matches are carved.
     expected: dict[str, float] = field(default_factory=dict)
 
@@ -41,6 +55,7 @@ class InFlight:
     def __init__(self) -> None:
         self._by_slot: dict[str, list[_Match]] = {}
         self._undo: list[tuple[str, dict[str, Any] | None, list[str]]] = []
+        self._tellers: set[str] = set()
 
     def __len__(self) -> int:
         return sum(len(matches) for matches in self._by_slot.values())
@@ -52,7 +67,16 @@ class InFlight:
             if slot not in table or row.get("offline") or row.get("claimable") is False:
                 continue
             carve = row.get("carve") or {}
-            match = _Match(slot, row["submitter"], now, _sequence(table, slot), float(row.get("rank") or 0.0), carve)
+            match = _Match(
+                slot,
+                row["submitter"],
+                now,
+                _sequence(table, slot),
+                float(row.get("rank") or 0.0),
+                carve,
+                id=row.get("match_id", 0),
+                told=bool(row.get("match_id")) and row.get("schedd", "") in self._tellers,
+            )
             before = self._by_slot.setdefault(slot, [])
             if carve:
                 for name in carve:
@@ -61,6 +85,32 @@ class InFlight:
                         left = _number(table, slot, name)
                     match.expected[name] = left - float(carve[name])
             before.append(match)
+
+    def hear(self, fates: Iterable[schedd_pb2.MatchFate], tellers: Iterable[str]) -> None:
+        """Take in what became of matches, and which access points tell that."""
+        self._tellers.update(tellers)
+        by_id: dict[int, list[_Match]] = {}
+        for match in (m for matches in self._by_slot.values() for m in matches if m.id):
+            by_id.setdefault(match.id, []).append(match)
+        for fate in fates:
+            alike = by_id.get(fate.match_id, [])
+            if fate.what == schedd_pb2.MatchFate.CLAIMED:
+                free = [m for m in alike if not m.claimed]
+                for match, name in zip(free, fate.slot_names, strict=False):
+                    match.claimed = name
+            else:
+                # Those not claimed first: claims that were given back were told as claimed before.
+                alike.sort(key=lambda m: bool(m.claimed))
+                by_id[fate.match_id] = alike[fate.count :]
+                for match in alike[: fate.count]:
+                    self._drop(match)
+
+    def _drop(self, match: _Match) -> None:
+        left = [m for m in self._by_slot[match.slot] if m is not match]
+        if left:
+            self._by_slot[match.slot] = left
+        else:
+            del self._by_slot[match.slot]
 
     def settle(self, table: AdTable, now: float) -> None:
         """Drop matches that the mirror shows by now, and those given up."""
@@ -74,11 +124,7 @@ class InFlight:
     def next_end(self, table: AdTable) -> float | None:
         """When the next match stops hiding its slot without further news; None without matches."""
         return min(
-            (
-                match.made_at + (GIVE_UP_S if _sequence(table, slot) == match.sequence else _SETTLE_S)
-                for slot, matches in self._by_slot.items()
-                for match in matches
-            ),
+            (match.made_at + _patience(match, table) for slot, matches in self._by_slot.items() for match in matches),
             default=None,
         )
 
@@ -150,16 +196,25 @@ class InFlight:
         self._undo.clear()
 
 
+def _patience(match: _Match, table: AdTable) -> float:
+    """How long a match hides its slot if nothing more is heard, seconds."""
+    news = _sequence(table, match.slot) != match.sequence
+    if match.told:
+        return _NEWS_S if news else LOST_S
+    return _SETTLE_S if news else GIVE_UP_S
+
+
 def _settled(match: _Match, table: AdTable, now: float) -> bool:
-    if match.slot not in table or now - match.made_at >= GIVE_UP_S:
+    if match.slot not in table or now - match.made_at >= _patience(match, table):
+        return True
+    if match.claimed in table and str(table.value(match.claimed, "State")) in ("Claimed", "Preempting"):
         return True
     if _sequence(table, match.slot) == match.sequence:
         return False
     if not match.carve:
-        return True
+        return not match.told or str(table.value(match.slot, "State")) in ("Claimed", "Preempting")
     # News of a partitionable slot may still be from before this match was carved.
-    shown = all(_number(table, match.slot, name) <= left + 1e-9 for name, left in match.expected.items())
-    return shown or now - match.made_at >= _SETTLE_S
+    return all(_number(table, match.slot, name) <= left + 1e-9 for name, left in match.expected.items())
 
 
 def _sequence(table: AdTable, slot: str) -> Any:

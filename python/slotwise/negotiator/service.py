@@ -155,6 +155,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
             asking = Asking(cycles.significant, cycles.settings.job_constraint, cycles.settings.timeout_s)
             points = cycles.points().values()
             demand = await gather(points, cycles.channels, cycles.context.metadata, asking)
+            cycles.in_flight.hear(demand.fates, demand.tellers)
             slots = cycles.mirror.slots
             cycles.mirror.hold()
             try:

@@ -97,7 +97,9 @@ class Claiming:
                 )
                 if not jobs or self._draining:
                     self._give_back(jobs)
+                    self.book.fates.over(match.match_id, max(1, match.count))
                     continue
+                self.book.fates.over(match.match_id, max(1, match.count) - len(jobs))
                 used += len(jobs)
                 self._ask(group.submitter, match, jobs)
         return used
@@ -115,6 +117,7 @@ class Claiming:
             lease,
             limits=self.ads.text(jobs[0], "ConcurrencyLimits"),
             at=self.clock.now(),
+            match_id=match.match_id,
         )
         self.book.pending[pending.serial] = pending
         request = startd_pb2.ClaimRequest(
@@ -181,6 +184,7 @@ class Claiming:
         self._unsent.pop(startd, None)
         for pending in self.book.pending_at(startd):
             del self.book.pending[pending.serial]
+            self.book.fates.over(pending.match_id, len(pending.jobs))
             self._give_back(pending.jobs)
         link = self.links.get(startd)
         if link is not None and not self.book.at(startd):
@@ -220,6 +224,8 @@ class Claiming:
         decision, batch = Decision(self.clock.now()), Batch()
         started: list[Run] = []
         waiting = list(pending.jobs)
+        self.book.fates.claimed(pending.match_id, [slot.slot_name for slot in event.granted.slots])
+        self.book.fates.over(pending.match_id, len(waiting) - len(event.granted.slots))
         for slot in event.granted.slots:
             claim = Claim(
                 slot.claim_id,
@@ -229,6 +235,7 @@ class Claiming:
                 pending.lease_s,
                 slot.slot_ad,
                 limits=pending.limits,
+                match_id=pending.match_id,
             )
             claim.fits[pending.autocluster] = True
             self.book.add(claim)
@@ -279,6 +286,7 @@ class Claiming:
         pending = self.book.pending.pop(event.serial, None)
         if pending is not None:
             _log.info("%s refused a claim: %s", pending.slot_name, event.refused.reason)
+            self.book.fates.over(pending.match_id, len(pending.jobs))
             self._give_back(pending.jobs)
 
     # ---- starting

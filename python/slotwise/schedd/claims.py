@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.schedd.fates import MatchFates
 from slotwise.schedd.job import Job
 from slotwise.schedd.store import StoredRun
 
@@ -37,6 +38,8 @@ class Claim:
     failures: int = 0
     #: Concurrency limits of the jobs it was matched for; only equal ones may follow.
     limits: str = ""
+    #: The match it came of, 0 when it did not come of one or that was long ago.
+    match_id: int = 0
     #: Whether a job of an autocluster fits, as far as known.
     fits: dict[int, bool] = field(default_factory=dict)
 
@@ -102,6 +105,8 @@ class ClaimRequestPending:
     lease_s: int
     limits: str = ""
     at: float = 0.0
+    #: The match that led here, 0 for leftovers.
+    match_id: int = 0
 
 
 class ClaimBook:
@@ -111,6 +116,7 @@ class ClaimBook:
         self.claims: dict[str, Claim] = {}
         self.runs: dict[str, Run] = {}
         self.pending: dict[int, ClaimRequestPending] = {}
+        self.fates = MatchFates()
         self._serial = 0
 
     def serial(self) -> int:
@@ -133,7 +139,8 @@ class ClaimBook:
     def drop(self, claim: Claim) -> None:
         """The claim is no more."""
         claim.gone = True
-        self.claims.pop(claim.id, None)
+        if self.claims.pop(claim.id, None) is not None:
+            self.fates.over(claim.match_id)
 
     def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:
         """Unanswered requests at one startd."""

@@ -203,6 +203,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.RequestList]:
         """What is wanted: submitter ads first, then the requests of each submitter."""
         self._requests.learn(request.significant_attributes)
+        yield schedd_pb2.RequestList(fates=self._claiming.book.fates.tell(), tells_fates=True)
         if request.with_submitters:
             yield schedd_pb2.RequestList(submitters=pack_submitters(self._requests.submitter_ads()))
         packs = self._requests.packs(

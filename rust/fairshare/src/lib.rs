@@ -8,6 +8,7 @@ pub mod groups;
 pub mod lease;
 pub mod names;
 pub mod priority;
+mod quota;
 pub mod share;
 mod surplus;
 pub mod tolerance;

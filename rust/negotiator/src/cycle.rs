@@ -2,6 +2,7 @@
 
 use crate::ahead::{Ahead, Ending};
 use crate::config::CycleConfig;
+use crate::cross_slots;
 use crate::evaluate::{Answers, REMOTE_NAMES, Shared, insert_remote};
 use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
@@ -73,6 +74,8 @@ pub(crate) struct Cycle<'a> {
     pub ahead: &'a Ahead<'a>,
     pub clock: &'a dyn Stopwatch,
     pub started: f64,
+    /// Requests of each submitter entry, in the order they are served.
+    pub served: Vec<Vec<usize>>,
     /// Jobs left of each request.
     pub left: Vec<u32>,
     /// Matches with sleeping slots in this spin, given back at its end.
@@ -94,6 +97,8 @@ pub(crate) struct Cycle<'a> {
     pub rank_preemption_possible: bool,
     pub names_submitter: bool,
     pub turns: FxHashMap<u32, u32>,
+    /// Classes and rows of slots matched by this request that may be matched again.
+    pub returning: Vec<(usize, u32)>,
     pub sort_s: f64,
     pub group_sort_keys: Vec<f64>,
     pub requested_first: Vec<f64>,
@@ -155,6 +160,7 @@ impl<'a> Cycle<'a> {
     ) -> Self {
         let config = shared.config;
         let (mut groups, ignored) = GroupTree::build(config.share.groups.clone());
+        groups[0].setting.autoregroup |= config.share.regroup_by_default && groups.is_active();
         for index in 0..groups.len() {
             let name = &groups[index].setting.name;
             let time = snapshot.accounts.remainder_times.get(name).copied();
@@ -170,6 +176,11 @@ impl<'a> Cycle<'a> {
         pool.go_through_plain(shared.plain_way);
         let mut cycle = Self {
             demand,
+            served: demand
+                .submitters
+                .iter()
+                .map(|s| s.requests.clone())
+                .collect(),
             left: demand.requests.iter().map(|r| r.count).collect(),
             given_back: vec![0; demand.requests.len()],
             entry_time: demand.submitters.iter().map(|s| s.time_used_s).collect(),
@@ -188,6 +199,7 @@ impl<'a> Cycle<'a> {
             pool_slots: 0.0,
             rank_preemption_possible: false,
             turns: FxHashMap::default(),
+            returning: Vec::new(),
             sort_s: 0.0,
             account_of,
             shared,
@@ -258,7 +270,11 @@ impl<'a> Cycle<'a> {
     /// Inserts what is known of slot users into busy slots, when something asks for it.
     pub fn insert_remote_users(&mut self) {
         let plan = self.shared.plan;
-        if !self.shared.config.preemption.consider || !plan.mentions(&REMOTE_NAMES) {
+        if !self.shared.config.preemption.consider {
+            return;
+        }
+        self.insert_neighbours();
+        if !plan.mentions(&REMOTE_NAMES) {
             return;
         }
         for class in 0..self.pool.base_classes() {
@@ -281,6 +297,22 @@ impl<'a> Cycle<'a> {
                 factor * 0.5,
             );
             self.pool.replace_class(class, facts);
+        }
+    }
+
+    /// Inserts what is known of the users of a slot's neighbours, when something asks for it.
+    fn insert_neighbours(&mut self) {
+        let numbers = &self.shared.plan.cross_slots;
+        if numbers.is_empty() {
+            return;
+        }
+        let factors = &self.shared.config.share.factors;
+        for class in 0..self.pool.base_classes() {
+            let mut facts = SlotClass::clone(&self.pool.classes()[class]);
+            let (ledger, groups, now) = (&self.ledger, &self.groups, self.shared.now);
+            if cross_slots::insert(&mut facts.ad, numbers, ledger, groups, factors, now) {
+                self.pool.replace_class(class, facts);
+            }
         }
     }
 

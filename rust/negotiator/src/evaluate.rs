@@ -144,6 +144,8 @@ pub struct Evaluation<'a> {
     pub signature: u128,
     /// Busy classes that nothing but a look at their match would tell apart.
     pub deferred: Vec<u32>,
+    /// Groups as they stand, for slots that are looked at besides those of the pool.
+    pub groups: Option<Arc<GroupTree>>,
 }
 
 /// Names of the attributes of a submitter that the cycle inserts into its jobs.
@@ -256,7 +258,17 @@ impl<'a> Evaluation<'a> {
             answers,
             signature: request.signature,
             deferred: Vec::new(),
+            groups: None,
         }
+    }
+
+    /// Inserts what is known of a slot's user into an ad that is not one of the pool.
+    pub fn insert_remote_user(&self, slot: &mut Ad, user: &str, ledger: &Ledger) {
+        let none = || Arc::new(GroupTree::build(Vec::new()).0);
+        let groups = self.groups.clone().unwrap_or_else(none);
+        let factor = self.shared.config.share.factors.factor_of(user, None, 0.0);
+        let account = ledger.find(user);
+        insert_remote(slot, user, account, ledger, &groups, factor * 0.5);
     }
 
     /// Everything that stays the same for the cycle.
@@ -543,7 +555,7 @@ impl<'a> Evaluation<'a> {
     fn can_only_be_protected(&self, facts: &SlotClass) -> bool {
         let plan = self.shared.plan;
         let requirements = &self.shared.config.preemption.requirements;
-        let never = matches!(requirements, Expr::Lit(v) if !v.is_true());
+        let never = matches!(requirements, Expr::Lit(v) if !allows(v));
         never && plan.slot_rank_static && !exceeds(facts.static_rank, facts.current_rank)
     }
 
@@ -563,11 +575,7 @@ impl<'a> Evaluation<'a> {
             return None;
         }
         let requirements = &self.shared.config.preemption.requirements;
-        if !self
-            .shared
-            .eval(requirements, &facts.ad, &self.job)
-            .is_true()
-        {
+        if !allows(&self.shared.eval(requirements, &facts.ad, &self.job)) {
             refused.protected += self.count(pool, class);
             return None;
         }
@@ -741,6 +749,12 @@ impl<'a> Evaluation<'a> {
         }
         slots
     }
+}
+
+/// Whether the value of PREEMPTION_REQUIREMENTS permits preemption: true itself, no number.
+#[must_use]
+pub fn allows(value: &Value) -> bool {
+    matches!(value, Value::Bool(true))
 }
 
 /// Whether both are numbers and the first is greater.

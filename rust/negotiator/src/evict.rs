@@ -7,19 +7,21 @@
 
 use crate::amounts::amount_expr;
 use crate::candidates::{Candidate, Eviction, SlotState};
-use crate::evaluate::{Evaluation, insert_remote, requirements_hold};
+use crate::evaluate::{Evaluation, allows, requirements_hold};
 use crate::ledger::Ledger;
 use crate::pool::Pool;
-use crate::slot::{SlotClass, own_number, own_text, weight};
-use classad::{Ad, Expr, Value, evaluate};
-use fairshare::GroupTree;
+use crate::slot::{SlotClass, own_text, own_value, weight};
+use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
 /// One dynamic slot that might be given up.
 struct Child {
     name: String,
     user: String,
     rank: f64,
-    ad: Ad,
+    /// What it holds, by resource.
+    amounts: Vec<(Name, f64)>,
+    /// Its own ad, if there is one.
+    ad: Option<Ad>,
 }
 
 /// The partitionable slot as a candidate, if eviction makes the request fit.
@@ -50,15 +52,13 @@ pub fn candidate<'a>(
                 continue;
             }
             let requirements = &shared.config.preemption.requirements;
-            if !shared
-                .eval(requirements, &child.ad, &evaluation.job)
-                .is_true()
-            {
+            let Some(ad) = &child.ad else { continue };
+            if !allows(&shared.eval(requirements, ad, &evaluation.job)) {
                 continue;
             }
             state = SlotState::Priority;
         }
-        give(&mut grown, &child.ad, shared.now);
+        give(&mut grown, &child);
         eviction.names.push(child.name);
         if !eviction.users.contains(&child.user) {
             eviction.users.push(child.user);
@@ -75,15 +75,15 @@ pub fn candidate<'a>(
 }
 
 /// Adds what a dynamic slot holds to its partitionable slot, in whole units.
-fn give(grown: &mut SlotClass, child: &Ad, now: i64) {
+fn give(grown: &mut SlotClass, child: &Child) {
     for (name, amount) in &mut grown.resources {
-        let more = own_number(child, &name.to_text(), now).unwrap_or(0.0);
-        *amount = amount.floor() + more;
+        let held = child.amounts.iter().find(|(held, _)| held == name);
+        *amount = amount.floor() + held.map_or(0.0, |(_, more)| *more);
         grown.ad.insert(name.clone(), amount_expr(*amount));
     }
 }
 
-/// Dynamic slots that may be given up, lowest rank first.
+/// Dynamic slots that may be given up, lowest rank first, equals in the order of the roll-up.
 fn children(
     evaluation: &Evaluation<'_>,
     ledger: &Ledger,
@@ -91,74 +91,98 @@ fn children(
     facts: &SlotClass,
 ) -> Vec<Child> {
     let shared = evaluation.shared();
-    let names = child_names(&facts.ad, shared.now);
-    let now = shared.now;
-    let mut out: Vec<Child> = names
-        .into_iter()
-        .filter_map(|name| {
-            let child_row = shared
-                .index
-                .row_named(shared.table, &name)
-                .filter(|found| *found != row)?;
-            let mut ad = shared.table.ad(child_row);
-            let retiring = own_number(&ad, "RetirementTimeRemaining", now).is_some_and(|t| t > 0.0);
-            if retiring || own_text(&ad, "State", now).as_deref() == Some("Preempting") {
-                return None;
-            }
-            let users = [
-                "PreemptingAccountingGroup",
-                "PreemptingUser",
-                "AccountingGroup",
-                "RemoteUser",
-            ];
-            let user = users
-                .iter()
-                .find_map(|attr| own_text(&ad, attr, now))
-                .unwrap_or_default();
-            let factor = shared.config.share.factors.factor_of(&user, None, 0.0);
-            let groups = GroupTree::build(Vec::new()).0;
-            insert_remote(
-                &mut ad,
-                &user,
-                ledger.find(&user),
-                ledger,
-                &groups,
-                factor * 0.5,
-            );
-            let rank = own_number(&ad, "CurrentRank", now).unwrap_or(0.0);
-            Some(Child {
-                name,
-                user,
-                rank,
-                ad,
-            })
+    let rolled = RollUp {
+        ad: shared.table.ad(row),
+        now: shared.now,
+    };
+    let mut out: Vec<Child> = rolled
+        .list("Name")
+        .iter()
+        .enumerate()
+        .filter_map(|(at, name)| {
+            let name = String::from_utf8_lossy(name.as_str()?).into_owned();
+            let found = shared.index.row_named(shared.table, &name);
+            let ad = found
+                .filter(|child| *child != row)
+                .map(|child| shared.table.ad(child));
+            child(evaluation, ledger, &rolled, at, name, ad, facts)
         })
         .collect();
-    out.sort_by(|a, b| a.rank.total_cmp(&b.rank).then_with(|| a.name.cmp(&b.name)));
+    out.sort_by(|a, b| a.rank.total_cmp(&b.rank));
     out
 }
 
-/// Names in the roll-up the partitionable slot publishes.
-fn child_names(ad: &Ad, now: i64) -> Vec<String> {
-    let Some(expr) = ad.get_str("ChildName") else {
-        return Vec::new();
-    };
-    let context = classad::Context {
-        my: Some(ad),
-        now,
-        ..classad::Context::default()
-    };
-    match evaluate(expr, &context) {
-        Value::List(list) => list
-            .items
-            .iter()
-            .filter_map(|item| {
-                let value = evaluate(item, &context);
-                value
-                    .as_str()
-                    .map(|s| String::from_utf8_lossy(s).into_owned())
-            })
-            .collect(),
-        _ => Vec::new(),
+/// The lists in which a partitionable slot publishes attributes of its dynamic slots.
+struct RollUp {
+    ad: Ad,
+    now: i64,
+}
+
+impl RollUp {
+    fn list(&self, name: &str) -> Vec<Value> {
+        let Some(expr) = self.ad.get_str(&format!("Child{name}")) else {
+            return Vec::new();
+        };
+        let context = Context {
+            my: Some(&self.ad),
+            now: self.now,
+            ..Context::default()
+        };
+        match evaluate(expr, &context) {
+            Value::List(list) => list.items.iter().map(|i| evaluate(i, &context)).collect(),
+            _ => Vec::new(),
+        }
     }
+
+    /// An attribute of the dynamic slot at a place of the lists; its own ad tells what the lists do not.
+    fn value(&self, name: &str, at: usize, ad: Option<&Ad>) -> Value {
+        let listed = self.list(name).into_iter().nth(at);
+        listed
+            .filter(|value| !value.is_exceptional())
+            .or_else(|| ad.map(|ad| own_value(ad, name, self.now)))
+            .unwrap_or(Value::Undefined)
+    }
+}
+
+/// One dynamic slot, if it may be given up.
+fn child(
+    evaluation: &Evaluation<'_>,
+    ledger: &Ledger,
+    rolled: &RollUp,
+    at: usize,
+    name: String,
+    ad: Option<Ad>,
+    facts: &SlotClass,
+) -> Option<Child> {
+    let shared = evaluation.shared();
+    let value = |attribute: &str| rolled.value(attribute, at, ad.as_ref());
+    let number = |attribute: &str| value(attribute).as_number();
+    let preempting = value("State").as_str() == Some(b"Preempting");
+    if preempting || number("RetirementTimeRemaining").is_some_and(|t| t > 0.0) {
+        return None;
+    }
+    let rank = number("CurrentRank").unwrap_or(0.0);
+    let amounts = facts.resources.iter();
+    let amounts = amounts
+        .map(|(name, _)| (name.clone(), number(&name.to_text()).unwrap_or(0.0)))
+        .collect();
+    let users = [
+        "PreemptingAccountingGroup",
+        "PreemptingUser",
+        "AccountingGroup",
+        "RemoteUser",
+    ];
+    let of_ad = |ad: &Ad| users.iter().find_map(|u| own_text(ad, u, shared.now));
+    let user = ad.as_ref().and_then(of_ad).unwrap_or_default();
+    let ad = ad.map(|mut ad| {
+        evaluation.insert_remote_user(&mut ad, &user, ledger);
+        ad
+    });
+    Some(Child {
+        name,
+        user,
+        rank,
+        amounts,
+        ad,
+    })
 }

@@ -143,7 +143,7 @@ impl Protection {
                 now,
                 ..Context::default()
             };
-            evaluate(&config.preemption.requirements, &context).is_true()
+            crate::evaluate::allows(&evaluate(&config.preemption.requirements, &context))
         };
         Self {
             allowed: memory.index.classes().iter().map(allowed).collect(),

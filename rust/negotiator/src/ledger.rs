@@ -149,10 +149,10 @@ impl Ledger {
     pub fn count_slots(&mut self, index: &SlotIndex, groups: &GroupTree, config: &CycleConfig) {
         for (at, class) in index.classes().iter().enumerate() {
             let slots = index.members(at).len() as f64;
-            if slots == 0.0 || class.excluded || !class.charged {
+            if slots == 0.0 || class.excluded {
                 continue;
             }
-            if let Some(user) = &class.charged_to {
+            if let Some(user) = class.charged_to.as_ref().filter(|_| class.charged) {
                 let account = self.account(user, groups, &config.share);
                 let weight = class.weight * slots;
                 for account in [account, self.group_accounts[self.accounts[account].group]] {

@@ -9,6 +9,7 @@ mod ahead;
 mod amounts;
 pub mod candidates;
 pub mod config;
+mod cross_slots;
 pub mod cycle;
 pub mod error;
 pub mod evaluate;

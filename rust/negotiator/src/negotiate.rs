@@ -10,6 +10,7 @@ use classad::Ad;
 use fairshare::{Limits, exhausted, tolerance};
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Answers kept at once; beyond that they are asked for again.
 const ANSWER_BYTES: usize = 512 << 20;
@@ -63,13 +64,12 @@ enum Ended {
 impl<'a> Cycle<'a> {
     /// Serves the requests of one entry.
     pub(crate) fn negotiate(&mut self, turn: &Turn, pie_left: &mut f64) -> Verdict {
-        let demand = self.demand;
-        let submitter = &demand.submitters[turn.entry];
         let mut taken = Taken::default();
         let mut rejected: FxHashSet<i64> = FxHashSet::default();
         let mut limited = false;
-        for &request in &submitter.requests {
-            let autocluster = demand.requests[request].autocluster;
+        for at in 0..self.served[turn.entry].len() {
+            let request = self.served[turn.entry][at];
+            let autocluster = self.demand.requests[request].autocluster;
             if self.left[request] == 0 || rejected.contains(&autocluster) {
                 continue;
             }
@@ -120,7 +120,8 @@ impl<'a> Cycle<'a> {
                 ended = Ended::Turn;
                 break;
             }
-            let evaluation = evaluation.get_or_insert_with(|| self.evaluation(turn, request));
+            let evaluation = evaluation
+                .get_or_insert_with(|| self.evaluation(turn.entry, turn.negotiating, request));
             if let Some(limit) = evaluation.fixed_limit_met(&self.ledger) {
                 if !rank_only {
                     self.reject(
@@ -131,7 +132,8 @@ impl<'a> Cycle<'a> {
                 }
                 break;
             }
-            self.gather_if_needed(evaluation, &mut candidates, rank_only);
+            let of = (request, turn.negotiating);
+            self.gather_if_needed(of, evaluation, &mut candidates, rank_only);
             let Some(list) = &mut candidates else { break };
             let Some(best) = list.best(
                 evaluation,
@@ -168,11 +170,27 @@ impl<'a> Cycle<'a> {
         if let Some(evaluation) = evaluation {
             self.keep_answers(evaluation);
         }
+        self.put_back();
         ended
     }
 
+    /// Slots that take several matches (WantAdRevaluate) go behind the others; like jobs get each of them once.
+    fn put_back(&mut self) {
+        for (class, row) in std::mem::take(&mut self.returning) {
+            let turns = self.turns.entry(row).or_default();
+            *turns += 1;
+            if self.shared.plan.mentions(&["CurMatches"]) {
+                let facts = &self.pool.classes()[class];
+                let before = own_number(&facts.ad, "CurMatches", self.shared.now).unwrap_or(0.0);
+                self.pool.put_counted(class, row, *turns, before as i64 + 1);
+            } else {
+                self.pool.put_last(class, row, *turns);
+            }
+        }
+    }
+
     /// The request with what is known of it.
-    fn evaluation(&mut self, turn: &Turn, request: usize) -> Evaluation<'a> {
+    fn evaluation(&mut self, entry: usize, negotiating: usize, request: usize) -> Evaluation<'a> {
         let demand = self.demand;
         let asked = &demand.requests[request];
         let mut job = Cow::Borrowed(&asked.ad);
@@ -180,8 +198,8 @@ impl<'a> Cycle<'a> {
         if self.names_submitter {
             insert_submitter(
                 job.to_mut(),
-                self.account_of[turn.entry],
-                turn.negotiating,
+                self.account_of[entry],
+                negotiating,
                 &self.ledger,
                 &self.groups,
             );
@@ -195,9 +213,12 @@ impl<'a> Cycle<'a> {
             None if live => Answers::ask(&self.shared, &job),
             None => self.ahead.answers(request),
         };
-        let submitter = &demand.submitters[turn.entry];
+        let submitter = &demand.submitters[entry];
         let mut evaluation = Evaluation::new(self.shared, asked, submitter, job, answers);
         evaluation.signature = signature;
+        if self.shared.config.preemption.partitionable {
+            evaluation.groups = Some(Arc::new(self.groups.clone()));
+        }
         evaluation
     }
 
@@ -219,6 +240,7 @@ impl<'a> Cycle<'a> {
 
     fn gather_if_needed(
         &mut self,
+        (request, negotiating): (usize, usize),
         evaluation: &mut Evaluation<'a>,
         candidates: &mut Option<Candidates>,
         rank_only: bool,
@@ -238,6 +260,19 @@ impl<'a> Cycle<'a> {
                 .mentions(&["RemoteUserResourcesInUse", "RemoteGroupResourcesInUse"])
         {
             self.insert_remote_users();
+        }
+        if candidates.is_some() && self.names_submitter {
+            // What the job says of its submitter has changed, too.
+            let entry = self.demand.requests[request].submitter;
+            if self.shared.plan.conditions_see_submitter {
+                let fresh = self.evaluation(entry, negotiating, request);
+                self.keep_answers(std::mem::replace(evaluation, fresh));
+            } else {
+                let account = self.account_of[entry];
+                let (ledger, groups) = (&self.ledger, &self.groups);
+                let job = evaluation.job.to_mut();
+                insert_submitter(job, account, negotiating, ledger, groups);
+            }
         }
         evaluation.deferred.clear();
         *candidates = Some(Candidates::gather(
@@ -259,7 +294,7 @@ impl<'a> Cycle<'a> {
         list: &mut Candidates,
     ) {
         let class = best.class as usize;
-        let facts = std::sync::Arc::clone(&self.pool.classes()[class]);
+        let facts = Arc::clone(&self.pool.classes()[class]);
         let (limits, text) = evaluation.limits_on(&facts);
         self.ledger
             .book(self.account_of[turn.entry], best.cost, &limits);
@@ -297,9 +332,7 @@ impl<'a> Cycle<'a> {
             self.given_back[request] += 1;
         }
         if reevaluate {
-            let turns = self.turns.entry(row).or_default();
-            *turns += 1;
-            self.pool.put_last(class, row, *turns);
+            self.returning.push((class, row));
         }
         self.left[request] -= 1;
         self.reservations
@@ -331,10 +364,9 @@ impl<'a> Cycle<'a> {
         if spin > 1 || self.pool.remaining == 0 {
             return;
         }
-        let demand = self.demand;
         let next = entries
             .iter()
-            .flat_map(|entry| &demand.submitters[*entry].requests)
+            .flat_map(|entry| &self.served[*entry])
             .copied();
         self.ahead
             .expect(next.filter(|request| self.left[*request] > 0));

@@ -157,7 +157,8 @@ impl Cycle<'_> {
 
     /// Largest amount a group is short of what it may have.
     fn most_missing(&self) -> f64 {
-        let by_allocation = self.groups.any_accepts_surplus();
+        let by_allocation =
+            self.groups.any_accepts_surplus() || self.shared.config.share.surplus_by_default;
         (0..self.groups.len())
             .map(|i| {
                 let group = &self.groups[i];

@@ -150,7 +150,7 @@ impl SlotClass {
             ad.set("Requirements", own);
         }
         let share = &config.share;
-        if share.force_slot_weight || ad.get_str("SlotWeight").is_none() {
+        if share.force_slot_weight || own_number(&ad, "SlotWeight", now).is_none() {
             ad.set("SlotWeight", share.slot_weight.clone());
         }
         for (name, expr) in &config.selection.match_exprs {

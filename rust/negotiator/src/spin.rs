@@ -132,7 +132,30 @@ impl Cycle<'_> {
                 .then_with(|| a.4.cmp(&b.4))
         });
         *entries = keyed.into_iter().map(|k| k.4).collect();
+        if self.shared.config.selection.global_job_prios {
+            self.merge_neighbours(entries);
+        }
         self.sort_s += self.clock.seconds() - began;
+    }
+
+    /// Entries of one submitter and access point that stand next to each other, split by job priority, become one.
+    fn merge_neighbours(&mut self, entries: &mut Vec<usize>) {
+        let demand = self.demand;
+        let whose = |entry: usize| {
+            let submitter = &demand.submitters[entry];
+            (&submitter.name, &submitter.schedd)
+        };
+        let mut kept: Vec<usize> = Vec::with_capacity(entries.len());
+        for entry in entries.drain(..) {
+            match kept.last() {
+                Some(last) if whose(*last) == whose(entry) => {
+                    let more = std::mem::take(&mut self.served[entry]);
+                    self.served[*last].extend(more);
+                }
+                _ => kept.push(entry),
+            }
+        }
+        *entries = kept;
     }
 
     fn spin(
@@ -217,7 +240,7 @@ impl Cycle<'_> {
         let left_schedd = time.schedd_s - schedd_used;
         let ceiling = self.ledger.ceiling_headroom(self.account_of[entry]);
         let _ = slice.share;
-        let idle: u32 = submitter.requests.iter().map(|r| self.left[*r]).sum();
+        let idle: u32 = self.served[entry].iter().map(|r| self.left[*r]).sum();
         if submitter.idle <= 0.0 || idle == 0 {
             return Verdict::Done;
         }
@@ -264,11 +287,7 @@ impl Cycle<'_> {
     }
 
     fn note_share_limit(&mut self, entry: usize) {
-        let left: u32 = self.demand.submitters[entry]
-            .requests
-            .iter()
-            .map(|r| self.left[*r])
-            .sum();
+        let left: u32 = self.served[entry].iter().map(|r| self.left[*r]).sum();
         if left > 0 {
             self.held_back.insert(entry, (HeldBack::ShareUsed, left));
         }

@@ -257,6 +257,32 @@ async def test_a_refused_claim_leaves_the_job_runnable(schedd: RunningAccessPoin
     assert len(point.history) == 1
 
 
+async def test_the_negotiator_is_told_what_became_of_its_matches(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.refuse_claims = True
+    await schedd.submit(1)
+
+    async def told(what: int) -> bool:
+        await schedd.negotiate(point.address)
+        return any(fate.what == what for fate in schedd.fates)
+
+    await schedd.until(lambda: told(schedd_pb2.MatchFate.OVER))
+    refused = schedd.fates[0]
+    assert (refused.match_id, refused.count) == (1, 1)
+    point.refuse_claims = False
+    await schedd.until(lambda: told(schedd_pb2.MatchFate.CLAIMED))
+    claimed = schedd.fates[-1] if schedd.fates[-1].slot_names else schedd.fates[-2]
+    assert len(claimed.slot_names) == 1
+
+    async def given_back() -> bool:
+        await schedd.negotiate(point.address)
+        fates = [f.what for f in schedd.fates if f.match_id == claimed.match_id]
+        return fates == [schedd_pb2.MatchFate.CLAIMED, schedd_pb2.MatchFate.OVER]
+
+    await schedd.until(given_back)
+
+
 async def test_jobs_submitted_on_hold_wait_with_code_15(schedd: RunningAccessPoint) -> None:
     await schedd.submit(2, JobStatus=5, UserLog="j.log")
     ads = await schedd.jobs()

@@ -256,14 +256,36 @@ class ResourceRequestsQuery(_message.Message):
     def __init__(self, significant_attributes: _Optional[_Iterable[str]] = ..., submitters: _Optional[_Iterable[str]] = ..., job_constraint: _Optional[str] = ..., max_jobs_per_submitter: _Optional[int] = ..., with_submitters: _Optional[bool] = ...) -> None: ...
 
 class RequestList(_message.Message):
-    __slots__ = ("pack", "submitters", "done")
+    __slots__ = ("pack", "submitters", "done", "fates", "tells_fates")
     PACK_FIELD_NUMBER: _ClassVar[int]
     SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    FATES_FIELD_NUMBER: _ClassVar[int]
+    TELLS_FATES_FIELD_NUMBER: _ClassVar[int]
     pack: bytes
     submitters: bytes
     done: bool
-    def __init__(self, pack: _Optional[bytes] = ..., submitters: _Optional[bytes] = ..., done: _Optional[bool] = ...) -> None: ...
+    fates: _containers.RepeatedCompositeFieldContainer[MatchFate]
+    tells_fates: bool
+    def __init__(self, pack: _Optional[bytes] = ..., submitters: _Optional[bytes] = ..., done: _Optional[bool] = ..., fates: _Optional[_Iterable[_Union[MatchFate, _Mapping]]] = ..., tells_fates: _Optional[bool] = ...) -> None: ...
+
+class MatchFate(_message.Message):
+    __slots__ = ("match_id", "what", "slot_names", "count")
+    class What(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CLAIMED: _ClassVar[MatchFate.What]
+        OVER: _ClassVar[MatchFate.What]
+    CLAIMED: MatchFate.What
+    OVER: MatchFate.What
+    MATCH_ID_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    SLOT_NAMES_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    match_id: int
+    what: MatchFate.What
+    slot_names: _containers.RepeatedScalarFieldContainer[str]
+    count: int
+    def __init__(self, match_id: _Optional[int] = ..., what: _Optional[_Union[MatchFate.What, str]] = ..., slot_names: _Optional[_Iterable[str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class MatchBatch(_message.Message):
     __slots__ = ("cycle", "negotiator_name", "submitters")
@@ -286,7 +308,7 @@ class SubmitterMatches(_message.Message):
     def __init__(self, submitter: _Optional[str] = ..., matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., rejections: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
 
 class Match(_message.Message):
-    __slots__ = ("autocluster_id", "slot_name", "startd_address", "claim_id", "preempt_claim_ids", "slot_ad", "count", "first_job_id")
+    __slots__ = ("autocluster_id", "slot_name", "startd_address", "claim_id", "preempt_claim_ids", "slot_ad", "count", "first_job_id", "match_id")
     AUTOCLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
     STARTD_ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +317,7 @@ class Match(_message.Message):
     SLOT_AD_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     FIRST_JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    MATCH_ID_FIELD_NUMBER: _ClassVar[int]
     autocluster_id: int
     slot_name: str
     startd_address: str
@@ -303,7 +326,8 @@ class Match(_message.Message):
     slot_ad: bytes
     count: int
     first_job_id: str
-    def __init__(self, autocluster_id: _Optional[int] = ..., slot_name: _Optional[str] = ..., startd_address: _Optional[str] = ..., claim_id: _Optional[str] = ..., preempt_claim_ids: _Optional[_Iterable[str]] = ..., slot_ad: _Optional[bytes] = ..., count: _Optional[int] = ..., first_job_id: _Optional[str] = ...) -> None: ...
+    match_id: int
+    def __init__(self, autocluster_id: _Optional[int] = ..., slot_name: _Optional[str] = ..., startd_address: _Optional[str] = ..., claim_id: _Optional[str] = ..., preempt_claim_ids: _Optional[_Iterable[str]] = ..., slot_ad: _Optional[bytes] = ..., count: _Optional[int] = ..., first_job_id: _Optional[str] = ..., match_id: _Optional[int] = ...) -> None: ...
 
 class Rejection(_message.Message):
     __slots__ = ("autocluster_id", "reason", "count")

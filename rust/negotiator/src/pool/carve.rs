@@ -36,14 +36,21 @@ impl<'a> Pool<'a> {
     #[must_use]
     pub fn cut(&self, class: usize, amounts: Vec<f64>) -> Cut {
         let facts = &self.classes[class];
-        let cost = if self.share.weighted {
+        // A consumption policy is charged what it takes off the weight, also in an unweighted pool.
+        let policy = matches!(facts.division, Division::ConsumptionPolicy { .. });
+        let cost = if self.share.weighted || policy {
             let free: Vec<f64> = facts
                 .resources
                 .iter()
                 .zip(&amounts)
                 .map(|((_, f), a)| f - a)
                 .collect();
-            facts.weight - self.rest_weight(facts, &free)
+            let whole = if policy {
+                weight(&facts.ad, true, self.now)
+            } else {
+                facts.weight
+            };
+            whole - self.rest_weight(facts, &free)
         } else {
             let cpus = facts.resources.iter().position(|(name, _)| name.is("Cpus"));
             cpus.map_or(1.0, |at| amounts[at])
@@ -63,7 +70,7 @@ impl<'a> Pool<'a> {
         for ((name, _), free) in facts.resources.iter().zip(free) {
             rest.insert(name.clone(), amount_expr(*free));
         }
-        weight(&rest, self.share.weighted, self.now)
+        weight(&rest, true, self.now)
     }
 
     /// Counts changes of a class that is one slot's own: what was known of it before is stale.

@@ -21,6 +21,7 @@ use crate::plan::Plan;
 use crate::reserve::ReservedFor;
 use crate::slot::SlotClass;
 use carve::{Carved, disk_intervals};
+use classad::{Expr, Value};
 use columns::{AdTable, Bitmap, Groups, Row};
 use lanes::Lanes;
 use rustc_hash::FxHashMap;
@@ -384,6 +385,29 @@ impl<'a> Pool<'a> {
             ..self.place(row)
         };
         self.put(class as u32, place);
+    }
+
+    /// The same for a slot that looks at how often it was matched: it has a class of its own from now on.
+    pub fn put_counted(&mut self, class: usize, row: Row, turns: u32, matches: i64) {
+        let mut facts = SlotClass::clone(&self.classes[class]);
+        // What a class knows of its slots is enough for the column engine only: this slot is looked at by itself.
+        let of_class = self.representative(class).map(|first| self.table.ad(first));
+        let mut ad = self.table.ad(row);
+        for (name, expr) in &facts.ad {
+            let unchanged = of_class
+                .as_ref()
+                .is_some_and(|of| of.get(name) == Some(expr));
+            if !unchanged {
+                ad.insert(name.clone(), expr.clone());
+            }
+        }
+        ad.set("CurMatches", Expr::Lit(Value::Int(matches)));
+        facts.ad = ad;
+        let number = self.classes.len();
+        self.classes.push(Arc::new(facts));
+        self.base_of.push(number as u32);
+        self.left.push(0);
+        self.put_last(number, row, turns);
     }
 }
 

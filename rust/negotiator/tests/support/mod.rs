@@ -163,7 +163,7 @@ impl Case {
         let plan = Plan::make(&self.slots, &self.jobs, &config);
         let mut demand = Demand::from_jobs(&self.jobs, &plan, &config, NOW).expect("good jobs");
         if config.selection.global_job_prios {
-            demand = demand.split_by_priority();
+            demand = demand.split_by_priority(config.selection.global_job_prios_max);
         }
         let snapshot = Snapshot {
             slots: &self.slots,

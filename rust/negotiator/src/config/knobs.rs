@@ -1,5 +1,8 @@
-//! The knobs of a cycle, read once from name and value.
+//! From knob values to the configuration of a cycle.
 
+use super::{
+    CycleConfig, PartitionPolicy, PreemptionPolicy, SelectionPolicy, SharePolicy, TimeLimits,
+};
 use crate::error::CycleError;
 use classad::{Context, Expr, Syntax, Value, evaluate, parse_expr};
 use fairshare::{FactorPolicy, GroupSetting, LimitPolicy, QuotaSetting};
@@ -17,138 +20,6 @@ const PREEMPTION_RANK: &str =
 /// Default of `GROUP_SORT_EXPR`: most starved group first, the root last.
 const GROUP_SORT_EXPR: &str = "ifThenElse(AccountingGroup =?= \"<none>\", 3.4e+38, \
      ifThenElse(GroupQuota > 0, GroupResourcesInUse / GroupQuota, 3.3e+38))";
-
-/// Bounds on the time of a cycle, seconds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TimeLimits {
-    /// `NEGOTIATOR_MAX_TIME_PER_CYCLE`.
-    pub cycle_s: f64,
-    /// `NEGOTIATOR_MAX_TIME_PER_SUBMITTER`.
-    pub submitter_s: f64,
-    /// `NEGOTIATOR_MAX_TIME_PER_SCHEDD`.
-    pub schedd_s: f64,
-    /// `NEGOTIATOR_MAX_TIME_PER_PIESPIN`.
-    pub spin_s: f64,
-}
-
-/// Knobs about who preempts whom.
-#[derive(Debug, Clone)]
-pub struct PreemptionPolicy {
-    /// `NEGOTIATOR_CONSIDER_PREEMPTION`.
-    pub consider: bool,
-    /// `NEGOTIATOR_CONSIDER_EARLY_PREEMPTION`.
-    pub consider_early: bool,
-    /// `PREEMPTION_REQUIREMENTS`.
-    pub requirements: Expr,
-    /// `PREEMPTION_REQUIREMENTS_STABLE`.
-    pub requirements_stable: bool,
-    /// `PREEMPTION_RANK`.
-    pub rank: Expr,
-    /// `PREEMPTION_RANK_STABLE`.
-    pub rank_stable: bool,
-    /// `ALLOW_PSLOT_PREEMPTION`.
-    pub partitionable: bool,
-}
-
-/// Knobs about which ads take part and how they are ordered.
-#[derive(Debug, Clone)]
-pub struct SelectionPolicy {
-    /// `NEGOTIATOR_PRE_JOB_RANK`.
-    pub pre_job_rank: Expr,
-    /// `NEGOTIATOR_POST_JOB_RANK`.
-    pub post_job_rank: Expr,
-    /// `NEGOTIATOR_IGNORE_JOB_RANKS`.
-    pub ignore_job_ranks: bool,
-    /// `NEGOTIATOR_SLOT_CONSTRAINT`.
-    pub slot_constraint: Option<Expr>,
-    /// `NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT`.
-    pub pool_constraint: Option<Expr>,
-    /// `NEGOTIATOR_JOB_CONSTRAINT`.
-    pub job_constraint: Option<Expr>,
-    /// `NEGOTIATOR_SUBMITTER_CONSTRAINT`.
-    pub submitter_constraint: Option<Expr>,
-    /// `NEGOTIATOR_MATCH_EXPRS`: attribute name (with prefix) and expression.
-    pub match_exprs: Vec<(String, Expr)>,
-    /// `MATCH_WORKING_CM_SLOTS`.
-    pub match_working_cm: bool,
-    /// `NEGOTIATOR_TRIM_SHUTDOWN_THRESHOLD`, seconds; 0 = off.
-    pub shutdown_threshold_s: i64,
-    /// `NEGOTIATOR_CROSS_SLOT_PRIOS`.
-    pub cross_slot_prios: bool,
-    /// `USE_GLOBAL_JOB_PRIOS`.
-    pub global_job_prios: bool,
-    /// `REMOVE_SIGNIFICANT_ATTRIBUTES`, lower case.
-    pub removed_significant: Vec<String>,
-}
-
-/// Knobs about partitionable slots.
-#[derive(Debug, Clone)]
-pub struct PartitionPolicy {
-    /// `NEGOTIATOR_MULTIPLE_MATCHES_PER_PSLOT`: the cycle carves, instead of one match a cycle.
-    pub many_matches: bool,
-    /// `NEGOTIATOR_DEPTH_FIRST`.
-    pub depth_first: bool,
-    /// `MODIFY_REQUEST_EXPR_REQUEST<R>`: what a request takes of a resource, by lower-case resource.
-    pub carve: FxHashMap<String, Expr>,
-    /// `NEGOTIATOR_RESERVE_FOR_LARGE_JOBS`: reserve a machine for the first request that would fit after waiting.
-    pub reserve: bool,
-    /// `NEGOTIATOR_RESERVATION_MAX`: how many machines are kept at once.
-    pub reserve_max: usize,
-}
-
-/// Knobs about weights and groups.
-#[derive(Debug, Clone)]
-pub struct SharePolicy {
-    /// `PRIORITY_HALFLIFE`, seconds.
-    pub half_life_s: f64,
-    /// Default factors.
-    pub factors: FactorPolicy,
-    /// `NEGOTIATOR_USE_SLOT_WEIGHTS`.
-    pub weighted: bool,
-    /// `SLOT_WEIGHT`, for slots that say none.
-    pub slot_weight: Expr,
-    /// `FORCE_NEGOTIATOR_SLOT_WEIGHT`.
-    pub force_slot_weight: bool,
-    /// `NEGOTIATOR_DISCOUNT_SUSPENDED_RESOURCES`.
-    pub discount_suspended: bool,
-    /// `NEGOTIATOR_IGNORE_USER_PRIORITIES`.
-    pub ignore_priorities: bool,
-    /// Configured groups.
-    pub groups: Vec<GroupSetting>,
-    /// `GROUP_SORT_EXPR`.
-    pub group_sort: Expr,
-    /// `GROUP_QUOTA_MAX_ALLOCATION_ROUNDS`.
-    pub allocation_rounds: u32,
-    /// `GROUP_QUOTA_ROUND_ROBIN_RATE`.
-    pub round_robin_rate: f64,
-    /// `NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION`.
-    pub oversubscribe: bool,
-    /// `NEGOTIATOR_STRICT_ENFORCE_QUOTA`.
-    pub strict_quota: bool,
-    /// `NEGOTIATOR_USE_WEIGHTED_DEMAND`.
-    pub weighted_demand: bool,
-}
-
-/// Everything a cycle is told by configuration.
-#[derive(Debug, Clone)]
-pub struct CycleConfig {
-    /// `NEGOTIATOR_NAME`.
-    pub negotiator_name: String,
-    /// Time bounds.
-    pub time: TimeLimits,
-    /// Preemption.
-    pub preemption: PreemptionPolicy,
-    /// Candidates and their order.
-    pub selection: SelectionPolicy,
-    /// Partitionable slots.
-    pub partition: PartitionPolicy,
-    /// Shares.
-    pub share: SharePolicy,
-    /// Concurrency limits.
-    pub limits: LimitPolicy,
-    /// `NEGOTIATOR_INTERVAL`, seconds: the step between cycles of a simulation.
-    pub interval_s: i64,
-}
 
 /// Knob values by upper-case name, already expanded.
 pub struct Knobs<'k>(&'k FxHashMap<String, String>);
@@ -168,6 +39,14 @@ impl<'k> Knobs<'k> {
     fn expr(&self, knob: &str, default: &str) -> Result<Expr, CycleError> {
         let value = self.text(knob).unwrap_or(default);
         parse(knob, value)
+    }
+
+    /// An expression that is switched off by setting it to nothing: then it is `off`.
+    fn policy(&self, knob: &str, default: &str, off: Value) -> Result<Expr, CycleError> {
+        match self.0.get(&knob.to_ascii_uppercase()) {
+            Some(value) if value.trim().is_empty() => Ok(Expr::Lit(off)),
+            _ => self.expr(knob, default),
+        }
     }
 
     fn optional_expr(&self, knob: &str) -> Result<Option<Expr>, CycleError> {
@@ -256,9 +135,9 @@ fn preemption(knobs: &Knobs<'_>) -> Result<PreemptionPolicy, CycleError> {
     Ok(PreemptionPolicy {
         consider: knobs.boolean("NEGOTIATOR_CONSIDER_PREEMPTION", true)?,
         consider_early: knobs.boolean("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", false)?,
-        requirements: knobs.expr("PREEMPTION_REQUIREMENTS", "False")?,
+        requirements: knobs.policy("PREEMPTION_REQUIREMENTS", "False", Value::Bool(true))?,
         requirements_stable: knobs.boolean("PREEMPTION_REQUIREMENTS_STABLE", true)?,
-        rank: knobs.expr("PREEMPTION_RANK", PREEMPTION_RANK)?,
+        rank: knobs.policy("PREEMPTION_RANK", PREEMPTION_RANK, Value::Undefined)?,
         rank_stable: knobs.boolean("PREEMPTION_RANK_STABLE", true)?,
         partitionable: knobs.boolean("ALLOW_PSLOT_PREEMPTION", false)?,
     })
@@ -284,8 +163,8 @@ fn selection(knobs: &Knobs<'_>) -> Result<SelectionPolicy, CycleError> {
         .text("REMOVE_SIGNIFICANT_ATTRIBUTES")
         .unwrap_or("CpusUsage, DiskUsage, GPUsUsage, MemoryUsage, ResidentSetSize");
     Ok(SelectionPolicy {
-        pre_job_rank: knobs.expr("NEGOTIATOR_PRE_JOB_RANK", PRE_JOB_RANK)?,
-        post_job_rank: knobs.expr("NEGOTIATOR_POST_JOB_RANK", POST_JOB_RANK)?,
+        pre_job_rank: knobs.policy("NEGOTIATOR_PRE_JOB_RANK", PRE_JOB_RANK, Value::Undefined)?,
+        post_job_rank: knobs.policy("NEGOTIATOR_POST_JOB_RANK", POST_JOB_RANK, Value::Undefined)?,
         ignore_job_ranks: knobs.boolean("NEGOTIATOR_IGNORE_JOB_RANKS", false)?,
         slot_constraint: knobs.optional_expr("NEGOTIATOR_SLOT_CONSTRAINT")?,
         pool_constraint: match knobs.optional_expr("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")? {
@@ -299,7 +178,11 @@ fn selection(knobs: &Knobs<'_>) -> Result<SelectionPolicy, CycleError> {
         shutdown_threshold_s: knobs.number("NEGOTIATOR_TRIM_SHUTDOWN_THRESHOLD", 0.0)? as i64,
         cross_slot_prios: knobs.boolean("NEGOTIATOR_CROSS_SLOT_PRIOS", false)?,
         global_job_prios: knobs.boolean("USE_GLOBAL_JOB_PRIOS", false)?,
+        global_job_prios_max: knobs.number("MAX_GLOBAL_JOB_PRIOS", 500.0)?.max(1.0) as usize,
         removed_significant: words(removed).map(str::to_ascii_lowercase).collect(),
+        removed_pattern: knobs
+            .text("REMOVE_SIGNIFICANT_ATTRIBUTES_REGEX")
+            .map(str::to_owned),
     })
 }
 
@@ -317,7 +200,9 @@ fn partition(knobs: &Knobs<'_>) -> Result<PartitionPolicy, CycleError> {
         carve.insert(resource.to_owned(), knobs.expr(&knob, default)?);
     }
     for (name, value) in knobs.0 {
-        if let Some(resource) = name.strip_prefix("MODIFY_REQUEST_EXPR_REQUEST") {
+        if let Some(resource) = name.strip_prefix("MODIFY_REQUEST_EXPR_REQUEST")
+            && !value.trim().is_empty()
+        {
             carve.insert(resource.to_ascii_lowercase(), parse(name, value)?);
         }
     }
@@ -361,6 +246,8 @@ fn share(knobs: &Knobs<'_>) -> Result<SharePolicy, CycleError> {
         discount_suspended: knobs.boolean("NEGOTIATOR_DISCOUNT_SUSPENDED_RESOURCES", false)?,
         ignore_priorities: knobs.boolean("NEGOTIATOR_IGNORE_USER_PRIORITIES", false)?,
         groups: groups(knobs)?,
+        surplus_by_default: knobs.boolean("GROUP_ACCEPT_SURPLUS", false)?,
+        regroup_by_default: knobs.boolean("GROUP_AUTOREGROUP", false)?,
         group_sort: knobs.expr("GROUP_SORT_EXPR", GROUP_SORT_EXPR)?,
         allocation_rounds: rounds.max(1.0) as u32,
         round_robin_rate: rate.max(1.0),

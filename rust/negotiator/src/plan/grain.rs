@@ -1,0 +1,204 @@
+//! How finely an attribute has to be known: an attribute that is only ever compared with numbers is known by intervals.
+
+use super::sources::{Sources, each_distinct};
+use super::{CONDITIONS, FACTS, is_submitter_attribute, resource_names};
+use crate::config::CycleConfig;
+use crate::mentions::Mentions;
+use classad::{Ad, BinaryOp, Context, Expr, Name, Value, evaluate};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// How finely an attribute tells slots apart.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Grain {
+    /// By its value.
+    Value,
+    /// By its place among these numbers (sorted, distinct); other kinds of value by themselves.
+    Intervals(Vec<f64>),
+    /// By whether it is there at all.
+    Presence,
+}
+
+/// Attributes that are only ever compared with numbers known before the cycle.
+pub(super) fn grains(
+    sources: &mut Sources<'_>,
+    names: &FxHashSet<Name>,
+    config: &CycleConfig,
+) -> FxHashMap<Name, Grain> {
+    let mut uses = Uses::default();
+    uses.numbers(&"RetirementTimeRemaining".into(), 0.0);
+    for raw in FACTS
+        .iter()
+        .chain(&CONDITIONS)
+        .filter(|n| **n != "RetirementTimeRemaining")
+    {
+        uses.spoil(&Name::from(*raw));
+    }
+    let consuming = sources.slots.column_named("ConsumptionDisk").is_some();
+    for name in resource_names(sources.slots) {
+        // What is carved has to be known exactly; disk sizes differ on every
+        // machine, so they are kept per row unless a consumption policy asks.
+        if consuming || !name.is("Disk") {
+            uses.spoil(&name);
+        }
+    }
+    let mut exprs: Vec<Expr> = vec![
+        config.selection.pre_job_rank.clone(),
+        config.preemption.requirements.clone(),
+        config.share.slot_weight.clone(),
+        config.selection.post_job_rank.clone(),
+        config.preemption.rank.clone(),
+    ];
+    let selection = &config.selection;
+    let optional = [&selection.slot_constraint, &selection.pool_constraint];
+    exprs.extend(optional.into_iter().flatten().cloned());
+    exprs.extend(selection.match_exprs.iter().map(|(_, e)| e.clone()));
+    exprs.extend(config.partition.carve.values().cloned());
+    for name in names {
+        for id in sources.slot_exprs(name) {
+            exprs.push(sources.slots.exprs().get(id).clone());
+        }
+        for id in sources.job_exprs(name) {
+            exprs.push(sources.jobs.exprs().get(id).clone());
+        }
+    }
+    for expr in &exprs {
+        uses.walk(expr, sources);
+    }
+    uses.finish()
+}
+
+/// How attributes are used in all expressions.
+#[derive(Default)]
+struct Uses {
+    numbers: FxHashMap<Name, Vec<f64>>,
+    spoiled: FxHashSet<Name>,
+    job_numbers: FxHashMap<Name, Option<Vec<f64>>>,
+}
+
+impl Uses {
+    fn spoil(&mut self, name: &Name) {
+        self.spoiled.insert(name.clone());
+    }
+
+    fn numbers(&mut self, name: &Name, number: f64) {
+        self.numbers.entry(name.clone()).or_default().push(number);
+    }
+
+    fn walk(&mut self, expr: &Expr, sources: &mut Sources<'_>) {
+        match expr {
+            Expr::Binary(b) if b.op.is_comparison() => {
+                self.compare(b.op, &b.left, &b.right, sources);
+            }
+            Expr::Paren(inner) => self.walk(inner, sources),
+            Expr::Unary(inner) => self.walk(&inner.arg, sources),
+            Expr::Binary(inner) => {
+                self.walk(&inner.left, sources);
+                self.walk(&inner.right, sources);
+            }
+            Expr::Ternary(inner) => {
+                self.walk(&inner.cond, sources);
+                self.walk(&inner.then, sources);
+                self.walk(&inner.other, sources);
+            }
+            other => Mentions::of(other)
+                .names()
+                .for_each(|name| self.spoil(name)),
+        }
+    }
+
+    fn compare(&mut self, op: BinaryOp, left: &Expr, right: &Expr, sources: &mut Sources<'_>) {
+        for (one, two) in [(left, right), (right, left)] {
+            let Some((_, name)) = one.unparen().as_reference() else {
+                continue;
+            };
+            let known = match two.unparen() {
+                Expr::Lit(value) => match (value, op) {
+                    (Value::Undefined, _) => Some(Vec::new()),
+                    (value, BinaryOp::Is | BinaryOp::Isnt) if value.as_number().is_some() => None,
+                    (value, _) => value.as_number().map(|n| vec![n]),
+                },
+                Expr::Unary(inner) => inner.arg.as_reference().is_none().then(|| {
+                    let value = evaluate(two, &Context::default());
+                    value.as_number().into_iter().collect()
+                }),
+                other => match other.as_reference() {
+                    Some((_, job_name)) if !matches!(op, BinaryOp::Is | BinaryOp::Isnt) => {
+                        self.numbers_of_jobs(job_name, sources)
+                    }
+                    _ => None,
+                },
+            };
+            if let Some(numbers) = known {
+                numbers.iter().for_each(|n| self.numbers(name, *n));
+                // The other side is a constant or a job attribute that no slot has.
+                return;
+            }
+        }
+        for side in [left, right] {
+            Mentions::of(side).names().for_each(|name| self.spoil(name));
+        }
+    }
+
+    /// All numbers jobs have for an attribute that no slot has and that needs no slot.
+    fn numbers_of_jobs(&mut self, name: &Name, sources: &mut Sources<'_>) -> Option<Vec<f64>> {
+        if let Some(known) = self.job_numbers.get(name) {
+            return known.clone();
+        }
+        let found = job_numbers(name, sources);
+        self.job_numbers.insert(name.clone(), found.clone());
+        found
+    }
+
+    fn finish(self) -> FxHashMap<Name, Grain> {
+        let mut out = FxHashMap::default();
+        for (name, mut numbers) in self.numbers {
+            if !self.spoiled.contains(&name) {
+                numbers.sort_unstable_by(f64::total_cmp);
+                numbers.dedup();
+                out.insert(name, Grain::Intervals(numbers));
+            }
+        }
+        out
+    }
+}
+
+fn job_numbers(name: &Name, sources: &mut Sources<'_>) -> Option<Vec<f64>> {
+    if sources.slots.column_id(name).is_some() || is_submitter_attribute(name) {
+        return None;
+    }
+    let mut reach = Mentions::default();
+    for id in sources.job_exprs(name) {
+        reach.add(sources.jobs.exprs().get(id));
+    }
+    let reach = sources.reach(reach);
+    let needs_slot = reach.names().any(|n| sources.slots.column_id(n).is_some());
+    if needs_slot || reach.unbounded || reach.unsteady {
+        return None;
+    }
+    let Some(column) = sources.jobs.column_id(name) else {
+        return Some(Vec::new());
+    };
+    let mut out = Vec::new();
+    if sources.job_exprs(name).is_empty() {
+        each_distinct(sources.jobs, column, |cell| {
+            out.extend(sources.jobs.cell_value(cell).as_number());
+        });
+        return Some(out);
+    }
+    for row in sources.jobs.rows() {
+        let value = match sources.jobs.expr_at(row, column) {
+            Some(Expr::Lit(value)) => value,
+            Some(expr) => {
+                let ad: Ad = sources.jobs.ad(row);
+                let context = Context {
+                    my: Some(&ad),
+                    ..Context::default()
+                };
+                evaluate(&expr, &context)
+            }
+            None => continue,
+        };
+        out.extend(value.as_number());
+    }
+    Some(out)
+}

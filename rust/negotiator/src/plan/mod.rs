@@ -1,0 +1,337 @@
+//! What a cycle has to know of each slot: which attributes, and how finely.
+//!
+//! Slots that agree in everything any expression of the cycle can see are one
+//! class and are evaluated once. An attribute that is only ever compared with
+//! numbers of the jobs (`Disk >= RequestDisk`) is known by the interval
+//! between those numbers, so slots that differ in it still share a class.
+
+mod grain;
+mod sources;
+
+pub use grain::Grain;
+pub use sources::{Sources, each_distinct};
+
+use crate::config::CycleConfig;
+use crate::cross_slots;
+use crate::evaluate::REMOTE_NAMES;
+use crate::mentions::Mentions;
+use crate::reserve::DURATIONS;
+use classad::{Expr, Name};
+use columns::{AdTable, ColumnId};
+use rustc_hash::FxHashSet;
+
+/// Attributes that decide by themselves how a slot is treated.
+const FACTS: [&str; 26] = [
+    "Rank",
+    "CurrentRank",
+    "SlotWeight",
+    "State",
+    "Activity",
+    "RemoteUser",
+    "RemoteOwner",
+    "AccountingGroup",
+    "PreemptingUser",
+    "PreemptingAccountingGroup",
+    "PreemptingRank",
+    "RetirementTimeRemaining",
+    "PartitionableSlot",
+    "DynamicSlot",
+    "PslotRollupInformation",
+    "Offline",
+    "WantClaiming",
+    "WantMatching",
+    "WorkingCM",
+    "RemoteScheddName",
+    "ConcurrencyLimits",
+    "PreemptingConcurrencyLimits",
+    "MatchedConcurrencyLimits",
+    "WantAdRevaluate",
+    "GhostMultiplier",
+    "MachineResources",
+];
+/// What decides whether a slot takes a job.
+const CONDITIONS: [&str; 2] = ["Requirements", "NegotiatorRequirements"];
+/// Facts needed of partitionable slots.
+const PARTITION_FACTS: [&str; 3] = ["Cpus", "Memory", "Disk"];
+/// Job attributes that matter in every cycle.
+pub const JOB_FACTS: [&str; 4] = ["Requirements", "Rank", "ConcurrencyLimits", "JobUniverse"];
+
+/// A column of the class key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyColumn {
+    /// The column.
+    pub column: ColumnId,
+    /// How finely it tells slots apart.
+    pub grain: Grain,
+    /// Tells all slots apart, not only those that are divided (whose rest has to be evaluated anew).
+    pub always: bool,
+}
+
+/// The attributes a cycle looks at.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// All names any expression of the cycle mentions.
+    pub names: FxHashSet<Name>,
+    /// Job attributes that slots or the policy refer to anywhere: jobs that differ in one are not alike.
+    pub job_names: FxHashSet<Name>,
+    /// Those that order slots or decide how a slot is treated; the others only decide whether it matches.
+    pub order_names: FxHashSet<Name>,
+    /// Columns of the slot table that tell classes apart.
+    pub key: Vec<KeyColumn>,
+    /// Whether a slot matches is asked row by row of the column engine; else class by class of the plain evaluator,
+    /// because conditions read attributes that only exist during the cycle.
+    pub row_matching: bool,
+    /// Whether a slot matches may depend on the submitter's priority or usage.
+    pub conditions_see_submitter: bool,
+    /// Something may look up names that are only known when it runs.
+    pub unbounded: bool,
+    /// Values may change though no attribute does.
+    pub unsteady: bool,
+    /// The value of NEGOTIATOR_PRE_JOB_RANK is the same for all jobs.
+    pub pre_rank_static: bool,
+    /// NEGOTIATOR_POST_JOB_RANK is the same for all jobs and does not change by carving.
+    pub post_rank_static: bool,
+    /// PREEMPTION_RANK is the same for all jobs and does not change in a cycle.
+    pub preemption_rank_static: bool,
+    /// Names that PREEMPTION_RANK and NEGOTIATOR_POST_JOB_RANK need when static (row by row).
+    pub row_names: FxHashSet<Name>,
+    /// Slot Rank does not depend on the job.
+    pub slot_rank_static: bool,
+    /// Numbers of slots whose users their neighbours look at.
+    pub cross_slots: Vec<u32>,
+}
+
+fn is_submitter_attribute(name: &Name) -> bool {
+    let text = name.as_bytes();
+    text.len() >= 9 && text[..7].eq_ignore_ascii_case(b"submitt")
+}
+
+/// Names whose values the cycle itself inserts and changes.
+fn is_live_attribute(name: &Name) -> bool {
+    name.is("RemoteUserResourcesInUse") || name.is("RemoteGroupResourcesInUse")
+}
+
+impl Plan {
+    /// Looks at every expression the cycle can evaluate.
+    #[must_use]
+    pub fn make(slots: &AdTable, jobs: &AdTable, config: &CycleConfig) -> Self {
+        let mut sources = Sources::new(slots, jobs);
+        let resources = resource_names(slots);
+        let sees = |s: &mut Sources<'_>, e: &Expr| s.sees_job(e);
+        let selection = &config.selection;
+        let rank = Expr::select(Expr::attr("MY"), "Rank".into());
+        let slot_rank_static = !sees(&mut sources, &rank);
+        let pre_rank_static = !sees(&mut sources, &selection.pre_job_rank);
+
+        let post = sources.reach(Mentions::of(&selection.post_job_rank));
+        let carved = |m: &Mentions| m.names().any(|n| resources.contains(n));
+        let partitioned = slots.column_named("PartitionableSlot").is_some();
+        let post_rank_static = !(sees(&mut sources, &selection.post_job_rank)
+            || partitioned && carved(&post)
+            || post.names().any(is_live_attribute));
+        let preempt = sources.reach(Mentions::of(&config.preemption.rank));
+        let preemption_rank_static = !(sees(&mut sources, &config.preemption.rank)
+            || preempt.names().any(is_live_attribute));
+
+        let start = starting_points(config, post_rank_static, preemption_rank_static);
+        let ordering = sources.reach(start);
+        let mut order_names: FxHashSet<Name> = ordering.names().cloned().collect();
+        let mut start = ordering;
+        conditions(config, &resources, jobs, &mut start);
+        let reached = sources.reach(start);
+        let mut names: FxHashSet<Name> = reached.names().cloned().collect();
+        let crossed = selection.cross_slot_prios && config.preemption.consider;
+        let cross_slots = match crossed {
+            true => cross_slots::mentioned(names.iter()),
+            false => Vec::new(),
+        };
+        names.extend(cross_slots::needed(&cross_slots));
+        order_names.extend(cross_slots::needed(&cross_slots));
+        let inserted = |name: &Name| {
+            REMOTE_NAMES.iter().any(|n| name.is(n))
+                || crossed && cross_slots::number_of(name).is_some()
+                || selection.match_exprs.iter().any(|(n, _)| name.is(n))
+        };
+        let replaced = slots.column_named("NegotiatorRequirements").is_some();
+        let mut asked = Mentions::default();
+        conditions(config, &resources, jobs, &mut asked);
+        asked.bare.insert(Name::from("Rank"));
+        asked.add(&selection.pre_job_rank);
+        let asked = sources.reach(asked);
+        let row_matching = !(reached.unbounded || replaced || asked.names().any(inserted));
+        let conditions_see_submitter = asked.names().any(is_submitter_attribute);
+        if !row_matching {
+            order_names.clone_from(&names);
+        }
+        let mut row_names = FxHashSet::default();
+        if post_rank_static {
+            row_names.extend(post.names().cloned());
+        }
+        if preemption_rank_static {
+            row_names.extend(preempt.names().cloned());
+        }
+        let key = key_columns(&mut sources, &names, &order_names, &reached, config);
+        let mut job_names = names.clone();
+        sources.add_job_names(&mut job_names);
+        Self {
+            names,
+            job_names,
+            order_names,
+            key,
+            row_matching,
+            unsteady: reached.unsteady,
+            unbounded: reached.unbounded,
+            conditions_see_submitter,
+            pre_rank_static,
+            post_rank_static,
+            preemption_rank_static,
+            row_names,
+            slot_rank_static,
+            cross_slots,
+        }
+    }
+
+    /// Whether any of `names` is looked at.
+    #[must_use]
+    pub fn mentions(&self, names: &[&str]) -> bool {
+        names
+            .iter()
+            .any(|name| self.names.contains(&Name::from(*name)))
+    }
+}
+
+/// Names of the resources that machines can be divided into.
+pub fn resource_names(slots: &AdTable) -> FxHashSet<Name> {
+    let mut out: FxHashSet<Name> = PARTITION_FACTS.iter().map(|n| Name::from(*n)).collect();
+    let Some(column) = slots.column_named("MachineResources") else {
+        return out;
+    };
+    each_distinct(slots, column, |cell| {
+        if let Some(id) = cell.str_id() {
+            let text = slots.strings().get(id);
+            let words = text.split(|b| b.is_ascii_whitespace() || *b == b',');
+            out.extend(words.filter(|w| !w.is_empty()).map(Name::new));
+        }
+    });
+    out
+}
+
+/// What decides whether a slot takes a job, and what a divided slot gives.
+fn conditions(
+    config: &CycleConfig,
+    resources: &FxHashSet<Name>,
+    jobs: &AdTable,
+    start: &mut Mentions,
+) {
+    for name in CONDITIONS
+        .iter()
+        .chain(&PARTITION_FACTS)
+        .chain(&["NumClaims"])
+    {
+        start.bare.insert(Name::from(*name));
+    }
+    for resource in resources {
+        start.bare.insert(resource.clone());
+        let text = resource.to_text();
+        start
+            .bare
+            .insert(Name::from(format!("Consumption{text}").as_str()));
+        start
+            .bare
+            .insert(Name::from(format!("Request{text}").as_str()));
+    }
+    for column in 0..jobs.column_count() {
+        let name = jobs.column_name(column as ColumnId);
+        if name.as_bytes().len() > 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"request") {
+            start.bare.insert(name.clone());
+        }
+    }
+    if config.partition.reserve {
+        for name in DURATIONS {
+            start.bare.insert(Name::from(name));
+        }
+    }
+    config.partition.carve.values().for_each(|e| start.add(e));
+    config
+        .selection
+        .match_exprs
+        .iter()
+        .for_each(|(_, e)| start.add(e));
+}
+
+/// What orders slots or decides how one is treated.
+fn starting_points(config: &CycleConfig, post_static: bool, preempt_static: bool) -> Mentions {
+    let mut start = Mentions::default();
+    for name in FACTS.iter().chain(&["ConcurrencyLimits"]) {
+        start.bare.insert(Name::from(*name));
+    }
+    let selection = &config.selection;
+    start.add(&selection.pre_job_rank);
+    start.add(&config.preemption.requirements);
+    start.add(&config.share.slot_weight);
+    let optional = [
+        &selection.slot_constraint,
+        &selection.pool_constraint,
+        &selection.job_constraint,
+    ];
+    optional.into_iter().flatten().for_each(|e| start.add(e));
+    if !post_static {
+        start.add(&selection.post_job_rank);
+    }
+    if !preempt_static {
+        start.add(&config.preemption.rank);
+    }
+    if selection.shutdown_threshold_s > 0 {
+        for name in ["DaemonShutdown", "DaemonShutdownFast", "MyCurrentTime"] {
+            start.bare.insert(name.into());
+        }
+    }
+    if config.preemption.partitionable && config.preemption.consider {
+        for name in ["NumDynamicSlots", "ChildName", "Name"] {
+            start.bare.insert(name.into());
+        }
+    }
+    start
+}
+
+fn key_columns(
+    sources: &mut Sources<'_>,
+    names: &FxHashSet<Name>,
+    order_names: &FxHashSet<Name>,
+    reached: &Mentions,
+    config: &CycleConfig,
+) -> Vec<KeyColumn> {
+    let slots = sources.slots;
+    if reached.unbounded {
+        let all = 0..slots.column_count() as ColumnId;
+        let value = |column| KeyColumn {
+            column,
+            grain: Grain::Value,
+            always: true,
+        };
+        return all.map(value).collect();
+    }
+    let grains = grain::grains(sources, names, config);
+    let mut key: Vec<KeyColumn> = names
+        .iter()
+        .filter_map(|name| Some((slots.column_id(name)?, name)))
+        .map(|(column, name)| KeyColumn {
+            column,
+            grain: grains.get(name).cloned().unwrap_or(Grain::Value),
+            always: order_names.contains(name),
+        })
+        .collect();
+    for name in ["Name", "MyAddress"] {
+        if let Some(column) = slots.column_named(name)
+            && !key.iter().any(|known| known.column == column)
+        {
+            key.push(KeyColumn {
+                column,
+                grain: Grain::Presence,
+                always: true,
+            });
+        }
+    }
+    key.sort_unstable_by_key(|known| known.column);
+    key
+}

@@ -1,0 +1,228 @@
+//! Binding of the crate `negotiator`: one call a cycle, results in bulk.
+
+mod accounts;
+mod outcome;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use ::negotiator::explain::{Asked, explain};
+use ::negotiator::{
+    CycleConfig, CycleError, Demand, Knobs, Memory, Plan, Snapshot, Stopwatch, run_cycle,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use rustc_hash::FxHashMap;
+
+use accounts::accounts_from;
+use outcome::CycleOutcome;
+
+use crate::classad::PyAd;
+use crate::keys::Keys;
+use crate::table::PyAdTable;
+
+/// Seconds since the call began.
+struct Clock(Instant);
+
+impl Stopwatch for Clock {
+    fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
+fn refused(py: Python<'_>, error: &CycleError) -> PyErr {
+    let class = match error {
+        CycleError::BadKnob { .. } => "ConfigError",
+        CycleError::BadInput { .. } => "CycleInputError",
+    };
+    let made = py
+        .import("slotwise.errors")
+        .and_then(|errors| errors.getattr(class))
+        .and_then(|class| class.call1((error.to_string(),)));
+    match made {
+        Ok(instance) => PyErr::from_value(instance),
+        Err(_) => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// Knobs of a cycle, checked.
+#[pyclass(frozen, module = "slotwise._native")]
+pub(crate) struct CycleKnobs {
+    inner: CycleConfig,
+}
+
+#[pymethods]
+impl CycleKnobs {
+    /// Reads knobs from name and expanded value; names in any case.
+    #[new]
+    fn new(py: Python<'_>, values: FxHashMapFromPy) -> PyResult<Self> {
+        let values: FxHashMap<String, String> = values
+            .0
+            .into_iter()
+            .map(|(k, v)| (k.to_ascii_uppercase(), v))
+            .collect();
+        let inner = CycleConfig::from_knobs(&Knobs::new(&values)).map_err(|e| refused(py, &e))?;
+        Ok(Self { inner })
+    }
+
+    /// Seconds between cycles.
+    #[getter]
+    fn interval_s(&self) -> i64 {
+        self.inner.interval_s
+    }
+}
+
+/// A dict of strings.
+struct FxHashMapFromPy(std::collections::HashMap<String, String>);
+impl<'py> FromPyObject<'_, 'py> for FxHashMapFromPy {
+    type Error = PyErr;
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(given.extract()?))
+    }
+}
+
+/// Runs cycles and remembers what saves work in the next one.
+#[pyclass(frozen, module = "slotwise._native")]
+pub(crate) struct CycleEngine {
+    memory: Mutex<Memory>,
+}
+
+#[pymethods]
+impl CycleEngine {
+    #[new]
+    fn new() -> Self {
+        Self {
+            memory: Mutex::new(Memory::default()),
+        }
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of a snapshot, as Python passes them"
+    )]
+    /// One cycle. With `submitters` None, `requests` are job ads as `condor_q -long` lists them.
+    #[pyo3(signature = (slots, requests, submitters, knobs, accounting, now))]
+    #[allow(clippy::too_many_arguments)] // What Python passes; taken apart at once.
+    fn run(
+        &self,
+        py: Python<'_>,
+        slots: &Bound<'_, PyAdTable>,
+        requests: &Bound<'_, PyAdTable>,
+        submitters: Option<&Bound<'_, PyAdTable>>,
+        knobs: &CycleKnobs,
+        accounting: &Bound<'_, PyDict>,
+        now: i64,
+    ) -> PyResult<CycleOutcome> {
+        let accounts = accounts_from(accounting, now)?;
+        let (slots, requests) = (slots.get(), requests.get());
+        let submitters = submitters.map(Bound::get);
+        let config = &knobs.inner;
+        let made = py.detach(|| {
+            let clock = Clock(Instant::now());
+            let slots = slots.read();
+            let requests = requests.read();
+            let plan = Plan::make(&slots, &requests, config);
+            let demand = match submitters {
+                None => Demand::from_jobs(&requests, &plan, config, now)?,
+                Some(table) => Demand::from_requests(&requests, &table.read(), &plan, config, now)?,
+            };
+            let demand = if config.selection.global_job_prios {
+                demand.split_by_priority(config.selection.global_job_prios_max)
+            } else {
+                demand
+            };
+            let snapshot = Snapshot {
+                slots: &slots,
+                demand: &demand,
+                accounts: &accounts,
+                plan: &plan,
+            };
+            let ingest_s = clock.seconds();
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let outcome = run_cycle(&snapshot, config, &mut memory, now, &clock);
+            let slot_keys = Keys::of(&slots, outcome.matches.iter().map(|m| m.row));
+            let reserved_keys = Keys::of(&slots, outcome.reservations.iter().map(|r| r.row));
+            let request_keys = Keys::of(&requests, demand.requests.iter().map(|r| r.row));
+            let significant = ::negotiator::request::significant_attributes(&plan, config);
+            let match_exprs = &config.selection.match_exprs;
+            let match_exprs = match_exprs.iter().map(|(name, _)| name.clone()).collect();
+            Ok::<_, CycleError>(CycleOutcome {
+                outcome,
+                demand,
+                slot_keys,
+                reserved_keys,
+                request_keys,
+                significant,
+                match_exprs,
+                plan_s: ingest_s,
+            })
+        });
+        made.map_err(|error| refused(py, &error))
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of a snapshot, as Python passes them"
+    )]
+    /// Why a job does not run: clauses with counts of slots, and what became of slots that match.
+    #[allow(clippy::too_many_arguments)] // What Python passes; taken apart at once.
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        slots: &Bound<'_, PyAdTable>,
+        jobs: &Bound<'_, PyAdTable>,
+        job: &Bound<'_, PyAd>,
+        knobs: &CycleKnobs,
+        accounting: &Bound<'_, PyDict>,
+        now: i64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let accounts = accounts_from(accounting, now)?;
+        let (slots, jobs) = (slots.get(), jobs.get());
+        let job = job.borrow().ad.clone();
+        let config = &knobs.inner;
+        let view = py.detach(|| {
+            let slots = slots.read();
+            let jobs = jobs.read();
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let asked = Asked {
+                slots: &slots,
+                jobs: &jobs,
+                job: &job,
+            };
+            explain(&asked, config, &accounts, &mut memory, now)
+        });
+        let out = PyDict::new(py);
+        let told = &view.explanation;
+        out.set_item("submitter", &view.submitter)?;
+        out.set_item("slots", told.rows)?;
+        out.set_item("job_accepts", told.job_accepts)?;
+        out.set_item("slot_accepts", told.slot_accepts)?;
+        out.set_item("matches", told.matches)?;
+        let clauses = PyList::empty(py);
+        for clause in &told.job_clauses {
+            let row = PyDict::new(py);
+            row.set_item("clause", &clause.text)?;
+            row.set_item("passes", clause.passes)?;
+            row.set_item("without", clause.without)?;
+            clauses.append(row)?;
+        }
+        out.set_item("clauses", clauses)?;
+        out.set_item("refused_by", told.refused_by.clone())?;
+        out.set_item("excluded", view.excluded)?;
+        out.set_item("free", view.free)?;
+        out.set_item("held_by_submitter", view.held_by_submitter)?;
+        out.set_item("preemptable", view.preemptable)?;
+        out.set_item("protected", view.protected)?;
+        out.set_item("offline", view.offline)?;
+        out.set_item("trimmed", view.trimmed.clone())?;
+        Ok(out)
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<CycleKnobs>()?;
+    module.add_class::<CycleEngine>()?;
+    module.add_class::<CycleOutcome>()?;
+    Ok(())
+}
