@@ -51,7 +51,7 @@ search: build ## The properties once more, on new random examples and many of th
 	PROPTEST_CASES=2000 cargo test --release --workspace --exclude slotwise-python --quiet
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/property -q
 
-test-guest: build ## Host tests on a kernel with cgroup version 2, in an emulated guest (minutes; root)
+test-guest: build ## Host tests on a kernel with cgroup version 2, and LVM, in an emulated guest (up to an hour; root)
 	PYTHON=$(abspath $(BIN))/python bash tests/host/guest.sh
 
 lint: build ## Formatting, lints, types, import rules

@@ -5,7 +5,7 @@
 #   tests/host/guest.sh [TEST...]        default: tests/host. COMMAND="bash script" runs something else instead.
 #
 # Needs root, qemu-system-x86_64, busybox (static), depmod, cpio, and apt-get to fetch a Debian kernel. What is missing is
-# named and the tests are skipped (exit 0). Emulation is slow: some minutes a file. WORK keeps kernel and log.
+# named and the tests are skipped (exit 0). Emulation is slow: ten minutes to an hour for all. WORK keeps kernel and log.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 work=${WORK:-$top/build/guest}
@@ -65,7 +65,7 @@ sync; echo o > /proc/sysrq-trigger; sleep 9
 END
 chmod +x initrd/init
 (cd initrd && find . | cpio -o -H newc 2>/dev/null | gzip -1) > initrd.gz
-timeout "${LIMIT:-1800}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -M pc -m 2048 -smp 2 -display none -nodefaults \
+timeout "${LIMIT:-7200}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -M pc -m 2048 -smp 2 -display none -nodefaults \
   -no-reboot -serial stdio -kernel "$vmlinuz" -initrd initrd.gz \
   -append "console=ttyS0 mitigations=off nokaslr quiet cgroup_no_v1=all" \
   -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap </dev/null | tee guest.log

@@ -18,6 +18,7 @@ from tests.support.starter_bench import (
     is_alive,
     job_python,
     processes_below,
+    segments,
     starter_bench,
 )
 
@@ -200,7 +201,7 @@ async def test_killed_at_any_moment_nothing_is_left(
 ) -> None:
     chance = random.Random(seed)
     volumes = "STARTD_ENFORCE_DISK_LIMITS" in knobs
-    segments = Path("/proc/sysvipc/shm").read_text()
+    known = segments()
     async with starter_bench(**knobs) as bench:
         runs = []
         for _ in range(3):
@@ -228,7 +229,7 @@ async def test_killed_at_any_moment_nothing_is_left(
         for run in held:
             await bench.ended(run, 60)
         await nothing_left(bench)
-        assert Path("/proc/sysvipc/shm").read_text() == segments, "no segment is left"
+        assert segments() == known, "no segment is left"
         ends = [bench.shadow.runs[run] for run in runs if bench.shadow.runs[run].ended is not None]
         for run in ends:
             assert run.ended is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.starter_bench import StarterBench, job_python, starter_bench
+from tests.support.starter_bench import StarterBench, job_python, segments, starter_bench
 
 pytestmark = pytest.mark.host
 EVICTED = schedd_pb2.RunEnded.EVICTED
@@ -192,7 +192,7 @@ async def test_a_bomb_of_sessions_is_ended_without_a_limit_on_processes(root: No
 
 
 async def test_segments_and_files_in_shared_memory_end_with_the_job(root: None) -> None:
-    before = Path("/proc/sysvipc/shm").read_text(), sorted(Path("/dev/shm").iterdir())
+    before = segments()
     async with starter_bench(SLOTWISE_CONTROL_DIR="/var/tmp") as bench:
         script = (
             "touch /dev/shm/mine && ls /dev/shm && ipcmk -M 4096 && ipcs -m | grep -c 0x && df -k /dev/shm | tail -1"
@@ -203,7 +203,7 @@ async def test_segments_and_files_in_shared_memory_end_with_the_job(root: None) 
         lines = bench.output(run).splitlines()
         assert lines[0] == "mine" and lines[-2] == "1"
         assert int(lines[-1].split()[1]) == 64 * 1024
-    assert (Path("/proc/sysvipc/shm").read_text(), sorted(Path("/dev/shm").iterdir())) == before
+    assert segments() == before and not Path("/dev/shm/mine").exists()
 
 
 async def test_private_temporary_directories(root: None) -> None:

@@ -290,3 +290,9 @@ def groups_of(directory: Path) -> list[Path]:
     name = str(directory).replace("/", "_")
     root = Path("/sys/fs/cgroup")
     return [path for at in ("*/htcondor", "htcondor") for path in root.glob(f"{at}/{name}*") if path.is_dir()]
+
+
+def segments() -> set[str]:
+    """Shared segments (System V) of the account that jobs run as, by their ids."""
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return {row[1] for row in rows if row[7] == "65534"}
