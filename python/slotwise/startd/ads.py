@@ -41,9 +41,12 @@ class SlotKnobs:
     slot_attrs: Sequence[str] = ()
     slot_weight: str = "Cpus"
     consumption: Mapping[str, str] = field(default_factory=dict)
+    #: Names that are added to Requirements: of all slots, of those that no other was carved from, of dynamic ones.
     clauses: Sequence[str] = ()
+    own_clauses: Sequence[str] = ()
+    dynamic_clauses: Sequence[str] = ()
     latches: Mapping[str, Expression] = field(default_factory=dict)
-    health: Sequence[str] = ()
+    health: bool = False
 
 
 def within_limits(h: Holding, consumption: Mapping[str, str]) -> Expr:
@@ -75,10 +78,9 @@ def requirements(
         return False
     if slot.draining and draining_start is None:
         return False
-    parts = ["START" if draining_start is None else f"({draining_start})", "WithinResourceLimits"]
-    if knobs.health:
-        parts.append("Healthy")
-    parts += list(knobs.clauses)
+    parts = [*(["Healthy"] if knobs.health else []), *knobs.clauses]
+    parts += ["START" if draining_start is None else f"({draining_start})", "WithinResourceLimits"]
+    parts += knobs.dynamic_clauses if h.kind is SlotKind.DYNAMIC else knobs.own_clauses
     return Expr(" && ".join(f"({part})" for part in parts))
 
 

@@ -26,9 +26,10 @@ from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.holding import Holding
 from slotwise.startd.journal import Journal
 from slotwise.startd.machine import Step, step
+from slotwise.startd.reading import seconds
 from slotwise.startd.replay import StimuliFile
 from slotwise.startd.service import StartdServicer
-from slotwise.startd.settings import Settings, machine_resources, seconds, slot_types
+from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slots.layout import plan
 from slotwise.startd.starter_link import StarterLink
 from slotwise.startd.states import Backfill, Slot

@@ -19,7 +19,7 @@ from typing import Any
 
 from slotwise.startd import events as ev
 from slotwise.startd.journal import Journal
-from slotwise.startd.settings import Knobs
+from slotwise.startd.reading import Knobs
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotwise.startd.holding import Holding
-from slotwise.startd.settings import Knobs, flag, seconds, words
+from slotwise.startd.reading import Knobs, flag, seconds, words
 
 #: Knobs whose values travel with each run, so that a slot may have its own (SLOT<N>_..., SLOT_TYPE_<N>_...).
 _COPIED = (

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.errors import AdSyntaxError, ConfigError
+from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.startd import ads
 from slotwise.startd.ads import SlotKnobs
+from slotwise.startd.clauses import clause_names, health_attributes
 from slotwise.startd.evaluate import Expr, Expression, compiled, truth
 from slotwise.startd.policy import Policy, Timers, knobs_of
+from slotwise.startd.reading import (
+    Knobs,
+    device_property,
+    flag,
+    flag_text,
+    knob_expression,
+    literal_or_expression,
+    seconds,
+    words,
+)
 from slotwise.startd.requests import DEFAULT_MODIFIERS, Requesting
 from slotwise.startd.slots.custom import CustomResource
 from slotwise.startd.slots.layout import SlotType, default_types
@@ -28,14 +36,6 @@ if TYPE_CHECKING:
 
 #: BROKEN_SLOT_CONTEXT_ATTRS, when the configuration does not say.
 BROKEN_CONTEXT = ("JobId", "RemoteUser", "RemoteScheddName")
-
-
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get(self, name: str) -> str | None:
-        """A knob's expanded text, None when undefined."""
-        ...
 
 
 @dataclass
@@ -204,11 +204,11 @@ class Settings:
             text = (get(name) or "").strip()
             if text:
                 attrs[name] = knob_expression(name, text)
-        health = words(self.config.get("STARTD_HEALTH_EXPRS"))
-        for name in health:
-            attrs[name] = knob_expression(name, self.config.get(name) or "True")
-        if health:
-            attrs["Healthy"] = Expr(" && ".join(f"({name})" for name in health))
+        health = health_attributes(get)
+        attrs.update(health)
+        clauses = {knob: clause_names(get, f"{knob}_REQUIREMENTS_CLAUSES") for knob in ("SLOT", "PSLOT", "DSLOT")}
+        for name in dict.fromkeys(name for names_ in clauses.values() for name in names_):
+            attrs.setdefault(name, knob_expression(name, (get(name) or "").strip()))
         job_attrs = [*ads.JOB_ATTRS, *words(self.config.get("STARTD_JOB_ATTRS"))]
         child = words(self.config.get("STARTD_PARTITIONABLE_SLOT_ATTRS"))
         consumption = {}
@@ -226,9 +226,11 @@ class Settings:
             tuple(words(self.config.get("STARTD_SLOT_ATTRS"))),
             (get("SLOT_WEIGHT") or "Cpus").strip(),
             consumption,
-            tuple(words(get("SLOT_REQUIREMENTS_CLAUSES"))),
+            clauses["SLOT"],
+            clauses["PSLOT"],
+            clauses["DSLOT"],
             latches,
-            tuple(health),
+            bool(health),
         )
 
     def _read_requesting(self, slot_id: int, type_number: int) -> Requesting:
@@ -299,73 +301,3 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
     text = config.get("NUM_SLOTS")
     plain = default_types(int(seconds(config, "NUM_SLOTS", 0)) if text else None, resources.cpus)
     return [replace(slot_type, prefix=prefix) for slot_type in plain]
-
-
-# ----------------------------------------------------------------------------------------------------- reading knobs
-
-
-def words(text: str | None) -> list[str]:
-    """The words of a list knob."""
-    return [word for word in re.split(r"[,\s]+", text or "") if word]
-
-
-def flag(config: Knobs, name: str) -> bool:
-    """A truth knob, false when undefined."""
-    return flag_text(config.get(name))
-
-
-def flag_text(text: str | None) -> bool:
-    """Whether a knob's text says yes."""
-    return (text or "").strip().lower() in ("true", "t", "yes", "y", "1")
-
-
-def seconds(config: Knobs, name: str, otherwise: float) -> float:
-    """A number knob; arithmetic such as ``10 * 60`` is allowed.
-
-    :raises ConfigError: when it is no number.
-    """
-    text = (config.get(name) or "").strip()
-    if not text:
-        return otherwise
-    try:
-        value = float(text)
-    except ValueError:
-        found = compiled(name, text).value(ClassAd(), None, 0)
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            raise ConfigError(f"{name} is {text!r}, not a number", key=name) from None
-        value = float(found)
-    if math.isnan(value):
-        raise ConfigError(f"{name} is not a number", key=name)
-    return value
-
-
-def knob_expression(name: str, text: str) -> Any:
-    """A STARTD_ATTRS knob as an attribute.
-
-    :raises ConfigError: when its text is no expression.
-    """
-    try:
-        return literal_or_expression(text)
-    except (AdSyntaxError, ValueError) as error:
-        raise ConfigError(f"{name} is not an expression: {error}", hint="put texts in quotes", key=name) from None
-
-
-def device_property(text: str) -> Any:
-    """What an inventory says of a device: a value or an expression; what is neither is a string."""
-    try:
-        return literal_or_expression(text)
-    except (AdSyntaxError, ValueError):
-        return text
-
-
-@lru_cache(maxsize=1024)
-def literal_or_expression(text: str) -> Any:
-    """``True``, numbers and strings as values; the rest as checked expression text."""
-    tree = ExprTree(text)
-    lowered = text.strip().lower()
-    if lowered in ("true", "false"):
-        return lowered == "true"
-    if re.fullmatch(r"-?\d{1,18}", lowered):
-        return int(lowered)
-    del tree
-    return Expr(text.strip())

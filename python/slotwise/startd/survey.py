@@ -15,7 +15,8 @@ from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, ne
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.load import LoadOf, share_load
-from slotwise.startd.settings import Knobs, Sampled, flag, seconds, words
+from slotwise.startd.reading import Knobs, flag, seconds, words
+from slotwise.startd.settings import Sampled
 from slotwise.startd.slots.custom import CustomResource, custom_resources, names_in
 
 

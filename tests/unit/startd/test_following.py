@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from slotwise.errors import ConfigError
 from slotwise.startd import claiming, following
 from slotwise.startd import events as ev
+from slotwise.startd.outbox import Granted, Refused
 from slotwise.startd.settings import Sampled
 from slotwise.startd.slots.custom import CustomResource
 
@@ -94,7 +97,9 @@ def test_knobs_per_slot_type_and_attributes_from_the_configuration() -> None:
 
 
 def test_requirements_by_state() -> None:
-    p = point(NUM_SLOTS="1", STARTD_HEALTH_EXPRS="DiskFine", DiskFine="true", SLOT_REQUIREMENTS_CLAUSES="Nice")
+    p = point(
+        NUM_SLOTS="1", STARTD_HEALTH_EXPRS="DiskFine", DiskFine="true", SLOT_REQUIREMENTS_CLAUSES="Nice", Nice="true"
+    )
     assert "Healthy" in str(p.ad("slot1")["Requirements"]) and "Nice" in str(p.ad("slot1")["Requirements"])
     p.happen("slot1", ev.MatchNoticed())
     assert p.ad("slot1")["Requirements"] is False
@@ -130,3 +135,29 @@ def test_times_of_job_and_claim() -> None:
     claiming.tell_claim(p.it, claim_id, 0, ev.Released(fast=True), p.now)
     p.gone("1.1#1")
     assert not p.has("slot1_1")
+
+
+def test_health_is_judged_by_expressions_and_unknown_is_well() -> None:
+    p = point(STARTD_HEALTH_EXPRS="DiskFine, Fans > 2, Nobody.Knows", DiskFine="Sick =!= true")
+    ad = p.ad("slot1")
+    assert (ad.eval("Healthy"), ad.eval("HealthFactor")) == (1, pytest.approx(1 / 3))
+    p.it.extra["Fans"] = 1
+    assert p.ad("slot1").eval("Healthy") == 0
+    assert isinstance(p.request(), Refused)
+    p.it.extra["Fans"] = 3
+    assert isinstance(p.request(), Granted)
+    with pytest.raises(ConfigError, match="STARTD_HEALTH_EXPRS"):
+        point(STARTD_HEALTH_EXPRS="1 +")
+
+
+def test_clauses_are_added_to_requirements_by_kind_of_slot() -> None:
+    p = point(
+        SLOT_REQUIREMENTS_CLAUSES="Quiet START Nothing", PSLOT_REQUIREMENTS_CLAUSES="Roomy",
+        DSLOT_REQUIREMENTS_CLAUSES="Cosy", Quiet="LoadAvg < 3", Roomy="Cpus > 1", Cosy="Cpus == 1",
+    )  # fmt: skip
+    p.claim()
+    texts = {name: str(p.ad(name).lookup("Requirements")) for name in ("slot1", "slot1_1")}
+    clauses = {name: [part.strip("() ") for part in text.split("&&")] for name, text in texts.items()}
+    assert clauses["slot1"] == ["Quiet", "START", "WithinResourceLimits", "Roomy"]
+    assert clauses["slot1_1"] == ["Quiet", "START", "WithinResourceLimits", "Cosy"]
+    assert p.ad("slot1_1").eval("Cosy") is True

@@ -1,0 +1,49 @@
+"""What the configuration adds to Requirements: clauses by name, and expressions of health."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+from slotwise.startd.evaluate import Expr
+from slotwise.startd.reading import knob_expression, words
+
+_log = logging.getLogger(__name__)
+
+
+def clause_names(get: Callable[[str], str | None], knob: str) -> tuple[str, ...]:
+    """The clauses that a knob adds to Requirements: knobs that are defined; others are ignored, and said so."""
+    names = []
+    for name in words(get(knob)):
+        if name.upper() in ("START", "WITHINRESOURCELIMITS", "HEALTHY"):
+            continue
+        if (get(name) or "").strip():
+            names.append(name)
+        else:
+            _log.error("%s names %s, which is not defined; it is ignored", knob, name)
+    return tuple(dict.fromkeys(names))
+
+
+def health_attributes(get: Callable[[str], str | None]) -> dict[str, Any]:
+    """STARTD_HEALTH_EXPRS: HealthExprs, HealthFactor and Healthy, which is true unless one of them is false.
+
+    The knob is a list of expressions; names of knobs among them become attributes, too.
+
+    :raises ConfigError: when it is no list of expressions.
+    """
+    text = (get("STARTD_HEALTH_EXPRS") or "").strip()
+    if not text:
+        return {}
+    plain = words(text)
+    if all(re.fullmatch(r"[A-Za-z_]\w*", word) for word in plain):
+        text = ", ".join(plain)
+    expressions = knob_expression("STARTD_HEALTH_EXPRS", f"{{{text}}}")
+    attributes = {name: knob_expression(name, value) for name in plain if (value := (get(name) or "").strip())}
+    return {
+        **attributes,
+        "HealthExprs": expressions,
+        "HealthFactor": Expr("sum(HealthExprs) / (1.0 * size(HealthExprs))"),
+        "Healthy": Expr(f"min({{{text}, 1}})"),
+    }
