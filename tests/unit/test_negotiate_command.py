@@ -171,6 +171,20 @@ def test_an_engine_gives_what_a_new_one_gives(shell: Shell) -> None:
     assert "slot1@h" not in {match["slot"] for match in warm}
 
 
+def test_an_engine_sees_a_table_that_took_the_place_of_another(shell: Shell) -> None:
+    """As after a collector came back: the same slots in a table of fewer changes than the former one had."""
+    text = (shell.where / "slots.ads").read_bytes()
+    jobs = read_long((shell.where / "jobs.ads").read_bytes(), key="job")
+    engine, knobs, accounting = Engine(), Knobs(), Accounting()
+    former = read_long(text)
+    for name in former.keys():
+        for memory in (1, 2, 3):
+            former.update(name, {"Memory": memory}, [])
+    assert not engine.run(former, jobs, None, knobs, accounting, NOW).matches()
+    found = engine.run(read_long(text), jobs, None, knobs, accounting, NOW).matches()
+    assert found and found == Engine().run(read_long(text), jobs, None, knobs, accounting, NOW).matches()
+
+
 def test_analyze_names_the_clause_to_relax(shell: Shell) -> None:
     shell.pool(memory=5000)
     report = shell.json(analyze, "1.0")

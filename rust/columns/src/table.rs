@@ -1,5 +1,7 @@
 //! The table: ads by key, one column an attribute.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use classad::Name;
 use rustc_hash::FxHashMap;
 
@@ -19,6 +21,9 @@ pub type Row = u32;
 const COLUMNS_MAX: usize = 20_000;
 /// Strings that a table holds before it first looks for unused ones.
 const COLLECT_MIN: usize = 1 << 16;
+
+/// Tables made so far.
+static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// What is known of a row besides its attributes.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +90,7 @@ pub struct AdTable {
     pub(crate) exprs: ExprPool,
     pub(crate) bigs: TextPool,
     pub(crate) version: u64,
-    /// Counts collections of unused strings: ids may mean something else afterwards.
+    /// Its own in every table; counts collections of unused strings: ids may mean something else afterwards.
     epoch: u64,
     pub(crate) collect_at: usize,
     /// A batch is being applied: it may name strings again that no ad has just now.
@@ -101,6 +106,8 @@ impl AdTable {
     pub fn new() -> Self {
         AdTable {
             collect_at: COLLECT_MIN,
+            // What was made of one table must not pass for what another one needs.
+            epoch: TABLES.fetch_add(1, Ordering::Relaxed) << 32,
             ..AdTable::default()
         }
     }
@@ -130,8 +137,8 @@ impl AdTable {
         self.version
     }
 
-    /// Changes when ids of strings and expressions may have changed their meaning: caches that hold
-    /// cells or ids must be dropped then.
+    /// Changes when ids of strings and expressions may have changed their meaning, and differs between
+    /// tables: caches that hold cells, ids or rows must be dropped then.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

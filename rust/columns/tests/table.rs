@@ -293,3 +293,13 @@ fn stale_ads_expire_by_their_own_lifetime() {
     assert_eq!(table.expire(1001.0, &lifetime, 900.0), [b"long".to_vec()]);
     assert!(table.is_empty());
 }
+
+#[test]
+fn what_is_remembered_of_one_table_cannot_pass_for_another() {
+    let (one, two) = (AdTable::new(), AdTable::new());
+    assert_ne!(one.epoch(), two.epoch());
+    let mut cleared = AdTable::new();
+    let before = cleared.epoch();
+    cleared.clear();
+    assert!(![before, one.epoch(), two.epoch()].contains(&cleared.epoch()));
+}
