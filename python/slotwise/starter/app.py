@@ -90,7 +90,7 @@ def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
     if settings.enforce_disk:
         volumes.probe(root=root)
         if volumes.problem:
-            _log.warning("no scratch volumes: %s", volumes.problem)
+            _log.warning("scratch volumes: %s: %s", volumes.kind or "none", volumes.problem)
     enforcement = assess(settings, cgroups, root=root, volumes=volumes.kind)
     for gap in enforcement.gaps:
         _log.warning("not enforced on this host: %s", gap)

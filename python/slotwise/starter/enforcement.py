@@ -60,6 +60,8 @@ def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volume
         gaps.append("jobs run as the daemons' own user: the daemons are not root")
         if settings.mounts:
             gaps.append("MOUNT_UNDER_SCRATCH has no effect: the daemons are not root")
+        if settings.private_shm or settings.private_ipc:
+            gaps.append("jobs share /dev/shm and System V memory with all others: the daemons are not root")
         if settings.pid_namespace:
             gaps.append("USE_PID_NAMESPACES has no effect: the daemons are not root")
     memory_wanted = settings.cgroup.memory_policy in ("hard", "custom")
@@ -72,6 +74,8 @@ def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volume
     disk = "none"
     if settings.enforce_disk:
         disk = "volume" if volumes else "measured"
+        if volumes == "loop" and settings.volumes.volume_group:
+            gaps.append(f"the volume group {settings.volumes.volume_group} cannot be used: volumes are files")
         if not volumes:
             gaps.append("disk is measured, not limited: no volume can be made for a job")
     first, last = settings.tracking_gids
