@@ -458,3 +458,19 @@ async def test_a_machine_kept_for_a_large_job_is_kept_over_cycles_and_restarts()
         pool.schedd.requests = [wants("ann@d", 2, 2)]
         assert len(await pool.cycle()) >= 1
         assert AccountingStore(pool.home.spool / "accounting.db").reservations() == ()
+
+
+async def test_the_collector_hears_of_matches_with_sleeping_slots(pool: Harness) -> None:
+    await pool.slots(slot(1, SlotID=1, State="Claimed", Requirements=False), slot(2, SlotID=2, Offline=True))
+    pool.schedd.requests = [wants("ann@d", 3)]
+    (made, *_) = await pool.cycle()
+    assert (made.slot_name, made.claim_id) == ("slot2@h", "null")
+    machines = pool.ads.table("Machine")
+    await until(lambda: machines.value("slot2@h", "MachineMatchCount") == 3)
+    matches = machines.get("slot2@h")
+    assert matches is not None
+    (record,) = matches.eval("OfflineMatches")
+    assert (record["AutoclusterID"], record["RequestCount"]) == (1, 3)
+    last = machines.value("slot2@h", "MachineLastMatchTime")
+    assert machines.value("slot1@h", "slot2_MachineLastMatchTime") == last > 0
+    assert machines.value("slot2@h", "Cpus") == 1

@@ -127,6 +127,34 @@ def test_missing_files_are_named(shell: Shell) -> None:
         negotiate.main(["--jobs", "jobs.ads"], inv)
 
 
+def test_files_from_other_systems_are_read(shell: Shell) -> None:
+    usual = shell.json(negotiate)["matches"]
+    daemon = 'MyType = "Collector"\nName = "c"\nCpus = 99\nRequirements = true\n'
+    for name, more in (("slots.ads", daemon), ("jobs.ads", "")):
+        text = (shell.where / name).read_text() + "\n" + more
+        (shell.where / name).write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert shell.json(negotiate)["matches"] == usual
+
+
+def test_a_file_that_holds_no_ads_is_named(shell: Shell) -> None:
+    shell.write("slots.ads", "no ad")
+    with pytest.raises(UsageError, match=r"slots\.ads: line 1"):
+        shell.run(negotiate)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"submitters": [{"name": "a@d", "priority": "x"}]}', "[1]", "nonsense", '{"submitters": [3]}']
+)
+def test_accounting_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"prio\.json"):
+        parse_accounting(text, "prio.json")
+
+
+def test_limits_without_bound_are_null(shell: Shell) -> None:
+    shell.write("config", "NEGOTIATOR_IGNORE_USER_PRIORITIES = True\n")
+    assert "Infinity" not in shell.run(negotiate, "--config", "config", "--json")
+
+
 def test_repeats_are_timed(shell: Shell) -> None:
     report = shell.json(negotiate, "--repeat", "3")
     assert len(report["repeats"]) == 3

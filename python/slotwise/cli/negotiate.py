@@ -12,11 +12,13 @@ from typing import Any, NoReturn
 from slotwise.cli import machine_facts
 from slotwise.cli.invocation import Invocation
 from slotwise.config import load
-from slotwise.errors import UsageError
+from slotwise.errors import SlotwiseError, UsageError
 from slotwise.negotiator.accounting_file import parse_accounting
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row, knob_values, read_long
+from slotwise.negotiator.reports import finite
 from slotwise.negotiator.simulate import occupy
 from slotwise.negotiator.snapshot import CycleInput, read_snapshot
+from slotwise.table import AdTable
 
 DESCRIPTION = """Runs the negotiator on slot ads (condor_status -long) and job ads (condor_q -long), and shows who
 gets what and why others get nothing. --snapshot replays a directory saved with `slotwise negotiator snapshot`."""
@@ -62,7 +64,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
         write_parquet(inv.path(asked.parquet), given, report)
     if asked.json:
-        inv.out(json.dumps(report))
+        inv.out(json.dumps(finite(report)))
     else:
         from slotwise.cli.render_negotiation import render
 
@@ -90,13 +92,27 @@ def read_input(asked: argparse.Namespace, inv: Invocation) -> CycleInput:
     if asked.accounting:
         accounting = parse_accounting(_read(inv.path(asked.accounting)).decode(), asked.accounting)
     return CycleInput(
-        slots=read_long(_read(inv.path(asked.slots)), now),
-        requests=read_long(_read(inv.path(asked.jobs)), now, "job"),
+        slots=_slots(asked.slots, now, inv),
+        requests=_ads(asked.jobs, now, "job", inv),
         submitters=None,
         knobs=_knobs(asked.config, inv),
         accounting=accounting,
         now=now,
     )
+
+
+def _ads(name: str, now: int, key: str, inv: Invocation) -> AdTable:
+    try:
+        return read_long(_read(inv.path(name)).removeprefix(b"\xef\xbb\xbf"), now, key)
+    except SlotwiseError as error:
+        raise UsageError(f"{name}: {error}", hint="ads as `status -long` and `q -long` print them") from None
+
+
+def _slots(name: str, now: int, inv: Invocation) -> AdTable:
+    """Slot ads; ads of daemons, which `condor_status -any` lists too, are no slots."""
+    table = _ads(name, now, "Name", inv)
+    table.remove_where('MyType =!= undefined && MyType != "Machine" && MyType != "Slot"')
+    return table
 
 
 def _read(path: Path) -> bytes:

@@ -7,6 +7,7 @@ priority. A record saved from a live cycle has more fields; they are taken as th
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -32,9 +33,13 @@ def parse_accounting(text: str, source: str = "accounting") -> Accounting:
 
     :raises UsageError: names the file and what is wrong with it.
     """
-    if text.lstrip().startswith("{"):
+    text = text.removeprefix("\ufeff")
+    if text.lstrip().startswith(("{", "[")):
         return _from_json(text, source)
-    return _from_userprio(text)
+    accounting = _from_userprio(text)
+    if text.strip() and not accounting.records:
+        raise UsageError(f"{source} names no submitter", hint="JSON, or what condor_userprio -long prints")
+    return accounting
 
 
 def _from_json(text: str, source: str) -> Accounting:
@@ -42,11 +47,16 @@ def _from_json(text: str, source: str) -> Accounting:
         data = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{source} is no JSON: {error}") from None
+    if not isinstance(data, dict) or not isinstance(data.get("submitters", []), list):
+        raise UsageError(f"{source} is no accounting state", hint='{"submitters": [{"name": "user@domain", ...}]}')
     records: dict[str, dict[str, Any]] = {}
     for entry in data.get("submitters", []):
-        if "name" not in entry:
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"]:
             raise UsageError(f"{source}: a submitter has no name", hint='each needs "name": "user@domain"')
         record = {key: value for key, value in entry.items() if key != "name" and value is not None}
+        for key, value in record.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise UsageError(f"{source}: the {key} of {entry['name']} is no number: {value!r}")
         if "usage" in record:
             record.setdefault("weighted_accumulated_usage", record.pop("usage"))
         records[str(entry["name"])] = record
@@ -77,14 +87,22 @@ def _userprio_record(entry: Mapping[str, str]) -> dict[str, Any]:
     record: dict[str, Any] = {}
     for attribute, field in _USERPRIO.items():
         if attribute in entry:
-            record[field] = float(entry[attribute])
-    factor = float(entry.get("priorityfactor", 0.0) or 0.0)
+            record[field] = _number(entry[attribute])
+    factor = _number(entry.get("priorityfactor", "0"))
     if factor >= 1.0:
         record["factor"] = factor
     if "priority" in entry:
         # What is printed is the effective priority.
-        record["priority"] = float(entry["priority"]) / (factor if factor >= 1.0 else 1.0)
+        record["priority"] = _number(entry["priority"]) / (factor if factor >= 1.0 else 1.0)
     return record
+
+
+def _number(text: str) -> float:
+    """A number as userprio prints it; what is none counts as 0, as there."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def dump_accounting(state: Accounting) -> str:

@@ -20,6 +20,7 @@ from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, ga
 from slotwise.negotiator.in_flight import InFlight
 from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.mirror import Mirror
+from slotwise.negotiator.offline import offline_updates, tell_collector
 from slotwise.negotiator.reports import CycleReport, History
 from slotwise.negotiator.schedule import CycleTiming
 from slotwise.negotiator.store import AccountingStore
@@ -131,6 +132,7 @@ class Cycles:
             _log.warning("%d matches could not be told", len(lost))
         told = [row for row in offers.made if row not in lost] if lost else offers.made
         self.in_flight.note(self.mirror.slots, told, clock.now())
+        await tell_collector(self.context, offline_updates(told, self.mirror.slots, demand, points, now))
         dispatched = clock.monotonic()
         self._book(outcome)
         report = CycleReport(

@@ -38,7 +38,7 @@ class CycleReport:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, which knows no infinity: a limit that is none becomes null."""
-        told: dict[str, Any] = _finite(self._as_dict())
+        told: dict[str, Any] = finite(self._as_dict())
         return told
 
     def _as_dict(self) -> dict[str, Any]:
@@ -61,13 +61,14 @@ class CycleReport:
         }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """For JSON, which knows no infinity: a limit that is none becomes null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
+        return {key: finite(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [finite(one) for one in value]
     return value
 
 

@@ -1,0 +1,87 @@
+"""Matches with sleeping slots: nobody claims them, but the collector is told, so that they can be woken.
+
+What is told is what ``rooster`` and scalers read (administrators' manual, power management): when a slot was last
+matched, how many jobs wanted it in this cycle, and which.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import grpc
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.daemon.advertise import collector_target
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import SlotwiseError
+from slotwise.negotiator.gather import AccessPoint, Demand
+from slotwise.table import AdTable, PackBuilder
+from slotwise.wire import channel
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+
+_log = logging.getLogger(__name__)
+_NUMBERED = re.compile(r"^([^0-9@]+)[0-9][^@]*(@.*)$")
+
+
+def offline_updates(
+    matches: Iterable[Mapping[str, Any]],
+    slots: AdTable,
+    demand: Demand,
+    points: Mapping[str, AccessPoint],
+    now: int,
+) -> dict[str, dict[str, Any]]:
+    """Attributes to be merged into slot ads, by slot: those of each sleeping slot that was matched, and of slot 1."""
+    wanted: dict[str, dict[str, tuple[str, int, int]]] = {}
+    for row in matches:
+        if not row.get("offline") or row["slot"] not in slots:
+            continue
+        schedd, _, autocluster, _ = demand.origins[row["request"]]
+        count = demand.requests.value(row["request"], "ResourceRequestCount")
+        target = points[schedd].target if schedd in points else schedd
+        entry = (target, autocluster, count if isinstance(count, int) else 1)
+        wanted.setdefault(row["slot"], {})[row["request"]] = entry
+    updates: dict[str, dict[str, Any]] = {}
+    for slot, requests in wanted.items():
+        records = [
+            str(ExprTree(ClassAd({"Scheduler": schedd, "AutoclusterID": autocluster, "RequestCount": count})))
+            for schedd, autocluster, count in requests.values()
+        ]
+        updates.setdefault(slot, {}).update(
+            MachineLastMatchTime=now,
+            MachineMatchCount=sum(count for _, _, count in requests.values()),
+            OfflineMatches=ExprTree("{" + ", ".join(records) + "}"),
+        )
+        first, number = _first_slot(slots, slot), slots.value(slot, "SlotID")
+        if first in slots and isinstance(number, int):
+            updates.setdefault(first, {})[f"slot{number}_MachineLastMatchTime"] = now
+    return updates
+
+
+def _first_slot(slots: AdTable, slot: str) -> str:
+    """The slot that collects the times of all slots of its machine."""
+    primary = slots.value(slot, "OfflinePrimarySlotName")
+    if isinstance(primary, str):
+        return primary
+    found = _NUMBERED.match(slot)
+    return f"{found[1]}1{found[2]}" if found else ""
+
+
+async def tell_collector(context: DaemonContext, updates: Mapping[str, Mapping[str, Any]]) -> None:
+    """Merge the attributes into the collector's ads; a failure is only logged, the next cycle says it again."""
+    if not updates:
+        return
+    pack = PackBuilder()
+    for slot, attributes in updates.items():
+        pack.update(slot, dict(attributes))
+    request = collector_pb2.AdvertiseRequest(kind="Machine", pack=pack.finish())
+    try:
+        async with channel.open_async(collector_target(context)) as opened:
+            stub = collector_pb2_grpc.CollectorStub(opened)
+            async for reply in stub.Advertise(iter([request]), metadata=context.metadata, timeout=10):
+                for refused in reply.refused:
+                    _log.warning("the collector does not take the match of a sleeping slot: %s", refused)
+    except (grpc.RpcError, SlotwiseError) as error:
+        _log.warning("the collector does not hear of matches with sleeping slots: %s", error)
