@@ -171,9 +171,15 @@ impl<'t> Lexer<'t> {
         }
         let start = self.at;
         let token = self.token(start);
-        self.reach = self
-            .reach
-            .max(self.looked_at(token.as_ref().unwrap_or(&Token::End)));
+        let reach = match &token {
+            Ok(token) => self.looked_at(token),
+            // A character without meaning is not read on from.
+            Err(error) if error.code == Code::UnexpectedCharacter && self.at == start + 1 => {
+                self.at
+            }
+            Err(_) => self.looked_at(&Token::End),
+        };
+        self.reach = self.reach.max(reach);
         let token = token?;
         self.after_operand = token.ends_operand();
         Ok((

@@ -3,12 +3,13 @@
 use crate::ad::Ad;
 use crate::error::{Code, ParseError, Span};
 use crate::expr::Expr;
-use crate::lexer::{Lexer, Token};
+use crate::lexer::{Lexer, Token, is_space};
 use crate::name::Name;
 use crate::number::push_general;
 use crate::parser::{Syntax, parse_expr};
 use crate::print::{unparse, unparse_value};
 use crate::value::{Str, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How deep objects and arrays may nest.
@@ -176,6 +177,7 @@ impl Reader<'_> {
 
     fn string(&mut self, s: Str, span: Span) -> Result<Expr, ParseError> {
         let raw = self.text.get(span.start + 1..span.end - 1).unwrap_or(b"");
+        let raw = joined(raw);
         let marked = raw.len() >= 4 && raw.starts_with(b"\\/") && raw.ends_with(b"\\/");
         let bytes = s.as_bytes();
         let head = bytes.len() >= 8 && bytes[..6].eq_ignore_ascii_case(b"/Expr(");
@@ -189,6 +191,33 @@ impl Reader<'_> {
         }
         Ok(Expr::Lit(Value::Str(s)))
     }
+}
+
+/// The raw text of a string, adjacent strings taken together, escapes as written.
+fn joined(raw: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'"', raw).is_none() {
+        return Cow::Borrowed(raw);
+    }
+    let mut out = Vec::with_capacity(raw.len());
+    let mut at = 0;
+    while let Some(&b) = raw.get(at) {
+        match b {
+            b'\\' => {
+                out.extend_from_slice(&raw[at..raw.len().min(at + 2)]);
+                at += 2;
+            }
+            // The end of one string; the next begins behind the blanks.
+            b'"' => {
+                let blanks = raw[at + 1..].iter().take_while(|b| is_space(**b)).count();
+                at += 2 + blanks;
+            }
+            _ => {
+                out.push(b);
+                at += 1;
+            }
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Writes an ad as JSON. `indent` puts every member on a line of its own, as the reference does.

@@ -200,15 +200,17 @@ fn inside_list(
 ) -> (Option<Ad>, usize) {
     match parse(text) {
         Ok((ad, end)) => (Some(ad), end),
-        Err((_, reach)) => {
-            let first = crate::lexer::blank(text);
-            if text.get(first) != Some(&bracket) {
-                return (None, reach);
-            }
-            match parse(&text[first + 1..]) {
-                Ok((ad, end)) => (Some(ad), first + 1 + end),
-                Err((_, reach)) => (None, first + 1 + reach),
+        // The token it failed at is the bracket of a list: go on behind it.
+        Err((error, _))
+            if error.span.end == error.span.start + 1
+                && text.get(error.span.start) == Some(&bracket) =>
+        {
+            let inside = error.span.end;
+            match parse(&text[inside..]) {
+                Ok((ad, end)) => (Some(ad), inside + end),
+                Err((_, reach)) => (None, inside + reach),
             }
         }
+        Err((_, reach)) => (None, reach),
     }
 }

@@ -120,7 +120,16 @@ pub(crate) fn parse_ad_reaching(
     text: &[u8],
     syntax: Syntax,
 ) -> Result<(Ad, usize), (ParseError, usize)> {
-    let mut parser = Parser::new(text, syntax).map_err(|error| (error, text.len()))?;
+    let mut parser = Parser::new(text, syntax).map_err(|error| {
+        let bad_character =
+            error.code == Code::UnexpectedCharacter && error.span.end == error.span.start + 1;
+        let reach = if bad_character {
+            error.span.end
+        } else {
+            text.len()
+        };
+        (error, reach)
+    })?;
     match parser.ad() {
         Ok(ad) => Ok((ad, parser.span_before.end)),
         Err(error) => Err((error, parser.lexer.reach())),
