@@ -137,7 +137,7 @@ def test_the_negotiator_can_be_looked_into(pool: Pool) -> None:
     assert "Reschedule" in pool.run("reschedule").stdout
     assert pool.run("negotiator").stdout.startswith("Cycle ")
     assert "statistics" in json.loads(pool.run("negotiator", "last", "-json").stdout)
-    pool.run("negotiator", "snapshot", "snap")
+    pool.run("negotiator", "snapshot", "snap", "-now")
     done = pool.run(
         "negotiate", "--slots", "snap/slots.ads", "--jobs", "snap/jobs.ads", "--accounting", "snap/accounting.json",
         "--config", "snap/config", "--json",
