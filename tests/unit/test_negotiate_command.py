@@ -205,7 +205,8 @@ def test_an_engine_sees_a_table_that_took_the_place_of_another(shell: Shell) -> 
     jobs = read_long((shell.where / "jobs.ads").read_bytes(), key="job")
     engine, knobs, accounting = Engine(), Knobs(), Accounting()
     former = read_long(text)
-    for name in former.keys():
+    names = former.keys()
+    for name in names:
         for memory in (1, 2, 3):
             former.update(name, {"Memory": memory}, [])
     assert not engine.run(former, jobs, None, knobs, accounting, NOW).matches()
