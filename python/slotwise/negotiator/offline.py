@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.daemon.advertise import collector_target
+from slotwise.daemon.peers import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.negotiator.gather import AccessPoint, Demand
