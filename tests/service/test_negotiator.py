@@ -474,3 +474,16 @@ async def test_the_collector_hears_of_matches_with_sleeping_slots(pool: Harness)
     last = machines.value("slot2@h", "MachineLastMatchTime")
     assert machines.value("slot1@h", "slot2_MachineLastMatchTime") == last > 0
     assert machines.value("slot2@h", "Cpus") == 1
+
+
+async def test_a_slot_that_counts_its_matches_keeps_the_count_until_newer_news() -> None:
+    async with harness(STARTD_AD_REEVAL_EXPR="TARGET.UpdateSequenceNumber > MY.UpdateSequenceNumber + 1") as pool:
+        counting = {"WantAdRevaluate": True, "Requirements": ExprTree("(CurMatches ?: 0) < 2")}
+        await pool.slots(slot(1, **counting))
+        pool.schedd.requests = [wants("ann@d", 1)]
+        assert [len(await pool.cycle()) for _ in range(3)] == [1, 1, 0]
+        await pool.slots(slot(1, UpdateSequenceNumber=2, **counting))
+        assert await pool.cycle() == [], "the old ad stands"
+        assert pool.negotiator.cycles.mirror.slots.value("slot1@h", "UpdateSequenceNumber") == 2
+        await pool.slots(slot(1, UpdateSequenceNumber=3, **counting))
+        assert len(await pool.cycle()) == 1

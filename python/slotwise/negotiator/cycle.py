@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.classad import ExprTree
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
@@ -22,6 +23,7 @@ from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.offline import offline_updates, tell_collector
 from slotwise.negotiator.reports import CycleReport, History
+from slotwise.negotiator.revaluation import DEFAULT_EXPR, Revaluation
 from slotwise.negotiator.schedule import CycleTiming
 from slotwise.negotiator.store import AccountingStore
 from slotwise.wire import address
@@ -41,6 +43,7 @@ class Settings:
     stats_length: int
     default_factor: float
     accounting_interval_s: float
+    reeval_expr: ExprTree
 
     @classmethod
     def of_config(cls, config: Config, host: str) -> Settings:
@@ -61,6 +64,7 @@ class Settings:
             stats_length=config.get_int("NEGOTIATION_CYCLE_STATS_LENGTH", 3),
             default_factor=config.get_float("DEFAULT_PRIO_FACTOR", 1000.0),
             accounting_interval_s=config.get_float("SLOTWISE_ACCOUNTING_INTERVAL", 5.0),
+            reeval_expr=config.get_expr("STARTD_AD_REEVAL_EXPR") or ExprTree(DEFAULT_EXPR),
         )
 
 
@@ -79,6 +83,7 @@ class Cycles:
     in_flight: InFlight = field(default_factory=InFlight)
     history: History = field(default_factory=History)
     last_input: LastInput = field(default_factory=LastInput)
+    revaluation: Revaluation = field(default_factory=Revaluation)
     #: Held while a cycle runs and while accounting is edited.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     significant: tuple[str, ...] = ()
@@ -192,6 +197,7 @@ class Cycles:
         accounting = self.accounting()
         mirror.hold()
         try:
+            self.revaluation.overlay(slots, self.settings.reeval_expr)
             self.in_flight.overlay(slots, self.context.clock.now())
             try:
                 self._number += 1
@@ -214,6 +220,7 @@ class Cycles:
                 offers = build() if len(outcome) <= _FEW else await asyncio.to_thread(build)
             finally:
                 self.in_flight.restore(slots)
+                self.revaluation.restore(slots)
         finally:
             mirror.release()
         for warning in outcome.warnings:
@@ -221,6 +228,7 @@ class Cycles:
         if offers.unclaimable:
             _log.warning("%d matches have no claim id yet and wait for the next cycle", len(offers.unclaimable))
         self.significant = tuple(outcome.significant_attributes)
+        self.revaluation.matched(offers.made)
         return outcome, offers
 
     async def _note_input(self, demand: Demand, accounting: Accounting, now: int) -> None:

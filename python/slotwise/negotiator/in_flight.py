@@ -66,6 +66,8 @@ class InFlight:
             slot = row["slot"]
             if slot not in table or row.get("offline") or row.get("claimable") is False:
                 continue
+            if table.value(slot, "WantAdRevaluate") is True:
+                continue  # it takes several
             carve = row.get("carve") or {}
             match = _Match(
                 slot,

@@ -1,0 +1,56 @@
+"""Slots that take several matches between their updates (``WantAdRevaluate``).
+
+Such a slot counts its matches in ``CurMatches``, which its own expressions may read. The count belongs to the
+negotiator: it stays with the ad it was counted in until a newer ad takes its place, which ``STARTD_AD_REEVAL_EXPR``
+decides (the old ad is MY, the new one TARGET; by default a greater UpdateSequenceNumber). Until then cycles see the old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.table import AdTable
+
+DEFAULT_EXPR = "TARGET.UpdateSequenceNumber > MY.UpdateSequenceNumber"
+
+
+class Revaluation:
+    """The ads that such slots are seen with, by slot."""
+
+    def __init__(self) -> None:
+        self._stash: dict[str, ClassAd] = {}
+        self._shown: dict[str, ClassAd] = {}
+
+    def overlay(self, table: AdTable, expr: ExprTree) -> None:
+        """Show cycles the stashed ads in place of those that do not replace them; :meth:`restore` takes that back."""
+        if not self._stash and table.count("WantAdRevaluate") == 0:
+            return
+        seen: dict[str, ClassAd] = {}
+        for key in table.query_keys("WantAdRevaluate && UpdateSequenceNumber >= 0"):
+            new = table.get(key)
+            assert new is not None
+            old = self._stash.get(key)
+            # What cannot be decided is decided for the new ad.
+            if old is None or expr.eval(old, new) is not False:
+                seen[key] = new
+            else:
+                seen[key] = old
+                self._shown[key] = new
+                table.upsert(key, old)
+        self._stash = seen
+
+    def restore(self, table: AdTable) -> None:
+        """Take the overlay back."""
+        for key, ad in self._shown.items():
+            table.upsert(key, ad)
+        self._shown.clear()
+
+    def matched(self, matches: Iterable[Mapping[str, Any]]) -> None:
+        """Count the matches of a cycle."""
+        for row in matches:
+            ad = self._stash.get(row["slot"])
+            if ad is not None:
+                before = ad.eval("CurMatches") if "CurMatches" in ad else 0
+                ad["CurMatches"] = (before if isinstance(before, int) else 0) + 1
