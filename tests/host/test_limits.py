@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.starter_bench import job_python, starter_bench
@@ -53,6 +54,55 @@ async def test_a_custom_limit_is_an_expression_over_machine_and_job(memory_cgrou
         ended = await bench.ended(run)
         assert (ended.how, ended.reason_code) == (HELD, 34)
         assert "limit of 60 megabytes" in ended.reason
+
+
+@pytest.mark.parametrize(
+    ("policy", "swap", "limit_mib", "soft_mib"),
+    [
+        ("none", "true", None, None),
+        ("soft", "true", None, 64),
+        ("hard", "true", 64, None),
+        ("hard", "false", 64, None),
+        ("custom", "true", 80, None),
+    ],
+)
+async def test_each_policy_writes_its_limits(
+    memory_cgroup: CgroupHost, policy: str, swap: str, limit_mib: int | None, soft_mib: int | None
+) -> None:
+    knobs = {
+        "CGROUP_MEMORY_LIMIT_POLICY": policy,
+        "CGROUP_HARD_MEMORY_LIMIT_EXPR": "MY.Memory + 16",
+        "DISABLE_SWAP_FOR_JOB": swap,
+        "CGROUP_LOW_MEMORY_LIMIT": "MY.Memory / 4",
+    }
+    first = memory_cgroup.version == 1
+    base = memory_cgroup.bases["memory" if first else ""].parent / "htcondor"
+    async with starter_bench(**knobs) as bench:
+        run = bench.submit("/bin/sleep", "600", slot={"Memory": 64, "Cpus": 2})
+        await bench.running(run)
+        (group,) = (path for path in base.glob(f"*{bench.root.name}*") if path.is_dir())
+
+        def number(name: str) -> int | None:
+            """A limit; None when there is none."""
+            path = group / name
+            if not path.exists():
+                return None
+            text = path.read_text().strip()
+            return None if text == "max" or int(text) > 1 << 60 else int(text)
+
+        limit = None if limit_mib is None else limit_mib << 20
+        assert number("memory.limit_in_bytes" if first else "memory.max") == limit
+        if first:
+            assert number("memory.soft_limit_in_bytes") == (soft_mib << 20 if soft_mib else None)
+            if (group / "memory.memsw.limit_in_bytes").exists():
+                assert number("memory.memsw.limit_in_bytes") == (limit if swap == "true" else None)
+        else:
+            assert number("memory.swap.max") == (0 if limit and swap == "true" else None)
+            assert number("memory.low") == 16 << 20 and number("cpu.weight") == 200
+            assert number("memory.oom.group") == 1
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"fast": True})
+        await bench.ended(run)
 
 
 async def test_death_by_kill_9_alone_is_no_lack_of_memory(root: None) -> None:
