@@ -199,7 +199,7 @@ def _found(home: PoolHome) -> list[tuple[str, int, str]]:
     for name in ("master", *START_ORDER):
         with contextlib.suppress(PeerUnavailableError):
             at = address.lookup(home, name)
-            found.append((name, at.pid, at.tcp))
+            found.append((name, at.pid, at.shown))
     return found
 
 

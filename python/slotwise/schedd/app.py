@@ -95,7 +95,7 @@ class AccessPoint:
             self.ads,
             self.ledger,
             clock,
-            admission_settings(settings, context.address.tcp),
+            admission_settings(settings, context.address.shown),
             self._stored.next_cluster,
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
@@ -110,7 +110,7 @@ class AccessPoint:
             self._threads,
             context.home.execute.parent / "sandboxes",
             settings.fallback_account,
-            context.address.tcp,
+            context.address.shown,
         )
         self.memory = Memory(self.queue, self.ads)
         self._connect_parts()
@@ -139,7 +139,7 @@ class AccessPoint:
 
     def _serve(self) -> None:
         context, settings = self._context, self._settings
-        listing = Listing(self.queue, self.ads, context.clock, name=settings.name, address=context.address.tcp)
+        listing = Listing(self.queue, self.ads, context.clock, name=settings.name, address=context.address.shown)
         self.servicer = ScheddServicer(
             context.authenticator,
             context.clock,
@@ -208,7 +208,7 @@ class AccessPoint:
         self.queue.date_form = settings.date_form
         self._configure(settings)
         self.claiming.settings = claim_settings(settings, self._context.address.target)
-        self.admission.settings = admission_settings(settings, self._context.address.tcp)
+        self.admission.settings = admission_settings(settings, self._context.address.shown)
         self.requests.replace(autoclusters(settings))
         return []
 

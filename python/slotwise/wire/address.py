@@ -54,6 +54,11 @@ class DaemonAddress:
         return self.reach or self.local
 
     @property
+    def shown(self) -> str:
+        """``host:port`` for people and records: as others reach it, else as bound."""
+        return self.reach or self.tcp
+
+    @property
     def local(self) -> str:
         """The gRPC target for callers on the same host: the UNIX socket where there is one."""
         return f"unix:{self.socket}" if self.socket else self.tcp
