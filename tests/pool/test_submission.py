@@ -143,3 +143,20 @@ def test_statements_of_the_command_line(pool: Pool, tmp_path: Path) -> None:
     said = pool.run("submit", "executable=/bin/true", "hold=true", "-queue", "x", "in", "(a", "b)", cwd=tmp_path).stdout
     assert "2 job(s)" in said
     pool.run("rm", said.split()[-1].rstrip("."))
+
+
+def test_why_a_job_does_not_run_on_some_machine(pool: Pool, tmp_path: Path) -> None:
+    words = ("executable=/bin/true", "requirements=Nothing", "-terse", "-queue", "1")
+    job = pool.run("submit", *words, cwd=tmp_path).stdout.split()[0]
+    (slot,) = pool.json("status")
+    for more in (("-machine", slot["Machine"]), ("-mconstraint", "Cpus > 1")):
+        said = pool.run("q", "-better-analyze", job, *more).stdout
+        assert f"Job {job}" in said and "Nothing" in said and "over 1 slots" in said
+    (tmp_path / "slots").write_text(pool.run("status", "-long").stdout)
+    (tmp_path / "jobs").write_text(pool.run("q", job, "-long").stdout)
+    said = pool.run("q", "-better-analyze", job, "-slotads", "slots", "-jobads", "jobs", cwd=tmp_path).stdout
+    assert f"Job {job}" in said
+    for bad in (("-machine", "nowhere"), ("-reverse-analyze",)):
+        refused = pool.run("q", "-better-analyze", job, *bad, check=False)
+        assert refused.returncode and refused.stderr
+    pool.run("rm", job)

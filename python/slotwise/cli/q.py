@@ -64,8 +64,8 @@ Tables
 Forms
 {forms.USAGE}
 Why jobs do not run
-  -better-analyze       as `slotwise analyze`; -reverse-analyze, -machine NAME, -mconstraint EXPR, -slotads FILE,
-                        -userprios FILE, -verbose"""
+  -better-analyze       as `slotwise analyze`; with -machine NAME, -mconstraint EXPR: these slots only;
+                        -slotads FILE, -jobads FILE, -userprios FILE: from files"""
 
 #: Views in the order in which they win when several are asked for.
 _VIEWS = ("hold-codes", "hold", "io", "grid", "run", "idle", "factory", "jobset", "autocluster", "cputime")
