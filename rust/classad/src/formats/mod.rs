@@ -5,4 +5,5 @@ pub mod old;
 pub mod place;
 pub mod stream;
 pub mod xml;
+mod xml_token;
 mod xml_write;

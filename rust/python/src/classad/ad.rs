@@ -1,19 +1,13 @@
 //! `ClassAd`.
 
+use super::ad_source::ad_from;
 use super::convert::{self, expr_to_python, from_python, name, to_python};
 use super::expr::{Call, PyExpr};
-use ::classad::{Ad, Syntax, facts, fold, matching};
+use ::classad::{Ad, facts, fold, matching};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A seed for `random()`, another one each time.
-pub fn next_seed(now: i64) -> u64 {
-    static CALLS: AtomicU64 = AtomicU64::new(0);
-    CALLS.fetch_add(1, Ordering::Relaxed) ^ (now as u64).rotate_left(32)
-}
 
 /// A ClassAd: a mutable mapping from attribute names, compared without case, to values and expressions.
 ///
@@ -33,33 +27,6 @@ impl PyAd {
     fn edit(&mut self) -> &mut Ad {
         Arc::make_mut(&mut self.ad)
     }
-}
-
-fn ad_from(source: &Bound<'_, PyAny>) -> PyResult<Ad> {
-    if source.is_instance_of::<PyString>() {
-        return convert::with_bytes(source, |text| {
-            ::classad::parse_ad(text, Syntax::NORMAL)
-                .map(|(ad, _)| ad)
-                .map_err(|error| convert::syntax_error(source.py(), &error, text))
-        })?;
-    }
-    if let Ok(ad) = source.cast::<PyAd>() {
-        return Ok((*ad.borrow().ad).clone());
-    }
-    if let Ok(dict) = source.cast::<PyDict>() {
-        return convert::ad_from_dict(dict);
-    }
-    let mut ad = Ad::new();
-    let pairs = if source.hasattr("items")? {
-        source.call_method0("items")?
-    } else {
-        source.clone()
-    };
-    for pair in pairs.try_iter()? {
-        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair?.extract()?;
-        ad.insert(name(&key)?, from_python(&value)?);
-    }
-    Ok(ad)
 }
 
 /// The value of a Requirements, and its clauses with theirs.

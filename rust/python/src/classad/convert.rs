@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// The values that Python has no counterpart for: UNDEFINED and ERROR. Both are false.
 #[pyclass(frozen, name = "SpecialValue", module = "slotwise.classad")]
@@ -54,6 +54,12 @@ pub fn now() -> i64 {
     // SAFETY: the pointer is to a live local, which is all the call needs.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };
     if failed == 0 { time.tv_sec } else { 0 }
+}
+
+/// A seed for `random()`, another one each time.
+pub fn next_seed(now: i64) -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    CALLS.fetch_add(1, Ordering::Relaxed) ^ (now as u64).rotate_left(32)
 }
 
 /// Seconds that this process's local time is east of UTC at a moment; looked up once a quarter of an hour.

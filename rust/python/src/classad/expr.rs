@@ -1,8 +1,8 @@
 //! `ExprTree`.
 
+use super::PyAd;
 use super::convert::{self, to_python};
 use super::place::Place;
-use super::{PyAd, ad};
 use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, facts, fold};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -47,7 +47,7 @@ impl Call<'_> {
             target: self.target.as_ref().map(|ad| &*ad.ad),
             now,
             utc_offset_s: convert::utc_offset_s(now),
-            seed: ad::next_seed(now),
+            seed: convert::next_seed(now),
             strict: self.strict,
             ..Context::default()
         }

@@ -1,6 +1,7 @@
 //! The Python face of crate `classad`.
 
 pub(crate) mod ad;
+mod ad_source;
 mod cases;
 pub mod convert;
 mod expr;
