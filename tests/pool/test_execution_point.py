@@ -119,6 +119,10 @@ def test_a_drained_startd_exits_for_good_or_comes_back(make_pool: Callable[[str]
     pool.run("drain", "-restart-on-completion", host)
     pool.until("another startd", lambda: pool.pid("startd") not in (None, former))
     pool.until("that is not drained", lambda: slots(pool, State="Unclaimed"))
+    pool.run("update-machine-ad", "-name", host, str(ad_file(pool.root, 'Floor = 3\nMood = strcat(State, "!")\n')))
+    pool.until("the ads have it", lambda: slots(pool, Floor=3))
+    assert pool.run("status", "-constraint", 'Mood == "Unclaimed!"', "-af", "Floor").stdout == "3\n"
+    assert pool.run("update-machine-ad", str(ad_file(pool.root, "")), check=False).returncode != 0
     pool.config_file.write_text(BASE + 'STARTD_ATTRS = Colour\nColour = "red"\n')
     pool.run("drain", "-reconfig-on-completion", host)
     pool.until("it has read the configuration", lambda: slots(pool, State="Unclaimed", Colour="red"))
@@ -127,6 +131,13 @@ def test_a_drained_startd_exits_for_good_or_comes_back(make_pool: Callable[[str]
     assert pool.pid("master") is not None
     pool.run("on", "-startd")
     pool.until("until it is wanted again", lambda: slots(pool, State="Unclaimed"))
+
+
+def ad_file(directory: Path, text: str) -> Path:
+    """A file with this text."""
+    path = directory / "update.ad"
+    path.write_text(text)
+    return path
 
 
 def test_a_machine_that_nobody_wants_shuts_down(make_pool: Callable[[str], Pool]) -> None:

@@ -66,7 +66,7 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.err(_DRAIN_USAGE.splitlines()[0])
         return 1
     host = parsed.words[0]
-    stub = _stub(host, inv)
+    stub = startd_of(host, inv)
     try:
         if parsed.has("cancel"):
             request_id = parsed.value("request-id") or ""
@@ -99,7 +99,7 @@ def vacate(args: list[str], inv: Invocation) -> int:
         slots = [word] if "@" in word or word.startswith("slot") else []
         request = startd_pb2.VacateRequest(slots=slots, fast=fast)
         try:
-            _stub(word, inv).Vacate(request, metadata=inv.metadata())
+            startd_of(word, inv).Vacate(request, metadata=inv.metadata())
         except grpc.RpcError as failure:
             raise to_error(failure, peer=f"the startd of {word}") from None
         inv.out(f'Sent "{"Vacate-Claim-Fast" if fast else "Vacate-Claim"}" command to startd {word}')
@@ -127,7 +127,7 @@ def _answer(inv: Invocation, parsed: Parsed, text: str, answer: dict[str, Any]) 
     inv.out(json.dumps(answer) if parsed.has("json") else text)
 
 
-def _stub(host: str, inv: Invocation) -> Any:
+def startd_of(host: str, inv: Invocation) -> Any:
     """The startd of ``host``, or of a slot's host.
 
     :raises NotFoundError: when the pool has no such machine.

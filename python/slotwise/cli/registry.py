@@ -44,6 +44,7 @@ COMMANDS: dict[str, Command] = {
     "negotiate": Command("slotwise.cli.negotiate:main", "run the negotiator on files, without a pool"),
     "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
     "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
+    "update-machine-ad": Command("slotwise.cli.machine_ad:main", "add attributes to the ads of a machine's slots"),
     "off": Command("slotwise.cli.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
     "on": Command("slotwise.cli.daemons:on", "start daemons that were stopped"),
     "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),

@@ -14,6 +14,7 @@ from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask
 from slotwise.startd.driver import Driver
 from slotwise.startd.holding import Activation, Job, Terms
+from slotwise.startd.reading import literal_or_expression
 from slotwise.startd.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
@@ -104,7 +105,8 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
     async def UpdateMachineAd(self, request: common_pb2.AdBatch, context: Any) -> common_pb2.Empty:
         """Merge attributes into every slot's ad until the startd restarts."""
         for ad in unpack_ads(request.pack):
-            self._driver.point.extra.update({name: ad[name] for name in ad})
+            added = {name: literal_or_expression(str(ad.lookup(name))) for name in ad}
+            self._driver.point.extra.update(added)
         self._driver.touch_all()
         self._driver.flush()
         return common_pb2.Empty()
