@@ -63,3 +63,31 @@ def test_the_snapshot_of_a_live_cycle_replays_to_the_matches_it_made(make_pool: 
     ]
     running = pool.json("q", "-constraint", "JobStatus == 2")
     assert sum(ad["RequestCpus"] for ad in running) == sum(m["cost"] for m in made)
+
+
+def test_groups_are_charged_for_what_they_run_and_keep_to_their_quota(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(
+        "NUM_CPUS = 4\nGROUP_NAMES = phys, phys.hep\nGROUP_QUOTA_phys = 3\nGROUP_QUOTA_DYNAMIC_phys.hep = 0.34\n"
+        "NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION = False\nSLOTWISE_ACCOUNTING_INTERVAL = 0.2\n"
+    )
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    group = "accounting_group = {0}\naccounting_group_user = {1}\nqueue 4\n"
+    queue(
+        pool, "arguments = 600\nrequest_memory = 10\n" + group.format("phys.hep", "kim") + group.format("phys", "ann")
+    )
+
+    def running() -> dict[str, int]:
+        names = [ad["AccountingGroup"] for ad in pool.json("q", "-constraint", "JobStatus == 2")]
+        return {name: names.count(name) for name in names}
+
+    pool.until("quotas are used", lambda: sum(running().values()) >= 2)
+    pool.until("usage is charged", lambda: "phys.hep.kim@" in pool.run("userprio", "-allusers", "-flat").stdout)
+    assert running() == {"phys.hep.kim": 1, "phys.ann": 1}
+
+    def usage() -> dict[str, float]:
+        ads = pool.json("userprio", "-allusers")
+        return {ad["Name"].partition("@")[0]: ad["WeightedResourcesUsed"] for ad in ads if not ad["IsAccountingGroup"]}
+
+    pool.until("all is charged to the submitters", lambda: usage() == {"phys.hep.kim": 1.0, "phys.ann": 1.0})
+    assert "phys.hep" in pool.run("negotiator", "last").stdout

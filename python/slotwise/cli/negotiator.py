@@ -77,7 +77,7 @@ def _submitters(rows: list[dict[str, Any]]) -> str:
         [
             row["name"],
             f"{row['effective_priority']:.2f}",
-            f"{row['share']:.1%}",
+            "none" if row["share"] is None else f"{row['share']:.1%}",
             "none" if row["limit"] is None else f"{row['limit']:.2f}",
             f"{row['usage']:.2f}",
             str(row["matched"]),

@@ -178,8 +178,8 @@ def _submitter_ad(
         "BeginUsageTime": int(record.get("begin_usage_time", 0)),
         "LastUsageTime": int(record.get("last_usage_time", 0)),
         "LastUpdate": int(record.get("last_update", now)),
-        "SubmitterShare": float(share.get("share", 0.0)),
-        "SubmitterLimit": float(share.get("limit", 0.0)),
+        "SubmitterShare": float(share.get("share") or 0.0),
+        "SubmitterLimit": float(share.get("limit") or 0.0),
         "IsAccountingGroup": False,
         "AccountingGroup": group,
     }

@@ -2,7 +2,7 @@
 
 Such a slot counts its matches in ``CurMatches``, which its own expressions may read. The count belongs to the
 negotiator: it stays with the ad it was counted in until a newer ad takes its place, which ``STARTD_AD_REEVAL_EXPR``
-decides (the old ad is MY, the new one TARGET; by default a greater UpdateSequenceNumber). Until then cycles see the old.
+decides (the old ad is MY, the new one TARGET; by default a greater UpdateSequenceNumber). Till then it is seen.
 """
 
 from __future__ import annotations

@@ -142,6 +142,7 @@ class Requests:
 
     def submitter_ads(self) -> dict[str, Changes]:
         """One ad for each submitter that has jobs here, by ``Name#ScheddName``."""
+        self.assign()  # what idle jobs weigh is known by autocluster
         rows: dict[str, Changes] = {}
         book = self._claiming.book
         names: dict[str, list[int]] = {}

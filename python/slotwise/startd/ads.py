@@ -179,6 +179,12 @@ CLAIM_NAMES = (
 )  # fmt: skip
 
 
+def _accounting_name(h: Holding, values: dict[str, Any]) -> str | None:
+    """Whom the negotiator charges when the job names an accounting group: the submitter, domain and all."""
+    named = values.get("AccountingGroup")
+    return (h.terms.submitter or named) if named else None
+
+
 def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]:
     """Who holds the slot, what runs, who waits. ``policy_facts``: to tell the retirement that is left."""
     attributes: dict[str, Any] = dict.fromkeys(CLAIM_NAMES)
@@ -191,7 +197,7 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
     attributes.update(
         RemoteUser=h.terms.submitter or values.get("User"),
         RemoteOwner=values.get("User") or values.get("Owner") or h.terms.submitter or None,
-        AccountingGroup=values.get("AccountingGroup"),
+        AccountingGroup=_accounting_name(h, values),
         RemoteGroup=values.get("RemoteGroup") or values.get("AcctGroup") or "<none>",
         RemoteNegotiatingGroup=values.get("RemoteNegotiatingGroup"),
         RemoteAutoregroup=values.get("RemoteAutoregroup"),

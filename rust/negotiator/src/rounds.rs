@@ -74,7 +74,7 @@ impl Cycle<'_> {
                     s.running + s.idle
                 }
             })
-            .sum()
+            .fold(0.0, |sum: f64, weight: f64| sum + weight)
     }
 
     /// Quotas and demand of all groups; returns the submitters of each.
@@ -180,6 +180,9 @@ impl Cycle<'_> {
             || entries.is_empty()
             || !consider && tolerance::reached(group.usage, group.allocated)
         {
+            for &entry in entries.iter() {
+                self.note_share_limit(entry);
+            }
             return;
         }
         let target = group.allocated.max(group.quota);

@@ -286,7 +286,7 @@ impl Cycle<'_> {
         verdict
     }
 
-    fn note_share_limit(&mut self, entry: usize) {
+    pub(crate) fn note_share_limit(&mut self, entry: usize) {
         let left: u32 = self.served[entry].iter().map(|r| self.left[*r]).sum();
         if left > 0 {
             self.held_back.insert(entry, (HeldBack::ShareUsed, left));
