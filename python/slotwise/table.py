@@ -16,7 +16,7 @@ a :class:`~slotwise.classad.ClassAd`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from slotwise import _native
 
@@ -90,20 +90,20 @@ class AdTable:
     @property
     def version(self) -> int:
         """Counts changes: greater after each change of any ad."""
-        return cast(int, self.native.version)
+        return self.native.version
 
     @property
     def memory_bytes(self) -> int:
         """Bytes that the table holds."""
-        return cast(int, self.native.memory_bytes)
+        return self.native.memory_bytes
 
     def keys(self) -> list[str]:
         """The keys, in the order of the rows."""
-        return cast("list[str]", self.native.keys())
+        return self.native.keys()
 
     def attributes(self) -> list[str]:
         """The attribute names in use, as first spelled."""
-        return cast("list[str]", self.native.attributes())
+        return self.native.attributes()
 
     # ---- one ad
 
@@ -119,11 +119,11 @@ class AdTable:
         received_at: float = 0.0,
     ) -> bool:
         """Sets the attributes of *delta* and takes out *removed*. False if there is no such ad."""
-        return cast(bool, self.native.update(key, delta, list(removed), received_at))
+        return self.native.update(key, delta, list(removed), received_at)
 
     def remove(self, key: str) -> bool:
         """Removes an ad. False if there is none."""
-        return cast(bool, self.native.remove(key))
+        return self.native.remove(key)
 
     def clear(self) -> None:
         """Removes every ad."""
@@ -131,7 +131,7 @@ class AdTable:
 
     def get(self, key: str) -> ClassAd | None:
         """The ad of *key*, attributes in the order of the table's columns."""
-        return cast("ClassAd | None", self.native.get(key))
+        return self.native.get(key)
 
     def value(self, key: str, name: str) -> Any:
         """One attribute of one ad, evaluated. KeyError without the ad, UNDEFINED without the attribute."""
@@ -139,7 +139,7 @@ class AdTable:
 
     def received_at(self, key: str) -> float | None:
         """When the ad was last received, as it was told then."""
-        return cast("float | None", self.native.received_at(key))
+        return self.native.received_at(key)
 
     # ---- many ads
 
@@ -151,7 +151,7 @@ class AdTable:
 
         :raises AdBatchError: bytes that are no pack; what came before the fault is applied.
         """
-        return cast(ApplyReport, self.native.apply(pack, received_at, stamp, counts))
+        return self.native.apply(pack, received_at, stamp, counts)
 
     def insert_from_template(
         self,
@@ -180,25 +180,25 @@ class AdTable:
 
         :raises AdSyntaxError: a line is no attribute.
         """
-        return cast(LoadReport, self.native.load_text(text, key, lenient, received_at))
+        return self.native.load_text(text, key, lenient, received_at)
 
     def text_loader(self, *, key: str = "Name", lenient: bool = False, received_at: float = 0.0) -> TextLoader:
         """As :meth:`load_text`, for text that comes in pieces."""
-        return cast(TextLoader, self.native.text_loader(key, lenient, received_at))
+        return self.native.text_loader(key, lenient, received_at)
 
     def expire(self, now: float, default_lifetime_s: float = 900.0, lifetime: str = "ClassAdLifetime") -> list[str]:
         """Removes ads of which nothing was heard for their lifetime (the attribute, else the default); their keys."""
-        return cast("list[str]", self.native.expire(now, default_lifetime_s, lifetime))
+        return self.native.expire(now, default_lifetime_s, lifetime)
 
     def remove_where(
         self, constraint: ExprTree | str | None, *, target: ClassAd | None = None, now: int = 0
     ) -> list[str]:
         """Removes the ads for which *constraint* is true; their keys."""
-        return cast("list[str]", self.native.remove_where(_asked(constraint, None, None, target, now)))
+        return self.native.remove_where(_asked(constraint, None, None, target, now))
 
     def changes_since(self, version: int) -> bytes:
         """A pack that takes a mirror of this table from *version* to now (0: from nothing)."""
-        return cast(bytes, self.native.changes_since(version))
+        return self.native.changes_since(version)
 
     # ---- questions
 
@@ -213,7 +213,7 @@ class AdTable:
         form: Form = "pack",
     ) -> bytes:
         """The ads asked for, in one piece."""
-        return cast(bytes, self.native.select(_asked(constraint, projection, limit, target, now), form))
+        return self.native.select(_asked(constraint, projection, limit, target, now), form)
 
     def query_chunks(
         self,
@@ -232,7 +232,7 @@ class AdTable:
         caller's.
         """
         asked = _asked(constraint, projection, limit, target, now)
-        return cast(AdChunks, self.native.select_chunks(asked, form, chunk_rows))
+        return self.native.select_chunks(asked, form, chunk_rows)
 
     def query_keys(
         self,
@@ -243,11 +243,11 @@ class AdTable:
         now: int = 0,
     ) -> list[str]:
         """The keys of the ads for which *constraint* is true."""
-        return cast("list[str]", self.native.select_keys(_asked(constraint, None, limit, target, now)))
+        return self.native.select_keys(_asked(constraint, None, limit, target, now))
 
     def count(self, constraint: ExprTree | str | None = None, *, target: ClassAd | None = None, now: int = 0) -> int:
         """How many ads *constraint* is true for."""
-        return cast(int, self.native.count(_asked(constraint, None, None, target, now)))
+        return self.native.count(_asked(constraint, None, None, target, now))
 
     def count_by(
         self,
@@ -259,13 +259,13 @@ class AdTable:
     ) -> list[tuple[Any, ...]]:
         """Tuples of the values of *names* (attributes or expressions), each with the number of ads that have them."""
         asked = _asked(constraint, None, None, target, now)
-        return cast("list[tuple[Any, ...]]", self.native.count_by(list(names), asked))
+        return self.native.count_by(list(names), asked)
 
     def signatures(self, keys: Sequence[str], names: Sequence[str]) -> tuple[list[int | None], list[str], list[str]]:
         """Which of the ads are alike in the unevaluated values of *names*: for each key a number (None without an ad),
         for each number the text of the values, and the attributes that expressions among them look up in their ad."""
         found = self.native.signatures(list(keys), list(names))
-        return cast("tuple[list[int | None], list[str], list[str]]", found)
+        return found
 
     def values(
         self,
@@ -281,7 +281,7 @@ class AdTable:
         Equal values are one Python object.
         """
         asked = _asked(constraint, None, limit, target, now)
-        return cast("list[list[Any]]", self.native.values(list(names), asked))
+        return self.native.values(list(names), asked)
 
     def long_text(
         self,
@@ -410,7 +410,7 @@ class PackBuilder:
     @property
     def size(self) -> int:
         """Bytes so far."""
-        return cast(int, self._native.size)
+        return self._native.size
 
     def upsert(self, key: str, ad: ClassAd | Mapping[str, Any]) -> None:
         """The ad of *key* is *ad*."""
@@ -422,7 +422,7 @@ class PackBuilder:
 
     def update_from(self, key: str, old: ClassAd, new: ClassAd) -> bool:
         """Adds what makes *new* of *old*; False, and nothing added, if they are the same."""
-        return cast(bool, self._native.update_from(key, old, new))
+        return self._native.update_from(key, old, new)
 
     def remove(self, key: str) -> None:
         """The ad of *key* is gone."""
@@ -430,12 +430,12 @@ class PackBuilder:
 
     def finish(self) -> bytes:
         """The pack. The builder starts anew."""
-        return cast(bytes, self._native.finish())
+        return self._native.finish()
 
 
 def pack_ads(ads: Iterable[ClassAd | Mapping[str, Any]], keys: Sequence[str] | None = None) -> bytes:
     """Ads as a pack; with *keys*, applying it makes them the ads of those keys."""
-    return cast(bytes, _native.pack_ads(ads, None if keys is None else list(keys)))
+    return _native.pack_ads(ads, None if keys is None else list(keys))
 
 
 def unpack_ads(pack: bytes) -> list[ClassAd]:
@@ -443,17 +443,17 @@ def unpack_ads(pack: bytes) -> list[ClassAd]:
 
     :raises AdBatchError: bytes that are no pack.
     """
-    return cast("list[ClassAd]", _native.unpack_ads(pack))
+    return _native.unpack_ads(pack)
 
 
 def unpack_ops(pack: bytes) -> list[tuple[str, str | None, ClassAd | None, list[str]]]:
     """The operations of a pack: (kind, key, ad, removed names), kind one of ``ad``, ``delta``, ``remove``."""
-    return cast("list[tuple[str, str | None, ClassAd | None, list[str]]]", _native.unpack_ops(pack))
+    return _native.unpack_ops(pack)
 
 
 def diff_ads(old: ClassAd, new: ClassAd) -> tuple[ClassAd, list[str]]:
     """What must be sent to somebody who has *old*: changed attributes, and names that are gone."""
-    return cast("tuple[ClassAd, list[str]]", _native.diff_ads(old, new))
+    return _native.diff_ads(old, new)
 
 
 __all__ = [
