@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.negotiation_pools import drawn, seen_by_engine, seen_by_model
+from tests.support.negotiation.pools import drawn, seen_by_engine, seen_by_model
 
 
 @pytest.mark.parametrize("first", range(0, 400, 50))

@@ -10,7 +10,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Knobs, run_cycle
 from slotwise.table import AdTable
 
-from tests.support.negotiation_model import Model
+from tests.support.negotiation.model import Model
 
 NOW = 1_800_000_000
 USERS = ("ann", "bob", "eve", "Zoe")

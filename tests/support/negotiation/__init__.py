@@ -1,0 +1,1 @@
+"""The rules of the negotiator once more, slowly: a second opinion for the engine."""
