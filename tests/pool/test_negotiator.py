@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -91,3 +92,30 @@ def test_groups_are_charged_for_what_they_run_and_keep_to_their_quota(make_pool:
 
     pool.until("all is charged to the submitters", lambda: usage() == {"phys.hep.kim": 1.0, "phys.ann": 1.0})
     assert "phys.hep" in pool.run("negotiator", "last").stdout
+
+
+def test_jobs_under_a_concurrency_limit_run_one_after_the_other(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("NUM_CPUS = 8\nDICE_LIMIT = 1\nNEGOTIATOR_INTERVAL = 1\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    limited = "arguments = 1\nrequest_memory = 10\nconcurrency_limits = dice\nlog = {0}.log\nqueue 2\n"
+    queue(pool, limited.format("a"))
+    queue(pool, limited.format("b"))
+
+    def running() -> int:
+        claimed = pool.json("status", "-constraint", 'State == "Claimed"')
+        assert all(ad["ConcurrencyLimits"] == "dice" for ad in claimed)
+        return len(pool.json("q", "-constraint", "JobStatus == 2"))
+
+    most = 0
+
+    def done() -> bool:
+        nonlocal most
+        most = max(most, running())
+        return not pool.json("q")
+
+    pool.until("all have run", done, 60)
+    assert most == 1
+    spans = sorted((ad["JobCurrentStartExecutingDate"], ad["CompletionDate"]) for ad in pool.json("history"))
+    assert len(spans) == 4
+    assert all(later[0] >= former[1] for former, later in pairwise(spans))

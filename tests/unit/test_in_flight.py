@@ -48,6 +48,19 @@ def test_a_carved_slot_has_less_and_stand_ins_carry_the_rest() -> None:
     assert text(slots) == before
 
 
+def test_matches_hold_their_concurrency_limits_before_a_slot_tells_them() -> None:
+    slots = table({"Name": "s1", "Cpus": 1}, {"Name": "p", "Cpus": 8})
+    before = text(slots)
+    flight = InFlight()
+    rows = [match("s1"), match("p", Cpus=1)]
+    flight.note(slots, [row | {"limits": "dice:2"} for row in rows], now=0)
+    flight.overlay(slots, now=1)
+    held = [slots.value(key, "ConcurrencyLimits") for key in slots.keys() if key != "p"]  # noqa: SIM118
+    assert held == ["dice:2", "dice:2"]
+    flight.restore(slots)
+    assert text(slots) == before
+
+
 def test_news_of_the_slot_end_it_and_so_does_time() -> None:
     slots = table({"Name": "s1", "Cpus": 1}, {"Name": "s2", "Cpus": 1}, {"Name": "s3", "Cpus": 1})
     flight = InFlight()

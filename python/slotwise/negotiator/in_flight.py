@@ -41,6 +41,8 @@ class _Match:
     #: Amounts by resource taken from a partitionable slot, empty for a slot given whole.
     carve: Mapping[str, float]
     id: int = 0
+    #: Concurrency limits it holds, as the slot's ad will tell them.
+    limits: str = ""
     #: The slot that was claimed through it, once that is known.
     claimed: str = ""
     #: Its access point tells what becomes of it.
@@ -76,6 +78,7 @@ class InFlight:
                 _sequence(table, slot),
                 float(row.get("rank") or 0.0),
                 carve,
+                limits=str(row.get("limits") or ""),
                 id=row.get("match_id", 0),
                 told=bool(row.get("match_id")) and row.get("schedd", "") in self._tellers,
             )
@@ -150,6 +153,7 @@ class InFlight:
             "RemoteOwner": match.submitter,
             "AccountingGroup": match.submitter,
             "CurrentRank": match.rank,
+            **_limits(match),
         }
         self._change(table, slot, look)
 
@@ -177,6 +181,7 @@ class InFlight:
                 "CurrentRank": match.rank,
                 "Requirements": False,
                 "Start": False,
+                **_limits(match),
             }
             table.upsert(key, ad)
             self._undo.append((key, None, []))
@@ -225,6 +230,10 @@ def _sequence(table: AdTable, slot: str) -> Any:
         str(table.value(slot, name))
         for name in ("UpdateSequenceNumber", "State", "Activity", "EnteredCurrentState", "Cpus", "RemoteUser")
     )
+
+
+def _limits(match: _Match) -> dict[str, str]:
+    return {"ConcurrencyLimits": match.limits} if match.limits else {}
 
 
 def _number(table: AdTable, slot: str, name: str) -> float:

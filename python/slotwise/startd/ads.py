@@ -175,7 +175,7 @@ CLAIM_NAMES = (
     "JobStart", "JobUniverse", "CurrentRank", "RetirementTimeRemaining", "PublicClaimId", "PreemptingOwner",
     "PreemptingUser", "PreemptingRank", "TotalJobRunTime", "TotalJobSuspendTime", "AcceptedWhileDraining",
     "ClaimEndTime", "TotalClaimRunTime", "TotalClaimSuspendTime", "RemoteGroup", "RemoteNegotiatingGroup",
-    "RemoteAutoregroup", "RemoteProject", "LastPeriodicCheckpoint",
+    "RemoteAutoregroup", "RemoteProject", "LastPeriodicCheckpoint", "ConcurrencyLimits", "PreemptingConcurrencyLimits",
 )  # fmt: skip
 
 
@@ -202,6 +202,7 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
         RemoteNegotiatingGroup=values.get("RemoteNegotiatingGroup"),
         RemoteAutoregroup=values.get("RemoteAutoregroup"),
         RemoteProject=values.get("ProjectName"),
+        ConcurrencyLimits=values.get("ConcurrencyLimits"),
         RemoteScheddName=h.terms.schedd_name,
         ClientMachine=h.terms.schedd_name.rpartition("@")[2],
         CurrentRank=state.claim.rank,
@@ -233,6 +234,7 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
         attributes["PreemptingRank"] = state.waiting.claim.rank
         attributes["PreemptingUser"] = h.waiting_terms.submitter if h.waiting_terms else None
         attributes["PreemptingOwner"] = h.waiting.values.get("Owner")
+        attributes["PreemptingConcurrencyLimits"] = h.waiting.values.get("ConcurrencyLimits")
     return attributes
 
 

@@ -17,7 +17,7 @@ from slotwise.startd.states import Slot
 JOB_NAMES = (
     "ClusterId", "ProcId", "GlobalJobId", "Owner", "User", "AccountingGroup", "AcctGroup", "JobUniverse",
     "JobLeaseDuration", "JobMaxVacateTime", "KillSigTimeout", "MaxJobRetirementTime", "NiceUser", "ProjectName",
-    "RemoteGroup", "RemoteNegotiatingGroup", "RemoteAutoregroup",
+    "RemoteGroup", "RemoteNegotiatingGroup", "RemoteAutoregroup", "ConcurrencyLimits",
 )  # fmt: skip
 
 
