@@ -32,6 +32,8 @@ from slotwise.wire.gen import (
     negotiator_pb2_grpc,
     schedd_pb2,
     schedd_pb2_grpc,
+    startd_pb2,
+    startd_pb2_grpc,
 )
 from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
@@ -69,6 +71,18 @@ class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
 
     async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
         self.offers.append(request)
+        return common_pb2.Empty()
+
+
+class ActingStartd(startd_pb2_grpc.StartdServicer):
+    """Remembers of which matches it was told, and whether the access point knew them by then."""
+
+    def __init__(self, schedd: ActingSchedd) -> None:
+        self.schedd = schedd
+        self.notices: list[tuple[list[str], int]] = []
+
+    async def NoticeMatch(self, request: startd_pb2.MatchNotice, context: Any) -> common_pb2.Empty:
+        self.notices.append((sorted(request.claim_ids), len(self.schedd.offers)))
         return common_pb2.Empty()
 
 
@@ -120,6 +134,7 @@ class Harness:
     def __init__(self, home: PoolHome, server: grpc.aio.Server, opened: grpc.aio.Channel, store: AdStore) -> None:
         self.home, self.server, self.ads = home, server, store
         self.schedd = ActingSchedd()
+        self.startd = ActingStartd(self.schedd)
         self.collector = collector_pb2_grpc.CollectorStub(opened)
         self.stub = negotiator_pb2_grpc.NegotiatorStub(opened)
         self.negotiator: Negotiator
@@ -178,6 +193,7 @@ async def harness(**knobs: str) -> AsyncIterator[Harness]:
         async with channel.open_async(f"unix:{socket}") as opened:
             made = Harness(home, server, opened, store)
             schedd_pb2_grpc.add_ScheddServicer_to_server(made.schedd, server)
+            startd_pb2_grpc.add_StartdServicer_to_server(made.startd, server)
             # The regular timer stays out of the way: tests run cycles themselves, or ask for them.
             quiet = {"NEGOTIATOR_INTERVAL": "3600", "NEGOTIATOR_CYCLE_DELAY": "3600"}
             context = daemon_context(home, "negotiator", server, clock, quiet | knobs)
@@ -207,6 +223,24 @@ async def test_matches_carry_the_claim_the_address_and_the_slot(pool: Harness) -
     assert match.autocluster_id == 1
     (ad,) = unpack_ads(match.slot_ad)
     assert ad["Name"] == match.slot_name and ad["State"] == "Unclaimed"
+
+
+@pytest.mark.parametrize("inform", [False, True])
+async def test_startds_are_told_of_matches_before_the_schedds_only_if_so_configured(inform: bool) -> None:
+    async with harness(NEGOTIATOR_INFORM_STARTD=str(inform)) as pool:
+        here = f"unix:{pool.home.run / 'all.sock'}"
+        await pool.slots(slot(1, MyAddress=here), slot(2, MyAddress=here), slot(3, MyAddress=here, START=False))
+        pool.schedd.requests = [wants("ann@d", 2)]
+        before = len(pool.schedd.offers)
+        assert len(await pool.cycle()) == 2
+        assert pool.startd.notices == ([(["claim of slot1@h", "claim of slot2@h"], before)] if inform else [])
+
+
+async def test_a_startd_that_cannot_be_told_costs_nobody_the_match() -> None:
+    async with harness(NEGOTIATOR_INFORM_STARTD="true") as pool:
+        await pool.slots(slot(1, MyAddress=f"unix:{pool.home.run / 'nobody.sock'}"))
+        pool.schedd.requests = [wants("ann@d", 1)]
+        assert [match.slot_name for match in await pool.cycle()] == ["slot1@h"]
 
 
 async def test_a_slot_is_not_given_twice_before_its_startd_reports(pool: Harness) -> None:

@@ -21,6 +21,7 @@ from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, ga
 from slotwise.negotiator.in_flight import InFlight
 from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.mirror import Mirror
+from slotwise.negotiator.notices import notices_of, send_notices
 from slotwise.negotiator.offline import offline_updates, tell_collector
 from slotwise.negotiator.reports import CycleReport, History
 from slotwise.negotiator.revaluation import DEFAULT_EXPR, Revaluation
@@ -39,6 +40,8 @@ class Settings:
     name: str
     job_constraint: str
     timeout_s: float
+    #: NEGOTIATOR_INFORM_STARTD: startds hear of matches from the negotiator, too.
+    inform_startds: bool
     match_exprs: dict[str, str]
     stats_length: int
     default_factor: float
@@ -60,6 +63,7 @@ class Settings:
             name=config.get("NEGOTIATOR_NAME") or host,
             job_constraint=config.get_str("NEGOTIATOR_JOB_CONSTRAINT"),
             timeout_s=config.get_float("NEGOTIATOR_TIMEOUT", 30.0),
+            inform_startds=config.get_bool("NEGOTIATOR_INFORM_STARTD", False),
             match_exprs={name: text for name, text in exprs.items() if text},
             stats_length=config.get_int("NEGOTIATION_CYCLE_STATS_LENGTH", 3),
             default_factor=config.get_float("DEFAULT_PRIO_FACTOR", 1000.0),
@@ -131,6 +135,8 @@ class Cycles:
         now = int(clock.now())
         outcome, offers = await self._decide(demand, now)
         decided = clock.monotonic()
+        startds = notices_of(offers.batches.values()) if self.settings.inform_startds else {}
+        await send_notices(startds, self.channels, self.context.metadata)
         failed = await send_offers(offers, points, self.channels, self.context.metadata, self.settings.timeout_s)
         lost = [row for row in offers.made if demand.origins[row["request"]][0] in failed]
         if lost:
@@ -148,7 +154,7 @@ class Cycles:
         )
         self.history.cycles.appendleft(report)
         self.unmet = demand.jobs > len(told)
-        await self.channels.keep({point.target for point in points.values()})
+        await self.channels.keep({point.target for point in points.values()} | set(startds))
         return report
 
     async def account(self) -> None:

@@ -12,7 +12,7 @@ import grpc
 from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire import channel
-from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
@@ -46,17 +46,24 @@ class Demand:
 
 
 class Channels:
-    """Open channels to access points, kept between cycles."""
+    """Open channels to access points (and to startds that are told of matches), kept between cycles."""
 
     def __init__(self) -> None:
         self._open: dict[str, grpc.aio.Channel] = {}
 
     def stub(self, target: str) -> schedd_pb2_grpc.ScheddStub:
         """A stub for the access point at ``target``."""
+        return schedd_pb2_grpc.ScheddStub(self._channel(target))
+
+    def startd(self, target: str) -> startd_pb2_grpc.StartdStub:
+        """A stub for the startd at ``target``."""
+        return startd_pb2_grpc.StartdStub(self._channel(target))
+
+    def _channel(self, target: str) -> grpc.aio.Channel:
         found = self._open.get(target)
         if found is None:
             found = self._open[target] = channel.open_async(target)
-        return schedd_pb2_grpc.ScheddStub(found)
+        return found
 
     async def keep(self, targets: set[str]) -> None:
         """Close channels to others."""

@@ -1,0 +1,50 @@
+"""Tells startds that their slots are matched, before their schedds come (NEGOTIATOR_INFORM_STARTD)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+import grpc
+
+from slotwise.errors import SlotwiseError
+from slotwise.negotiator.dispatch import NO_CLAIM
+from slotwise.negotiator.gather import Channels
+from slotwise.wire.gen import schedd_pb2, startd_pb2
+
+_log = logging.getLogger(__name__)
+#: A startd that is slower than this (seconds) goes without; its schedd claims the slot all the same.
+_PATIENCE_S = 5.0
+
+
+def notices_of(batches: Iterable[schedd_pb2.MatchBatch]) -> dict[str, list[str]]:
+    """Claim ids of matched slots by the address of their startd; none of offline slots or without an address."""
+    found: dict[str, list[str]] = {}
+    for batch in batches:
+        for part in batch.submitters:
+            for match in part.matches:
+                if match.startd_address and match.claim_id != NO_CLAIM:
+                    ids = found.setdefault(match.startd_address, [])
+                    if match.claim_id not in ids:
+                        ids.append(match.claim_id)
+    return found
+
+
+async def send_notices(
+    notices: dict[str, list[str]], channels: Channels, metadata: tuple[tuple[str, str], ...]
+) -> list[str]:
+    """Tell all startds in parallel; the addresses of those that did not hear it, which does no harm."""
+    heard = await asyncio.gather(*(_send(target, ids, channels, metadata) for target, ids in notices.items()))
+    return [target for target, done in zip(notices, heard, strict=True) if not done]
+
+
+async def _send(target: str, ids: list[str], channels: Channels, metadata: tuple[tuple[str, str], ...]) -> bool:
+    try:
+        notice = startd_pb2.MatchNotice(claim_ids=ids)
+        await channels.startd(target).NoticeMatch(notice, metadata=metadata, timeout=_PATIENCE_S)
+    except (grpc.aio.AioRpcError, SlotwiseError) as error:
+        details = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
+        _log.warning("the startd at %s is not told of its matches: %s", target, details)
+        return False
+    return True
