@@ -11,6 +11,8 @@ import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import load
 from slotwise.errors import ConfigError
+from slotwise.startd import survey
+from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
 from slotwise.startd.replay import replayed
 from slotwise.table import pack_ads, unpack_ads
@@ -362,3 +364,23 @@ async def test_a_matched_slot_waits_for_its_schedd_and_for_nobody_else(tmp_path:
         await host.pass_time(61)
         await until(lambda: host.place("slot2") == "Unclaimed/Idle", "the match has timed out")
         assert (await schedd.claim(second)).refused.code == 1034, "the id that was handed out is void"
+
+
+@pytest.mark.parametrize(("knob", "name"), [("", "{}"), ("big", "big@{}"), ("a@b", "a@b")])
+async def test_slots_have_the_name_of_their_startd(tmp_path: Path, knob: str, name: str) -> None:
+    async with startd_host(tmp_path, f"STARTD_NAME = {knob}\n") as host:
+        assert list(host.point.holdings) == [f"slot1@{name.format(host.startd._hostname)}"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_free_disk_is_measured_again_only_if_so_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    measured = {"TotalDisk": 4_000_000}
+    monkeypatch.setattr(survey.disk, "read", lambda execute: dict(measured))
+    async with startd_host(tmp_path, f"RESERVED_DISK = 0\nSTARTD_RECOMPUTE_DISK_FREE = {again}\n") as host:
+        (h,) = host.point.holdings.values()
+        assert h.total.disk_kib == 4_000_000
+        measured["TotalDisk"] = 3_000_000
+        survey.take_sample(host.point, host.startd._context.config, tmp_path, host.clock.now(), XProbe({}))
+        assert h.total.disk_kib == (3_000_000 if again else 4_000_000)

@@ -36,7 +36,6 @@ from slotwise.startd.states import (
     Suspended,
     Transition,
     Vacating,
-    Waiting,
     transition,
 )
 
@@ -148,7 +147,6 @@ class Motion:
         if run is None:
             self.leave()
             return
-        self._count_preemption(state.waiting)
         self.do(SoftKill(run.run_id, vacate_s, cause) if soft else HardKill(run.run_id, cause))
         self.tell(run)
 
@@ -195,20 +193,6 @@ class Motion:
         slot = self.slot
         closed = slot.broken or slot.shutdown or slot.draining
         return not closed and self.facts.waiting_start is not False
-
-    def _count_preemption(self, waiting: Waiting | None) -> None:
-        counters = self.slot.counters
-        by_rank = waiting is not None and waiting.by_rank
-        by_priority = waiting is not None and not waiting.by_rank
-        self.slot = replace(
-            self.slot,
-            counters=replace(
-                counters,
-                job_preemptions=counters.job_preemptions + 1,
-                rank_preemptions=counters.rank_preemptions + by_rank,
-                priority_preemptions=counters.priority_preemptions + by_priority,
-            ),
-        )
 
     def is_in(self, state: State) -> bool:
         """Whether the slot is in ``state`` at this point."""

@@ -107,7 +107,9 @@ def _queue(m: Motion, state: Claimed, claim: Claim) -> None:
             m.do(ev.ClaimRefused(claim.claim_id, 0, "the machine prefers the claim that waits already"))
             return
         m.do(ev.ClaimRefused(state.waiting.claim.claim_id, 0, "a better claim came while this one waited"))
-    m.enter(replace(state, waiting=Waiting(claim, claim.rank > state.claim.rank)))
+    waiting = Waiting(claim, claim.rank > state.claim.rank)
+    m.enter(replace(state, waiting=waiting))
+    m.slot = replace(m.slot, counters=m.slot.counters.preempted(waiting.by_rank))
     m.do(ev.ClaimQueued(claim), ev.ReplaceClaimId())
     m.look = True
 

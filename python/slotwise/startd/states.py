@@ -7,7 +7,7 @@ none there. `slotwise.startd.diagram` draws the table into the documentation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slotwise.errors import InvariantError
 from slotwise.model.claim import Claim, Run
@@ -235,12 +235,24 @@ class Draining:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """How often things happened on a slot since the startd began."""
+    """How often things happened on a slot since the startd began.
+
+    A preemption is a better claim that was taken in for a slot in use; jobs that leave for other reasons are none.
+    """
 
     job_starts: int = 0
     job_preemptions: int = 0
     rank_preemptions: int = 0
     priority_preemptions: int = 0
+
+    def preempted(self, by_rank: bool) -> Counters:
+        """One more preemption, by the machine's rank or by the submitters' priorities."""
+        return replace(
+            self,
+            job_preemptions=self.job_preemptions + 1,
+            rank_preemptions=self.rank_preemptions + by_rank,
+            priority_preemptions=self.priority_preemptions + (not by_rank),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,16 @@ def test_row_9_rank_and_priority_have_their_codes(rank: float, code: int) -> Non
     assert (counters.rank_preemptions, counters.priority_preemptions) == ((1, 0) if rank else (0, 1))
 
 
+def test_only_better_claims_that_were_taken_in_count_as_preemptions() -> None:
+    d = busy()
+    d.happen(ev.VacateCommanded(False))
+    assert d.place == "Preempting/Vacating" and d.slot.counters.job_preemptions == 0
+    assert outbid(busy()).slot.counters.job_preemptions == 1
+    refused = busy()
+    refused.happen(ev.ClaimRequested(claim("worse", rank=-1.0)))
+    assert refused.did(ev.ClaimRefused) and refused.slot.counters.job_preemptions == 0
+
+
 def test_row_10_an_idle_claim_makes_room_at_once() -> None:
     d = outbid(claimed())
     assert d.place == "Claimed/Idle"

@@ -324,6 +324,19 @@ def test_jobs_accepted_while_draining_leave_with_the_last_of_the_others() -> Non
     assert isinstance(p.request(wanted=job(Owner="short")), Refused)
 
 
+def test_the_default_start_expression_of_drains_holds_when_the_command_names_none() -> None:
+    p = point(MaxJobRetirementTime="10000", DEFAULT_DRAINING_START_EXPR='TARGET.Owner == "short"')
+    p.run(run_id="1.0#1")
+    begin(p)
+    assert isinstance(p.request(), Refused)
+    p.run(run_id="2.0#1", wanted=job(Owner="short"))
+    assert p["slot1_2"].slot.run.accepted_while_draining  # type: ignore[union-attr]
+    other = point(MaxJobRetirementTime="10000", DEFAULT_DRAINING_START_EXPR='TARGET.Owner == "short"')
+    other.run(run_id="1.0#1")
+    begin(other, start='TARGET.RequestCpus == 1 && TARGET.Owner == "long"')
+    assert isinstance(other.request(wanted=job(Owner="short")), Refused)
+
+
 def test_cancelling_lets_retiring_jobs_go_on() -> None:
     p = point(MaxJobRetirementTime="3600")
     p.run()

@@ -105,6 +105,13 @@ def test_without_utmp_every_terminal_counts_and_the_mouse_is_the_console(root: P
     assert idle.read(now, 0, root=root) == {"KeyboardIdle": 100, "ConsoleIdle": 100}
 
 
+def test_only_the_devices_that_are_named_count_as_console(root: Path) -> None:
+    touched(root / "dev/tablet", 9_960)
+    touched(root / "dev/mouse", 9_900)
+    assert idle.read(10_000, 0, root=root) == {"KeyboardIdle": 100, "ConsoleIdle": 100}
+    assert idle.read(10_000, 0, root=root, console_devices=["tablet"]) == {"KeyboardIdle": 40, "ConsoleIdle": 40}
+
+
 def test_a_host_without_devices_has_been_idle_since_the_start(root: Path) -> None:
     assert idle.read(1000, 400, root=root) == {"KeyboardIdle": 600, "ConsoleIdle": 600}
     assert idle.disconnected(1000, 400) == {"KeyboardIdle": 1800, "ConsoleIdle": 1800}

@@ -179,3 +179,26 @@ def test_an_inventory_program_tells_count_devices_and_properties() -> None:
     gpus = parse_inventory("GPUs", printed)
     assert gpus.usable == ("GPU-1",)
     assert gpus.properties == {"GPU-1": {"Capability": "7.5"}, "": {"DriverVersion": "12"}}
+
+
+NESTED = (
+    'DetectedDish = "D-1, D-2"\nCommon = [ Band = "X" ]\nD_1 = [ id = "D-1"; Gain = 40; ]\nD_2 = [ Gain = 50 ]\n'
+    'OfflineDish = "D-2"\nSite = [ Id = "elsewhere" ]'
+)
+
+
+def test_nested_ads_tell_the_properties_of_the_device_they_are_about_or_of_all() -> None:
+    dish = parse_inventory("Dish", NESTED)
+    assert (dish.devices, dish.usable) == (("D-1", "D-2"), ("D-1",))
+    assert (dish.properties["D-1"], dish.properties["D-2"]) == ({"Gain": "40"}, {"Gain": "50"})
+    assert dish.properties[""] == {"Band": '"X"', "Site": '[ Id = "elsewhere" ]'}
+
+
+def test_a_resource_of_several_lines_is_an_ad_as_inventory_programs_print_it() -> None:
+    assert custom(MACHINE_RESOURCE_DISH=NESTED) == [parse_inventory("DISH", NESTED.replace("Dish", "DISH"))]
+
+
+def test_slot_types_above_the_highest_number_are_not_read() -> None:
+    many = {"SLOT_TYPE_11": "cpus=1", "NUM_SLOTS_TYPE_11": "2", "SLOT_TYPE_1": "cpus=1", "NUM_SLOTS_TYPE_1": "1"}
+    assert [slot.type_number for slot in slots(**many)] == [1]
+    assert [slot.type_number for slot in slots(MAX_SLOT_TYPES="11", **many)] == [1, 11, 11]

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from slotwise.errors import ConfigError
+from slotwise.classad import ClassAd
+from slotwise.errors import AdSyntaxError, ConfigError
 
 #: Tags that would be taken for the machine's own resources.
 RESERVED_TAGS = frozenset({"CPU", "CPUS", "DISK", "SWAP", "MEM", "MEMORY", "RAM"})
@@ -72,6 +73,8 @@ def custom_resources(
 def _resource(tag: str, get: Callable[[str], str | None], run_inventory: Callable[[str, str], str]) -> CustomResource:
     offline = names_in(get(f"OFFLINE_MACHINE_RESOURCE_{tag}") or "")
     value = get(f"MACHINE_RESOURCE_{tag}")
+    if value is not None and "\n" in value.strip():  # of several lines: an ad such as inventory programs print
+        return parse_inventory(tag, value, offline)
     if value is not None and value.strip():
         amount, devices = amount_or_devices(value)
         return CustomResource(tag, amount, devices, offline)
@@ -101,7 +104,8 @@ def parse_inventory(tag: str, printed: str, offline: tuple[str, ...] = ()) -> Cu
     """What an inventory program printed: ``Detected<tag> = 3`` or a list of names, and properties.
 
     ``<name>_<property> = value`` (characters of the name that cannot be in an attribute become ``_``) is a property
-    of one device, ``<tag>_<property>`` or a nested ad ``<name> = [ ... ]`` likewise.
+    of one device, ``<tag>_<property>`` of all. So are those of a nested ad, which belongs to the device that its ``id``
+    or else its name tells, and to all when it is called ``Common``.
     """
     amount: float = 0
     devices: tuple[str, ...] = ()
@@ -114,9 +118,12 @@ def parse_inventory(tag: str, printed: str, offline: tuple[str, ...] = ()) -> Cu
             amount, devices = amount_or_devices(value)
         else:
             rest[name.strip()] = value.strip()
-    off = rest.pop(f"Offline{tag}", None)
+    off = next((rest.pop(name) for name in list(rest) if name.lower() == f"offline{tag}".lower()), None)
     properties: dict[str, dict[str, str]] = {}
     for name, value in rest.items():
+        if value.startswith("[") and (nested := _nested(name, value, devices)) is not None:
+            properties.setdefault(nested[0], {}).update(nested[1])
+            continue
         owner = next((d for d in dict.fromkeys(devices) if name.startswith(f"{attribute_name(d)}_")), None)
         if owner is not None:
             properties.setdefault(owner, {})[name[len(attribute_name(owner)) + 1 :]] = value
@@ -125,6 +132,22 @@ def parse_inventory(tag: str, printed: str, offline: tuple[str, ...] = ()) -> Cu
         else:
             properties.setdefault("", {})[name] = value
     return CustomResource(tag, amount, devices, offline + names_in(off or ""), properties)
+
+
+def _nested(name: str, text: str, devices: Iterable[str]) -> tuple[str, dict[str, str]] | None:
+    """The device that a nested ad is about ("" for all) and its properties; None when it is about none."""
+    try:
+        ad = ClassAd(text)
+    except AdSyntaxError:
+        return None
+    found = {attribute: str(ad.lookup(attribute)) for attribute in ad}
+    if name.lower() == "common":
+        return "", found
+    about = ad.get("Id")
+    for device in devices:
+        if device == about or (not isinstance(about, str) and name in (device, attribute_name(device))):
+            return device, {attribute: value for attribute, value in found.items() if attribute.lower() != "id"}
+    return None
 
 
 def attribute_name(device: str) -> str:
