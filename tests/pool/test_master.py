@@ -131,6 +131,9 @@ def test_reconfig_reaches_the_daemons(pool: Pool) -> None:
     pool.config_file.write_text(SMALL + "SLOTWISE_TEST_VALUE = 7\n")
     done = pool.run("reconfig")
     assert "collector has read its configuration" in done.stdout
+    pool.config_file.write_text(SMALL + "STRAT = True\n")
+    said = pool.run("reconfig").stderr.splitlines()
+    assert len(said) == 1 and said[0].startswith("WARNING: master, collector") and "STRAT" in said[0]
     pool.config_file.write_text("use ROLE : Nonsense\n")
     refused = pool.run("reconfig", "collector", check=False)
     assert refused.returncode == 1 and "ROLE" in refused.stderr

@@ -100,17 +100,20 @@ def reconfig(args: list[str], inv: Invocation) -> int:
         inv.err(f"ERROR: no daemon runs in the pool at {inv.home.root}")
         return 1
     status = 0
+    problems: dict[tuple[str, str], list[str]] = {}
     for name in names:
         try:
             stub = inv.stub(daemon_pb2_grpc.DaemonStub, name)
             reply = stub.Reconfig(common_pb2.Empty(), metadata=inv.metadata(), timeout=60)
         except grpc.RpcError as failure:
-            inv.err(f"ERROR: {name}: {to_error(failure, peer=name)}")
+            problems.setdefault(("ERROR", str(to_error(failure, peer=name))), []).append(name)
             status = 1
             continue
         inv.out(f"{name} has read its configuration")
         for warning in reply.warnings:
-            inv.err(f"WARNING: {name}: {warning}")
+            problems.setdefault(("WARNING", warning), []).append(name)
+    for (kind, what), who in problems.items():
+        inv.err(f"{kind}: {', '.join(who)}: {what}")
     return status
 
 
