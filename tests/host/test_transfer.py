@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +62,20 @@ async def test_a_missing_output_holds_the_job() -> None:
         ended = await bench.ended(run)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, 2)
         assert "nowhere: (errno 2) No such file or directory" in ended.reason
+
+
+async def test_an_input_that_cannot_be_written_holds_the_job_and_nothing_stays_open() -> None:
+    async with starter_bench() as bench:
+        assert bench.process is not None
+        resource.prlimit(bench.process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        bench.shadow.completes_inputs = False
+        run = bench.submit(SH, "-c", "exit 0", inputs={"big": bytes(3 << 20)})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 13, errno.EFBIG)
+        await bench.gone(run)
+        await bench.eventually(lambda: not list(bench.execute.iterdir()), "the run's directory is removed")
+        opened = [str(link.readlink()) for link in Path(f"/proc/{bench.process.pid}/fd").iterdir() if link.is_symlink()]
+        assert not [name for name in opened if name.startswith(str(bench.execute))]
 
 
 async def test_too_much_output_holds_the_job() -> None:

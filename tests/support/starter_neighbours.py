@@ -49,6 +49,8 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         self.address = f"unix:{path}"
         self.runs: dict[str, ShadowRun] = {}
         self.acknowledges = True
+        #: Whether it says that the inputs are complete; a shadow whose job has ended meanwhile does not.
+        self.completes_inputs = True
         self.keeps_checkpoints = True
         #: The directory of jobs at the access point, for chirp.
         self.files = path.parent
@@ -126,6 +128,8 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
                     name=name, mode=mode, data=part, offset=offset, last=offset + len(part) >= len(data)
                 )
                 await context.write(schedd_pb2.ShadowMessage(run_id=run_id, input=piece))
+        if not self.completes_inputs:
+            return
         complete = schedd_pb2.InputsComplete()
         await context.write(schedd_pb2.ShadowMessage(run_id=run_id, inputs_complete=complete))
 

@@ -301,6 +301,8 @@ class Run:
 
     async def _discard(self) -> None:
         self.keeper.stop()
+        if self.inbox is not None:
+            self.inbox.close()  # a file that stayed open keeps its blocks, and a mount busy, for as long as we live
         if self.link is not None:
             self.link.drop(self.run_id)
         problems = await self.host.dispose(self)

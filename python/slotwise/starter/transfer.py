@@ -84,8 +84,8 @@ class Inbox:
         mode = (piece.mode & 0o777) or 0o644
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(path, flags | (os.O_TRUNC if piece.offset == 0 else 0), mode)
-        os.fchmod(fd, mode | 0o600)
         self._open = (relative, fd)
+        os.fchmod(fd, mode | 0o600)
         return fd
 
     def _close(self) -> None:
