@@ -33,7 +33,7 @@ depmod -b kernel "$version"
 rm -rf initrd; mkdir -p initrd/{bin,dev,proc,sys,newroot,mods,host,rw}
 cp "$busybox" initrd/bin/busybox
 number=100
-for name in virtio_pci 9pnet_virtio 9p overlay loop ext4 crc32c_generic dm_mod dm_thin_pool dm_snapshot; do
+for name in virtio_pci virtio_blk 9pnet_virtio 9p overlay loop ext4 crc32c_generic dm_mod dm_thin_pool dm_snapshot; do
   for file in $(modprobe -d kernel -S "$version" --show-depends $name 2>/dev/null | awk '/^insmod/{print $2}'); do
     ls initrd/mods/*-"$(basename "$file")" >/dev/null 2>&1 && continue
     number=$((number + 1)); cp "$file" initrd/mods/$number-"$(basename "$file")"
@@ -49,7 +49,10 @@ mount -t tmpfs tmpfs /rw; mkdir /rw/up /rw/work
 mount -t overlay -o lowerdir=/host,upperdir=/rw/up,workdir=/rw/work overlay /newroot || poweroff -f
 for place in dev proc sys; do mount --move /$place /newroot/$place; done
 mkdir -p /newroot/dev/shm
-for place in dev/shm tmp var/tmp; do mount -t tmpfs tmpfs /newroot/$place; chmod 1777 /newroot/$place; done
+# The disk, where there is one, is /var/tmp: files on a real file system are page cache, on a tmpfs they are memory.
+mount -t ext4 /newroot/dev/vda /newroot/var/tmp 2>/dev/null || mount -t tmpfs tmpfs /newroot/var/tmp
+for place in dev/shm tmp; do mount -t tmpfs tmpfs /newroot/$place; done
+for place in dev/shm tmp var/tmp; do chmod 1777 /newroot/$place; done
 ifconfig lo up
 cp /run-tests /newroot/tmp/run-tests
 exec switch_root /newroot /bin/bash /tmp/run-tests
@@ -59,14 +62,19 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 cd "$top"
 [ -e "$top"/python/slotwise/_native.abi3.so ] && export PYTHONPATH="$top/python"
 export PYTHONDONTWRITEBYTECODE=1 SLOTWISE_TEST_PATIENCE=15 PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp
-${COMMAND:-"$python" -m pytest -q -rs --durations=10 -p no:cacheprovider --color=no --timeout 400 $tests}
+${COMMAND:-"$python" -m pytest -v -rsfE --no-fold-skipped --durations=10 -p no:cacheprovider --color=no --timeout 400 $tests}
 echo "guest: exit \$?"
 sync; echo o > /proc/sysrq-trigger; sleep 9
 END
 chmod +x initrd/init
 (cd initrd && find . | cpio -o -H newc 2>/dev/null | gzip -1) > initrd.gz
+disk=()
+if command -v mkfs.ext4 >/dev/null; then
+  rm -f disk.img; truncate -s 2G disk.img; mkfs.ext4 -q -E lazy_itable_init=1 disk.img
+  disk=(-drive file=disk.img,if=virtio,format=raw,cache=unsafe)
+fi
 timeout "${LIMIT:-7200}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -M pc -m 2048 -smp 2 -display none -nodefaults \
   -no-reboot -serial stdio -kernel "$vmlinuz" -initrd initrd.gz \
-  -append "console=ttyS0 mitigations=off nokaslr quiet cgroup_no_v1=all" \
+  "${disk[@]}" -append "console=ttyS0 mitigations=off nokaslr quiet cgroup_no_v1=all" \
   -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap </dev/null | tee guest.log
 grep -q "guest: exit 0" guest.log
