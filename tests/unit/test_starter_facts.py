@@ -146,6 +146,7 @@ def test_inherited_environment_by_rule() -> None:
     assert environment.inherited_part("false", own) == {}
     assert environment.inherited_part("true", own) == {"PATH": "/bin", "LC_ALL": "C", "LC_TIME": "C"}
     assert set(environment.inherited_part("LC_*, path", own)) == {"LC_ALL", "LC_TIME", "PATH"}
+    assert set(environment.inherited_part("*", own)) == {"LC_ALL", "LC_TIME", "PATH"}  # ours are never a job's
 
 
 def gpus(template: str, devices: str | None = "CUDA0,CUDA1", unassigned: str = "none") -> dict[str, str]:

@@ -13,6 +13,7 @@ import pwd
 import shutil
 import stat
 from dataclasses import replace
+from typing import BinaryIO
 
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
@@ -225,15 +226,29 @@ class Results:
             raise
 
     def _move(self, temporary: str, target: str, mode: int) -> None:
-        """Put a large file in its place, which is elsewhere when it is kept for the next run."""
+        """Put a large file in its place, which is elsewhere when it is kept for the next run.
+
+        That place is the schedd's, and so are the rights then; but the temporary file lies where the owner could have
+        put something else under its name.
+        """
         _make_parents(target, self._plan.iwd)
-        os.chmod(temporary, (mode & 0o777) or 0o644)
-        try:
-            os.rename(temporary, target)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            shutil.move(temporary, target)
+        with open(os.open(temporary, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+            state = os.fstat(stream.fileno())
+            if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
+            os.fchmod(stream.fileno(), (mode & 0o777) or 0o644)
+            try:
+                os.rename(temporary, target)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                _copy(stream, target, mode)
+                _unlink(temporary)
+                return
+            moved = os.lstat(target)
+            if (moved.st_dev, moved.st_ino) != (state.st_dev, state.st_ino):
+                _unlink(target)
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
 
     def discard(self) -> None:
         """Remove temporary files (worker thread)."""
@@ -242,6 +257,13 @@ class Results:
                 _unlink(temporary)
         self._large.clear()
         self._small.clear()
+
+
+def _copy(stream: BinaryIO, target: str, mode: int) -> None:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "wb") as copy:
+        shutil.copyfileobj(stream, copy)
+        os.fchmod(descriptor, (mode & 0o777) or 0o644)
 
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:

@@ -48,10 +48,11 @@ class Places:
 def inherited_part(rule: str | None, own: Mapping[str, str]) -> dict[str, str]:
     """What JOB_INHERITS_STARTER_ENVIRONMENT lets through: false, true, or a list of names and ``PREFIX*`` patterns."""
     word = (rule or "false").strip()
+    own = {name: value for name, value in own.items() if not _is_private(name)}
     if word.lower() in ("false", "no", "0", ""):
         return {}
     if word.lower() in ("true", "yes", "1"):
-        return {name: value for name, value in own.items() if not _is_private(name)}
+        return own
     wanted = [re.escape(item).replace(r"\*", ".*") for item in word.replace(",", " ").split()]
     pattern = re.compile("|".join(wanted), re.IGNORECASE)
     return {name: value for name, value in own.items() if pattern.fullmatch(name)}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from slotwise.errors import SlotwiseError
 from slotwise.starter.facts import JobFacts
+from slotwise.starter.keeper_spec import Identity
+from slotwise.starter.privilege import read_small
 from slotwise.starter.verdict import (
     IWD_ERROR,
     OUT_OF_DISK_SUBCODE,
@@ -44,11 +46,10 @@ def scratch_failure(error: OSError) -> End:
     return held(reason, IWD_ERROR, number)
 
 
-def wrapper_failure(scratch: Path) -> End | None:
+def wrapper_failure(scratch: Path, identity: Identity) -> End | None:
     """What becomes of a job whose wrapper (USER_JOB_WRAPPER) says that it could not start it."""
     try:
-        with open(scratch / WRAPPER_FAILURE, "rb") as file:
-            said = file.read(1000).decode(errors="replace").strip().replace("\n", "|")
+        said = read_small(scratch / WRAPPER_FAILURE, identity, 1000).strip().replace("\n", "|")
     except OSError:
         return None
     return End(How.EVICTED, reason=f"The job wrapper failed to execute the job: {said}", reason_code=STARTER_ERROR)

@@ -82,7 +82,7 @@ class KeeperLink:
     def _judge(self, result: KeeperResult, overruled: End | None) -> None:
         run = self._run
         if run.host.settings.wrapper:
-            overruled = wrapper_failure(run.directory.scratch) or overruled
+            overruled = wrapper_failure(run.directory.scratch, run.identity) or overruled
         if result.leftovers:
             _log.error("run %s: processes or cgroups of the job could not be removed", run.run_id)
         for limit in result.unenforced:

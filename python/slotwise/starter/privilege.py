@@ -7,7 +7,9 @@ import ctypes
 import errno
 import os
 import platform
+import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 from slotwise.starter.keeper_spec import Identity
 
@@ -23,19 +25,38 @@ def rights_of(identity: Identity) -> Iterator[None]:
 
     Changes the file-system identity of the calling thread only, so the block must not await. Without root it
     changes nothing: the job then runs as the starter.
+
+    :raises OSError: when the kernel refuses; nothing may be opened then.
     """
     if identity.uid is None or identity.gid is None:
         yield
         return
     _set_groups(identity.groups)
-    _libc.setfsgid(identity.gid)
-    _libc.setfsuid(identity.uid)
     try:
+        _libc.setfsgid(identity.gid)
+        _libc.setfsuid(identity.uid)
+        # Neither call tells of a failure; an impossible number changes nothing and tells what holds now.
+        if (_libc.setfsuid(-1), _libc.setfsgid(-1)) != (identity.uid, identity.gid):
+            raise PermissionError(errno.EPERM, f"cannot take on the rights of user {identity.uid}")
         yield
     finally:
         _libc.setfsuid(os.geteuid())
         _libc.setfsgid(os.getegid())
         _set_groups(_OWN_GROUPS)
+
+
+def read_small(path: Path, identity: Identity, most: int) -> str:
+    """The beginning, at most ``most`` bytes, of a text that a job's programs have left in the job's directory.
+
+    :raises OSError: when there is none, or the name is a link, a pipe or a device: a link might lead to what only
+        the starter may read, and waiting for a pipe's other end would stop all jobs of this host.
+    """
+    with rights_of(identity):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", str(path))
+            return file.read(most).decode(errors="replace")
 
 
 def _set_groups(groups: tuple[int, ...]) -> None:

@@ -11,6 +11,7 @@ from slotwise.classad import ClassAd
 from slotwise.starter import hooks, moves, report, transfer, url_transfer
 from slotwise.starter.ads import memory_usage_expression, pack_one, text
 from slotwise.starter.failures import scratch_failure
+from slotwise.starter.launcher import lay_out
 from slotwise.starter.leftovers import CANNOT_KILL
 from slotwise.starter.report import Moment
 from slotwise.starter.verdict import How
@@ -176,7 +177,7 @@ def update(run: Run) -> None:
     run.begin(hooks.updated(run, run.host.settings.hooks, attributes))
     with contextlib.suppress(OSError):
         fresh = run.directory.update_ad.with_suffix(".ad.tmp")
-        fresh.write_text(text(ClassAd(attributes)))
+        lay_out([(str(fresh), 0o644, None, text(ClassAd(attributes)).encode("utf-8", "surrogateescape"))])
         fresh.rename(run.directory.update_ad)
 
 

@@ -20,12 +20,16 @@ from slotwise.classad import ClassAd, parse_ads
 from slotwise.starter.ads import lookup
 from slotwise.starter.failures import LaunchRefusedError
 from slotwise.starter.hooks import as_user
+from slotwise.starter.launcher import lay_out
+from slotwise.starter.privilege import read_small
 from slotwise.starter.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run
 
 _PROBE_S, _MOVE_S = 20.0, 3600.0
+#: Most that a plugin may say about its files, bytes.
+_MOST_SAID = 16 * 1024 * 1024
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -115,15 +119,16 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     scratch = run.directory.scratch
     ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
     asked, said = run.directory.control / "plugin.in", scratch / ".plugin.out"
-    asked.write_text("".join(f"{ad}\n" for ad in ads))
-    asked.chmod(0o644)
-    words = [*as_user(run.identity), program, "-infile", str(run.directory.ours / asked.name), "-outfile", str(said)]
+    lay_out([(str(asked), 0o644, None, "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape"))])
+    with contextlib.suppress(OSError):
+        said.unlink()  # not what the job itself has put there
+    words = [*as_user(run.identity), program, "-infile", str(asked), "-outfile", str(said)]
     status, _ = await _run(
         [*words, *(["-upload"] if upload else [])], str(scratch), _MOVE_S, job_ad=run.directory.job_ad
     )
     errors: list[str] = []
     with contextlib.suppress(OSError, ValueError):
-        for answer in parse_ads(said.read_text()):
+        for answer in parse_ads(read_small(said, run.identity, _MOST_SAID)):
             value = lookup(answer)
             if value("TransferSuccess") is not True:
                 errors.append(str(value("TransferError") or f"{value('TransferUrl')} failed"))

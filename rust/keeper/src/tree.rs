@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 
 /// A directory (no content) or file to make.
@@ -18,7 +18,8 @@ pub struct Entry {
     pub content: Option<Vec<u8>>,
 }
 
-/// Makes the entries in order. Directories that are there are kept, files replaced.
+/// Makes the entries in order. Directories that are there are kept, files replaced: always by a new one, as a job that
+/// may write to the directory could have left a link there that leads elsewhere.
 ///
 /// # Errors
 /// The first that the file system refuses, with its path.
@@ -37,21 +38,37 @@ fn make(entry: &Entry) -> io::Result<()> {
             }
             // The process's mask may have taken bits away.
             fs::set_permissions(&entry.path, fs::Permissions::from_mode(entry.mode))?;
+            if let Some((uid, gid)) = entry.owner {
+                chown(&entry.path, Some(uid), Some(gid))?;
+            }
         }
         Some(content) => {
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(entry.mode)
-                .open(&entry.path)?;
+            let mut file = new_file(entry)?;
             file.write_all(content)?;
+            if let Some((uid, gid)) = entry.owner {
+                fchown(&file, Some(uid), Some(gid))?;
+            }
         }
     }
-    if let Some((uid, gid)) = entry.owner {
-        std::os::unix::fs::chown(&entry.path, Some(uid), Some(gid))?;
-    }
     Ok(())
+}
+
+/// A file that was not there a moment ago, so neither a link nor one that somebody else has open.
+fn new_file(entry: &Entry) -> io::Result<fs::File> {
+    let make = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(entry.mode)
+            .open(&entry.path)
+    };
+    match make() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(&entry.path)?;
+            make()
+        }
+        made => made,
+    }
 }
 
 /// Removes a tree without following links; returns what could not be removed, in words. One that is not there is gone.
@@ -114,5 +131,26 @@ mod tests {
         assert_eq!(remove(&top), Vec::<String>::new());
         assert!(!top.exists());
         assert!(lay_out(&[entry("no/where", 0o700, None)]).is_err());
+    }
+
+    #[test]
+    fn a_file_takes_the_place_of_a_link_and_leaves_its_target_alone() {
+        let top = std::env::temp_dir().join(format!("keeper-links-{}", std::process::id()));
+        fs::create_dir(&top).unwrap();
+        fs::write(top.join("precious"), "kept").unwrap();
+        std::os::unix::fs::symlink(top.join("precious"), top.join("soft")).unwrap();
+        fs::hard_link(top.join("precious"), top.join("hard")).unwrap();
+        for name in ["soft", "hard"] {
+            lay_out(&[Entry {
+                path: top.join(name),
+                mode: 0o600,
+                owner: None,
+                content: Some(b"new".to_vec()),
+            }])
+            .unwrap();
+            assert_eq!(fs::read_to_string(top.join(name)).unwrap(), "new");
+        }
+        assert_eq!(fs::read_to_string(top.join("precious")).unwrap(), "kept");
+        assert_eq!(remove(&top), Vec::<String>::new());
     }
 }

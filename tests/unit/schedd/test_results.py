@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import getpass
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,41 @@ def test_a_checkpoint_that_cannot_be_kept_leaves_the_one_before(
         second.place_in_spool(str(spool))
     assert (caught.value.hold_code, caught.value.subcode) == (12, errno.ENOSPC)
     assert tree(tmp_path) == {"spool/made": 3}
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_what_the_owner_puts_under_a_temporary_name_is_not_kept(tmp_path: Path, link: Callable[..., None]) -> None:
+    iwd, spool, secret = tmp_path / "iwd", tmp_path / "spool", tmp_path / "secret"
+    iwd.mkdir()
+    secret.write_text("only the schedd knows")
+    secret.chmod(0o600)
+    results = of(iwd)
+    results.write("large", 0o644, LARGE, 0)
+    (temporary,) = iwd.iterdir()
+    temporary.unlink()
+    link(secret, temporary)
+    with pytest.raises(TransferError) as caught:
+        results.place_in_spool(str(spool))
+    assert caught.value.hold_code == 12
+    assert not spool.exists() and secret.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_large_file_is_copied_to_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    iwd, spool = tmp_path / "iwd", tmp_path / "spool"
+    iwd.mkdir()
+    results = of(iwd)
+    results.write("large", 0o640, LARGE, 0)
+    rename = os.rename
+
+    def far(source: str, target: str) -> None:
+        if Path(source).parent == iwd:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", far)
+    results.place_in_spool(str(spool))
+    assert (spool / "large").read_bytes() == LARGE and (spool / "large").stat().st_mode & 0o777 == 0o640
+    assert tree(iwd) == {}
 
 
 def test_a_change_cut_short_is_undone(tmp_path: Path) -> None:

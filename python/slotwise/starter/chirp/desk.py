@@ -78,10 +78,13 @@ class JobDesk:
 
     def delay(self, name: str, text: str) -> int:
         """Take an attribute along with the next update; 0 or an errno."""
-        if not any(fnmatchcase(name, pattern) for pattern in self._rules.prefixes):
+        if not (name.isascii() and name.isidentifier()):
+            return errno.EINVAL  # a pattern is content with blanks and line ends, an ad is not
+        if not any(fnmatchcase(name.lower(), pattern.lower()) for pattern in self._rules.prefixes):
             return errno.EACCES
         if len(text) > _LONGEST:
             return errno.ENAMETOOLONG
+        name = self._known(name)
         if name not in self.attributes and len(self.attributes) >= self._rules.most:
             return errno.ENOSPC
         try:
@@ -90,10 +93,14 @@ class JobDesk:
             return errno.EINVAL
         return 0
 
+    def _known(self, name: str) -> str:
+        """``name`` as it was written when it first came: the names of attributes know no case."""
+        return next((known for known in self.attributes if known.lower() == name.lower()), name)
+
     def delayed(self, name: str) -> str | None:
         """An attribute: as it waits for the next update, else as the job's ad has it."""
-        if name in self.attributes:
-            return str(self.attributes[name])
+        if (known := self._known(name)) in self.attributes:
+            return str(self.attributes[known])
         ad: ClassAd = self._run.job_ad
         return str(ad.lookup(name)) if name in ad else None
 
