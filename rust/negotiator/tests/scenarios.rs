@@ -114,7 +114,7 @@ fn constraints_choose_slots_jobs_and_pool() {
 }
 
 #[test]
-fn equal_jobs_keep_the_queue_order() {
+fn equal_jobs_go_by_their_ids_whenever_they_came() {
     let case = Case::new()
         .slots("a", 3, "")
         .jobs("u", 2, "QDate = 50")
@@ -127,7 +127,7 @@ fn equal_jobs_keep_the_queue_order() {
         .iter()
         .map(|m| m.job.unwrap().to_string())
         .collect();
-    assert_eq!(jobs, ["3.0", "2.0", "2.1"]);
+    assert_eq!(jobs, ["3.0", "1.0", "1.1"]);
 }
 
 #[test]

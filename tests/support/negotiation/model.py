@@ -82,7 +82,7 @@ class Model(Groups):
 
         def place(ad: ClassAd) -> tuple[float, ...]:
             ranks = tuple(-(number(ad, name, 0.0) or 0.0) for name in order)
-            return (*ranks, number(ad, "QDate", 0.0) or 0.0, float(ad["ClusterId"]), float(ad["ProcId"]))
+            return (*ranks, float(ad["ClusterId"]), float(ad["ProcId"]))
 
         first: dict[tuple[str, str], str] = {}
         wanted = self.knobs.get("NEGOTIATOR_JOB_CONSTRAINT")

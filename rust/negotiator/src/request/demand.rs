@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 /// One idle job while they are sorted.
 struct Idle {
     entry: usize,
-    order: [f64; 6],
+    order: [f64; 5],
     id: JobId,
     key: u128,
     row: Row,

@@ -120,7 +120,8 @@ pub(super) struct JobFacts {
     pub(super) status: i64,
     pub(super) wants_matching: bool,
     pub(super) weight: f64,
-    pub(super) order: [f64; 6],
+    /// The five priorities, highest first; jobs alike in all go by their ids.
+    pub(super) order: [f64; 5],
 }
 
 impl JobFacts {
@@ -141,7 +142,6 @@ impl JobFacts {
             "PreJobPrio2",
             "PostJobPrio1",
             "PostJobPrio2",
-            "QDate",
         ];
         let mut ad = Ad::with_capacity(names.len());
         for name in names {
@@ -188,7 +188,6 @@ impl JobFacts {
                 down("JobPrio"),
                 down("PostJobPrio1"),
                 down("PostJobPrio2"),
-                number("QDate").unwrap_or(0.0),
             ],
         })
     }
