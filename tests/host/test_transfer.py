@@ -180,10 +180,10 @@ async def test_the_ads_are_there_to_read() -> None:
         assert bench.output(run) == "1\nCpus = 1\n"
 
 
-async def test_renice_umask_and_core_limit(root: None) -> None:
+async def test_renice_umask_core_and_stack_limit(root: None) -> None:
     async with starter_bench(JOB_RENICE_INCREMENT="TARGET.Extra + 2") as bench:
-        run = await finished(bench, "nice; umask; ulimit -c", Extra=3, CoreSize=0)
-        assert bench.output(run).split() == [str(os.nice(0) + 5), "0022", "0"]
+        run = await finished(bench, "nice; umask; ulimit -c; ulimit -Ss", Extra=3, CoreSize=0, StackSize=2 << 20)
+        assert bench.output(run).split() == [str(os.nice(0) + 5), "0022", "0", "2048"]
 
 
 async def test_a_read_only_or_absent_execute_directory_holds_the_job() -> None:

@@ -41,7 +41,6 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
         ("use_oauth_services = box", "transfer_input_files"),
         ("mount_under_scratch = /tmp", "MOUNT_UNDER_SCRATCH"),
         ("MY.SuspendJobAtExec = true", "take the command out"),
-        ("stack_size = 100000", "ulimit"),
     ],
 )
 def test_what_would_be_another_job_is_refused_by_name(statement: str, remedy: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ class JobFacts:
     transfer: TransferRules = field(default_factory=TransferRules)
     kill: KillSignals = field(default_factory=KillSignals)
     core_bytes: int | None = None
+    stack_bytes: int | None = None
     deferral: tuple[float, float] | None = None
     remote_update_prefix: str = "Chirp"
     run_as_owner: bool | None = None
@@ -100,7 +101,7 @@ def read_job(value: Lookup) -> JobFacts:
     cluster, proc = _number(value("ClusterId")), _number(value("ProcId"))
     window = _number(value("DeferralWindow"), 0.0)
     deferral = value("DeferralTime")
-    core = value("CoreSize")
+    core, stack = value("CoreSize"), value("StackSize")
     owner = _text(value("Owner")) or _text(value("User")).partition("@")[0]
     return JobFacts(
         job_id=f"{int(cluster)}.{int(proc)}",
@@ -115,6 +116,7 @@ def read_job(value: Lookup) -> JobFacts:
         transfer=_transfer(value),
         kill=_kill_signals(value),
         core_bytes=int(core) if isinstance(core, int) and core >= 0 else None,
+        stack_bytes=int(stack) if isinstance(stack, int) and stack > 0 else None,
         deferral=(float(deferral), window) if isinstance(deferral, int | float) else None,
         remote_update_prefix=_text(value("ChirpDelayedUpdatePrefix")) or "Chirp",
         run_as_owner=_flag(value("RunAsOwner")),

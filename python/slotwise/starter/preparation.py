@@ -23,6 +23,8 @@ from slotwise.starter.scratch import RunDirectory, temporary_source
 from slotwise.starter.settings import StarterSettings
 from slotwise.starter.verdict import STARTER_ERROR, End, How
 
+#: A hard limit that leaves the host's own.
+_UNLIMITED = 2**64 - 1
 _SHARED_MEMORY = "/dev/shm"
 
 
@@ -136,6 +138,9 @@ def _limits(around: Surroundings, settings: StarterSettings) -> Limits:
     core = around.job.core_bytes
     if core is not None:
         limits.append((resource.RLIMIT_CORE, core, core))
+    stack = around.job.stack_bytes
+    if stack is not None:  # the soft limit only, as in the reference: the job may raise it again
+        limits.append((resource.RLIMIT_STACK, stack, _UNLIMITED))
     space = settings.number(settings.address_space_mib, around.machine_ad, around.job_ad)
     if space:
         limits.append((resource.RLIMIT_AS, space << 20, space << 20))

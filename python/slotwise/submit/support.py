@@ -112,7 +112,6 @@ RULES = (
     _refused("mount_under_scratch", "MountUnderScratch", "a job cannot choose its own mounts",
              "set MOUNT_UNDER_SCRATCH at the execution points"),
     _refused("remote_initialdir", "RemoteIwd", "jobs run in their scratch directories", "let the job change directory"),
-    _refused("stack_size", "StackSize", "the size of the stack is not set", "use `ulimit -s` in a script"),
     _warned("notification", "JobNotification", "no mail is sent"),
     _warned("notify_user", "NotifyUser", "no mail is sent"),
     _warned("email_attributes", "EmailAttributes", "no mail is sent"),
