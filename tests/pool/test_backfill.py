@@ -40,7 +40,7 @@ def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(
     )
     pool.up()
     pool.until("both slots are filled", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
-    assert len(living(home)) == 2, "one client and its child for both slots"
+    pool.until("one client and its child run for both slots", lambda: len(living(home)) == 2)
     log = submit(pool, 3)
     pool.until("a job takes one slot", lambda: events(log, "001") == 1)
     assert len(slots(pool, State="Backfill", Activity="Busy")) == 1 and len(living(home)) == 2
@@ -48,6 +48,7 @@ def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(
     pool.until("another job takes the other", lambda: events(log, "001") == 2)
     pool.until("the client has gone", lambda: not living(home))
     pool.until("filled again once they are done", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
+    pool.until("the client and its child are back", lambda: len(living(home)) == 2)
     former = living(home)
     pool.kill("startd")
     pool.until("the next startd ends the former client", lambda: not set(former) & set(living(home)))

@@ -204,6 +204,9 @@ class Admission:
                     self.on_factory(draft)
         if submissions and self._ledger.on_new_work:
             self._ledger.on_new_work()
+        if decision.entries:
+            # Whoever submits and then follows the log finds the log, and the submission in it.
+            await self._ledger.logs_written()
 
     def _arrived(self, submission: Submission) -> None:
         left = self._underway.get(submission.owner, 0) - submission.count

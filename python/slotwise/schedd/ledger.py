@@ -25,6 +25,8 @@ from slotwise.schedd.values import Changes, encode
 
 _log = logging.getLogger(__name__)
 _FLUSH_S = 1.0
+#: A log on a file system that hangs may delay those who wait for it no longer than this.
+_LOG_WAIT_S = 5.0
 
 
 class AdKeeper(Protocol):
@@ -82,6 +84,10 @@ class Ledger:
         self._ready: list[PlannedText] = []
         self._written: list[int] = []
         self._jobs_of: dict[int, list[str]] = {}
+        #: Those who wait until all texts up to a number are in their logs.
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._last_ready = 0
+        self._handled = 0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
@@ -113,6 +119,16 @@ class Ledger:
             self._idle.clear()
         done.add_done_callback(partial(self._committed, decision, planned))
         return done
+
+    async def logs_written(self) -> None:
+        """Wait until the logs hold (or have refused) what every decision that is durable by now promised them."""
+        if self._handled >= self._last_ready:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._last_ready, waiter))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOG_WAIT_S):
+                await waiter
 
     def _rows(self, decision: Decision, batch: Batch) -> None:
         retired = set(decision.retired)
@@ -174,6 +190,7 @@ class Ledger:
             return
         if planned:
             self._ready.extend(planned)
+            self._last_ready = planned[-1].seq
             self._wake.set()
         if self.global_log is not None and decision.entries:
             self._all_entries += [entry for _, entry in decision.entries]
@@ -209,6 +226,14 @@ class Ledger:
                 self._account(*await loop.run_in_executor(self._threads, call))
             except Exception:
                 _log.exception("event logs could not be written")
+            self._handled = texts[-1].seq
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        for seq, waiter in self._waiting:
+            if seq <= self._handled and not waiter.done():
+                waiter.set_result(None)
+        self._waiting = [(seq, waiter) for seq, waiter in self._waiting if not waiter.done()]
 
     async def _write_all(self) -> None:
         texts, self._all_entries = self._all_entries, []
