@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pool import Pool
+from tests.support.starter_bench import PATIENCE
 
 _MISSING = [name for name in ("ip", "openssl", "unshare", "mount") if shutil.which(name) is None]
 
@@ -166,5 +167,5 @@ def _run_job(ap: Host, name: str) -> str:
     text = f"executable = /bin/hostname\noutput = {name}.out\nlog = {name}.log\nqueue\n"
     (ap.root / f"{name}.sub").write_text(text)
     ap.run("submit", f"{name}.sub")
-    ap.run("wait", "-wait", "60", f"{name}.log")
+    ap.run("wait", "-wait", str(int(60 * PATIENCE)), f"{name}.log", timeout=100 * PATIENCE)
     return (ap.root / f"{name}.out").read_text()
