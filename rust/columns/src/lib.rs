@@ -35,6 +35,7 @@ pub mod signatures;
 pub mod table;
 pub mod text_pool;
 mod unpack;
+mod view;
 mod word;
 
 pub use ads::{AdDelta, diff};

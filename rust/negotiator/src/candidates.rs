@@ -3,9 +3,9 @@
 use crate::evaluate::Evaluation;
 use crate::ledger::Ledger;
 use crate::outcome::{PreemptionKind, Reason, SlotCounts};
-use crate::pool::lanes::{Ranking, Walk};
 use crate::pool::{Head, Pool, Seat};
-use columns::Numbers;
+use crate::stream::{Claims, Stream, among};
+use columns::{Bitmap, Numbers};
 use fairshare::{Limits, permits};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -112,11 +112,10 @@ pub struct Candidates {
     heap: BinaryHeap<Candidate>,
     /// Plain classes not looked at yet, by pre-job rank, best last.
     pending: Vec<(f64, Arc<[u32]>)>,
-    /// Where the plain slots are gone through one by one: how, and the next.
-    walk: Walk,
-    next_plain: Option<Candidate>,
-    /// Plain slots that were passed by because they are too heavy.
-    passed: u64,
+    /// Slots that are gone through one by one.
+    streams: Vec<Stream>,
+    /// Busy slots.
+    claims: Claims,
     /// With NEGOTIATOR_DEPTH_FIRST: the rest of the machine carved last.
     pinned: Option<Candidate>,
     /// Only slots that prefer the job to what they run.
@@ -141,9 +140,8 @@ impl Candidates {
             heap: BinaryHeap::new(),
             pinned: None,
             pending: Vec::new(),
-            walk: Walk::Nothing,
-            next_plain: None,
-            passed: 0,
+            streams: Vec::new(),
+            claims: Claims::Apart,
             rank_only,
             refused: SlotCounts::default(),
             limit_met: None,
@@ -156,12 +154,26 @@ impl Candidates {
             .clone()
             .filter(|_| evaluation.has_short_way());
         let classes = match ranks {
-            None => (0..pool.classes().len() as u32).collect(),
+            None => {
+                pool.put_users();
+                (0..pool.classes().len() as u32).collect()
+            }
             Some(ranks) => {
                 if !rank_only && !out.start_walk(evaluation, &ranks, pool) {
                     out.put_off(&ranks, pool);
                 }
-                pool.special()
+                let mut classes = pool.special();
+                match evaluation.asks_policy(pool) {
+                    Some(rows) if pool.any_busy(rows) => {
+                        out.claims = Claims::Ahead(pool.busy_bound(&ranks));
+                    }
+                    Some(_) => {}
+                    None => {
+                        pool.put_users();
+                        classes.extend(pool.busy_classes());
+                    }
+                }
+                classes
             }
         };
         for class in classes.into_iter().map(|class| class as usize) {
@@ -186,29 +198,56 @@ impl Candidates {
         ranks: &Arc<Numbers>,
         pool: &mut Pool<'_>,
     ) -> bool {
-        let Some(rows) = evaluation.walks(pool) else {
+        let Some(rows) = evaluation.walks(pool).cloned() else {
             return false;
         };
-        let ranking = Ranking {
-            pre_rank: Arc::clone(ranks),
-            job_rank: evaluation.varying_rank(),
+        let ranking = evaluation.ranking(ranks);
+        let stream = Stream::open(evaluation, pool, SlotState::Free, rows, &ranking);
+        let opened = stream.is_some();
+        self.streams.extend(stream);
+        opened
+    }
+
+    /// Asks about busy slots once one could be the best.
+    fn reach_claims(&mut self, evaluation: &Evaluation<'_>, pool: &mut Pool<'_>) {
+        let Claims::Ahead(bound) = self.claims else {
+            return;
         };
-        match pool.walk(rows, &ranking) {
-            None => false,
-            Some(walk) => {
-                self.walk = walk;
-                true
-            }
+        let next = self.streams.iter().filter_map(|s| s.next.as_ref());
+        let best = next.chain(self.heap.peek()).map(|c| c.pre_rank);
+        if best.reduce(f64::max).is_some_and(|best| best > bound) {
+            return;
+        }
+        self.claims = Claims::Apart;
+        let answers = &evaluation.answers;
+        let (Some(rows), Some(ranks)) = (&answers.rows, &answers.pre_rank) else {
+            return;
+        };
+        let verdict = pool.verdict(&evaluation.shared(), &evaluation.job);
+        let own = pool.held_by(evaluation.submitter());
+        let ranking = evaluation.ranking(ranks);
+        let mut open = |state, set: Bitmap| {
+            let stream = Stream::open(evaluation, pool, state, Arc::new(set), &ranking);
+            self.streams.extend(stream);
+        };
+        open(SlotState::Rank, among(rows, &verdict.rank, None));
+        if !self.rank_only {
+            let others = among(rows, &verdict.priority, Some(&own));
+            open(SlotState::Priority, others);
+        }
+        self.claims = Claims::Judged(verdict, own);
+        for stream in &mut self.streams {
+            stream.look_further(evaluation, pool);
         }
     }
 
-    /// Finds the next plain slot, where they are gone through one by one.
-    fn look_further(&mut self, evaluation: &Evaluation<'_>, pool: &mut Pool<'_>) {
-        if self.next_plain.is_none()
-            && let Some(rows) = &evaluation.answers.rows
-            && let Some(head) = pool.next_plain(&mut self.walk, rows)
+    /// Counts the busy slots that match and are not to be had.
+    pub fn count_refused(&mut self, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
+        if let (Claims::Judged(verdict, own), Some(rows)) = (&self.claims, &evaluation.answers.rows)
         {
-            self.next_plain = evaluation.plain_slot(pool, head);
+            let count = |set| pool.busy().left_among(&among(rows, set, Some(own))) as u64;
+            self.refused.protected += count(&verdict.protected);
+            self.refused.prefer_running += count(&verdict.prefer_running);
         }
     }
 
@@ -217,28 +256,21 @@ impl Candidates {
         if let Some(rest) = self.pinned.take() {
             return Some(rest);
         }
-        let plain = self.next_plain.as_ref();
-        if plain.is_some() && self.heap.peek() < plain {
-            return self.next_plain.take();
+        let streams = self.streams.iter_mut().filter(|s| s.next.is_some());
+        let best = streams.max_by(|a, b| a.next.cmp(&b.next));
+        match best {
+            Some(stream) if self.heap.peek() < stream.next.as_ref() => stream.next.take(),
+            _ => self.heap.pop(),
         }
-        self.heap.pop()
     }
 
     /// Notes a slot, and those like it, that the limits do not permit.
     fn pass_by(&mut self, top: &Candidate, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
-        if top.head.seat != Seat::Lane {
-            self.refused.too_heavy += evaluation.count(pool, top.class as usize);
-            return;
-        }
-        self.refused.too_heavy += 1;
-        self.passed += 1;
-        if top.cost <= pool.least_plain_weight()
-            && let Some(rows) = &evaluation.answers.rows
-        {
-            // No other plain slot is lighter, and what was too heavy stays so.
-            self.refused.too_heavy += pool.plain_left(rows) as u64 - self.passed;
-            self.walk = Walk::Nothing;
-        }
+        let mut streams = self.streams.iter_mut();
+        self.refused.too_heavy += match streams.find(|stream| stream.state == top.state) {
+            Some(stream) if top.head.seat == Seat::Lane => stream.pass_by(top.cost, pool),
+            _ => evaluation.count(pool, top.class as usize),
+        };
     }
 
     /// Keeps plain classes for later, by their pre-job rank: most are never reached.
@@ -291,7 +323,12 @@ impl Candidates {
     ) -> Option<Candidate> {
         loop {
             self.catch_up(evaluation, pool);
-            self.look_further(evaluation, pool);
+            for stream in &mut self.streams {
+                stream.look_further(evaluation, pool);
+            }
+            if self.pinned.is_none() {
+                self.reach_claims(evaluation, pool);
+            }
             let mut top = self.pop()?;
             let class = top.class as usize;
             if top.generation != pool.generation(class) {

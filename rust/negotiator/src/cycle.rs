@@ -11,6 +11,7 @@ use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::request::Demand;
 use crate::slot::SlotClass;
+use classad::{Ad, Name};
 use columns::{AdTable, EvalSettings, Matcher};
 use fairshare::GroupTree;
 use rustc_hash::FxHashMap;
@@ -274,29 +275,31 @@ impl<'a> Cycle<'a> {
             return;
         }
         self.insert_neighbours();
-        if !plan.mentions(&REMOTE_NAMES) {
+        let read = |name: &str| {
+            let policy = plan.policy.as_ref();
+            policy.is_some_and(|names| names.contains(&Name::from(name)))
+        };
+        if !plan.mentions(&REMOTE_NAMES) && !REMOTE_NAMES.iter().any(|name| read(name)) {
             return;
         }
+        let factors = &self.shared.config.share.factors;
+        let known = |user: String| {
+            let mut ad = Ad::new();
+            let (account, ledger) = (self.ledger.find(&user), &self.ledger);
+            let factor = factors.factor_of(&user, None, 0.0);
+            insert_remote(&mut ad, &user, account, ledger, &self.groups, factor * 0.5);
+            (user, ad)
+        };
+        let users = self.pool.users().into_iter().map(known).collect();
+        self.pool.know_users(users);
         for class in 0..self.pool.base_classes() {
-            let facts = &self.pool.classes()[class];
-            let Some(user) = facts.user.clone() else {
-                continue;
-            };
-            if self.pool.left(class) == 0 {
-                continue;
+            let alone = !self.pool.lean()[class].busy && self.pool.classes()[class].user.is_some();
+            if alone && self.pool.left(class) > 0 {
+                self.pool.put_user(class);
             }
-            let mut facts = SlotClass::clone(facts);
-            let factor = self.shared.config.share.factors.factor_of(&user, None, 0.0);
-            let account = self.ledger.find(&user);
-            insert_remote(
-                &mut facts.ad,
-                &user,
-                account,
-                &self.ledger,
-                &self.groups,
-                factor * 0.5,
-            );
-            self.pool.replace_class(class, facts);
+        }
+        if plan.policy.is_none() {
+            self.pool.put_users();
         }
     }
 

@@ -9,6 +9,7 @@ use crate::index::{SlotIndex, hash_bytes};
 use crate::ledger::Ledger;
 use crate::outcome::SlotCounts;
 use crate::plan::Plan;
+use crate::pool::lanes::Ranking;
 use crate::pool::{Head, Pool};
 use crate::request::{LimitSpec, Request, Submitter};
 use crate::reserve::may_use;
@@ -449,13 +450,14 @@ impl<'a> Evaluation<'a> {
         self.plain_at(pool, class, head)
     }
 
-    /// A plain slot that matches as a candidate.
-    pub fn plain_slot(&self, pool: &Pool<'a>, head: Head) -> Option<Candidate> {
+    /// A slot of a lane that matches as a candidate.
+    pub fn on_lane(&self, pool: &Pool<'_>, head: Head, state: SlotState) -> Option<Candidate> {
         let class = self.shared.index.class_of(head.place.row)?;
-        self.plain_at(pool, class, head)
+        let plain = self.plain_at(pool, class, head)?;
+        Some(Candidate { state, ..plain })
     }
 
-    fn plain_at(&self, pool: &Pool<'a>, class: usize, head: Head) -> Option<Candidate> {
+    fn plain_at(&self, pool: &Pool<'_>, class: usize, head: Head) -> Option<Candidate> {
         let row = head.place.row;
         let pre_rank = self
             .answers
@@ -491,13 +493,35 @@ impl<'a> Evaluation<'a> {
     /// The slots that match, where plain ones can be gone through one by one: nothing but ranks and weights
     /// tells them apart.
     #[must_use]
-    pub fn walks(&self, pool: &Pool<'a>) -> Option<&Bitmap> {
+    pub fn walks(&self, pool: &Pool<'_>) -> Option<&Arc<Bitmap>> {
+        self.rows_by_rank()
+            .filter(|_| pool.plain().all_reachable(self.families))
+    }
+
+    /// The slots that match, where busy ones can be gone through one by one.
+    #[must_use]
+    pub fn asks_policy(&self, pool: &Pool<'_>) -> Option<&Arc<Bitmap>> {
+        let known = self.shared.plan.policy.is_some();
+        let asked = known && self.shared.plain_way != PlainWay::Classes;
+        self.rows_by_rank()
+            .filter(|_| asked && pool.busy().all_reachable(self.families))
+    }
+
+    /// The slots that match, when ranks are known of all and limits are the same on all.
+    fn rows_by_rank(&self) -> Option<&Arc<Bitmap>> {
         let ranked = self.constant_rank.is_some() || self.answers.job_rank.is_some();
         let by_slot = matches!(self.request.limits, LimitSpec::BySlot(_));
-        if !ranked || by_slot || !pool.plain().all_reachable(self.families) {
-            return None;
+        let rows = self.answers.rows.as_ref();
+        rows.filter(|_| ranked && !by_slot)
+    }
+
+    /// How the request ranks slots.
+    #[must_use]
+    pub fn ranking(&self, pre_rank: &Arc<Numbers>) -> Ranking {
+        Ranking {
+            pre_rank: Arc::clone(pre_rank),
+            job_rank: self.varying_rank(),
         }
-        self.answers.rows.as_deref()
     }
 
     /// The job's Rank of each slot, unless it is the same for all.

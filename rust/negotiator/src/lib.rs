@@ -28,6 +28,7 @@ pub mod reserve;
 mod rounds;
 pub mod slot;
 mod spin;
+mod stream;
 
 pub use config::{CycleConfig, Knobs};
 pub use cycle::{Memory, PlainWay, Snapshot, Stopped, Stopwatch, run_cycle};

@@ -144,6 +144,7 @@ impl<'a> Cycle<'a> {
             ) else {
                 if !rank_only {
                     list.refused.protected += evaluation.count_protected(&self.pool);
+                    list.count_refused(evaluation, &self.pool);
                     ended = Ended::Request {
                         too_heavy: list.refused.too_heavy > 0,
                     };

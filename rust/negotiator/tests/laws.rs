@@ -15,18 +15,22 @@ struct Drawn {
     jobs: Vec<(u8, u8, u8, u8)>,
     priorities: Vec<u16>,
     flags: u8,
+    policy: u8,
 }
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let slots = prop::collection::vec((0_u8..4, 1_u8..6, 0_u8..4), 1..10);
     let jobs = prop::collection::vec((0_u8..4, 1_u8..12, 0_u8..5, 0_u8..4), 1..8);
     let priorities = prop::collection::vec(1_u16..5000, 4);
-    (slots, jobs, priorities, any::<u8>()).prop_map(|(slots, jobs, priorities, flags)| Drawn {
-        slots,
-        jobs,
-        priorities,
-        flags,
-    })
+    (slots, jobs, priorities, any::<u8>(), any::<u8>()).prop_map(
+        |(slots, jobs, priorities, flags, policy)| Drawn {
+            slots,
+            jobs,
+            priorities,
+            flags,
+            policy,
+        },
+    )
 }
 
 const USERS: [&str; 4] = ["ann", "g.bob", "g.cid", "h.dot"];
@@ -42,11 +46,22 @@ impl Drawn {
         let mut case = Case::new();
         for (at, (kind, size, site)) in self.slots.iter().enumerate() {
             let host = format!("h{at}");
-            let site = format!(
+            let mut site = format!(
                 "Site = \"{}\"; KFlops = {}",
                 ["north", "south", "east", "x"][usize::from(*site)],
                 100 + at % 3
             );
+            if self.policy & 1 != 0 {
+                site.push_str(
+                    "; Rank = (TARGET.RequestMemory > 1000) * 5 + (TARGET.RequestCpus == 2)",
+                );
+            }
+            if self.policy & 2 != 0 {
+                site.push_str(&format!("; CurrentRank = {}.0", at % 3));
+            }
+            if self.policy & 4 != 0 && at % 4 == 1 {
+                site.push_str(&format!("; PreemptingRank = {}", at % 5));
+            }
             case = match kind {
                 0 => case.slots(&host, usize::from(*size), &site),
                 1 => case.machine(&host, u32::from(*size) * 2, &site),
@@ -84,6 +99,27 @@ impl Drawn {
                 "PREEMPTION_REQUIREMENTS",
                 "RemoteUserPrio > SubmitterUserPrio",
             );
+        }
+        if self.policy & 8 != 0 {
+            case = case.knob(
+                "PREEMPTION_REQUIREMENTS",
+                "RemoteUserPrio > SubmitterUserPrio * 1.2 && TotalJobRunTime > 1 && MY.Memory <= TARGET.RequestMemory * 3",
+            );
+        }
+        if self.policy & 16 != 0 {
+            case = case.knob(
+                "PREEMPTION_RANK",
+                "KFlops - TotalJobRunTime - RemoteUserFloor",
+            );
+        }
+        if self.policy & 32 != 0 {
+            case = case.knob(
+                "NEGOTIATOR_PRE_JOB_RANK",
+                "(RemoteOwner =?= undefined) + (KFlops > 100)",
+            );
+        }
+        if self.policy & 64 != 0 {
+            case = case.knob("NEGOTIATOR_POST_JOB_RANK", "KFlops");
         }
         if self.flags & 2 != 0 {
             case = case
@@ -212,7 +248,7 @@ proptest! {
         let case = pool.case();
         let by = |plain| digest(&case.run_with(&mut Memory { plain, ..Memory::default() }, &Stopped));
         let classes = by(PlainWay::Classes);
-        prop_assert_eq!(&classes, &by(PlainWay::Lanes));
+        prop_assert_eq!(&classes, &by(PlainWay::Lanes), "{:?}", pool);
         prop_assert_eq!(&classes, &by(PlainWay::Cheapest));
     }
 
@@ -265,7 +301,9 @@ proptest! {
             prop_assert!((sum - 1.0).abs() < 1e-9, "shares sum to {sum}");
         }
         prop_assert!(!shares.is_empty() || seen.outcome.matches.is_empty());
-        if pool.flags & 2 != 0 && pool.flags & 1 == 0 {
+        // Slots that prefer a job to what they run are had past the quota.
+        let by_quota = (pool.flags & 1) | (pool.policy & (1 | 8)) == 0;
+        if pool.flags & 2 != 0 && by_quota {
             let group = seen.outcome.groups.iter().find(|g| g.name == "g").unwrap();
             let own: f64 = case.slots.rows().filter(|row| {
                 let text = format!("{:?}", case.slots.ad(*row).get_str("AccountingGroup"));

@@ -85,8 +85,11 @@ pub struct Plan {
     pub conditions_see_submitter: bool,
     /// Something may look up names that are only known when it runs.
     pub unbounded: bool,
-    /// Values may change though no attribute does.
+    /// Facts of slots may change though no attribute does.
     pub unsteady: bool,
+    /// What the policy of preemption reads of busy slots, when they can be asked about all at once: nothing in it
+    /// changes while the cycle runs.
+    pub policy: Option<FxHashSet<Name>>,
     /// The value of NEGOTIATOR_PRE_JOB_RANK is the same for all jobs.
     pub pre_rank_static: bool,
     /// NEGOTIATOR_POST_JOB_RANK is the same for all jobs and does not change by carving.
@@ -170,6 +173,17 @@ impl Plan {
         if preemption_rank_static {
             row_names.extend(preempt.names().cloned());
         }
+        let row_matching_all = row_matching && post_rank_static && preemption_rank_static;
+        let policy = if row_matching_all && cross_slots.is_empty() {
+            policy_names(&mut sources, config)
+        } else {
+            None
+        };
+        let mut facts = facts(config, &resources);
+        if post_rank_static {
+            facts.add(&selection.post_job_rank);
+        }
+        let unsteady = sources.reach(facts).unsteady;
         let key = key_columns(&mut sources, &names, &order_names, &reached, config);
         let mut job_names = names.clone();
         sources.add_job_names(&mut job_names);
@@ -179,7 +193,8 @@ impl Plan {
             order_names,
             key,
             row_matching,
-            unsteady: reached.unsteady,
+            unsteady,
+            policy,
             unbounded: reached.unbounded,
             conditions_see_submitter,
             pre_rank_static,
@@ -214,6 +229,39 @@ pub fn resource_names(slots: &AdTable) -> FxHashSet<Name> {
         }
     });
     out
+}
+
+/// What is read of a slot once, when its class is met first.
+fn facts(config: &CycleConfig, resources: &FxHashSet<Name>) -> Mentions {
+    let mut start = Mentions::default();
+    let own = FACTS.iter().chain(&PARTITION_FACTS);
+    for name in own.chain(&["NumClaims", "DaemonShutdown", "DaemonShutdownFast"]) {
+        start.bare.insert(Name::from(*name));
+    }
+    start.bare.extend(resources.iter().cloned());
+    start.add(&config.share.slot_weight);
+    let selection = &config.selection;
+    let optional = [&selection.slot_constraint, &selection.pool_constraint];
+    optional.into_iter().flatten().for_each(|e| start.add(e));
+    start
+}
+
+/// What PREEMPTION_REQUIREMENTS, PREEMPTION_RANK and the Rank of slots read, unless some of it exists only in the
+/// cycle and changes with every match.
+fn policy_names(sources: &mut Sources<'_>, config: &CycleConfig) -> Option<FxHashSet<Name>> {
+    let policy = &config.preemption;
+    let mut start = Mentions::of(&policy.requirements);
+    start.add(&policy.rank);
+    start.bare.insert(Name::from("Rank"));
+    let reached = sources.reach(start);
+    let changes = |name: &Name| {
+        is_live_attribute(name)
+            || name.is("SlotWeight")
+            || name.is("Requirements")
+            || config.selection.match_exprs.iter().any(|(n, _)| name.is(n))
+    };
+    let stable = policy.requirements_stable && policy.rank_stable && !reached.unbounded;
+    (stable && !reached.names().any(changes)).then(|| reached.names().cloned().collect())
 }
 
 /// What decides whether a slot takes a job, and what a divided slot gives.

@@ -1,4 +1,4 @@
-//! Plain slots in the order in which requests take them.
+//! Slots in the order in which requests take them.
 //!
 //! Most slots need nothing but a match: they are free, undivided and open to
 //! everybody ([`super::Lean`]). Requests whose ranks put such slots in the same
@@ -11,9 +11,12 @@
 
 use super::{Head, Lean, Pool, Seat};
 use crate::cycle::PlainWay;
+use crate::evaluate::Shared;
 use crate::index::SlotIndex;
 use columns::{Bitmap, Numbers, Row};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// A request that matches one slot in so many, or fewer, sorts its slots instead of walking a lane.
@@ -49,14 +52,25 @@ impl Ranking {
     }
 }
 
-/// How a request goes through the plain slots.
+/// Which slots: both kinds need nothing of a request but a match and ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Free.
+    Plain,
+    /// Used by others.
+    Busy,
+}
+
+/// How a request goes through slots.
 pub enum Walk {
     /// None of them matches.
     Nothing,
     /// These rows, best last.
-    Sorted(Vec<Row>),
+    Sorted(Kind, Vec<Row>),
     /// Along a lane, from a place on.
     Lane {
+        /// Of these slots.
+        kind: Kind,
         /// Its number.
         lane: usize,
         /// Where to go on.
@@ -92,12 +106,12 @@ impl Lane {
     }
 }
 
-/// The plain slots that are left, and their lanes.
+/// The slots of a kind that are left, and their lanes.
 pub struct Lanes {
-    left: Bitmap,
-    /// Least weight of a plain slot.
-    pub(super) least_weight: f64,
-    /// Address families of plain slots, each combination met as a bit.
+    pub(super) left: Bitmap,
+    /// Least weight of such a slot.
+    least_weight: f64,
+    /// Address families of these slots, each combination met as a bit.
     families: u8,
     /// How often a ranking was asked for, and its lane once made.
     known: FxHashMap<(usize, usize), (Ranking, u32, Option<usize>)>,
@@ -107,7 +121,12 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(row_end: usize, index: &SlotIndex, lean: &[Lean]) -> Self {
+    pub(super) fn new(
+        row_end: usize,
+        index: &SlotIndex,
+        lean: &[Lean],
+        wanted: impl Fn(&Lean) -> bool,
+    ) -> Self {
         let mut out = Self {
             left: Bitmap::empty(row_end),
             least_weight: f64::INFINITY,
@@ -118,7 +137,7 @@ impl Lanes {
             way: PlainWay::Cheapest,
         };
         let (mut slots, mut classes) = (0, 0);
-        for (class, facts) in lean.iter().enumerate().filter(|(_, facts)| facts.plain) {
+        for (class, facts) in lean.iter().enumerate().filter(|(_, facts)| wanted(facts)) {
             let members = index.members(class);
             if members.is_empty() {
                 continue;
@@ -139,7 +158,40 @@ impl Lanes {
         self.left.set(row as usize, false);
     }
 
-    /// Whether every plain slot can be reached by one of these address families.
+    /// Forgets the lanes: ranks have changed.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+        self.lanes.clear();
+    }
+
+    /// Least weight of a slot.
+    #[must_use]
+    pub fn least_weight(&self) -> f64 {
+        self.least_weight
+    }
+
+    /// How many slots are left among `rows`.
+    #[must_use]
+    pub fn left_among(&self, rows: &Bitmap) -> usize {
+        self.left.count_and(rows)
+    }
+
+    /// The next slot of a lane that is left and among `rows`.
+    fn step(&mut self, lane: usize, at: &mut u32, rows: &Bitmap) -> Option<Row> {
+        let lane = &mut self.lanes[lane];
+        loop {
+            *at = lane.find(*at);
+            let row = lane.rows.get(*at as usize).copied()?;
+            *at += 1;
+            if !self.left.get(row as usize) {
+                lane.skip[*at as usize - 1] = 1;
+            } else if rows.get(row as usize) {
+                return Some(row);
+            }
+        }
+    }
+
+    /// Whether every slot can be reached by one of these address families.
     #[must_use]
     pub fn all_reachable(&self, families: u8) -> bool {
         let misses = |met: u8| met != 0 && met & families == 0;
@@ -159,62 +211,90 @@ impl Pool<'_> {
         self.lanes.way = way;
     }
 
-    /// Least weight of a plain slot.
-    #[must_use]
-    pub fn least_plain_weight(&self) -> f64 {
-        self.lanes.least_weight
+    fn lanes_of(&mut self, kind: Kind) -> &mut Lanes {
+        match kind {
+            Kind::Plain => &mut self.lanes,
+            Kind::Busy => &mut self.busy.lanes,
+        }
     }
 
-    /// How many plain slots are left among `rows`.
-    #[must_use]
-    pub fn plain_left(&self, rows: &Bitmap) -> usize {
-        self.lanes.left.count_and(rows)
-    }
-
-    /// How a request that matches `rows` best goes through the plain slots; nothing when class by class is better.
-    pub fn walk(&mut self, rows: &Bitmap, ranking: &Ranking) -> Option<Walk> {
+    /// How a request that matches `rows` best goes through slots of a kind; nothing when class by class is better.
+    pub fn walk(
+        &mut self,
+        shared: &Shared<'_>,
+        kind: Kind,
+        rows: &Bitmap,
+        ranking: &Ranking,
+    ) -> Option<Walk> {
         let way = self.lanes.way;
         if way == PlainWay::Classes {
             return None;
         }
-        let matching = self.plain_left(rows);
+        let matching = self.lanes_of(kind).left_among(rows);
         if matching == 0 {
             return Some(Walk::Nothing);
         }
+        let preemption = match kind {
+            Kind::Plain => None,
+            Kind::Busy => self.preemption_ranks(shared),
+        };
         if matching * SPARSE <= rows.len() && way == PlainWay::Cheapest {
-            return Some(Walk::Sorted(self.sorted(rows, ranking)));
+            let mut both = self.lanes_of(kind).left.clone();
+            both.and(rows);
+            let mut sorted = self.sorted(&both, ranking, preemption.as_deref());
+            sorted.reverse();
+            return Some(Walk::Sorted(kind, sorted));
         }
-        let lane = self.lane(ranking)?;
-        Some(Walk::Lane { lane, at: 0 })
+        let lane = self.lane(kind, ranking, preemption.as_deref())?;
+        Some(Walk::Lane { kind, lane, at: 0 })
     }
 
-    /// The plain slots that are left among `rows`, best last.
-    fn sorted(&self, rows: &Bitmap, ranking: &Ranking) -> Vec<Row> {
-        let mut both = self.lanes.left.clone();
-        both.and(rows);
-        let mut keyed: Vec<((f64, f64), u32, Row)> = both
+    /// Rows, best first.
+    fn sorted(&self, rows: &Bitmap, ranking: &Ranking, preemption: Option<&Numbers>) -> Vec<Row> {
+        let second = |row: Row| {
+            let rank = preemption.and_then(|ranks| ranks.get(row));
+            (
+                self.index.post_rank(row) + 0.0,
+                rank.unwrap_or(f64::NEG_INFINITY) + 0.0,
+            )
+        };
+        let mut keyed: Vec<([f64; 4], u32, Row)> = rows
             .iter()
             .map(|row| row as Row)
-            .map(|row| (ranking.of(row), self.index.order_number(row), row))
+            .map(|row| {
+                let ((pre, job), (post, preemption)) = (ranking.of(row), second(row));
+                let keys = [pre, job, post, preemption];
+                (keys, self.index.order_number(row), row)
+            })
             .collect();
-        keyed.sort_unstable_by(|a, b| {
-            let by_rank = a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1));
-            by_rank.then(b.1.cmp(&a.1))
+        keyed.par_sort_unstable_by(|a, b| {
+            let keys = b.0.iter().zip(&a.0).map(|(b, a)| b.total_cmp(a));
+            let by_keys = keys.fold(Ordering::Equal, Ordering::then);
+            by_keys.then(a.1.cmp(&b.1))
         });
         keyed.into_iter().map(|(_, _, row)| row).collect()
     }
 
-    fn lane(&mut self, ranking: &Ranking) -> Option<usize> {
-        let many =
-            self.lanes.slots_per_class > SLOTS_PER_CLASS && self.lanes.way == PlainWay::Cheapest;
-        let known = self.lanes.known.entry(ranking.key());
+    fn lane(
+        &mut self,
+        kind: Kind,
+        ranking: &Ranking,
+        preemption: Option<&Numbers>,
+    ) -> Option<usize> {
+        let sparing = kind == Kind::Plain && self.lanes.way == PlainWay::Cheapest;
+        let lanes = self.lanes_of(kind);
+        let many = lanes.slots_per_class > SLOTS_PER_CLASS && sparing;
+        let known = lanes.known.entry(ranking.key());
         let (_, asked, lane) = known.or_insert_with(|| (ranking.clone(), 0, None));
         *asked += 1;
         if lane.is_some() || many && *asked == 1 {
             return *lane;
         }
-        let rows = self.ordered_rows(ranking);
-        let lanes = &mut self.lanes;
+        let rows = match kind {
+            Kind::Plain => self.ordered_rows(ranking),
+            Kind::Busy => self.sorted(&self.busy.lanes.left, ranking, preemption),
+        };
+        let lanes = self.lanes_of(kind);
         let number = lanes.lanes.len();
         lanes.lanes.push(Lane {
             skip: vec![0; rows.len()],
@@ -265,29 +345,19 @@ impl Pool<'_> {
     }
 
     /// The next slot of a walk among `rows`, which it passes.
-    pub fn next_plain(&mut self, walk: &mut Walk, rows: &Bitmap) -> Option<Head> {
-        let row = match walk {
-            Walk::Nothing => None,
-            Walk::Sorted(sorted) => sorted.pop(),
-            Walk::Lane { lane, at } => {
-                let lane = &mut self.lanes.lanes[*lane];
-                let left = &self.lanes.left;
-                loop {
-                    *at = lane.find(*at);
-                    let Some(row) = lane.rows.get(*at as usize).copied() else {
-                        break None;
-                    };
-                    *at += 1;
-                    if !left.get(row as usize) {
-                        lane.skip[*at as usize - 1] = 1;
-                    } else if rows.get(row as usize) {
-                        break Some(row);
-                    }
-                }
-            }
+    pub fn next_on(&mut self, walk: &mut Walk, rows: &Bitmap) -> Option<Head> {
+        let (kind, row) = match walk {
+            Walk::Nothing => return None,
+            Walk::Sorted(kind, sorted) => (*kind, sorted.pop()),
+            Walk::Lane { kind, lane, at } => (*kind, self.lanes_of(*kind).step(*lane, at, rows)),
         };
-        row.map(|row| Head {
-            place: self.place(row),
+        let row = row?;
+        let mut place = self.place(row);
+        if kind == Kind::Busy {
+            place.preemption_rank = self.busy.preemption_rank(row);
+        }
+        Some(Head {
+            place,
             seat: Seat::Lane,
         })
     }

@@ -8,6 +8,7 @@
 //! number of slots, except that lists of a class are searched past slots that
 //! were taken out of order.
 
+pub mod busy;
 mod carve;
 pub mod lanes;
 mod place;
@@ -19,7 +20,8 @@ use crate::config::{CycleConfig, SharePolicy};
 use crate::index::SlotIndex;
 use crate::plan::Plan;
 use crate::reserve::ReservedFor;
-use crate::slot::SlotClass;
+use crate::slot::{Division, SlotClass};
+use busy::Busy;
 use carve::{Carved, disk_intervals};
 use classad::{Expr, Value};
 use columns::{AdTable, Bitmap, Groups, Row};
@@ -40,6 +42,8 @@ pub struct Tiers {
 pub struct Lean {
     /// Free, undivided and open to everybody: nothing but a match is needed.
     pub plain: bool,
+    /// Used by somebody, undivided and open to everybody: nothing but the policy of preemption is needed.
+    pub busy: bool,
     /// Address families.
     pub families: u8,
     /// First row of the class.
@@ -59,6 +63,8 @@ pub struct Pool<'a> {
     untaken: Bitmap,
     /// Those of them that are plain, and lists of them by rank.
     lanes: Lanes,
+    /// Those of them that are used by others.
+    busy: Busy,
     /// Base classes: members before the cursor are gone.
     cursor: Vec<u32>,
     /// Busy base classes whose members were put in order of preemption rank.
@@ -108,7 +114,8 @@ impl<'a> Pool<'a> {
         Self {
             table,
             index,
-            lanes: Lanes::new(table.row_end(), index, &lean),
+            lanes: Lanes::new(table.row_end(), index, &lean, |lean| lean.plain),
+            busy: Busy::new(table.row_end(), index, &lean, &classes),
             lean,
             share: &config.share,
             now,
@@ -154,11 +161,11 @@ impl<'a> Pool<'a> {
         &self.lean
     }
 
-    /// Classes that have to be looked at one by one: those that are not plain, and carved ones.
+    /// Classes that have to be looked at one by one: those that are neither plain nor busy, and carved ones.
     pub fn special(&mut self) -> Vec<u32> {
         if self.special.is_empty() {
-            let plain = |at: &u32| !self.lean[*at as usize].plain;
-            self.special = (0..self.lean.len() as u32).filter(plain).collect();
+            let alone = |at: &u32| !self.lean[*at as usize].plain && !self.lean[*at as usize].busy;
+            self.special = (0..self.lean.len() as u32).filter(alone).collect();
         }
         let carved = self.lean.len() as u32..self.classes.len() as u32;
         self.special.iter().copied().chain(carved).collect()
@@ -299,6 +306,7 @@ impl<'a> Pool<'a> {
     fn untake(&mut self, row: Row) {
         self.untaken.set(row as usize, false);
         self.lanes.remove(row);
+        self.busy.lanes.remove(row);
     }
 
     /// Whether the head is still the best of its class that it stood for.
@@ -338,6 +346,7 @@ impl<'a> Pool<'a> {
         let Some(class) = self.class_now(row) else {
             return;
         };
+        self.put_user(class);
         let mut facts = SlotClass::clone(&self.classes[class]);
         facts.reserved = Some(reserved);
         let number = self.classes.len() as u32;
@@ -415,8 +424,10 @@ fn lean(class: &SlotClass, members: &[Row], config: &CycleConfig) -> Lean {
     let free = class.user.is_none() || !config.preemption.consider;
     let hidden = class.rolled_up && config.preemption.partitionable;
     let stays = class.reevaluate;
+    let simple = !class.partitionable && !hidden && !stays && class.is_candidate();
     Lean {
-        plain: free && !class.partitionable && !hidden && !stays && class.is_candidate(),
+        plain: free && simple,
+        busy: !free && simple && class.division == Division::Whole,
         families: class.families,
         representative: members.first().copied().unwrap_or(0),
         weight: class.weight,

@@ -1,0 +1,94 @@
+//! Slots that a request takes one by one from a lane, in one state each: free, or to be preempted.
+
+use crate::candidates::{Candidate, SlotState};
+use crate::evaluate::Evaluation;
+use crate::pool::Pool;
+use crate::pool::busy::Verdict;
+use crate::pool::lanes::{Kind, Lanes, Ranking, Walk};
+use columns::Bitmap;
+use std::sync::Arc;
+
+/// Slots of one state, best first.
+pub(crate) struct Stream {
+    pub state: SlotState,
+    rows: Arc<Bitmap>,
+    walk: Walk,
+    pub next: Option<Candidate>,
+    /// Slots that were passed by because they are too heavy.
+    passed: u64,
+}
+
+fn kind_of(state: SlotState) -> Kind {
+    match state {
+        SlotState::Free => Kind::Plain,
+        SlotState::Rank | SlotState::Priority => Kind::Busy,
+    }
+}
+
+fn lanes<'p>(pool: &'p Pool<'_>, state: SlotState) -> &'p Lanes {
+    match kind_of(state) {
+        Kind::Plain => pool.plain(),
+        Kind::Busy => pool.busy(),
+    }
+}
+
+impl Stream {
+    /// The slots among `rows`; none where class by class is better.
+    pub fn open(
+        evaluation: &Evaluation<'_>,
+        pool: &mut Pool<'_>,
+        state: SlotState,
+        rows: Arc<Bitmap>,
+        ranking: &Ranking,
+    ) -> Option<Self> {
+        let walk = pool.walk(&evaluation.shared(), kind_of(state), &rows, ranking)?;
+        Some(Self {
+            state,
+            rows,
+            walk,
+            next: None,
+            passed: 0,
+        })
+    }
+
+    /// Finds the next slot.
+    pub fn look_further(&mut self, evaluation: &Evaluation<'_>, pool: &mut Pool<'_>) {
+        if self.next.is_none()
+            && let Some(head) = pool.next_on(&mut self.walk, &self.rows)
+        {
+            self.next = evaluation.on_lane(pool, head, self.state);
+        }
+    }
+
+    /// Notes a slot that the limits do not permit; gives how many are too heavy like it.
+    pub fn pass_by(&mut self, cost: f64, pool: &Pool<'_>) -> u64 {
+        self.passed += 1;
+        let lanes = lanes(pool, self.state);
+        if cost > lanes.least_weight() {
+            return 1;
+        }
+        // No other slot is lighter, and what was too heavy stays so.
+        self.walk = Walk::Nothing;
+        lanes.left_among(&self.rows) as u64 - self.passed + 1
+    }
+}
+
+/// What a request may do to busy slots.
+pub(crate) enum Claims {
+    /// There are none, or they are looked at class by class.
+    Apart,
+    /// Not looked at before they can come up: none has a greater pre-job rank.
+    Ahead(f64),
+    /// What the policy says, and the slots of the submitter itself.
+    Judged(Arc<Verdict>, Arc<Bitmap>),
+}
+
+/// Rows of both sets, without those of `not`.
+pub(crate) fn among(rows: &Bitmap, set: &Bitmap, not: Option<&Bitmap>) -> Bitmap {
+    let mut out = rows.clone();
+    out.and(set);
+    if let Some(not) = not {
+        out.and_not(not);
+    }
+    out
+}
