@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.pool.test_execution_point import events, slots, submit
 from tests.support.pool import Pool
@@ -22,13 +25,15 @@ def living(marks: Path) -> list[int]:
     return found
 
 
-def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(
-    make_pool: Callable[[str], Pool], tmp_path: Path
-) -> None:
-    home = Path(os.path.realpath(tmp_path)) / "boinc"
-    home.mkdir(mode=0o777)
-    for place in (home, *list(home.parents)[:3]):
-        place.chmod(0o777 if place == home else 0o755)
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory that the client's owner reaches: those of pytest are closed to other users."""
+    with tempfile.TemporaryDirectory(prefix="sw-filler-", ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o777)
+        yield Path(os.path.realpath(directory))
+
+
+def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(make_pool: Callable[[str], Pool], home: Path) -> None:
     client = home / "client"
     client.write_text("#!/bin/sh\n: > pid_$$\nsleep 1000 &\n: > pid_$!\nwait\n")
     client.chmod(0o755)

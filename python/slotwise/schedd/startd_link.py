@@ -66,6 +66,7 @@ class StartdLink:
 
     async def close(self) -> None:
         """Stop."""
+        self._wanted = False  # a stream that breaks at this moment may swallow the cancellation
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
