@@ -3,6 +3,7 @@
 use crate::evaluate::Evaluation;
 use crate::ledger::Ledger;
 use crate::outcome::{PreemptionKind, Reason, SlotCounts};
+use crate::pool::lanes::Kind;
 use crate::pool::{Head, Pool, Seat};
 use crate::stream::{Claims, Stream, among};
 use columns::{Bitmap, Numbers};
@@ -159,10 +160,15 @@ impl Candidates {
                 (0..pool.classes().len() as u32).collect()
             }
             Some(ranks) => {
-                if !rank_only && !out.start_walk(evaluation, &ranks, pool) {
-                    out.put_off(&ranks, pool);
-                }
                 let mut classes = pool.special();
+                if !rank_only {
+                    if !out.start_walk(evaluation, &ranks, pool, Kind::Plain) {
+                        out.put_off(&ranks, pool);
+                    }
+                    if !out.start_walk(evaluation, &ranks, pool, Kind::Uncut) {
+                        classes.extend(pool.classes_of(Kind::Uncut));
+                    }
+                }
                 match evaluation.asks_policy(pool) {
                     Some(rows) if pool.any_busy(rows) => {
                         out.claims = Claims::Ahead(pool.busy_bound(&ranks));
@@ -170,7 +176,7 @@ impl Candidates {
                     Some(_) => {}
                     None => {
                         pool.put_users();
-                        classes.extend(pool.busy_classes());
+                        classes.extend(pool.classes_of(Kind::Busy));
                     }
                 }
                 classes
@@ -191,18 +197,19 @@ impl Candidates {
         out
     }
 
-    /// Goes through the plain slots one by one, if that is possible and cheap.
+    /// Goes through free slots of a kind one by one, if that is possible and cheap.
     fn start_walk(
         &mut self,
         evaluation: &Evaluation<'_>,
         ranks: &Arc<Numbers>,
         pool: &mut Pool<'_>,
+        kind: Kind,
     ) -> bool {
-        let Some(rows) = evaluation.walks(pool).cloned() else {
+        let Some(rows) = evaluation.walks(pool, kind).cloned() else {
             return false;
         };
         let ranking = evaluation.ranking(ranks);
-        let stream = Stream::open(evaluation, pool, SlotState::Free, rows, &ranking);
+        let stream = Stream::open(evaluation, pool, (kind, SlotState::Free), rows, &ranking);
         let opened = stream.is_some();
         self.streams.extend(stream);
         opened
@@ -227,7 +234,13 @@ impl Candidates {
         let own = pool.held_by(evaluation.submitter());
         let ranking = evaluation.ranking(ranks);
         let mut open = |state, set: Bitmap| {
-            let stream = Stream::open(evaluation, pool, state, Arc::new(set), &ranking);
+            let stream = Stream::open(
+                evaluation,
+                pool,
+                (Kind::Busy, state),
+                Arc::new(set),
+                &ranking,
+            );
             self.streams.extend(stream);
         };
         open(SlotState::Rank, among(rows, &verdict.rank, None));
@@ -245,7 +258,10 @@ impl Candidates {
     pub fn count_refused(&mut self, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
         if let (Claims::Judged(verdict, own), Some(rows)) = (&self.claims, &evaluation.answers.rows)
         {
-            let count = |set| pool.busy().left_among(&among(rows, set, Some(own))) as u64;
+            let count = |set| {
+                pool.lanes(Kind::Busy)
+                    .left_among(&among(rows, set, Some(own))) as u64
+            };
             self.refused.protected += count(&verdict.protected);
             self.refused.prefer_running += count(&verdict.prefer_running);
         }
@@ -266,10 +282,16 @@ impl Candidates {
 
     /// Notes a slot, and those like it, that the limits do not permit.
     fn pass_by(&mut self, top: &Candidate, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
-        let mut streams = self.streams.iter_mut();
-        self.refused.too_heavy += match streams.find(|stream| stream.state == top.state) {
-            Some(stream) if top.head.seat == Seat::Lane => stream.pass_by(top.cost, pool),
-            _ => evaluation.count(pool, top.class as usize),
+        let class = top.class as usize;
+        let mut own = None;
+        if top.head.seat == Seat::Lane {
+            let kind = pool.lean()[class].kind;
+            let mut streams = self.streams.iter_mut();
+            own = streams.find(|stream| stream.kind == kind && stream.state == top.state);
+        }
+        self.refused.too_heavy += match own {
+            Some(stream) => stream.pass_by(top.cost, pool),
+            None => evaluation.count(pool, class),
         };
     }
 

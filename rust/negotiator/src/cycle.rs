@@ -9,6 +9,7 @@ use crate::ledger::{Accounts, Ledger};
 use crate::outcome::{Match, Outcome, Reason, Rejection, SlotCounts, Statistics};
 use crate::plan::Plan;
 use crate::pool::Pool;
+use crate::pool::lanes::Kind;
 use crate::request::Demand;
 use crate::slot::SlotClass;
 use classad::{Ad, Name};
@@ -293,7 +294,8 @@ impl<'a> Cycle<'a> {
         let users = self.pool.users().into_iter().map(known).collect();
         self.pool.know_users(users);
         for class in 0..self.pool.base_classes() {
-            let alone = !self.pool.lean()[class].busy && self.pool.classes()[class].user.is_some();
+            let alone = self.pool.lean()[class].kind != Kind::Busy
+                && self.pool.classes()[class].user.is_some();
             if alone && self.pool.left(class) > 0 {
                 self.pool.put_user(class);
             }

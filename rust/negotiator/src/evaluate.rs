@@ -9,7 +9,7 @@ use crate::index::{SlotIndex, hash_bytes};
 use crate::ledger::Ledger;
 use crate::outcome::SlotCounts;
 use crate::plan::Plan;
-use crate::pool::lanes::Ranking;
+use crate::pool::lanes::{Kind, Ranking};
 use crate::pool::{Head, Pool};
 use crate::request::{LimitSpec, Request, Submitter};
 use crate::reserve::may_use;
@@ -450,11 +450,16 @@ impl<'a> Evaluation<'a> {
         self.plain_at(pool, class, head)
     }
 
-    /// A slot of a lane that matches as a candidate.
+    /// A slot of a lane that matches as a candidate, unless there is less than is asked for.
     pub fn on_lane(&self, pool: &Pool<'_>, head: Head, state: SlotState) -> Option<Candidate> {
         let class = self.shared.index.class_of(head.place.row)?;
-        let plain = self.plain_at(pool, class, head)?;
-        Some(Candidate { state, ..plain })
+        let mut found = self.plain_at(pool, class, head)?;
+        if pool.lean()[class].kind == Kind::Uncut {
+            let amounts = self.amounts(&pool.classes()[class])?;
+            found.cost = pool.cut(class, amounts).cost;
+        }
+        found.state = state;
+        Some(found)
     }
 
     fn plain_at(&self, pool: &Pool<'_>, class: usize, head: Head) -> Option<Candidate> {
@@ -490,12 +495,12 @@ impl<'a> Evaluation<'a> {
         self.answers.rows.is_some() && self.shared.plan.post_rank_static
     }
 
-    /// The slots that match, where plain ones can be gone through one by one: nothing but ranks and weights
-    /// tells them apart.
+    /// The slots that match, where free ones of a kind can be gone through one by one: nothing but ranks, weights and
+    /// what there is to cut tells them apart.
     #[must_use]
-    pub fn walks(&self, pool: &Pool<'_>) -> Option<&Arc<Bitmap>> {
+    pub fn walks(&self, pool: &Pool<'_>, kind: Kind) -> Option<&Arc<Bitmap>> {
         self.rows_by_rank()
-            .filter(|_| pool.plain().all_reachable(self.families))
+            .filter(|_| pool.lanes(kind).all_reachable(self.families))
     }
 
     /// The slots that match, where busy ones can be gone through one by one.
@@ -504,7 +509,7 @@ impl<'a> Evaluation<'a> {
         let known = self.shared.plan.policy.is_some();
         let asked = known && self.shared.plain_way != PlainWay::Classes;
         self.rows_by_rank()
-            .filter(|_| asked && pool.busy().all_reachable(self.families))
+            .filter(|_| asked && pool.lanes(Kind::Busy).all_reachable(self.families))
     }
 
     /// The slots that match, when ranks are known of all and limits are the same on all.

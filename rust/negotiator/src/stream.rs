@@ -4,12 +4,13 @@ use crate::candidates::{Candidate, SlotState};
 use crate::evaluate::Evaluation;
 use crate::pool::Pool;
 use crate::pool::busy::Verdict;
-use crate::pool::lanes::{Kind, Lanes, Ranking, Walk};
+use crate::pool::lanes::{Kind, Ranking, Walk};
 use columns::Bitmap;
 use std::sync::Arc;
 
 /// Slots of one state, best first.
 pub(crate) struct Stream {
+    pub kind: Kind,
     pub state: SlotState,
     rows: Arc<Bitmap>,
     walk: Walk,
@@ -18,31 +19,18 @@ pub(crate) struct Stream {
     passed: u64,
 }
 
-fn kind_of(state: SlotState) -> Kind {
-    match state {
-        SlotState::Free => Kind::Plain,
-        SlotState::Rank | SlotState::Priority => Kind::Busy,
-    }
-}
-
-fn lanes<'p>(pool: &'p Pool<'_>, state: SlotState) -> &'p Lanes {
-    match kind_of(state) {
-        Kind::Plain => pool.plain(),
-        Kind::Busy => pool.busy(),
-    }
-}
-
 impl Stream {
     /// The slots among `rows`; none where class by class is better.
     pub fn open(
         evaluation: &Evaluation<'_>,
         pool: &mut Pool<'_>,
-        state: SlotState,
+        (kind, state): (Kind, SlotState),
         rows: Arc<Bitmap>,
         ranking: &Ranking,
     ) -> Option<Self> {
-        let walk = pool.walk(&evaluation.shared(), kind_of(state), &rows, ranking)?;
+        let walk = pool.walk(&evaluation.shared(), kind, &rows, ranking)?;
         Some(Self {
+            kind,
             state,
             rows,
             walk,
@@ -53,7 +41,7 @@ impl Stream {
 
     /// Finds the next slot.
     pub fn look_further(&mut self, evaluation: &Evaluation<'_>, pool: &mut Pool<'_>) {
-        if self.next.is_none()
+        while self.next.is_none()
             && let Some(head) = pool.next_on(&mut self.walk, &self.rows)
         {
             self.next = evaluation.on_lane(pool, head, self.state);
@@ -63,8 +51,8 @@ impl Stream {
     /// Notes a slot that the limits do not permit; gives how many are too heavy like it.
     pub fn pass_by(&mut self, cost: f64, pool: &Pool<'_>) -> u64 {
         self.passed += 1;
-        let lanes = lanes(pool, self.state);
-        if cost > lanes.least_weight() {
+        let lanes = pool.lanes(self.kind);
+        if self.kind == Kind::Uncut || cost > lanes.least_weight() {
             return 1;
         }
         // No other slot is lighter, and what was too heavy stays so.

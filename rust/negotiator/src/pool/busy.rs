@@ -9,7 +9,7 @@
 //! the policy tells apart, a sort for every way of ranking slots that are
 //! really had, a few passes over one bit a slot for every request.
 
-use super::lanes::Lanes;
+use super::lanes::{Kind, Lanes};
 use super::{Lean, Pool};
 use crate::evaluate::{Shared, allows};
 use crate::index::SlotIndex;
@@ -82,7 +82,11 @@ impl Busy {
     ) -> Self {
         let mut held: FxHashMap<String, Vec<u32>> = FxHashMap::default();
         let mut facts = Vec::new();
-        for (at, class) in classes.iter().enumerate().filter(|(at, _)| lean[*at].busy) {
+        for (at, class) in classes
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| lean[*at].kind == Kind::Busy)
+        {
             if index.members(at).is_empty() {
                 continue;
             }
@@ -100,7 +104,7 @@ impl Busy {
             }
         }
         Self {
-            lanes: Lanes::new(row_end, index, lean, |lean| lean.busy),
+            lanes: Lanes::new(row_end, index, lean, Kind::Busy),
             facts,
             held,
             own: FxHashMap::default(),
@@ -125,22 +129,11 @@ impl Busy {
 }
 
 impl Pool<'_> {
-    /// The busy slots.
-    #[must_use]
-    pub fn busy(&self) -> &Lanes {
-        &self.busy.lanes
-    }
-
     /// Whether busy slots are left among `rows`.
     #[must_use]
     pub fn any_busy(&self, rows: &Bitmap) -> bool {
         let pairs = self.busy.lanes.left.words().iter().zip(rows.words());
         pairs.into_iter().any(|(a, b)| a & b != 0)
-    }
-
-    /// Classes of busy slots.
-    pub fn busy_classes(&self) -> impl Iterator<Item = u32> + '_ {
-        self.busy.facts.iter().map(|facts| facts.class)
     }
 
     /// Takes note of what is known of the users of slots; it is put into their ads when they are looked at.
@@ -160,7 +153,7 @@ impl Pool<'_> {
         let others = self.classes[..self.base_classes()]
             .iter()
             .enumerate()
-            .filter(|(at, _)| !self.lean[*at].busy && self.left[*at] > 0)
+            .filter(|(at, _)| self.lean[*at].kind != Kind::Busy && self.left[*at] > 0)
             .filter_map(|(_, class)| class.user.clone());
         let mut all: Vec<String> = self.busy.held.keys().cloned().chain(others).collect();
         all.sort_unstable();

@@ -52,13 +52,17 @@ impl Ranking {
     }
 }
 
-/// Which slots: both kinds need nothing of a request but a match and ranks.
+/// Which slots: what has to be known of them to match them, besides ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Free.
+    /// Free and undivided: nothing.
     Plain,
-    /// Used by others.
+    /// Used by others, and undivided: what the policy of preemption says.
     Busy,
+    /// Partitionable and free, nothing cut of it yet: whether there is as much as is asked for.
+    Uncut,
+    /// Anything else: its class is looked at by itself.
+    Alone,
 }
 
 /// How a request goes through slots.
@@ -121,12 +125,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(
-        row_end: usize,
-        index: &SlotIndex,
-        lean: &[Lean],
-        wanted: impl Fn(&Lean) -> bool,
-    ) -> Self {
+    pub(super) fn new(row_end: usize, index: &SlotIndex, lean: &[Lean], kind: Kind) -> Self {
         let mut out = Self {
             left: Bitmap::empty(row_end),
             least_weight: f64::INFINITY,
@@ -137,7 +136,11 @@ impl Lanes {
             way: PlainWay::Cheapest,
         };
         let (mut slots, mut classes) = (0, 0);
-        for (class, facts) in lean.iter().enumerate().filter(|(_, facts)| wanted(facts)) {
+        for (class, facts) in lean
+            .iter()
+            .enumerate()
+            .filter(|(_, facts)| facts.kind == kind)
+        {
             let members = index.members(class);
             if members.is_empty() {
                 continue;
@@ -200,12 +203,6 @@ impl Lanes {
 }
 
 impl Pool<'_> {
-    /// The plain slots.
-    #[must_use]
-    pub fn plain(&self) -> &Lanes {
-        &self.lanes
-    }
-
     /// Chooses how requests go through them.
     pub fn go_through_plain(&mut self, way: PlainWay) {
         self.lanes.way = way;
@@ -213,9 +210,28 @@ impl Pool<'_> {
 
     fn lanes_of(&mut self, kind: Kind) -> &mut Lanes {
         match kind {
-            Kind::Plain => &mut self.lanes,
             Kind::Busy => &mut self.busy.lanes,
+            Kind::Uncut => &mut self.uncut,
+            Kind::Plain | Kind::Alone => &mut self.lanes,
         }
+    }
+
+    /// The slots of a kind that are left.
+    #[must_use]
+    pub fn lanes(&self, kind: Kind) -> &Lanes {
+        match kind {
+            Kind::Busy => &self.busy.lanes,
+            Kind::Uncut => &self.uncut,
+            Kind::Plain | Kind::Alone => &self.lanes,
+        }
+    }
+
+    /// Classes of a kind.
+    pub fn classes_of(&self, kind: Kind) -> impl Iterator<Item = u32> + '_ {
+        let known = self.lean.iter().zip(0..);
+        known
+            .filter(move |(lean, _)| lean.kind == kind)
+            .map(|(_, class)| class)
     }
 
     /// How a request that matches `rows` best goes through slots of a kind; nothing when class by class is better.
@@ -235,8 +251,8 @@ impl Pool<'_> {
             return Some(Walk::Nothing);
         }
         let preemption = match kind {
-            Kind::Plain => None,
             Kind::Busy => self.preemption_ranks(shared),
+            _ => None,
         };
         if matching * SPARSE <= rows.len() && way == PlainWay::Cheapest {
             let mut both = self.lanes_of(kind).left.clone();
@@ -281,7 +297,7 @@ impl Pool<'_> {
         ranking: &Ranking,
         preemption: Option<&Numbers>,
     ) -> Option<usize> {
-        let sparing = kind == Kind::Plain && self.lanes.way == PlainWay::Cheapest;
+        let sparing = kind != Kind::Busy && self.lanes.way == PlainWay::Cheapest;
         let lanes = self.lanes_of(kind);
         let many = lanes.slots_per_class > SLOTS_PER_CLASS && sparing;
         let known = lanes.known.entry(ranking.key());
@@ -291,8 +307,8 @@ impl Pool<'_> {
             return *lane;
         }
         let rows = match kind {
-            Kind::Plain => self.ordered_rows(ranking),
             Kind::Busy => self.sorted(&self.busy.lanes.left, ranking, preemption),
+            _ => self.ordered_rows(kind, ranking),
         };
         let lanes = self.lanes_of(kind);
         let number = lanes.lanes.len();
@@ -307,15 +323,15 @@ impl Pool<'_> {
         Some(number)
     }
 
-    /// All plain slots that are left, best first.
-    fn ordered_rows(&self, ranking: &Ranking) -> Vec<Row> {
-        let plain = |class: &usize| self.lean[*class].plain && self.left[*class] > 0;
+    /// All slots of a kind that are left, best first.
+    fn ordered_rows(&self, kind: Kind, ranking: &Ranking) -> Vec<Row> {
+        let wanted = |class: &usize| self.lean[*class].kind == kind && self.left[*class] > 0;
         let mut classes: Vec<((f64, f64), usize)> = (0..self.lean.len())
-            .filter(plain)
+            .filter(wanted)
             .map(|class| (ranking.of(self.lean[class].representative), class))
             .collect();
         classes.sort_unstable_by(|a, b| b.0.0.total_cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)));
-        let left = &self.lanes.left;
+        let left = &self.lanes(kind).left;
         let in_order = self.index.order().iter().copied();
         let in_order = in_order.filter(|row| left.get(*row as usize));
         let mut starts = Vec::new();

@@ -25,7 +25,7 @@ use busy::Busy;
 use carve::{Carved, disk_intervals};
 use classad::{Expr, Value};
 use columns::{AdTable, Bitmap, Groups, Row};
-use lanes::Lanes;
+use lanes::{Kind, Lanes};
 use rustc_hash::FxHashMap;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -40,10 +40,8 @@ pub struct Tiers {
 /// The few facts that decide most classes, close together.
 #[derive(Debug, Clone, Copy)]
 pub struct Lean {
-    /// Free, undivided and open to everybody: nothing but a match is needed.
-    pub plain: bool,
-    /// Used by somebody, undivided and open to everybody: nothing but the policy of preemption is needed.
-    pub busy: bool,
+    /// What has to be known to match it.
+    pub kind: Kind,
     /// Address families.
     pub families: u8,
     /// First row of the class.
@@ -63,6 +61,8 @@ pub struct Pool<'a> {
     untaken: Bitmap,
     /// Those of them that are plain, and lists of them by rank.
     lanes: Lanes,
+    /// Those of them that nobody has cut yet.
+    uncut: Lanes,
     /// Those of them that are used by others.
     busy: Busy,
     /// Base classes: members before the cursor are gone.
@@ -114,7 +114,8 @@ impl<'a> Pool<'a> {
         Self {
             table,
             index,
-            lanes: Lanes::new(table.row_end(), index, &lean, |lean| lean.plain),
+            lanes: Lanes::new(table.row_end(), index, &lean, Kind::Plain),
+            uncut: Lanes::new(table.row_end(), index, &lean, Kind::Uncut),
             busy: Busy::new(table.row_end(), index, &lean, &classes),
             lean,
             share: &config.share,
@@ -161,10 +162,10 @@ impl<'a> Pool<'a> {
         &self.lean
     }
 
-    /// Classes that have to be looked at one by one: those that are neither plain nor busy, and carved ones.
+    /// Classes that have to be looked at one by one: those of no kind of its own, and carved ones.
     pub fn special(&mut self) -> Vec<u32> {
         if self.special.is_empty() {
-            let alone = |at: &u32| !self.lean[*at as usize].plain && !self.lean[*at as usize].busy;
+            let alone = |at: &u32| self.lean[*at as usize].kind == Kind::Alone;
             self.special = (0..self.lean.len() as u32).filter(alone).collect();
         }
         let carved = self.lean.len() as u32..self.classes.len() as u32;
@@ -177,7 +178,11 @@ impl<'a> Pool<'a> {
         let lean = &self.lean;
         let made = self.tiers.entry(key).or_insert_with(|| {
             let mut by_group: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-            for (class, facts) in lean.iter().enumerate().filter(|(_, facts)| facts.plain) {
+            for (class, facts) in lean
+                .iter()
+                .enumerate()
+                .filter(|(_, facts)| facts.kind == Kind::Plain)
+            {
                 let group = groups.group_of()[facts.representative as usize];
                 by_group.entry(group).or_default().push(class as u32);
             }
@@ -306,6 +311,7 @@ impl<'a> Pool<'a> {
     fn untake(&mut self, row: Row) {
         self.untaken.set(row as usize, false);
         self.lanes.remove(row);
+        self.uncut.remove(row);
         self.busy.lanes.remove(row);
     }
 
@@ -422,12 +428,20 @@ impl<'a> Pool<'a> {
 
 fn lean(class: &SlotClass, members: &[Row], config: &CycleConfig) -> Lean {
     let free = class.user.is_none() || !config.preemption.consider;
-    let hidden = class.rolled_up && config.preemption.partitionable;
-    let stays = class.reevaluate;
-    let simple = !class.partitionable && !hidden && !stays && class.is_candidate();
+    let evicts = config.preemption.partitionable;
+    let hidden = class.rolled_up && evicts;
+    let simple = !hidden && !class.reevaluate && class.is_candidate();
+    let cut = free && !(config.preemption.consider && evicts) && class.held_by_schedd.is_none();
+    let kind = match &class.division {
+        _ if !simple => Kind::Alone,
+        Division::Whole if class.partitionable => Kind::Alone,
+        Division::Whole if free => Kind::Plain,
+        Division::Whole => Kind::Busy,
+        Division::Carved if cut => Kind::Uncut,
+        Division::Carved | Division::ConsumptionPolicy { .. } => Kind::Alone,
+    };
     Lean {
-        plain: free && simple,
-        busy: !free && simple && class.division == Division::Whole,
+        kind,
         families: class.families,
         representative: members.first().copied().unwrap_or(0),
         weight: class.weight,
