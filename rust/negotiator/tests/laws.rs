@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_remembered_changes_nothing(pool in drawn(), changes in prop::collection::vec((0_usize..40, 0_u8..3), 0..12)) {
+    fn what_is_remembered_changes_nothing(pool in drawn(), changes in prop::collection::vec((0_usize..40, 0_u8..5), 0..12)) {
         let mut case = pool.case();
         let mut memory = Memory::default();
         case.run_with(&mut memory, &Stopped);
@@ -234,6 +234,16 @@ proptest! {
             let mut change = classad::Ad::new();
             match what {
                 0 => { case.slots.remove(key); continue; }
+                3 => {
+                    // Amounts that nobody asked for before.
+                    let own = format!("RequestDisk = {}; Requirements = TARGET.Disk >= RequestDisk", at * 1300 + 1);
+                    case = case.jobs(USERS[at % 4], 1 + at % 3, &own);
+                    continue;
+                }
+                4 => {
+                    prop_assert_eq!(digest(&case.run_with(&mut memory, &Stopped)), digest(&case.run()));
+                    continue;
+                }
                 1 => change.set("Memory", classad::Expr::Lit(classad::Value::Int(50 * at as i64))),
                 _ => change.set("Site", classad::Expr::Lit(classad::Value::str("south"))),
             }

@@ -42,25 +42,43 @@ pub fn hash_bytes(bytes: &[u8]) -> u128 {
     mix(hash_words(words), bytes.len() as u64)
 }
 
-/// The word that stands for a cell under a grain.
-fn grain_word(table: &AdTable, cell: Cell, grain: &Grain) -> u64 {
+/// What stands for a cell under a grain: a word, for an interval its two ends.
+type Mark = (u64, Option<u64>);
+
+#[inline]
+fn mix_mark(key: u128, mark: Mark) -> u128 {
+    let key = mix(key, mark.0);
+    match mark.1 {
+        // The tag tells the ends of an interval from a word followed by that of the next column.
+        Some(end) => mix(mix(key, end), 0x1A7E_57A1),
+        None => key,
+    }
+}
+
+/// The mark of a cell. Intervals are known by their ends, so that numbers added elsewhere do not change it.
+fn mark(table: &AdTable, cell: Cell, grain: &Grain) -> Mark {
     match grain {
-        Grain::Value => cell.word(),
-        Grain::Presence => u64::from(!cell.is_missing()),
+        Grain::Value => (cell.word(), None),
+        Grain::Presence => (u64::from(!cell.is_missing()), None),
         Grain::Intervals(numbers) => {
             let number = table
                 .cell_int(cell)
                 .map(|i| i as f64)
                 .or_else(|| cell.as_real());
-            match number {
-                Some(number) if !number.is_nan() => {
-                    let below = numbers.partition_point(|n| *n < number);
-                    let equal = numbers.get(below).is_some_and(|n| *n == number);
-                    // A word no cell has: the exponent of a NaN with a payload of its own.
-                    0x7FFF_0000_0000_0000 | (2 * below as u64 + u64::from(equal))
-                }
-                _ => cell.word(),
+            let Some(number) = number.filter(|number| !number.is_nan()) else {
+                return (cell.word(), None);
+            };
+            let below = numbers.partition_point(|n| *n < number);
+            let end = |at: Option<usize>, none: f64| {
+                let known = at.and_then(|at| numbers.get(at));
+                known.copied().unwrap_or(none).to_bits()
+            };
+            if numbers.get(below).is_some_and(|n| *n == number) {
+                let same = end(Some(below), 0.0);
+                return (same, Some(same));
             }
+            let lower = end(below.checked_sub(1), f64::NEG_INFINITY);
+            (lower, Some(end(Some(below), f64::INFINITY)))
         }
     }
 }
@@ -120,39 +138,40 @@ impl Builder<'_> {
     ) {
         let table = self.table;
         let is_address = Some(known.column) == self.address_column();
-        let word = |cell: Cell| {
+        let mark = |cell: Cell| {
             if is_address {
                 let mut known = family.borrow_mut();
                 let known = known.entry(cell.word());
-                *known.or_insert_with(|| self.family_word(cell))
+                (*known.or_insert_with(|| self.family_word(cell)), None)
             } else {
-                grain_word(table, cell, &known.grain)
+                mark(table, cell, &known.grain)
             }
         };
         let wanted = |at: usize| only.is_none_or(|only| only[at]);
         match table.column(known.column).chunk(chunk) {
             Chunk::Const(cell) => {
-                let same = word(*cell);
+                let same = mark(*cell);
                 for (at, key) in keys.iter_mut().enumerate() {
                     if wanted(at) {
-                        *key = mix(*key, same);
+                        *key = mix_mark(*key, same);
                     }
                 }
             }
             Chunk::Coded { dict, codes } => {
-                let words: Vec<u64> = dict.iter().map(|cell| word(*cell)).collect();
-                let missing = word(Cell::MISSING);
+                let marks: Vec<Mark> = dict.iter().map(|cell| mark(*cell)).collect();
+                let missing = mark(Cell::MISSING);
                 for (at, (key, row)) in keys.iter_mut().zip(rows).enumerate() {
                     if wanted(at) {
                         let code = codes.get(*row as usize % CHUNK);
-                        *key = mix(*key, code.map_or(missing, |c| words[usize::from(*c)]));
+                        let mark = code.map_or(missing, |c| marks[usize::from(*c)]);
+                        *key = mix_mark(*key, mark);
                     }
                 }
             }
             dense => {
                 for (at, (key, row)) in keys.iter_mut().zip(rows).enumerate() {
                     if wanted(at) {
-                        *key = mix(*key, word(dense.get(*row as usize % CHUNK)));
+                        *key = mix_mark(*key, mark(dense.get(*row as usize % CHUNK)));
                     }
                 }
             }

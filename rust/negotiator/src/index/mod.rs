@@ -11,7 +11,7 @@ pub use keys::{hash_bytes, hash_words};
 pub use order::RowOrder;
 
 use crate::config::CycleConfig;
-use crate::plan::Plan;
+use crate::plan::{Grain, KeyColumn, Plan};
 use crate::slot::SlotClass;
 use columns::{AdTable, Bitmap, Matcher, Row};
 use keys::Builder;
@@ -26,6 +26,8 @@ pub const NO_CLASS: u32 = u32::MAX;
 pub struct SlotIndex {
     /// What the classes were made for; another plan needs another index.
     stamp: u64,
+    /// The numbers that attributes were told apart by.
+    numbers: u64,
     table_version: u64,
     table_epoch: u64,
     row_class: Vec<u32>,
@@ -114,15 +116,25 @@ impl SlotIndex {
         now: i64,
     ) -> bool {
         let stamp = stamp_of(table, plan, config);
-        let keep = stamp == self.stamp && table.epoch() == self.table_epoch && !plan.unsteady;
+        let numbers = numbers_of(table, plan);
+        let crowded = self.classes.len() > 2 * table.len() + 4096;
+        let same = stamp == self.stamp && table.epoch() == self.table_epoch;
+        let keep = same && !plan.unsteady && !crowded;
         if !keep {
             *self = Self {
                 stamp,
+                numbers,
                 table_epoch: table.epoch(),
                 ..Self::default()
             };
         }
-        let changed = self.changed_rows(table);
+        let changed = if numbers == self.numbers {
+            self.changed_rows(table)
+        } else {
+            // Keys of all rows are made anew; rows whose key is the same stay where they are.
+            self.all_rows(table)
+        };
+        self.numbers = numbers;
         if !changed.is_empty() {
             let builder = Builder {
                 table,
@@ -135,6 +147,14 @@ impl SlotIndex {
         }
         self.table_version = table.version();
         !keep
+    }
+
+    fn all_rows(&self, table: &AdTable) -> Vec<Row> {
+        let known = |row: &Row| {
+            let at = *row as usize;
+            table.live().get(at) || self.row_class.get(at).is_some_and(|c| *c != NO_CLASS)
+        };
+        (0..table.row_end() as Row).filter(known).collect()
     }
 
     fn changed_rows(&self, table: &AdTable) -> Vec<Row> {
@@ -241,9 +261,20 @@ impl SlotIndex {
 
 /// A number that is the same as long as classes mean the same.
 fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
-    let mut text = format!("{:?}", plan.key);
-    let mut names: Vec<String> = plan
-        .names
+    let mut text = String::new();
+    for known in key_columns(table, plan) {
+        let grain: &dyn std::fmt::Debug = match &known.grain {
+            Grain::Intervals(_) => &"intervals",
+            other => other,
+        };
+        text.push_str(&format!("{} {grain:?} {},", known.column, known.always));
+    }
+    let read = if divides(table) {
+        &plan.names
+    } else {
+        &plan.order_names
+    };
+    let mut names: Vec<String> = read
         .iter()
         .map(|n| n.to_text().to_ascii_lowercase())
         .collect();
@@ -265,4 +296,27 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
         classad::host::installed().map_or(0, classad::Host::version),
     ));
     hash_bytes(text.as_bytes()) as u64 | 1
+}
+
+/// Whether some slot may be divided.
+fn divides(table: &AdTable) -> bool {
+    table.column_named("PartitionableSlot").is_some()
+}
+
+/// The columns that tell classes of this table apart.
+fn key_columns<'p>(table: &AdTable, plan: &'p Plan) -> impl Iterator<Item = &'p KeyColumn> {
+    let all = divides(table);
+    plan.key.iter().filter(move |known| all || known.always)
+}
+
+/// A number that is the same as long as intervals are.
+fn numbers_of(table: &AdTable, plan: &Plan) -> u64 {
+    let numbers = |known: &KeyColumn| match &known.grain {
+        Grain::Intervals(numbers) => numbers.iter().map(|n| n.to_bits()).collect(),
+        _ => Vec::new(),
+    };
+    hash_words(key_columns(table, plan).flat_map(|known| {
+        let column = u64::from(known.column);
+        std::iter::once(column).chain(numbers(known))
+    })) as u64
 }
