@@ -224,6 +224,16 @@ def test_analyze_names_the_clause_to_relax(shell: Shell) -> None:
     assert "Relax" in shell.run(analyze, "1")
 
 
+def test_analyze_shows_a_condition_that_is_written_twice_once(shell: Shell) -> None:
+    shell.pool(memory=5000)
+    jobs = (shell.where / "jobs.ads").read_text()
+    shell.write("jobs.ads", jobs.replace("TARGET.Memory >=", "TARGET.Memory >= RequestMemory && TARGET.Memory >="))
+    needs = shell.json(analyze, "1.0")["requirements"]
+    assert [clause["clause"] for clause in needs["clauses"]].count("TARGET.Memory >= RequestMemory") == 1
+    assert needs["relax"]["slots"] == 4
+    assert len(needs["unmet"]) == 1
+
+
 def test_analyze_names_the_clause_by_which_slots_refuse(shell: Shell) -> None:
     text = (shell.where / "slots.ads").read_text().replace("&& TARGET.RequestCpus <= MY.Cpus", "&& TARGET.Vip =?= true")
     shell.write("slots.ads", text)

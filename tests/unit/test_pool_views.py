@@ -140,3 +140,8 @@ def test_groups_come_with_their_members() -> None:
     assert "10.00" in lines[4]
     flat = priorities_text(ads, "quotas", flat=True, now=2000).splitlines()
     assert flat[4].startswith("phys.ann@d")
+
+
+def test_uptime_counts_until_now_though_the_ad_is_old() -> None:
+    ad = ClassAd({"Name": "m", "DaemonStartTime": 1000, "LastHeardFrom": 1001})
+    assert "1+01:01:01" in VIEWS["master"].shown(wide=False).text([ad], Scene(1000.0 + 90061))

@@ -139,8 +139,11 @@ def _unmet(job: ClassAd, view: Row) -> list[Row]:
     if not isinstance(requirements, ExprTree):
         return []
     nobody = {ExprTree(clause["clause"]).canonical_hash for clause in view["clauses"] if not clause["passes"]}
-    written = ExprTree(str(requirements), spans=True).conjuncts()
-    return [{"clause": str(c), "excerpt": c.excerpt()} for c in written if c.canonical_hash in nobody]
+    unmet: dict[int, Row] = {}
+    for clause in ExprTree(str(requirements), spans=True).conjuncts():
+        if clause.canonical_hash in nobody:
+            unmet.setdefault(clause.canonical_hash, {"clause": str(clause), "excerpt": clause.excerpt()})
+    return list(unmet.values())
 
 
 def _status(job: ClassAd) -> str:
@@ -198,12 +201,17 @@ def _verdict(report: Row) -> str:
     if report["rejections"]:
         reasons = ", ".join(dict.fromkeys(r["reason"] for r in report["rejections"]))
         if reasons == "no match found":
-            return f"{needs['matches']} slots match, but they are held, or go to jobs that are served before it."
-        return f"{needs['matches']} slots match, but the cycle rejects the job: {reasons}."
+            return f"{counted(needs['matches'])} match, but are held, or go to jobs that are served before it."
+        return f"{counted(needs['matches'])} match, but the cycle rejects the job: {reasons}."
     held = (report["submitter_limits"] or {}).get("held_back")
     if held:
-        return f"{needs['matches']} slots match, but {report['submitter']} is held back: {held[0]}."
-    return f"{needs['matches']} slots match; none is free for it now."
+        return f"{counted(needs['matches'])} match, but {report['submitter']} is held back: {held[0]}."
+    return f"{counted(needs['matches'])} match; none is free for it now."
+
+
+def counted(number: int) -> str:
+    """``1 slot``, ``2 slots``."""
+    return f"{number} slot" if number == 1 else f"{number} slots"
 
 
 def render(report: Row) -> str:
@@ -212,12 +220,14 @@ def render(report: Row) -> str:
     parts = [f"Job {report['job']} of {report['submitter']}: {report['verdict']}"]
     rows = [[f"[{at}]", str(c["passes"]), str(c["without"]), c["clause"]] for at, c in enumerate(needs["clauses"])]
     head = ["", "PASS", "WITHOUT IT", "CLAUSE"]
-    parts.append(table(f"Requirements of the job, over {report['slots']} slots", head, rows))
+    parts.append(table(f"Requirements of the job, over {counted(report['slots'])}", head, rows))
     if needs["unmet"]:
         parts.append("No slot satisfies\n" + "\n".join(clause["excerpt"] for clause in needs["unmet"]))
     if needs["relax"]:
-        parts.append(f"Relax: without {needs['relax']['clause']}, {needs['relax']['slots']} slots would suit the job.")
-    counts = f"{needs['job_accepts']} slots suit the job, {needs['slots_accept']} accept it, {needs['matches']} match."
+        relax = needs["relax"]
+        parts.append(f"Relax: without {relax['clause']}, {counted(relax['slots'])} would suit the job.")
+    counts = f"Slots that suit the job: {needs['job_accepts']}; that accept it: {needs['slots_accept']}; "
+    counts += f"both: {needs['matches']}."
     if needs["refused_by"]:
         refused = [[str(r["slots"]), r["clause"]] for r in needs["refused_by"][:20]]
         counts += "\n" + table("Slots that suit the job and refuse it", ["SLOTS", "BY THEIR CLAUSE"], refused)

@@ -7,11 +7,13 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+from slotwise.classad import ClassAd
 from slotwise.errors import NotFoundError
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask
+from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
 from slotwise.startd.holding import Activation, Job, Terms
 from slotwise.startd.reading import literal_or_expression
@@ -113,13 +115,16 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
 
     @answers_errors
     async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
-        """This host's slot ads, fresh."""
+        """This host's slot ads, or the daemon's own (kind StartDaemon), fresh."""
         point, now = self._driver.point, self._driver.clock.now()
-        drain.publish(point, now)
         table = AdTable()
-        for h in point.holdings.values():
-            point.show(h, now)
-            table.upsert(h.name, h.ad)
+        if request.kind == "StartDaemon":
+            table.upsert(point.settings.name, ClassAd(daemon_attributes(point, now)))
+        else:
+            drain.publish(point, now)
+            for h in point.holdings.values():
+                point.show(h, now)
+                table.upsert(h.name, h.ad)
         constraint, projection = request.constraint or None, list(request.projection) or None
         limit = request.limit or None
         total = table.count(constraint, now=int(now))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use classad::Ad;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::answers::{ClauseCount, Explanation, Truth};
 use crate::bitmap::Bitmap;
@@ -44,13 +44,19 @@ impl Matcher {
         let Some(expr) = job.get_str("Requirements") else {
             return Vec::new();
         };
-        let clauses = self.clauses.split(expr);
+        let split = self.clauses.split(expr);
+        // A condition that is written twice is one: without it means without both.
+        let mut seen = FxHashSet::default();
+        let clauses: Vec<&Arc<Clause>> = split
+            .iter()
+            .filter(|clause| seen.insert(&clause.text))
+            .collect();
         let truths: Vec<Truth> = clauses
             .iter()
             .map(|clause| self.clause_truth(table, clause, Owner::Job, Some(job), &mut Vec::new()))
             .collect();
         let live = table.live();
-        let count = |(at, clause): (usize, &Arc<Clause>)| {
+        let count = |(at, clause): (usize, &&Arc<Clause>)| {
             let mut rest = live.clone();
             for (other, truth) in truths.iter().enumerate() {
                 if other != at {

@@ -52,7 +52,7 @@ _MEM = _count("Memory", "Mem", width=5)
 #: Without a blank before it, so that the usual tables are 80 columns wide.
 _ACTIVITY_S = replace(_as("EnteredCurrentActivity", "ActvtyTime", "ACTIVITY_TIME", width=12, instead="-"), prefix=False)
 _STATE_S = _as("EnteredCurrentState", "StateTime", "ELAPSED_TIME", width=12)
-_UPTIME = _as("DaemonStartTime", "Uptime", "ELAPSED_TIME", width=13)
+_UPTIME = _as("DaemonStartTime", "Uptime", "UPTIME", width=13)
 _VERSION = _as("CondorVersion", "Version", "CONDOR_VERSION", left=True)
 _PLATFORM = _as("OpSys", "Platform", "PLATFORM", left=True)
 _CPUS = _count("DetectedCpus", "Cpus", width=4)

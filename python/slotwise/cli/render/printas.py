@@ -88,6 +88,12 @@ def _elapsed(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     return None if at is None or heard is None else span(heard - at)
 
 
+def _uptime(value: Any, ad: ClassAd, scene: Scene) -> str | None:
+    """Since a daemon started: until now, not until its last ad (some daemons send one every five minutes)."""
+    at = plain_number(value)
+    return None if at is None else span(max(scene.now, number(ad, "LastHeardFrom") or 0) - at)
+
+
 def _activity_time(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     at, heard = plain_number(value), number(ad, "MyCurrentTime") or number(ad, "LastHeardFrom")
     return None if at is None or heard is None else span(heard - at)
@@ -335,6 +341,7 @@ FUNCTIONS: dict[str, Function] = {
     "DATE": _date,
     "DUE_DATE": _due_date,
     "ELAPSED_TIME": _elapsed,
+    "UPTIME": _uptime,
     "GRID_JOB_ID": _grid_job_id,
     "GRID_RESOURCE": _grid_resource,
     "GRID_STATUS": _grid_status,
