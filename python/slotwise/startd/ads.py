@@ -84,9 +84,9 @@ def requirements(
     return Expr(" && ".join(f"({part})" for part in parts))
 
 
-def amounts(h: Holding, machine: Resources) -> dict[str, Any]:
-    """Cpus, Memory and the rest: what is free, what the slot has, what the machine has."""
-    free, whole, lost = h.free, h.total, h.lost
+def amounts(h: Holding, machine: Resources, free: Resources) -> dict[str, Any]:
+    """Cpus, Memory and the rest: what is ``free``, what the slot has, what the machine has."""
+    whole, lost = h.total, h.lost
     broken = h.slot.broken is not None
     attributes: dict[str, Any] = {
         "Cpus": 0 if broken else free.cpus,
@@ -135,6 +135,7 @@ def identity(h: Holding) -> dict[str, Any]:
         "SlotTypeID": -h.type_number if h.kind is SlotKind.DYNAMIC and h.type_number else h.type_number,
         "PartitionableSlot": True if h.kind is SlotKind.PARTITIONABLE else None,
         "DynamicSlot": True if h.kind is SlotKind.DYNAMIC else None,
+        "BackfillSlot": True if h.backfill else None,
     }
     if h.kind is SlotKind.DYNAMIC:
         attributes["DSlotId"] = h.dslot_id

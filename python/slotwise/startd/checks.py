@@ -173,7 +173,8 @@ def may_unretire(m: Motion, state: Claimed) -> bool:
 def _cause(m: Motion, state: Claimed) -> Cause:
     """Why a claim ends whose retirement is over."""
     if state.preempt_fired or (m.facts.preempt and not state.waiting and state.pledge is None):
-        return PREEMPT_FIRED
+        fired = state.pledge is not None and state.pledge.by_preempt
+        return state.pledge if state.pledge is not None and fired else _preempt_fired(m)
     if state.pledge is not None:
         return replace(state.pledge, by_preempt=m.facts.preempt) if m.facts.preempt else state.pledge
     if state.waiting is not None:
@@ -201,10 +202,17 @@ def row_4_preempt(m: Motion, state: Claimed) -> bool:
         (isinstance(state.doing, Busy) and not facts.want_suspend)
         or (isinstance(state.doing, Retiring) and not state.preempt_fired and not facts.want_suspend)
         or (isinstance(state.doing, Suspended) and not state.preempt_fired)
+        or (isinstance(state.doing, Idle) and bool(facts.conflict))
     )
     if applies:
-        m.retire(PREEMPT_FIRED, final=True, by_preempt=True)
+        m.retire(_preempt_fired(m), final=True, by_preempt=True)
     return applies
+
+
+def _preempt_fired(m: Motion) -> Cause:
+    if not m.facts.conflict:
+        return PREEMPT_FIRED
+    return replace(PREEMPT_FIRED, reason=f"Primary slots use what this backfill slot has: {m.facts.conflict}")
 
 
 def row_5_unretire(m: Motion, state: Claimed) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotwise.startd import breaking
+from slotwise.startd import breaking, conflicts
 from slotwise.startd.execution_point import ExecutionPoint
 
 #: What the daemon's ad has in common with the slots' ads.
@@ -32,6 +32,7 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
         "TotalCpus": point.settings.resources.cpus,
         "TotalMemory": point.settings.resources.memory_mib,
         "TotalDisk": point.settings.resources.disk_kib,
+        **conflicts.daemon_attributes(point),
         **point.statistics.attributes(now),
         **point.statistics.transfer_attributes(),
     }

@@ -10,7 +10,7 @@ from typing import Any
 from slotwise.clock import Clock
 from slotwise.model.resources import Resources
 from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode
-from slotwise.startd import breaking, claiming, drain
+from slotwise.startd import breaking, claiming, conflicts, drain
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding
 from slotwise.startd.journal import Journal
@@ -73,6 +73,7 @@ class Driver:
     def flush(self) -> None:
         """Save what changed, then say and do what was decided."""
         point = self.point
+        conflicts.settle(point, self.clock.now())
         drain.settle(point, self.clock.now())
         out, point.outbox = point.outbox, Outbox()
         if out.dirty or out.removed:

@@ -9,7 +9,7 @@ from typing import Any
 
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, VacateCode
-from slotwise.startd import ads
+from slotwise.startd import ads, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match
 from slotwise.startd.evaluate import attribute, truth, write
@@ -80,7 +80,8 @@ def _carve(point: ExecutionPoint, h: Holding, ask: Ask, count: int, now: float) 
     granted: list[tuple[str, str]] = []
     reason = ""
     for _ in range(count):
-        wanted = requested(how, h.ad, ask.job.ad, h.free, now)
+        free = conflicts.open_to(point, h)
+        wanted = requested(how, h.ad, ask.job.ad, free, now)
         if isinstance(wanted, str):
             reason = wanted
             break
@@ -89,7 +90,7 @@ def _carve(point: ExecutionPoint, h: Holding, ask: Ask, count: int, now: float) 
             reason = mismatch
             break
         swap_of = h.total.memory_mib if point.settings.proportional_swap else 0
-        taken = carve(h.free, wanted, proportional_swap_of=swap_of, suits=_suits(point, ask.job, now))
+        taken = carve(free, wanted, proportional_swap_of=swap_of, suits=_suits(point, ask.job, now))
         if isinstance(taken, NotCarved):
             reason = taken.reason
             break
@@ -98,7 +99,7 @@ def _carve(point: ExecutionPoint, h: Holding, ask: Ask, count: int, now: float) 
             reason = "the machine's policy would end the claim at once"
             break
         granted.append(child)
-        _show_amounts(h)
+        _show_amounts(h, conflicts.open_to(point, h))
     return granted, reason
 
 
@@ -125,7 +126,7 @@ def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, no
     slot = Slot(
         name, SlotKind.DYNAMIC, Unclaimed(), now, now, draining=h.slot.draining, lasting=point.settings.broken_lasts
     )
-    child = Holding(slot, h.slot_id, h.type_number, taken, taken, parent=h.name, dslot_id=number)
+    child = Holding(slot, h.slot_id, h.type_number, taken, taken, parent=h.name, dslot_id=number, backfill=h.backfill)
     child.ad, child.shown = h.ad.copy(), h.shown
     child.request, child.terms = ask.job, ask.terms
     h.free = h.free.minus(taken)
@@ -145,9 +146,8 @@ def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, no
     return claim_id, name
 
 
-def _show_amounts(h: Holding) -> None:
+def _show_amounts(h: Holding, free: Resources) -> None:
     """The partitionable slot's ad with what is left, so that the next carving is judged by it."""
-    free = h.free
     left: dict[str, Any] = {"Cpus": free.cpus, "Memory": free.memory_mib, "Disk": free.disk_kib, **free.custom}
     left.update({f"Available{tag}": ads.available(tag, free) for tag in free.devices})
     write(h.ad, left)

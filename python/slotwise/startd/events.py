@@ -51,6 +51,8 @@ class Facts:
     killing_timeout_s: float = 30
     match_timeout_s: float = 120
     drain_grace_s: float = 20
+    #: What primary slots use of a backfill slot's, when that ends its claim (then ``preempt`` is true, too).
+    conflict: str = ""
 
 
 #: Evaluates the policy for a slot as it is at this moment of the step.

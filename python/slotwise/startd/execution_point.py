@@ -12,7 +12,7 @@ from typing import Any
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd import ads, breaking
+from slotwise.startd import ads, breaking, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
@@ -59,6 +59,8 @@ class ExecutionPoint:
         self.statistics = Statistics(*settings.statistics_window_s)
         #: Devices that are not handed out, by tag.
         self.offline: dict[str, frozenset[str]] = {}
+        #: What primary slots had in use when backfill slots were told last.
+        self.primary_in_use = Resources()
         #: What the starter says that it can enforce here.
         self.abilities: dict[str, Any] = {}
         for planned in layout:
@@ -69,7 +71,8 @@ class ExecutionPoint:
     def _add_planned(self, planned: PlannedSlot, now: float) -> None:
         name = f"{planned.local_name}@{self.settings.name}"
         slot = Slot(name, planned.kind, Owner(), now, now, broken=planned.broken, broken_code=planned.broken_code)
-        h = Holding(slot, planned.slot_id, planned.type_number, planned.resources, planned.resources)
+        whole = planned.resources
+        h = Holding(slot, planned.slot_id, planned.type_number, whole, whole, backfill=planned.backfill)
         if planned.broken:
             h.breakage = breaking.Breakage(planned.broken, planned.broken_code, now)
         self.holdings[name] = h
@@ -148,6 +151,8 @@ class ExecutionPoint:
                 )
             if h.waiting is not None and isinstance(slot.state, Preempting | Claimed):
                 found = replace(found, waiting_start=policy.start(h.ad, h.waiting.ad, now, h.waiting.universe))
+            if h.conflict and not policy.judges_conflicts and isinstance(slot.state, Claimed):
+                found = replace(found, preempt=True, want_suspend=False, conflict=h.conflict)
             h.facts = found
             return found
 
@@ -231,7 +236,7 @@ class ExecutionPoint:
         result.update(settings.sampled(h, self))
         result.update(knobs.attrs)
         result.update(ads.identity(h))
-        result.update(ads.amounts(h, settings.resources))
+        result.update(ads.amounts(h, settings.resources, conflicts.open_to(self, h)))
         result.update(settings.devices_of(h))
         result["TotalSlots"] = len(self.holdings)
         result["Start"] = settings.expression(policy.texts["START"])
@@ -262,6 +267,7 @@ class ExecutionPoint:
         if h.slot.broken:
             result["SlotBrokenReason"] = h.slot.broken
             result["SlotBrokenCode"] = h.slot.broken_code
+        result["ResourceConflict"] = h.conflict or None
         result.update(self.extra)
         return result
 

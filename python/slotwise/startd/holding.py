@@ -84,6 +84,9 @@ class Holding:
     capability: str = ""
     parent: str | None = None
     dslot_id: int = 0
+    #: A slot of a backfill type; what of it the primary slots are in use of, if so: names joined by commas.
+    backfill: bool = False
+    conflict: str = ""
     ad: ClassAd = field(default_factory=ClassAd)
     terms: Terms = field(default_factory=Terms)
     request: Job | None = None

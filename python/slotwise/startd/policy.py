@@ -77,6 +77,10 @@ class Policy:
                     self._compiled[f"{knob}_{suffix}"] = compiled(f"{knob}_{suffix}", special)
         #: Knobs that others mention by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
         self.mentioned = {knob: text for knob, text in self.texts.items() if _is_mentioned(knob, self.texts, get)}
+        #: The owner's PREEMPT says itself what is to be done about conflicts of backfill slots.
+        self.judges_conflicts = any(
+            "resourceconflict" in (get(name) or "").lower() for name in self._compiled if name.startswith("PREEMPT")
+        )
         self._special = {name.rpartition("_")[2] for name in self._compiled if name not in JUDGING}
         self._draining_start: Expression | None = None
 

@@ -100,7 +100,7 @@ def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
     slot = Slot(record.name, SlotKind.DYNAMIC, record.state, record.entered_state, record.entered_activity)
     child = Holding(
         slot, record.slot_id, record.type_number, record.total, record.total, parent=parent.name,
-        dslot_id=record.dslot_id, returned=record.returned,
+        dslot_id=record.dslot_id, returned=record.returned, backfill=parent.backfill,
     )  # fmt: skip
     child.ad, child.shown = parent.ad.copy(), parent.shown
     parent.children.add(record.name)

@@ -294,6 +294,7 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
                 shares,
                 flag(config, f"SLOT_TYPE_{number}_PARTITIONABLE"),
                 (config.get(f"SLOT_TYPE_{number}_NAME_PREFIX") or prefix).strip(),
+                flag(config, f"SLOT_TYPE_{number}_BACKFILL"),
             )
         )
     if any(slot_type.count for slot_type in types):

@@ -27,6 +27,8 @@ class SlotType:
     shares: Shares = field(default_factory=Shares)
     partitionable: bool = False
     prefix: str = "slot"
+    #: A second division of the same machine, for jobs that run where no slot of the first one is in use.
+    backfill: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class PlannedSlot:
     kind: SlotKind
     resources: Resources
     prefix: str = "slot"
+    backfill: bool = False
     broken: str | None = None
     broken_code: int = 0
 
@@ -73,24 +76,28 @@ def plan(
     """The slots that ``types`` make of ``machine``. ``suits(tag, constraint, device)`` judges devices for a share.
 
     When there is not enough: ABORT raises, CLEAR gives no slots, CONTINUE marks the slots that do not fit as broken.
+    Backfill types divide all of the machine once more; they take devices from the end of the list.
 
     :raises ConfigError: with the resource and the slot that does not fit, in mode ABORT.
     """
     kinds = [slot_type for slot_type in types for _ in range(slot_type.count)]
-    amounts = {name: _divide(name, machine, kinds) for name in ("cpus", "memory", "disk", "swap", *machine.custom)}
-    left = machine
+    amounts = {
+        name: _divide_twice(name, machine, kinds) for name in ("cpus", "memory", "disk", "swap", *machine.custom)
+    }
+    backward = {tag: names[::-1] for tag, names in machine.devices.items()}
+    pools = {False: machine, True: replace(machine, devices=backward)}
     slots: list[PlannedSlot] = []
     for index, slot_type in enumerate(kinds):
         wanted = _resources({name: values[index] for name, values in amounts.items()})
         kind = SlotKind.PARTITIONABLE if slot_type.partitionable else SlotKind.STATIC
-        slot = PlannedSlot(index + 1, slot_type.number, kind, wanted, slot_type.prefix)
-        constraints = slot_type.shares.constraints
+        slot = PlannedSlot(index + 1, slot_type.number, kind, wanted, slot_type.prefix, slot_type.backfill)
+        constraints, left = slot_type.shares.constraints, pools[slot_type.backfill]
         short = left.shortfall(wanted)
         code = BrokenCode.NO_RESOURCES if short else BrokenCode.NO_DEVICES
         short = short or _too_few_devices(left, wanted, constraints, suits)
         if short is None:
             wanted = with_devices(left, wanted, constraints, suits)
-            left = left.minus(wanted)
+            pools[slot_type.backfill] = left.minus(wanted)
             slots.append(replace(slot, resources=wanted))
             continue
         reason = f"{short}: {slot.local_name} wants more than the machine has left"
@@ -127,6 +134,12 @@ def _too_few_devices(free: Resources, wanted: Resources, constraints: Mapping[st
         if free.devices.get(tag) and len(_fitting(free, tag, constraints, suits)) < wanted.custom.get(tag, 0):
             return tag
     return None
+
+
+def _divide_twice(name: str, machine: Resources, kinds: Sequence[SlotType]) -> list[float]:
+    """How much of ``name`` each slot gets; the machine is there once for primary and once for backfill slots."""
+    shares = {pool: iter(_divide(name, machine, [k for k in kinds if k.backfill is pool])) for pool in (False, True)}
+    return [next(shares[slot_type.backfill]) for slot_type in kinds]
 
 
 def _divide(name: str, machine: Resources, kinds: Sequence[SlotType]) -> list[float]:
