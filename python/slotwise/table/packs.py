@@ -1,0 +1,75 @@
+"""The wire form of ads ("packs"): whole ads, differences and removals in the order in which they happened, as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from slotwise import _native
+
+if TYPE_CHECKING:
+    from slotwise.classad import ClassAd
+
+
+class PackBuilder:
+    """Builds a pack operation by operation.
+
+    :param reset: the receiver forgets what it has before it applies the pack.
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, *, reset: bool = False) -> None:
+        self._native = _native.PackBuilder(reset)
+
+    def __len__(self) -> int:
+        """Number of operations so far."""
+        return len(self._native)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+        return self._native.size
+
+    def upsert(self, key: str, ad: ClassAd | Mapping[str, Any]) -> None:
+        """The ad of *key* is *ad*."""
+        self._native.upsert(key, ad)
+
+    def update(self, key: str, delta: ClassAd | Mapping[str, Any], removed: Sequence[str] = ()) -> None:
+        """These attributes of the ad of *key* changed, *removed* are gone."""
+        self._native.update(key, delta, list(removed))
+
+    def update_from(self, key: str, old: ClassAd, new: ClassAd) -> bool:
+        """Adds what makes *new* of *old*; False, and nothing added, if they are the same."""
+        return self._native.update_from(key, old, new)
+
+    def remove(self, key: str) -> None:
+        """The ad of *key* is gone."""
+        self._native.remove(key)
+
+    def finish(self) -> bytes:
+        """The pack. The builder starts anew."""
+        return self._native.finish()
+
+
+def pack_ads(ads: Iterable[ClassAd | Mapping[str, Any]], keys: Sequence[str] | None = None) -> bytes:
+    """Ads as a pack; with *keys*, applying it makes them the ads of those keys."""
+    return _native.pack_ads(ads, None if keys is None else list(keys))
+
+
+def unpack_ads(pack: bytes) -> list[ClassAd]:
+    """The ads of a pack (of a delta, what it sets), removals left out.
+
+    :raises AdBatchError: bytes that are no pack.
+    """
+    return _native.unpack_ads(pack)
+
+
+def unpack_ops(pack: bytes) -> list[tuple[str, str | None, ClassAd | None, list[str]]]:
+    """The operations of a pack: (kind, key, ad, removed names), kind one of ``ad``, ``delta``, ``remove``."""
+    return _native.unpack_ops(pack)
+
+
+def diff_ads(old: ClassAd, new: ClassAd) -> tuple[ClassAd, list[str]]:
+    """What must be sent to somebody who has *old*: changed attributes, and names that are gone."""
+    return _native.diff_ads(old, new)
