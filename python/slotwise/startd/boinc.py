@@ -15,8 +15,8 @@ import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from slotwise.daemon.offspring import as_account, program
 from slotwise.startd import events as ev
 from slotwise.startd.journal import Journal
 from slotwise.startd.reading import Knobs
@@ -113,11 +113,11 @@ class Client:
         get = self._knobs().get
         executable = (get("BOINC_Executable") or "").strip()
         directory = Path((get("BOINC_InitialDir") or "/").strip())
-        user: dict[str, Any] = {}
+        env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(directory)}
+        words = program([executable, *shlex.split(get("BOINC_Arguments") or "")], env["PATH"])
         if os.geteuid() == 0:
             account = pwd.getpwnam((get("BOINC_Owner") or "").strip() or "nobody")
-            user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-        env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(directory)}
+            words = [*as_account(account.pw_uid, account.pw_gid), *words]
         for word in shlex.split((get("BOINC_Environment") or "").replace(";", " ")):
             name, equals, value = word.partition("=")
             if equals:
@@ -128,8 +128,8 @@ class Client:
                 for knob in ("BOINC_Output", "BOINC_Error")
             )
             return await asyncio.create_subprocess_exec(
-                executable, *shlex.split(get("BOINC_Arguments") or ""), cwd=directory, env=env,
-                stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True, **user,
+                *words, cwd=directory, env=env,
+                stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True,
             )  # fmt: skip
 
     def _signal(self, number: int) -> None:

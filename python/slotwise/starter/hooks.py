@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.daemon.offspring import as_account
 from slotwise.errors import AdSyntaxError
 from slotwise.starter.ads import lookup, text
 from slotwise.starter.failures import LaunchRefusedError
@@ -130,12 +131,11 @@ def _merged(run: Run, usage: Mapping[str, Any]) -> ClassAd:
 
 
 def as_user(identity: Identity) -> list[str]:
-    """Words before a command that make it run as the job's user. Changing users in a fork of this process is no way:
-    its other threads hold locks."""
+    """Words before a command that make it run as the job's user."""
     if identity.uid is None:
         return []
-    groups = ["--groups", ",".join(map(str, identity.groups))] if identity.groups else ["--clear-groups"]
-    return ["setpriv", "--reuid", str(identity.uid), "--regid", str(identity.gid), *groups, "--"]
+    gid = identity.uid if identity.gid is None else identity.gid
+    return as_account(identity.uid, gid, identity.groups)
 
 
 async def _call(run: Run, path: str, arguments: tuple[str, ...], ad: ClassAd, limit_s: float) -> Said:
