@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
 from tests.host.test_plugins import with_shelf
-from tests.support.starter_bench import StarterBench, starter_bench
+from tests.support.starter_bench import StarterBench, job_python, starter_bench
 
 pytestmark = pytest.mark.host
 EXITED = schedd_pb2.RunEnded.EXITED
+HELD = schedd_pb2.RunEnded.HELD
 WORDS = "only root knows"
 
 
@@ -67,3 +70,72 @@ async def test_ads_written_beside_the_jobs_files_follow_no_link(root: None) -> N
         assert (ended.how, ended.code) == (EXITED, 0), ended.reason
         assert "ScratchDirFileCount" in bench.output(run)
         assert secret.read_text() == WORDS and secret.stat().st_mode & 0o777 == 0o600
+
+
+#: Makes a thing that is no file, named ``out``.
+TRAPS = {
+    "pipe": "import os; os.mkfifo('out')",
+    "pipe-with-writer": "import os; os.mkfifo('out'); os.open('out', os.O_RDWR)",
+    "socket": "import socket; socket.socket(socket.AF_UNIX).bind('out')",
+    "endless-device": "import os; os.symlink('/dev/zero', 'out')",
+    "link-to-itself": "import os; os.symlink('out', 'out')",
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+async def test_a_listed_output_that_is_no_file_holds_the_job_and_only_it(trap: str) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(job_python(), "-S", "-c", TRAPS[trap], TransferOutput="out")
+        other = bench.submit("/bin/sh", "-c", "echo fine")
+        ended = await bench.ended(run)
+        number = errno.ELOOP if trap == "link-to-itself" else errno.EINVAL
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, number), ended.reason
+        assert "out" not in bench.shadow.runs[run].outputs
+        assert (await bench.ended(other)).how == EXITED
+        assert not (await bench.gone(run)).broken
+        await bench.clean()
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+async def test_what_is_no_file_does_not_go_back_by_itself(trap: str) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(job_python(), "-S", "-c", f"{TRAPS[trap]}; open('made', 'w').write('x')")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 0), ended.reason
+        assert set(bench.shadow.runs[run].outputs) == {"_condor_stdout", "_condor_stderr", "made"}
+        tree = bench.submit(
+            "/bin/sh", "-c", "mkdir d; mkfifo d/p; ln -s /dev/zero d/z; echo 1 > d/f", TransferOutput="d"
+        )
+        assert (await bench.ended(tree)).how == EXITED
+        assert {name for name in bench.shadow.runs[tree].outputs if name.startswith("d/")} == {"d/f"}
+
+
+@pytest.mark.parametrize("trap", ["mkfifo", "ln -s /dev/zero", "ln -s {secret}"])
+async def test_standard_output_is_what_the_job_wrote_there(root: None, trap: str) -> None:
+    async with starter_bench() as bench:
+        making = trap.format(secret=secret_of(bench))
+        run = bench.submit("/bin/sh", "-c", f"echo lost; rm _condor_stdout; {making} _condor_stdout")
+        ended = await bench.ended(run)
+        assert ended.how == EXITED or (ended.how, ended.reason_code) == (HELD, 12), ended
+        assert WORDS.encode() not in bench.shadow.runs[run].outputs.get("_condor_stdout", b"")
+        await bench.clean()
+
+
+@pytest.mark.parametrize("stream", ["Out", "In"])
+async def test_a_job_that_waits_for_a_pipe_can_be_told_to_go(stream: str) -> None:
+    """Without file transfer a job may name a pipe; it then waits for the other end, and nobody with it."""
+    async with starter_bench() as bench:
+        place = bench.root / "shared"
+        place.mkdir(mode=0o777)
+        place.chmod(0o777)
+        os.mkfifo(place / "pipe")
+        (place / "pipe").chmod(0o666)
+        ad: dict[str, object] = {"Out": "/dev/null", "Err": "/dev/null", stream: "pipe"}
+        waits = bench.submit("/bin/sh", "-c", "true", ShouldTransferFiles="NO", Iwd=str(place), **ad)
+        await bench.eventually(lambda: bench.shadow.runs[waits].accepted, "it is taken on")
+        other = bench.submit("/bin/sh", "-c", "echo fine")
+        assert (await bench.ended(other)).how == EXITED
+        assert bench.startd is not None
+        bench.startd.command(waits, kill={"fast": True, "reason_code": 1010})
+        assert (await bench.ended(waits)).how == schedd_pb2.RunEnded.EVICTED
+        await bench.clean()

@@ -223,6 +223,8 @@ def _listed(job: JobFacts, scratch: Path) -> list[Output]:
             raise OutputError(_missing(path, error)) from None
         if stat.S_ISDIR(status.st_mode):
             found += _tree(path, wanted, job.transfer)
+        elif not stat.S_ISREG(status.st_mode):
+            raise OutputError(_missing(path, _no_file()))
         else:
             name = _wire_name(wanted, job.transfer)
             if "/" in name:
@@ -238,6 +240,11 @@ def _missing(path: Path, error: OSError) -> End:
         TRANSFER_OUTPUT_ERROR,
         error.errno or errno.ENOENT,
     )
+
+
+def _no_file() -> OSError:
+    """Pipes, sockets and devices are no outputs: reading one may wait for ever, or never come to an end."""
+    return OSError(errno.EINVAL, "not a regular file")
 
 
 def _wire_name(wanted: str, rules: TransferRules) -> str:
@@ -282,11 +289,13 @@ def pieces(outputs: list[Output], identity: Identity) -> Iterator[schedd_pb2.Fil
         fd = -1
         try:
             with rights_of(identity):
-                fd = os.open(output.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+                fd = os.open(output.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            left = _size(fd)
             last = False
             while not last:
-                data = os.read(fd, PIECE)
-                last = len(data) < PIECE
+                data = os.read(fd, min(PIECE, left))
+                left -= len(data)
+                last = not data or left == 0
                 yield schedd_pb2.FilePiece(name=output.name, mode=output.mode, data=data, last=last, offset=offset)
                 offset += len(data)
         except OSError as error:
@@ -294,6 +303,17 @@ def pieces(outputs: list[Output], identity: Identity) -> Iterator[schedd_pb2.Fil
         finally:
             if fd >= 0:
                 os.close(fd)
+
+
+def _size(fd: int) -> int:
+    """Bytes of an open file now; what somebody adds while it is sent does not go with it.
+
+    :raises OSError: when it is no regular file, whatever the name was a moment ago.
+    """
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise _no_file()
+    return status.st_size
 
 
 def disk_use(path: Path) -> tuple[int, int]:
