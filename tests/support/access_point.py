@@ -75,6 +75,30 @@ class RunningAccessPoint:
         await self.server.stop(0)
         await self.point.stop("fast")
 
+    async def kill(self) -> None:
+        """What the process had in memory is gone; nothing it planned happens any more."""
+        point = self.point
+        never = asyncio.get_running_loop().create_future
+        point.store.commit = lambda batch, may_fail=False: never()  # type: ignore[method-assign]
+        for task in [*point._tasks, point.ledger._task]:
+            if task is not None:
+                task.cancel()
+        for link in list(point.claiming.links.values()):
+            await link.close()
+        await self.channel.close()
+        await self.server.stop(0)
+        for task in list(point.transfers.tasks):
+            task.cancel()
+        await asyncio.gather(*point._tasks, return_exceptions=True)
+        point._threads.shutdown(wait=True)
+        point.store.close()
+
+    async def act(self, action: str, constraint: str) -> None:
+        """As the submitter: ``HOLD``, ``REMOVE``, ..."""
+        request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.Action.Value(action))
+        request.jobs.constraint = constraint
+        await self.stub.Act(request, metadata=self.user)
+
     async def submit(self, count: int = 1, *, procs: list[dict[str, Any]] | None = None, **attributes: Any) -> int:
         ad = {
             "Cmd": "/bin/true",

@@ -109,6 +109,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
                 "SlotWeight": 1,
                 "MyType": "Machine",
                 "FileSystemDomain": "elsewhere",
+                "Requirements": True,
             }
         )
 

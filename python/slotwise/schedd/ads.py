@@ -170,6 +170,11 @@ class JobAds:
         """Whether job and slot satisfy each other's Requirements."""
         return bool(self.ad(job).symmetric_match(machine))
 
+    def allows(self, job: Job, expression: ExprTree, own: Mapping[str, Value]) -> bool:
+        """Whether an expression over ``own`` (MY) and the job (TARGET) is not false."""
+        value = plain(expression.eval(ClassAd(native(own)), self.ad(job)))
+        return value is None or bool(value)
+
     def evaluator(self, job: Job, facts: Mapping[str, Value], now: float) -> Evaluate:
         """Evaluates attributes of the job as they are with ``facts`` on top."""
         ad = self.ad(job)

@@ -120,6 +120,7 @@ class AccessPoint:
         self.ledger.on_kills = self._kill
         self.ledger.on_new_work = self._new_work
         self.ledger.on_change = self.advertiser.changed
+        self.claiming.own_ad = self._scheduler_ad
         self.claiming.on_run_given_up = self.shadows.given_up
         self._configure(self._settings)
 
@@ -134,6 +135,10 @@ class AccessPoint:
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
         self.transfers.limits_mib = settings.transfer_limits_mib
+        self.transfers.uploads.most = settings.uploads_most
+        self.transfers.uploads.per_user_most = settings.uploads_per_user_most
+        rate = self.claiming.start_rate
+        rate.count, rate.delay_s = settings.start_count, settings.start_delay_s
         self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         self.advertiser.interval_s = settings.schedd_interval_s
 
@@ -226,11 +231,11 @@ class AccessPoint:
 
     # ---- ads
 
-    def _own_ads(self) -> dict[str, dict[str, Changes]]:
-        """What the collector is told."""
+    def _scheduler_ad(self) -> Changes:
+        """The schedd's ad."""
         counts = self.queue.counts()
         name, address = self._settings.name, self._context.address
-        scheduler: Changes = {
+        return {
             "MyType": "Scheduler",
             "Name": name,
             "Machine": self._settings.host,
@@ -247,7 +252,11 @@ class AccessPoint:
             "MaxJobsRunning": self._settings.jobs_running_most,
             "Autoclusters": len(self.requests.autoclusters),
         }
-        return {"Scheduler": {name: scheduler}, "Submitter": self.requests.submitter_ads()}
+
+    def _own_ads(self) -> dict[str, dict[str, Changes]]:
+        """What the collector is told."""
+        scheduler = {self._settings.name: self._scheduler_ad()}
+        return {"Scheduler": scheduler, "Submitter": self.requests.submitter_ads()}
 
 
 def version_text() -> str:
@@ -265,6 +274,9 @@ def claim_settings(settings: Settings, address: str) -> ClaimSettings:
         machine_attrs=settings.machine_attrs,
         machine_attrs_length=settings.machine_attrs_length,
         jobs_running_most=settings.jobs_running_most,
+        start_vanilla=settings.start_vanilla,
+        start_count=settings.start_count,
+        start_delay_s=settings.start_delay_s,
     )
 
 

@@ -25,6 +25,8 @@ class Claim:
     machine: Any = None
     #: Id of the run on it, "" while idle.
     run: str = ""
+    #: The job that starts on it when JOB_START_DELAY allows, idle until then.
+    reserved: Job | None = None
     #: The startd reported the end of the former run, or none was started: activation is possible.
     ready: bool = True
     #: No further job may start here.

@@ -90,6 +90,8 @@ class Ledger:
         self._handled = 0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        #: Decisions with entries for logs that are not durable yet.
+        self._uncommitted = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -116,6 +118,7 @@ class Ledger:
         self._with_written(batch)
         done = self._store.commit(batch, may_fail=may_fail)
         if planned:
+            self._uncommitted += 1
             self._idle.clear()
         done.add_done_callback(partial(self._committed, decision, planned))
         return done
@@ -184,9 +187,9 @@ class Ledger:
         return batch
 
     def _committed(self, decision: Decision, planned: list[PlannedText], done: asyncio.Future[None]) -> None:
+        self._uncommitted -= bool(planned)
         if done.cancelled() or done.exception() is not None:
-            if not self._ready:
-                self._idle.set()
+            self._wake.set()
             return
         if planned:
             self._ready.extend(planned)
@@ -212,7 +215,8 @@ class Ledger:
             if self._all_entries:
                 await self._write_all()
             if not self._ready:
-                self._idle.set()
+                if not self._uncommitted:
+                    self._idle.set()
                 self._wake.clear()
                 try:
                     async with asyncio.timeout(_FLUSH_S if self._written else None):

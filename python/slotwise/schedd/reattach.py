@@ -90,7 +90,7 @@ class Reattachment:
             one = here.get(claim.id)
             run = self._book.runs.get(claim.run)
             if one is None:
-                self._book.drop(claim)
+                self._claiming.drop(claim)
                 batch.delete_claim(claim.id)
                 if run is not None:
                     run.silent_until = min(run.silent_until or 1e18, now + GRACE_S)
@@ -98,6 +98,8 @@ class Reattachment:
                 continue
             if one.slot_ad:
                 claim.slot_ad, claim.machine = one.slot_ad, None
+            if run is None and claim.reserved is not None:
+                continue
             if run is None:
                 self._use_again(claim, batch)
             elif one.run_id != run.id or one.activity == "Idle":
@@ -115,8 +117,9 @@ class Reattachment:
             self._claiming.release(claim, batch, "no job is left for the slot")
             return
         own = Batch()
-        run = self._claiming.begin(job, claim, decision, own)
-        self._claiming.commit_starts(decision, own, [run])
+        run = self._claiming.start(job, claim, decision, own)
+        if run is not None:
+            self._claiming.commit_starts(decision, own, [run])
 
     def _idle_with_run(self, run: Run) -> None:
         """The claim lives, but nothing runs on it: it never started, or has ended and the end is on its way."""
@@ -242,7 +245,8 @@ class Reattachment:
         started: list[Run] = []
         for claim in list(self._book.claims.values()):
             if claim.idle_since and not claim.run and (job := self._claiming.next_job(claim)) is not None:
-                started.append(self._claiming.begin(job, claim, decision, batch))
+                run = self._claiming.start(job, claim, decision, batch)
+                started += [run] if run is not None else []
         if started:
             self._claiming.commit_starts(decision, batch, started)
 

@@ -119,6 +119,7 @@ class Requests:
                     self._ad(request)
                     for request in requests[start : start + _PIECE]
                     if request.first.cluster.jobs.get(request.first.proc) is request.first  # it may have left meanwhile
+                    and self._claiming.may_start(request.first)
                 ]
                 if constraint:
                     ads = [ad for ad in ads if _holds(constraint, ad, now)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from slotwise.classad import ExprTree
 from slotwise.config import Config
 from slotwise.schedd.events import DateForm
 from slotwise.schedd.globallog import GlobalLogSettings
@@ -29,6 +30,12 @@ class Settings:
     alive_interval_s: int = 300
     want_leftovers: bool = False
     jobs_running_most: int = 10_000
+    start_vanilla: ExprTree | None = None
+    start_count: int = 1
+    start_delay_s: float = 0.0
+    #: MAX_CONCURRENT_UPLOADS and its part for one user; 0: no bound.
+    uploads_most: int = 100
+    uploads_per_user_most: int = 20
     jobs_most: int = 1 << 31
     jobs_per_owner_most: int = 1 << 31
     jobs_per_submission_most: int = 1 << 31
@@ -74,6 +81,11 @@ def read_settings(config: Config, host: str) -> Settings:
         alive_interval_s=int(number("ALIVE_INTERVAL", 300)),
         want_leftovers=boolean("SLOTWISE_CLAIM_LEFTOVERS", False),
         jobs_running_most=int(number("MAX_JOBS_RUNNING", 10_000)),
+        start_vanilla=config.get_expr("START_VANILLA_UNIVERSE"),
+        start_count=max(1, config.get_int("JOB_START_COUNT", 1)),
+        start_delay_s=number("JOB_START_DELAY", 0),
+        uploads_most=config.get_int("MAX_CONCURRENT_UPLOADS", 100),
+        uploads_per_user_most=config.get_int("MAX_CONCURRENT_UPLOADS_PER_USER", 20),
         jobs_most=_limit(config, "MAX_JOBS_SUBMITTED"),
         jobs_per_owner_most=_limit(config, "MAX_JOBS_PER_OWNER"),
         jobs_per_submission_most=_limit(config, "MAX_JOBS_PER_SUBMISSION"),

@@ -20,13 +20,14 @@ class StarterStream:
         self._bytes = 0
         self._room = asyncio.Event()
         self._room.set()
-        self._closed = False
+        #: The stream is over: nothing that is sent arrives.
+        self.closed = False
         self.starter = ""
         self.runs: set[str] = set()
 
     def close(self) -> None:
         """The stream is over: nobody waits for room any more."""
-        self._closed = True
+        self.closed = True
         self._room.set()
 
     def send(self, message: schedd_pb2.ShadowMessage) -> None:
@@ -36,7 +37,7 @@ class StarterStream:
     async def send_piece(self, message: schedd_pb2.ShadowMessage) -> None:
         """Say something large; waits while much is on its way."""
         await self._room.wait()
-        if self._closed:
+        if self.closed:
             return
         self._bytes += len(message.input.data)
         if self._bytes > _WINDOW:

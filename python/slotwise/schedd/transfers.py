@@ -23,6 +23,7 @@ from slotwise.schedd.queue import Queue
 from slotwise.schedd.reports import host_of
 from slotwise.schedd.results import Results, spooled_files
 from slotwise.schedd.starter_stream import StarterStream
+from slotwise.schedd.transfer_queue import TransferQueue
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
@@ -69,6 +70,8 @@ class Transfers:
         self._spool = spool
         #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
         self.limits_mib: tuple[float, float] = (-1, -1)
+        #: Input files on their way to starters.
+        self.uploads = TransferQueue()
         #: Work under way.
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -139,10 +142,26 @@ class Transfers:
         self.spawn(self._inputs(run, run.stream))
 
     async def _inputs(self, run: Run, stream: StarterStream) -> None:
-        """Send all input files, read in a worker thread; large ones wait for room."""
-        loop = asyncio.get_running_loop()
+        """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
         transfer = self.of(run)
-        self._note(run, "input_started", host_of(self._ads, self._claiming, run))
+        host, user = host_of(self._ads, self._claiming, run), run.job.owner
+        queued_s = -1
+        if self.uploads.must_wait(user):
+            self._note(run, "input_queued", host)
+            began = self._clock.now()
+            await self.uploads.enter(user)
+            queued_s, host = int(self._clock.now() - began), ""
+        else:
+            await self.uploads.enter(user)
+        try:
+            if not run.over and run.stream is stream:
+                self._note(run, "input_started", host, queued_s)
+                await self._send_inputs(run, stream, transfer)
+        finally:
+            self.uploads.leave(user)
+
+    async def _send_inputs(self, run: Run, stream: StarterStream, transfer: Transfer) -> None:
+        loop = asyncio.get_running_loop()
         small: list[Piece] = []
 
         def emit(piece: Piece) -> None:
@@ -154,20 +173,25 @@ class Transfers:
 
         def read() -> None:
             for piece in input_pieces(transfer.plan):
+                if stream.closed:
+                    return
                 emit(piece)
 
         try:
             await loop.run_in_executor(self._threads, read)
         except TransferError as error:
-            self._no_inputs(run, error)
+            if run.stream is stream:
+                self._no_inputs(run, error)
             return
         await self._send_pieces(run, stream, small)
+        if run.stream is not stream:
+            return  # the starter is on another stream, on which all of it comes again
         self._note(run, "input_finished")
         self._no_inputs(run)
 
-    def _note(self, run: Run, stage: str, host: str = "") -> None:
+    def _note(self, run: Run, stage: str, host: str = "", queued_s: int = -1) -> None:
         frame = self._queue.frame(run.job, self._clock.now())
-        self.of(run).notes.append(events.transfer(frame, stage, host))
+        self.of(run).notes.append(events.transfer(frame, stage, host, queued_s))
 
     def log_notes(self, run: Run, decision: Decision) -> None:
         """What happened to files goes into the log with the run's next entry."""

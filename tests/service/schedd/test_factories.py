@@ -10,7 +10,6 @@ import htcondor2
 from slotwise.client import Schedd
 from slotwise.wire.gen import schedd_pb2
 
-from tests.service.schedd.test_recovery import kill
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
 
@@ -127,7 +126,7 @@ async def test_a_factory_goes_on_after_a_kill(tmp_path: Path) -> None:
     held = await schedd.submit(6, JobMaterializeLimit=1)
     await until_procs(schedd, [0, 0, 0, 1, 2, 3])
     await act(schedd, schedd_pb2.ActRequest.HOLD, ids=[str(held)])
-    await kill(schedd)
+    await schedd.kill()
     schedd = await RunningAccessPoint(tmp_path / "pool").start()
     await until_procs(schedd, [0, 0, 0, 1, 2, 3])
     await act(schedd, schedd_pb2.ActRequest.REMOVE, ids=["1.1", "1.2", "2.0", f"{held}.0"])

@@ -42,25 +42,6 @@ class Doom:
         self._transaction(connection, batches)
 
 
-async def kill(running: RunningAccessPoint) -> None:
-    """What the process had in memory is gone; nothing it planned happens any more."""
-    point = running.point
-    never = asyncio.get_running_loop().create_future
-    point.store.commit = lambda batch, may_fail=False: never()  # type: ignore[method-assign]
-    for task in [*point._tasks, point.ledger._task]:
-        if task is not None:
-            task.cancel()
-    for link in list(point.claiming.links.values()):
-        await link.close()
-    await running.channel.close()
-    await running.server.stop(0)
-    for task in list(point.transfers.tasks):
-        task.cancel()
-    await asyncio.gather(*point._tasks, return_exceptions=True)
-    point._threads.shutdown(wait=True)
-    point.store.close()
-
-
 @pytest.fixture
 async def home(tmp_path: Path) -> AsyncIterator[Path]:
     yield tmp_path / "pool"
@@ -114,7 +95,7 @@ async def test_killed_at_a_commit(home: Path, tmp_path: Path, after: int, commit
         for wait in waits:
             wait.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
-        await kill(first)
+        await first.kill()
         second = await finish(home, point)
         try:
             history = await second.history()
@@ -148,7 +129,7 @@ async def test_running_jobs_are_attached_again(home: Path, tmp_path: Path) -> No
             return len(await first.jobs("JobStatus == 2 && NumJobStarts == 1")) == 2
 
         await first.until(running)
-        await kill(first)
+        await first.kill()
         second = await started(home)
         await second.until_gone(20)
 
@@ -179,7 +160,7 @@ async def test_a_break_is_told_once_however_often_the_schedd_dies(home: Path, tm
 
         await schedd.until(running)
         for _ in range(3):
-            await kill(schedd)
+            await schedd.kill()
             schedd = await started(home)
         await schedd.until_gone(20)
         await schedd.point.ledger._idle.wait()
@@ -204,7 +185,7 @@ async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Pat
         return len(await first.jobs("NumJobStarts == 1")) == 1
 
     await first.until(running)
-    await kill(first)
+    await first.kill()
     await point.stop()
     shutil.rmtree(tmp_path / "ep.sock", ignore_errors=True)
     fresh = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=3)
@@ -245,7 +226,7 @@ async def test_a_restart_changes_no_ad(home: Path) -> None:
     before = {(ad["ClusterId"], ad["ProcId"]): ad for ad in await first.jobs()}
     order = [request.first.key for request in first.point.queue.runnable.requests(f"{first.owner}@here")]
     assert len(before) == 8
-    await kill(first)
+    await first.kill()
     second = await started(home)
     try:
         after = {(ad["ClusterId"], ad["ProcId"]): ad for ad in await second.jobs()}
@@ -274,7 +255,7 @@ async def test_completed_jobs_are_still_counted_after_a_restart(home: Path, tmp_
             return len(await first.history()) == 2
 
         await first.until(one_left)
-        await kill(first)
+        await first.kill()
         second = await started(home)
         assert (second.point.queue.clusters[cluster].done, second.point.queue.clusters[cluster].total) == (2, 3)
         await second.stop()

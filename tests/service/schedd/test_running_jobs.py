@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import htcondor2
+from slotwise.wire.gen import startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
@@ -44,3 +45,104 @@ async def test_the_log_tells_of_files_that_moved(schedd: RunningAccessPoint, poi
     await schedd.point.ledger._idle.wait()
     log = htcondor2.JobEventLog(str(schedd.home.root / "job.log"))
     assert [int(event.type) for event in log.events(stop_after=0)] == [0, 40, 40, 1, 40, 40, 5]
+
+
+async def test_inputs_wait_for_their_turn_and_the_log_tells(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(MAX_CONCURRENT_UPLOADS="1")
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        (schedd.home.root / "in").write_bytes(b"x" * 5_000_000)
+        await schedd.submit(4, TransferInput="in", UserLog="job.log")
+        await schedd.negotiate(point.address)
+        await schedd.until_gone()
+        await schedd.point.ledger._idle.wait()
+        text = (schedd.home.root / "job.log").read_text()
+        assert text.count("Started transferring input files") == text.count("Finished transferring input files") == 4
+        assert text.count("Entered queue to transfer input files") == text.count("Seconds spent in queue: ") == 3
+        log = htcondor2.JobEventLog(str(schedd.home.root / "job.log"))
+        assert [int(event.type) for event in log.events(stop_after=0)].count(40) == 11
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
+async def test_start_vanilla_universe_decides_which_jobs_start(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(
+        START_VANILLA_UNIVERSE="MY.TotalIdleJobs > 100 || TARGET.RequestMemory < 100"
+    )
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        await schedd.submit(2, RequestMemory=200)
+        await schedd.submit(2, RequestMemory=50)
+        assert await schedd.negotiate(point.address) == 2
+
+        async def two_left() -> bool:
+            return len(await schedd.jobs()) == 2
+
+        await schedd.until(two_left)
+        assert {ad["RequestMemory"] for ad in await schedd.jobs()} == {200}
+        assert await schedd.negotiate(point.address) == 0
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
+async def test_jobs_start_at_the_rate_given_and_the_waiting_ones_survive_the_schedd(tmp_path: Path) -> None:
+    """Two of five start; the others stay idle with their claims until this process ends, and start in the next one."""
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_START_COUNT="2", JOB_START_DELAY="1000")
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token, slots=5, script=lambda ad: Script(run_s=0))
+    await point.start()
+    try:
+        await schedd.submit(5)
+        assert await schedd.negotiate(point.address) == 5
+
+        async def two_done() -> bool:
+            return len(await schedd.jobs()) == 3
+
+        await schedd.until(two_done)
+        assert [ad["JobStatus"] for ad in await schedd.jobs()] == [1, 1, 1]
+        assert await schedd.negotiate(point.address) == 0, "they have their claims"
+        waiting = [ad["ProcId"] for ad in await schedd.jobs()]
+        await schedd.act("HOLD", f"ProcId == {waiting[0]}")
+        await schedd.kill()
+        assert len(point.claims) >= 3
+        await schedd.start(JOB_START_COUNT="10", JOB_START_DELAY="1000")
+
+        async def one_left() -> bool:
+            return len(await schedd.jobs()) == 1
+
+        await schedd.until(one_left)
+        assert [ad["JobStatus"] for ad in await schedd.jobs()] == [5]
+        assert not point.overlaps
+        assert len(point.history) == len(set(point.history)) == 4
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
+async def test_a_job_that_waits_for_its_moment_and_loses_its_slot_is_matched_again(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_START_DELAY="0.5")
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        await schedd.submit(2, RequestMemory=200)
+        assert await schedd.negotiate(point.address) == 2
+
+        async def waits() -> bool:
+            return any(claim.reserved for claim in schedd.point.claiming.book.claims.values())
+
+        await schedd.until(waits)
+        (claim,) = [claim for claim in schedd.point.claiming.book.claims.values() if claim.reserved]
+        point.tell(startd_pb2.ClaimEvent(claim_id=claim.id, ended=startd_pb2.ClaimEnded(reason="taken away")))
+
+        async def again() -> bool:
+            return await schedd.negotiate(point.address) == 1
+
+        await schedd.until(again)
+        await schedd.until_gone()
+        assert len(point.history) == 2
+    finally:
+        await point.stop()
+        await schedd.stop()

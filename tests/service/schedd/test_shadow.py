@@ -369,23 +369,30 @@ async def test_a_job_out_of_memory_asks_for_more_and_runs_again(
 async def test_a_stream_that_breaks_while_inputs_flow_leaves_no_thread_waiting(
     schedd: RunningAccessPoint, point: ExecutionPoint
 ) -> None:
-    """A starter that stops reading and goes away: the inputs come again on its next stream."""
+    """A starter that stops reading and goes away: the inputs come again on its next stream, all of them."""
     (schedd.home.root / "big").write_bytes(b"x" * 40_000_000)
     await schedd.submit(TransferInput="big")
-    takes, broken = point.side_take, []
+    takes, broken, sizes = point.side_take, [], []
 
     def take(side: Any, message: Any) -> None:
         if not broken and message.WhichOneof("what") == "input":
             broken.append(True)
             raise ConnectionError("the starter dies")
         takes(side, message)
+        if message.WhichOneof("what") == "inputs_complete":
+            sizes.append(len(point.runs[message.run_id].inputs["big"]))
 
     point.side_take = take
     point.script = lambda ad: Script()
     await schedd.negotiate(point.address)
     await schedd.until_gone(30)
     assert broken
-    assert not schedd.point.transfers.tasks
+    assert sizes == [40_000_000]
+
+    async def over() -> bool:
+        return not schedd.point.transfers.tasks
+
+    await schedd.until(over)
 
 
 async def test_a_refused_activation_sends_the_job_to_another_slot(

@@ -1,0 +1,62 @@
+"""Who may send files now: so many transfers at once, so many of one user, users with fewest first.
+
+Manual: MAX_CONCURRENT_UPLOADS, MAX_CONCURRENT_UPLOADS_PER_USER. Pure but for the futures that are waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class TransferQueue:
+    """The queue of transfers in one direction; a bound of 0 is none."""
+
+    def __init__(self, most: int = 100, per_user_most: int = 20) -> None:
+        self.most = most
+        self.per_user_most = per_user_most
+        self._active: dict[str, int] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    def must_wait(self, user: str) -> bool:
+        """Whether a transfer of this user would have to wait now."""
+        return not self._room(user)
+
+    def _room(self, user: str) -> bool:
+        if self.most and sum(self._active.values()) >= self.most:
+            return False
+        return not self.per_user_most or self._active.get(user, 0) < self.per_user_most
+
+    async def enter(self, user: str) -> None:
+        """Wait for the turn of one transfer; :meth:`leave` is to follow."""
+        if not self._room(user):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(user, deque()).append(turn)
+            try:
+                await turn  # counted by who gave it
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self.leave(user)  # the turn had come, but nobody is there to take it
+                raise
+            return
+        self._active[user] = self._active.get(user, 0) + 1
+
+    def leave(self, user: str) -> None:
+        """A transfer is over: the next may begin."""
+        left = self._active.get(user, 0) - 1
+        if left > 0:
+            self._active[user] = left
+        else:
+            self._active.pop(user, None)
+        while (chosen := self._next()) is not None:
+            waiting = self._waiting[chosen]
+            turn = waiting.popleft()
+            if not waiting:
+                del self._waiting[chosen]
+            if not turn.done():
+                self._active[chosen] = self._active.get(chosen, 0) + 1
+                turn.set_result(None)
+
+    def _next(self) -> str | None:
+        ready = [user for user in self._waiting if self._room(user)]
+        return min(ready, key=lambda user: self._active.get(user, 0), default=None)

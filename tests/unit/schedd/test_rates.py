@@ -1,0 +1,67 @@
+"""How fast jobs start, and whose files move first."""
+
+from __future__ import annotations
+
+import asyncio
+
+from slotwise.schedd.start_rate import StartRate
+from slotwise.schedd.transfer_queue import TransferQueue
+
+
+def test_starts_are_spread_over_periods() -> None:
+    rate = StartRate(count=3, delay_s=10)
+    moments = [100 + rate.wait_s(100) for _ in range(7)]
+    assert moments == [100, 100, 100, 110, 110, 110, 120]
+    assert rate.wait_s(125) == 0.0, "the period of 120 has room"
+    assert [200 + rate.wait_s(200) for _ in range(4)] == [200, 200, 200, 210]
+    assert [StartRate().wait_s(5) for _ in range(50)] == [0.0] * 50
+
+
+async def test_transfers_are_bounded_and_shared_between_users() -> None:
+    queue = TransferQueue(most=3, per_user_most=2)
+    order: list[str] = []
+
+    async def transfer(user: str) -> None:
+        await queue.enter(user)
+        order.append(user)
+
+    tasks = [asyncio.create_task(transfer(user)) for user in ("ann", "ann", "ann", "ann", "bob", "bob", "eve")]
+    await asyncio.sleep(0)
+    assert order == ["ann", "ann", "bob"]
+    assert queue.must_wait("ann")
+    assert queue.must_wait("eve")
+    for leaving, following in (("bob", "bob"), ("bob", "eve"), ("ann", "ann"), ("eve", None), ("ann", "ann")):
+        before = len(order)
+        queue.leave(leaving)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert order[before:] == ([following] if following else []), (leaving, order)
+    await asyncio.gather(*tasks)
+    for user in ("ann", "ann"):
+        queue.leave(user)
+    assert not queue.must_wait("ann")
+
+
+async def test_a_transfer_that_is_given_up_takes_no_turn() -> None:
+    queue = TransferQueue(most=1, per_user_most=0)
+    await queue.enter("ann")
+    waiting = asyncio.create_task(queue.enter("bob"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    queue.leave("ann")
+    assert not queue.must_wait("bob")
+
+
+async def test_a_turn_given_to_a_transfer_that_is_cancelled_goes_to_the_next() -> None:
+    queue = TransferQueue(most=1, per_user_most=0)
+    await queue.enter("ann")
+    cancelled, following = asyncio.create_task(queue.enter("bob")), asyncio.create_task(queue.enter("eve"))
+    await asyncio.sleep(0)
+    queue.leave("ann")  # bob's turn, but he is cancelled before he goes on
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    assert cancelled.cancelled()
+    await asyncio.wait_for(following, 5)
+    queue.leave("eve")
+    assert not queue.must_wait("ann")
