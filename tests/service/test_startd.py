@@ -49,8 +49,8 @@ async def test_one_request_carves_as_many_slots_as_fit(tmp_path: Path) -> None:
         capability = host.capability()
         granted = (await schedd.claim(capability, num_dynamic_slots=10, want_leftovers=True)).granted
         assert len({slot.claim_id for slot in granted.slots}) == 4
-        assert granted.leftover_claim_id == capability
-        refused = await schedd.claim(capability)
+        assert granted.leftover_claim_id == host.capability() != capability
+        refused = await schedd.claim(granted.leftover_claim_id)
         assert refused.refused.code == 1027 and "Requirements" in refused.refused.reason
 
 

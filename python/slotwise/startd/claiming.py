@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from slotwise.model.claim import Run
 from slotwise.model.slot import BrokenCode, SlotKind, State, VacateCode
-from slotwise.startd import breaking, dynamic
+from slotwise.startd import breaking, capabilities, dynamic
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match, why_not_to_its_match
 from slotwise.startd.evaluate import attribute, truth
@@ -28,7 +28,7 @@ def request(point: ExecutionPoint, ask: Ask, now: float) -> None:
     h = point.holding_of_claim(ask.claim_id)
     if h is None:
         refuse(point, ask, VacateCode.CLAIM_NOT_FOUND, "no slot has this claim id (any more)")
-    elif ask.claim_id != h.capability and not dynamic.holds_whole(h, ask):
+    elif not capabilities.carves(h, ask.claim_id, now) and not dynamic.holds_whole(h, ask):
         refuse(point, ask, VacateCode.OLD_CLAIM, "the claim id is in use already")
     elif h.kind is SlotKind.PARTITIONABLE and ask.whole and point.settings.pslot_claim_s > 0:
         dynamic.request_whole(point, h, ask, now)

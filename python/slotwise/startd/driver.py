@@ -10,7 +10,7 @@ from typing import Any
 from slotwise.clock import Clock
 from slotwise.model.resources import Resources
 from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode
-from slotwise.startd import breaking, claiming, conflicts, drain
+from slotwise.startd import breaking, capabilities, claiming, conflicts, drain
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding
 from slotwise.startd.journal import Journal
@@ -75,6 +75,7 @@ class Driver:
         point = self.point
         conflicts.settle(point, self.clock.now())
         drain.settle(point, self.clock.now())
+        capabilities.settle(point, self.clock.now())
         out, point.outbox = point.outbox, Outbox()
         if out.dirty or out.removed:
             changed = [point.holdings[name] for name in out.dirty if name in point.holdings]

@@ -9,7 +9,7 @@ from typing import Any
 
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, VacateCode
-from slotwise.startd import ads, conflicts
+from slotwise.startd import ads, capabilities, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match
 from slotwise.startd.evaluate import attribute, truth, write
@@ -36,6 +36,7 @@ def request_dynamic(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> 
     if not granted:
         refuse(point, ask, VacateCode.NO_MATCH, reason)
         return
+    capabilities.used(point, h, ask.claim_id, now, at_once=ask.want_leftovers)
     left = (h.capability, h.name) if ask.want_leftovers else ("", "")
     point.outbox.schedds.append(
         ToSchedd(ask.terms.schedd_name, ask.serial, ask.claim_id, Granted(tuple(granted), *left))

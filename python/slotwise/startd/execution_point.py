@@ -80,17 +80,25 @@ class ExecutionPoint:
         self.show(h, now)
         self.happen(h, ev.Evaluate(), now)
 
-    def fresh_capability(self, h: Holding) -> None:
-        """Give the slot a new claim id; the former one is void unless a claim has it."""
-        claim = h.slot.claim
-        if h.capability and (claim is None or claim.claim_id != h.capability):
-            waiting = h.slot.state.waiting if isinstance(h.slot.state, Claimed | Preempting) else None
-            if waiting is None or waiting.claim.claim_id != h.capability:
-                self.by_claim.pop(h.capability, None)
-        h.capability = self.new_id()
+    def fresh_capability(self, h: Holding, *, keep: bool = False) -> None:
+        """Give the slot a new claim id; the former ones are void, unless they are to be kept or a claim has them."""
+        if not keep:
+            for claim_id in [h.capability, *h.former]:
+                self.forget_id(h, claim_id)
+        h.capability, h.spent = self.new_id(), False
         self.by_claim[h.capability] = h.name
         self.outbox.changed[h.name] = None
         self.outbox.dirty[h.name] = None
+
+    def forget_id(self, h: Holding, claim_id: str) -> None:
+        """An id of the slot claims nothing any more, unless a claim has it."""
+        h.former.pop(claim_id, None)
+        state = h.slot.state
+        if isinstance(state, Claimed | Preempting):
+            held = {state.claim.claim_id, state.waiting.claim.claim_id if state.waiting is not None else ""}
+            if claim_id in held:
+                return
+        self.by_claim.pop(claim_id, None)
 
     def children(self, h: Holding) -> list[Holding]:
         """The dynamic slots of a partitionable one, by number."""

@@ -82,6 +82,11 @@ class Holding:
     total: Resources
     free: Resources
     capability: str = ""
+    #: Ids that a partitionable slot had before, and until when they may still be used.
+    former: dict[str, float] = field(default_factory=dict)
+    #: The present id was used; and when it was made.
+    spent: bool = False
+    renewed_at: float = 0.0
     parent: str | None = None
     dslot_id: int = 0
     #: A slot of a backfill type; what of it the primary slots are in use of, if so: names joined by commas.

@@ -61,27 +61,6 @@ def test_numbers_of_dynamic_slots_are_used_again() -> None:
     assert p.has("slot1_2") and not p.has("slot1_4")
 
 
-def test_a_capability_carves_many_times_and_a_claim_id_only_once() -> None:
-    p = point()
-    capability = p["slot1"].capability
-    first = p.claim()
-    assert p["slot1"].capability == capability
-    assert isinstance(p.request_id(first), Refused)
-    static = point(NUM_SLOTS="2")
-    used = static["slot1"].capability
-    static.claim("slot1")
-    assert static["slot1"].capability != used
-    assert static.request_id(used).code == 1035
-    assert static.request_id("nonsense").code == 1034
-
-
-def test_leftovers_are_the_slot_that_is_left() -> None:
-    p = point()
-    granted = p.request(want_leftovers=True)
-    assert isinstance(granted, Granted)
-    assert (granted.leftover_slot, granted.leftover_claim_id) == ("slot1@host", p["slot1"].capability)
-
-
 def test_k_slots_come_in_one_answer_as_far_as_they_fit() -> None:
     p = point()
     granted = p.request(count=10)
