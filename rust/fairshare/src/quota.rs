@@ -3,6 +3,7 @@
 //! Source: user manual, "Hierarchical group quotas".
 
 use crate::groups::{GroupTree, QuotaSetting};
+use crate::tolerance;
 
 impl GroupTree {
     /// Hands `pool` to the root and quotas down the tree.
@@ -47,8 +48,11 @@ impl GroupTree {
         group.subtree_quota = handed;
         group.quota = if keeps_all {
             handed
+        } else if tolerance::reached(given, handed) {
+            // Rounding noise is no quota: it would put the group ahead of all that have one.
+            0.0
         } else {
-            (handed - given).max(0.0)
+            handed - given
         };
     }
 

@@ -25,7 +25,7 @@ pub fn shares(entries: &[Claimant]) -> Vec<f64> {
         .sum();
     entries
         .iter()
-        .map(|entry| 1.0 / (entry.effective_priority * total))
+        .map(|entry| (1.0 / entry.effective_priority) / total)
         .collect()
 }
 
@@ -59,10 +59,10 @@ impl Pie {
         let total = if self.ignore_priorities {
             f64::INFINITY
         } else {
-            (share * self.weight - usage).max(0.0)
+            slice_left(share * self.weight, usage)
         };
         let unclaimed = match self.group_headroom {
-            Some(headroom) => total.min(headroom.max(0.0)),
+            Some(headroom) => total.min(slice_left(headroom, 0.0)),
             None => total,
         };
         let total = if self.consider_preemption {
@@ -74,11 +74,20 @@ impl Pie {
     }
 }
 
+/// What is left of a slice; rounding noise is nothing, or it would be worth a slot.
+fn slice_left(slice: f64, usage: f64) -> f64 {
+    if tolerance::reached(usage, slice) {
+        0.0
+    } else {
+        slice - usage
+    }
+}
+
 /// Whether a match of `cost` fits: under the limit, or the first of a spin
 /// for anybody whose limit is not zero (so that no slice is too small for a slot).
 #[must_use]
 pub fn permits(used: f64, cost: f64, limit: f64) -> bool {
-    tolerance::at_most(used + cost, limit) || (used <= 0.0 && limit > 0.0)
+    tolerance::at_most(used + cost, limit) || (used <= 0.0 && !tolerance::reached(0.0, limit))
 }
 
 /// Whether `used` has reached `limit`; a limit of zero is reached at once.
@@ -161,6 +170,7 @@ mod tests {
         assert!(!permits(1.0, 1.0, 0.1));
         assert!(!permits(0.0, 1.0, 0.0));
         assert!(permits(9.0, 1.0, 9.999_999_999_99));
+        assert!(!permits(0.0, 1.0, 4e-16), "rounding noise is no slice");
     }
 
     #[test]

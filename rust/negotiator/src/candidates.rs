@@ -7,9 +7,9 @@ use crate::pool::lanes::Kind;
 use crate::pool::{Head, Pool, Seat};
 use crate::stream::{Claims, Stream, among};
 use columns::{Bitmap, Numbers};
-use fairshare::{Limits, permits};
+use fairshare::{LimitRequest, Limits, permits};
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 /// What a match with a slot would do to its present user.
@@ -42,6 +42,8 @@ pub struct Eviction {
     pub names: Vec<String>,
     /// Their users, without repetition.
     pub users: Vec<String>,
+    /// Concurrency limits of the job on the slot as large as it will be, and the text they came from.
+    pub limits: (Vec<LimitRequest>, Option<String>),
 }
 
 /// A class that suits the request, with its keys; the greater comes first.
@@ -51,10 +53,10 @@ pub struct Candidate {
     pub pre_rank: f64,
     /// The job's Rank of the slot.
     pub job_rank: f64,
-    /// NEGOTIATOR_POST_JOB_RANK when it depends on the job, else 0.
-    pub post_rank: f64,
-    /// PREEMPTION_RANK when it depends on the job or changes, else 0.
-    pub preemption_rank: f64,
+    /// NEGOTIATOR_POST_JOB_RANK where it is not that of the slot's place: it depends on the job, or the slot is enlarged.
+    pub post_rank: Option<f64>,
+    /// PREEMPTION_RANK where it is not that of the slot's place: it depends on the job, changes, or the slot is enlarged.
+    pub preemption_rank: Option<f64>,
     /// What the match does to the slot's user.
     pub state: SlotState,
     /// Best slot of the class.
@@ -69,6 +71,17 @@ pub struct Candidate {
     pub eviction: Option<Box<Eviction>>,
 }
 
+impl Candidate {
+    fn post_rank_of_slot(&self) -> f64 {
+        self.post_rank.unwrap_or(self.head.place.post_rank)
+    }
+
+    fn preemption_rank_of_slot(&self) -> f64 {
+        self.preemption_rank
+            .unwrap_or(self.head.place.preemption_rank)
+    }
+}
+
 impl PartialEq for Candidate {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
@@ -80,17 +93,14 @@ impl Ord for Candidate {
         let number = |a: f64, b: f64| a.partial_cmp(&b).unwrap_or(Ordering::Equal);
         number(self.pre_rank, other.pre_rank)
             .then_with(|| number(self.job_rank, other.job_rank))
-            .then_with(|| number(self.post_rank, other.post_rank))
-            .then_with(|| number(self.head.place.post_rank, other.head.place.post_rank))
+            .then_with(|| number(self.post_rank_of_slot(), other.post_rank_of_slot()))
             .then_with(|| self.state.cmp(&other.state))
-            .then_with(|| number(self.preemption_rank, other.preemption_rank))
             .then_with(|| {
-                number(
-                    self.head.place.preemption_rank,
-                    other.head.place.preemption_rank,
-                )
+                let rank = Self::preemption_rank_of_slot;
+                number(rank(self), rank(other))
             })
-            .then_with(|| self.head.place.cmp(&other.head.place))
+            .then_with(|| other.head.place.turns.cmp(&self.head.place.turns))
+            .then_with(|| other.head.place.number.cmp(&self.head.place.number))
     }
 }
 impl PartialOrd for Candidate {
@@ -123,8 +133,8 @@ pub struct Candidates {
     pub rank_only: bool,
     /// Slots that could not be taken, by cause.
     pub refused: SlotCounts,
-    /// The concurrency limit that was met, if one was.
-    pub limit_met: Option<String>,
+    /// The concurrency limits that were met.
+    pub limits_met: BTreeSet<String>,
     /// Live usage the preemption expressions were evaluated with.
     pub generation: u64,
 }
@@ -145,7 +155,7 @@ impl Candidates {
             claims: Claims::Apart,
             rank_only,
             refused: SlotCounts::default(),
-            limit_met: None,
+            limits_met: BTreeSet::new(),
             generation: ledger.generation,
         };
         let mut found = Vec::new();
@@ -373,9 +383,9 @@ impl Candidates {
                 self.pass_by(&top, evaluation, pool);
                 continue;
             }
-            if let Some(limit) = evaluation.limit_met_by(ledger, &pool.classes()[class]) {
+            if let Some(limit) = evaluation.limit_met_by(ledger, &top, &pool.classes()[class]) {
                 self.refused.limited += evaluation.count(pool, class);
-                self.limit_met.get_or_insert(limit);
+                self.limits_met.insert(limit);
                 continue;
             }
             return Some(top);
@@ -417,8 +427,9 @@ impl Candidates {
     /// Why there is no candidate: the first cause in the order of the tests.
     #[must_use]
     pub fn reason(&self) -> Reason {
-        if let Some(name) = &self.limit_met {
-            Reason::ConcurrencyLimit(name.clone())
+        if !self.limits_met.is_empty() {
+            let names: Vec<&str> = self.limits_met.iter().map(String::as_str).collect();
+            Reason::ConcurrencyLimit(names.join(", "))
         } else if self.refused.protected > 0 {
             Reason::PreemptionRequirements
         } else if self.refused.too_heavy > 0 {

@@ -8,7 +8,7 @@ use crate::evaluate::{REMOTE_NAMES, insert_remote};
 use crate::ledger::Ledger;
 use crate::slot::{own_number, own_text};
 use classad::{Ad, Name};
-use fairshare::{FactorPolicy, GroupTree};
+use fairshare::GroupTree;
 use rustc_hash::FxHashSet;
 
 /// Attributes that name a slot's user, the one to be preempted first.
@@ -56,7 +56,6 @@ pub fn insert(
     numbers: &[u32],
     ledger: &Ledger,
     groups: &GroupTree,
-    factors: &FactorPolicy,
     now: i64,
 ) -> bool {
     let total = own_number(slot, "TotalSlots", now).unwrap_or(0.0);
@@ -68,15 +67,7 @@ pub fn insert(
         };
         any = true;
         let mut known = Ad::new();
-        let unknown = factors.factor_of(&user, None, 0.0) * 0.5;
-        insert_remote(
-            &mut known,
-            &user,
-            ledger.find(&user),
-            ledger,
-            groups,
-            unknown,
-        );
+        insert_remote(&mut known, &user, ledger, groups);
         for (name, expr) in &known {
             slot.set(&format!("slot{number}_{}", name.to_text()), expr.clone());
         }

@@ -283,12 +283,9 @@ impl<'a> Cycle<'a> {
         if !plan.mentions(&REMOTE_NAMES) && !REMOTE_NAMES.iter().any(|name| read(name)) {
             return;
         }
-        let factors = &self.shared.config.share.factors;
         let known = |user: String| {
             let mut ad = Ad::new();
-            let (account, ledger) = (self.ledger.find(&user), &self.ledger);
-            let factor = factors.factor_of(&user, None, 0.0);
-            insert_remote(&mut ad, &user, account, ledger, &self.groups, factor * 0.5);
+            insert_remote(&mut ad, &user, &self.ledger, &self.groups);
             (user, ad)
         };
         let users = self.pool.users().into_iter().map(known).collect();
@@ -311,11 +308,10 @@ impl<'a> Cycle<'a> {
         if numbers.is_empty() {
             return;
         }
-        let factors = &self.shared.config.share.factors;
         for class in 0..self.pool.base_classes() {
             let mut facts = SlotClass::clone(&self.pool.classes()[class]);
             let (ledger, groups, now) = (&self.ledger, &self.groups, self.shared.now);
-            if cross_slots::insert(&mut facts.ad, numbers, ledger, groups, factors, now) {
+            if cross_slots::insert(&mut facts.ad, numbers, ledger, groups, now) {
                 self.pool.replace_class(class, facts);
             }
         }

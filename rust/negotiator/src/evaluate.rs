@@ -201,16 +201,10 @@ pub const REMOTE_NAMES: [&str; 6] = [
 ];
 
 /// Inserts the attributes of a slot's user into its ad.
-pub fn insert_remote(
-    slot: &mut Ad,
-    user: &str,
-    account: Option<usize>,
-    ledger: &Ledger,
-    groups: &GroupTree,
-    default_priority: f64,
-) {
+pub fn insert_remote(slot: &mut Ad, user: &str, ledger: &Ledger, groups: &GroupTree) {
     let real = |x: f64| Expr::Lit(Value::Real(x));
-    let priority = account.map_or(default_priority, |a| ledger.effective_priority(a));
+    let account = ledger.find(user);
+    let priority = ledger.priority_of(user);
     slot.set("RemoteUserPrio", real(priority));
     let floor = account.map_or(0, |a| ledger.get(a).record.floor);
     slot.set("RemoteUserFloor", Expr::Lit(Value::Int(floor)));
@@ -267,9 +261,7 @@ impl<'a> Evaluation<'a> {
     pub fn insert_remote_user(&self, slot: &mut Ad, user: &str, ledger: &Ledger) {
         let none = || Arc::new(GroupTree::build(Vec::new()).0);
         let groups = self.groups.clone().unwrap_or_else(none);
-        let factor = self.shared.config.share.factors.factor_of(user, None, 0.0);
-        let account = ledger.find(user);
-        insert_remote(slot, user, account, ledger, &groups, factor * 0.5);
+        insert_remote(slot, user, ledger, &groups);
     }
 
     /// Everything that stays the same for the cycle.
@@ -478,8 +470,8 @@ impl<'a> Evaluation<'a> {
         Some(Candidate {
             pre_rank,
             job_rank,
-            post_rank: 0.0,
-            preemption_rank: 0.0,
+            post_rank: None,
+            preemption_rank: None,
             state: SlotState::Free,
             head,
             class: class as u32,
@@ -626,12 +618,12 @@ impl<'a> Evaluation<'a> {
         state: SlotState,
     ) -> Option<Candidate> {
         let (plan, config) = (self.shared.plan, self.shared.config);
-        let mut preemption_rank = 0.0;
+        let mut preemption_rank = None;
         if state != SlotState::Free {
             if plan.preemption_rank_static {
                 self.order_members(pool, ledger, facts, class);
             } else {
-                preemption_rank = self.negotiator_rank(&config.preemption.rank, facts);
+                preemption_rank = Some(self.negotiator_rank(&config.preemption.rank, facts));
             }
         }
         let cost = match facts.division {
@@ -642,11 +634,8 @@ impl<'a> Evaluation<'a> {
             }
         };
         let pre_rank = self.pre_rank(pool, facts, class);
-        let post_rank = if plan.post_rank_static {
-            0.0
-        } else {
-            self.negotiator_rank(&config.selection.post_job_rank, facts)
-        };
+        let post_rank = (!plan.post_rank_static)
+            .then(|| self.negotiator_rank(&config.selection.post_job_rank, facts));
         Some(Candidate {
             pre_rank,
             job_rank: self.job_rank(pool, facts, class),
@@ -680,8 +669,8 @@ impl<'a> Evaluation<'a> {
         Some(Candidate {
             pre_rank: self.negotiator_rank(&config.selection.pre_job_rank, facts),
             job_rank: self.constant_rank.unwrap_or(rank),
-            post_rank: 0.0,
-            preemption_rank: self.negotiator_rank(&config.preemption.rank, facts),
+            post_rank: Some(self.negotiator_rank(&config.selection.post_job_rank, facts)),
+            preemption_rank: Some(self.negotiator_rank(&config.preemption.rank, facts)),
             state,
             head: pool.head(class, 0, None)?,
             class: class as u32,
@@ -694,11 +683,7 @@ impl<'a> Evaluation<'a> {
     fn order_members(&self, pool: &mut Pool<'a>, ledger: &Ledger, facts: &SlotClass, class: usize) {
         let shared = self.shared;
         let user = facts.user.as_deref().unwrap_or("");
-        let priority = ledger
-            .find(user)
-            .map(|account| ledger.effective_priority(account));
-        let priority = priority
-            .unwrap_or_else(|| shared.config.share.factors.factor_of(user, None, 0.0) * 0.5);
+        let priority = ledger.priority_of(user);
         let names: Vec<(Name, u32)> = shared
             .plan
             .row_names
@@ -741,6 +726,22 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// Limits of the request on a slot it may get.
+    #[must_use]
+    pub fn limits_of(
+        &self,
+        candidate: &Candidate,
+        facts: &SlotClass,
+    ) -> (Cow<'a, [LimitRequest]>, Option<String>) {
+        match &candidate.eviction {
+            Some(eviction) => {
+                let (limits, text) = eviction.limits.clone();
+                (Cow::Owned(limits), text)
+            }
+            None => self.limits_on(facts),
+        }
+    }
+
     /// The concurrency limit that keeps the request from every slot.
     #[must_use]
     pub fn fixed_limit_met(&self, ledger: &Ledger) -> Option<String> {
@@ -755,11 +756,16 @@ impl<'a> Evaluation<'a> {
 
     /// The concurrency limit that keeps the request from this slot.
     #[must_use]
-    pub fn limit_met_by(&self, ledger: &Ledger, facts: &SlotClass) -> Option<String> {
+    pub fn limit_met_by(
+        &self,
+        ledger: &Ledger,
+        candidate: &Candidate,
+        facts: &SlotClass,
+    ) -> Option<String> {
         if !matches!(self.request.limits, LimitSpec::BySlot(_)) {
             return None;
         }
-        let (limits, _) = self.limits_on(facts);
+        let (limits, _) = self.limits_of(candidate, facts);
         let over = ledger
             .counts
             .first_over(&self.shared.config.limits, &limits)?;

@@ -41,6 +41,7 @@ pub fn candidate<'a>(
     let mut eviction = Eviction {
         names: Vec::new(),
         users: Vec::new(),
+        limits: (Vec::new(), None),
     };
     let mut state = SlotState::Rank;
     for child in children
@@ -68,6 +69,12 @@ pub fn candidate<'a>(
                 .ad
                 .set("RemoteUser", Expr::Lit(Value::str("various_dSlot_users")));
             grown.weight = weight(&grown.ad, shared.config.share.weighted, shared.now);
+            // Ranks may read what classes do not tell apart.
+            let mut whole = shared.table.ad(row);
+            whole.update(&grown.ad);
+            grown.ad = whole;
+            let (limits, text) = evaluation.limits_on(&grown);
+            eviction.limits = (limits.into_owned(), text);
             return evaluation.evicting_candidate(pool, &grown, class, state, eviction);
         }
     }

@@ -134,9 +134,7 @@ impl Protection {
         let allowed = |facts: &Arc<SlotClass>| {
             let Some(user) = &facts.user else { return true };
             let mut slot = facts.ad.clone();
-            let account = ledger.find(user);
-            let factor = config.share.factors.factor_of(user, None, 0.0);
-            insert_remote(&mut slot, user, account, &ledger, &groups, factor * 0.5);
+            insert_remote(&mut slot, user, &ledger, &groups);
             let context = Context {
                 my: Some(&slot),
                 target: Some(&job),

@@ -3,7 +3,9 @@
 use crate::config::{CycleConfig, SharePolicy};
 use crate::index::SlotIndex;
 use crate::reserve::Kept;
-use fairshare::{AccountRecord, GroupTree, LimitCounts, LimitRequest, parse_limits};
+use fairshare::{
+    AccountRecord, FactorPolicy, GroupTree, LimitCounts, LimitRequest, MIN_PRIORITY, parse_limits,
+};
 use rustc_hash::FxHashMap;
 
 /// Accounting state between cycles: a value in, a value out.
@@ -38,6 +40,15 @@ pub struct Account {
     pub matched: u32,
 }
 
+/// `GROUP_PRIO_FACTOR_<g>` of a group, 0 for the root.
+fn group_factor(groups: &GroupTree, group: usize) -> f64 {
+    if group == 0 {
+        0.0
+    } else {
+        groups[group].setting.prio_factor
+    }
+}
+
 /// The accounts of a cycle.
 pub struct Ledger {
     accounts: Vec<Account>,
@@ -46,6 +57,8 @@ pub struct Ledger {
     /// Concurrency limits in use.
     pub counts: LimitCounts,
     now: i64,
+    /// Names and factors of groups, and what else gives new submitters their factors.
+    rules: (GroupTree, FactorPolicy),
     /// Counts bookings: anything read from live usage is stale after a change.
     pub generation: u64,
 }
@@ -60,6 +73,7 @@ impl Ledger {
             group_accounts: Vec::new(),
             counts: LimitCounts::default(),
             now,
+            rules: (groups.clone(), share.factors.clone()),
             generation: 0,
         };
         for index in 0..groups.len() {
@@ -116,10 +130,10 @@ impl Ledger {
         } else {
             groups.group_of(name)
         };
-        let group_factor = if group == 0 || is_group {
+        let group_factor = if is_group {
             0.0
         } else {
-            groups[group].setting.prio_factor
+            group_factor(groups, group)
         };
         let factor = share.factors.factor_of(name, record.factor, group_factor);
         self.accounts.push(Account {
@@ -135,6 +149,19 @@ impl Ledger {
         self.by_name
             .insert(name.to_owned(), self.accounts.len() - 1);
         self.accounts.len() - 1
+    }
+
+    /// Effective priority of somebody who uses slots; of one without an account, that of a new submitter.
+    #[must_use]
+    pub fn priority_of(&self, user: &str) -> f64 {
+        match self.find(user) {
+            Some(account) => self.effective_priority(account),
+            None => {
+                let (groups, factors) = &self.rules;
+                let group_factor = group_factor(groups, groups.group_of(user));
+                factors.factor_of(user, None, group_factor) * MIN_PRIORITY
+            }
+        }
     }
 
     /// The account of a submitter, opened when it is new.

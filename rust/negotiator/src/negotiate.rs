@@ -296,7 +296,7 @@ impl<'a> Cycle<'a> {
     ) {
         let class = best.class as usize;
         let facts = Arc::clone(&self.pool.classes()[class]);
-        let (limits, text) = evaluation.limits_on(&facts);
+        let (limits, text) = evaluation.limits_of(&best, &facts);
         self.ledger
             .book(self.account_of[turn.entry], best.cost, &limits);
         let preempted = best

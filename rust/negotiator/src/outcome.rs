@@ -71,7 +71,7 @@ pub struct Match {
 pub enum Reason {
     /// No slot matches that is not excluded for one of the other reasons.
     NoMatch,
-    /// A concurrency limit would be passed.
+    /// A concurrency limit would be passed: its name, or all that were met on different slots.
     ConcurrencyLimit(String),
     /// Only busy slots match, and PREEMPTION_REQUIREMENTS protects them.
     PreemptionRequirements,

@@ -104,7 +104,7 @@ class Groups(Knobs):
             given += part
         group.subtree_quota = quota
         keeps = quota if oversubscribe and group is not self.root else quota - given
-        group.quota = max(0.0, keeps)
+        group.quota = 0.0 if at_least(0.0, keeps) else keeps
 
     def fairshare(self, group: Group) -> float:
         group.allocated = min(group.requested, group.quota)

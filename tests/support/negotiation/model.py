@@ -28,7 +28,7 @@ from tests.support.negotiation.facts import (
     whole,
 )
 from tests.support.negotiation.groups import Groups
-from tests.support.negotiation.scan import Scan
+from tests.support.negotiation.scan import Refused, Scan
 
 
 class Model(Groups):
@@ -169,7 +169,8 @@ class Model(Groups):
         names = {e.name for e in entries}
         total = sum(1 / self.effective_priority(name) for name in names)
         share = 1 / self.effective_priority(entry.name) / total
-        limit = max(0.0, share * weight - self.account(entry.name).usage)
+        used = self.account(entry.name).usage
+        limit = 0.0 if at_least(used, share * weight) else share * weight - used
         if self.flag("NEGOTIATOR_IGNORE_USER_PRIORITIES", False):
             limit = math.inf
         free = min(limit, max(0.0, headroom))
@@ -245,7 +246,7 @@ class Model(Groups):
         if spin == 1:
             account.share, account.limit = share, share * weight
         if math.isfinite(limit):
-            limit = min(limit, left[0])
+            limit = 0.0 if at_least(0.0, left[0]) else min(limit, left[0])
         headroom = math.inf if account.ceiling < 0 else max(0.0, account.ceiling - whole(account.usage))
         if not any(request.left for request in entry.requests):
             return True
@@ -270,6 +271,7 @@ class Model(Groups):
         refused: set[str] = set()
         for request in entry.requests:
             notes: dict[Any, Any] = {}
+            refused_slots: dict[bool, Refused] = {}
             while request.left and request.autocluster not in refused:
                 over = at_least(used, limit)
                 if (over and not lenient) or at_least(used, headroom):
@@ -278,13 +280,14 @@ class Model(Groups):
                 # With both STABLE switches on, preemption is judged once for all jobs of a request.
                 if all(self.flag(f"PREEMPTION_{name}_STABLE", True) for name in ("REQUIREMENTS", "RANK")):
                     scan.notes = notes
+                    scan.refused = refused_slots.setdefault(over, Refused())
                 found = scan.best()
                 if found is None:
                     refused.add(request.autocluster)
-                    limited |= scan.too_heavy
+                    limited |= scan.refused.too_heavy
                     if not over:
                         self.reject(entry, request, scan.reason())
-                    if scan.too_heavy and not self.consider and not self.weighted:
+                    if scan.refused.too_heavy and not self.consider and not self.weighted:
                         return False
                     break
                 cost, free = scan.take(found)

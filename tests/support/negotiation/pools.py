@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -344,28 +345,33 @@ def drawn(seed: int) -> Drawn:
     return _Drawing(seed).draw()
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether both are the same, rounding noise of numbers aside."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return bool(one == other)
+
+
 def seen_by_engine(pool: Drawn) -> dict[str, Any]:
     """What the engine decided, in terms that the model has, too."""
     outcome = pool.engine()
-    matches = [(m["job"], m["slot"], m["preempts"], m["preemption"], round(m["cost"], 6)) for m in outcome.matches()]
+    matches = [(m["job"], m["slot"], m["preempts"], m["preemption"], m["cost"]) for m in outcome.matches()]
     # The engine joins jobs that differ in nothing the cycle looks at, the model only equal ones.
     rejections = sorted({(r["submitter"], r["reason"]) for r in outcome.rejections()})
-    shares = {
-        s["name"]: (round(s["share"], 6), s["limit"] and round(s["limit"], 6))
-        for s in outcome.submitters()
-        if s["share"] is not None
-    }
-    quotas = {g["name"]: round(g["quota"], 6) for g in outcome.groups()} if len(outcome.groups()) > 1 else {}
+    shares = {s["name"]: (s["share"], s["limit"]) for s in outcome.submitters() if s["share"] is not None}
+    quotas = {g["name"]: g["quota"] for g in outcome.groups()} if len(outcome.groups()) > 1 else {}
     return {"matches": matches, "rejections": rejections, "shares": shares, "quotas": quotas}
 
 
 def seen_by_model(pool: Drawn) -> dict[str, Any]:
     """What the model decided."""
     model = pool.model()
-    matches = [(m.job, m.slot, m.preempts, m.kind, round(m.cost, 6)) for m in model.matches]
+    matches = [(m.job, m.slot, m.preempts, m.kind, m.cost) for m in model.matches]
     rejections = sorted({(name, why) for (name, _), reasons in model.rejections.items() for why in reasons})
-    shares = {
-        n: (round(a.share, 6), round(a.limit or 0.0, 6)) for n, a in model.accounts.items() if a.share is not None
-    }
-    quotas = {g.name: round(g.quota, 6) for g in model.root.everyone()} if model.root.children else {}
+    shares = {n: (a.share, a.limit) for n, a in model.accounts.items() if a.share is not None}
+    quotas = {g.name: g.quota for g in model.root.everyone()} if model.root.children else {}
     return {"matches": matches, "rejections": rejections, "shares": shares, "quotas": quotas}

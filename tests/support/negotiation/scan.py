@@ -44,10 +44,21 @@ class Candidate:
     """A slot that a request could get."""
 
     slot: Slot
+    #: The slot's ad as the job sees it: with its user, and as large as it is after eviction.
+    ad: ClassAd
     state: int
     key: tuple[Any, ...]
     cost: float
     evicts: list[Slot] = field(default_factory=list)
+
+
+@dataclass
+class Refused:
+    """Slots that were a request's best and could not be had: limits only get tighter while it is served."""
+
+    slots: set[str] = field(default_factory=set)
+    too_heavy: bool = False
+    limits: set[str] = field(default_factory=set)
 
 
 class Scan:
@@ -67,8 +78,8 @@ class Scan:
     ) -> None:
         self.model, self.entry, self.request, self.only_rank = model, entry, request, only_rank
         self.used, self.used_free, self.limit, self.free_limit = used, used_free, limit, free_limit
-        self.too_heavy = self.protected = False
-        self.limited: str | None = None
+        self.protected = False
+        self.refused = Refused()
         self.job = request.ad.copy()
         priority = model.effective_priority(entry.name)
         self.job["SubmittorPrio"] = self.job["SubmitterUserPrio"] = priority
@@ -91,24 +102,48 @@ class Scan:
         return self.notes[key]
 
     def reason(self) -> str:
-        if self.limited:
-            return f"concurrency limit: {self.limited}"
+        if self.refused.limits:
+            return f"concurrency limit: {', '.join(sorted(self.refused.limits))}"
         if self.protected:
             return "PREEMPTION_REQUIREMENTS == False"
-        return "submitter limit exceeded" if self.too_heavy else "no match found"
+        return "submitter limit exceeded" if self.refused.too_heavy else "no match found"
 
     def best(self) -> Candidate | None:
         fixed = text(self.job, "ConcurrencyLimits")
         if fixed is not None and self.over(fixed):
             return None
-        found = [c for c in map(self.look, self.model.slots) if c is not None]
+        slots = [slot for slot in self.model.slots if slot.name not in self.refused.slots]
+        found = [c for c in map(self.look, slots) if c is not None]
         # Of equals the one that was put back least, then the first by name.
-        return min(found, key=lambda c: (*(-k for k in c.key), c.slot.turns, c.slot.name.encode()), default=None)
+        found.sort(key=lambda c: (*(-k for k in c.key), c.slot.turns, c.slot.name.encode()))
+        for candidate in found:
+            if self.fits(candidate):
+                return candidate
+            self.refused.slots.add(candidate.slot.name)
+        return None
+
+    def fits(self, candidate: Candidate) -> bool:
+        """Whether limits let the submitter have it."""
+        prio = candidate.state == 0
+        used, limit = (self.used, self.limit) if prio else (self.used_free, self.free_limit)
+        fits = at_least(limit, used + candidate.cost) or (used <= 0 and not at_least(0.0, limit))
+        if candidate.state != 1 and not fits:
+            self.refused.too_heavy = True
+            return False
+        limits = self.limits_on(candidate)
+        return limits is None or not self.over(limits)
+
+    def limits_on(self, candidate: Candidate) -> str | None:
+        """ConcurrencyLimits where they are no text in the job's ad, but depend on the slot."""
+        if "ConcurrencyLimits" not in self.job or text(self.job, "ConcurrencyLimits") is not None:
+            return None
+        value = self.job.lookup("ConcurrencyLimits").eval(self.job, candidate.ad)
+        return value if isinstance(value, str) else None
 
     def over(self, limits: str) -> bool:
         for name, count in limits_of(limits):
             if not at_least(self.model_limit(name), self.model.tokens.get(name, 0.0) + count):
-                self.limited = name
+                self.refused.limits.add(name)
                 return True
         return False
 
@@ -173,17 +208,8 @@ class Scan:
         cost = slot.weight if taken is None else policy_cost(slot, taken)
         return self.weigh(slot, ad, state, cost, [])
 
-    def weigh(self, slot: Slot, ad: ClassAd, state: int, cost: float, evicts: list[Slot]) -> Candidate | None:
-        model = self.model
-        used, limit = (self.used, self.limit) if state == 0 else (self.used_free, self.free_limit)
-        if state != 1 and not (at_least(limit, used + cost) or (used <= 0 and limit > 0)):
-            self.too_heavy = True
-            return None
-        if "ConcurrencyLimits" in self.job and text(self.job, "ConcurrencyLimits") is None:
-            limits = self.job.lookup("ConcurrencyLimits").eval(self.job, ad)
-            if isinstance(limits, str) and self.over(limits):
-                return None
-        low = -math.inf
+    def weigh(self, slot: Slot, ad: ClassAd, state: int, cost: float, evicts: list[Slot]) -> Candidate:
+        model, low = self.model, -math.inf
         pre = value_of(model.expr("NEGOTIATOR_PRE_JOB_RANK", PRE_JOB_RANK), ad, self.job)
         post = value_of(model.expr("NEGOTIATOR_POST_JOB_RANK", POST_JOB_RANK), ad, self.job)
         own = value_of(self.job.lookup("Rank") if "Rank" in self.job else None, self.job, ad)
@@ -192,7 +218,7 @@ class Scan:
         why = 0.0 if state == 2 else self.noted("rank", slot, model.expr("PREEMPTION_RANK", PREEMPTION_RANK), ad)
         why = float(why) if isinstance(why, bool | int | float) and why == why else low
         key = (low if pre is None else pre, own or 0.0, low if post is None else post, state, why)
-        return Candidate(slot, state, key, cost, evicts)
+        return Candidate(slot, ad, state, key, cost, evicts)
 
     def evict(self, slot: Slot, ad: ClassAd) -> Candidate | None:
         """A partitionable slot that fits once some of its dynamic slots are gone."""
@@ -241,10 +267,7 @@ class Scan:
         model.matches.append(
             Match(job, request.autocluster, self.entry.name, slot.name, user if busy else None, kind, found.cost)
         )
-        limits = text(self.job, "ConcurrencyLimits")
-        if limits is None and "ConcurrencyLimits" in self.job:
-            value = self.job.lookup("ConcurrencyLimits").eval(self.job, self.remote(ad))
-            limits = value if isinstance(value, str) else None
+        limits = text(self.job, "ConcurrencyLimits") or self.limits_on(found)
         for name, count in limits_of(limits or ""):
             model.tokens[name] = model.tokens.get(name, 0.0) + count
         model.charge(self.entry.name, found.cost)
@@ -259,6 +282,5 @@ class Scan:
                 model.slots.remove(slot)
         else:
             model.slots.remove(slot)
-            for victim in found.evicts:
-                model.slots.remove(victim)
+            # Dynamic slots that are evicted stay in the list, where nobody takes them: they go with their machine.
         return found.cost, not busy
