@@ -28,7 +28,8 @@ def fix_in_place() -> Iterator[Callable[[Path], None]]:
 
     yield fix
     for path in made:
-        subprocess.run(["chattr", "-i", str(path)], check=True)
+        if path.exists():
+            subprocess.run(["chattr", "-i", str(path)], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
@@ -56,6 +57,29 @@ def test_a_scratch_directory_that_cannot_be_removed_breaks_the_slot(
     assert pool.until("it remembers", lambda: slots(pool, BrokenSlotCpus=1))[0]["Cpus"] == 3
     log = submit(pool, 0.1, 6)
     pool.until("what is left still works", lambda: events(log, "005") == 7)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
+@pytest.mark.parametrize("victim", ["nobody", "starter", "startd"])
+def test_what_can_be_removed_later_mends_the_slot(
+    make_pool: Callable[[str], Pool], fix_in_place: Callable[[Path], None], victim: str
+) -> None:
+    pool = make_pool(BASE + "STARTD_CLEANUP_REMINDER_TIMER_INTERVAL = 1\nAGGRESSIVE_CLEANUP_REMINDER = true\n")
+    pool.up()
+    log = submit(pool, 2)
+    pool.until("it runs", lambda: events(log, "001") == 1)
+    scratch = re.search(r'CondorScratchDir = "(.+)"', log.read_text())
+    assert scratch is not None
+    kept = Path(scratch[1]) / "kept"
+    fix_in_place(kept)
+    pool.until("the slot has lost a core", lambda: slots(pool, BrokenSlotCpus=1))
+    if victim != "nobody":
+        pool.kill(victim)
+    subprocess.run(["chattr", "-i", str(kept)], check=True)
+    whole = pool.until("it has it back", lambda: [ad for ad in slots(pool) if ad.get("Cpus") == 4])
+    assert "BrokenSlotCpus" not in whole[0]
+    pool.until("the daemon's ad is glad", lambda: [ad for ad in own_ads(pool) if not ad.get("BrokenReasons")])
+    assert not kept.exists()
 
 
 def own_ads(pool: Pool) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ slot has gone; then the amounts are taken as soon as they are free. Source: spec
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,15 @@ from slotwise.model.slot import BrokenCode, SlotKind
 from slotwise.startd import events as ev
 from slotwise.startd.evaluate import attribute
 
+_log = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from slotwise.startd.execution_point import ExecutionPoint
     from slotwise.startd.holding import Holding
+
+
+#: What is mended once the leavings could be removed; processes that cannot be killed are another matter.
+_CLEANABLE = (BrokenCode.UNCLEAN, BrokenCode.UNCLEAN_VOLUME)
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,32 @@ def _break(point: ExecutionPoint, h: Holding, breakage: Breakage, now: float) ->
     else:  # the present job may end
         h.slot = replace(h.slot, broken=breakage.reason, broken_code=breakage.code)
     point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
+
+
+def mended(point: ExecutionPoint, run_id: str, now: float) -> None:
+    """What a run had left behind has been removed after all: what it broke is whole again."""
+
+    def clean(breakage: Breakage | None) -> bool:
+        return breakage is not None and breakage.run_id == run_id and breakage.code in _CLEANABLE
+
+    for h in list(point.holdings.values()):
+        back = [loss for loss in h.losses if clean(loss.breakage)]
+        owed = [loss for loss in h.owed if not clean(loss.breakage)]
+        mine = h.slot.broken is not None and clean(h.breakage)
+        if not back and not mine and len(owed) == len(h.owed):
+            continue
+        for loss in back:
+            h.losses.remove(loss)
+            h.lost, h.free = h.lost.minus(loss.amounts), h.free.plus(loss.amounts)
+        h.owed = owed
+        settle(h)
+        if mine:
+            h.slot, h.breakage = replace(h.slot, broken=None, broken_code=0), None
+        point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
+        point.outbox.own_ad = True
+        _log.info("%s: what run %s had left behind is gone", h.name, run_id)
+        point.show(h, now)
+        point.happen(h, ev.Evaluate(), now)
 
 
 def forget_faults(point: ExecutionPoint) -> None:

@@ -218,6 +218,8 @@ class Driver:
             self._usage(run_id, event.usage.pack, now)
         elif what == "host_facts":
             self._host_facts(event.host_facts.pack, now)
+        elif what == "mended":
+            breaking.mended(self.point, run_id, now)
         elif what == "jobs":
             self.starter_lists(event.jobs)
 

@@ -11,7 +11,7 @@ _FRAME = 256
 
 
 class StartdBoard:
-    """Events for the startd. That a slot is free is kept until somebody hears it; the rest is news and may get lost."""
+    """Events for the startd. That a slot is free or whole again is kept until heard; the rest may get lost."""
 
     def __init__(self) -> None:
         self._waiting: list[starter_pb2.JobEvent] = []
@@ -21,7 +21,7 @@ class StartdBoard:
 
     def post(self, event: starter_pb2.JobEvent) -> None:
         """Tell the startd."""
-        if self.listening or event.WhichOneof("what") == "gone":
+        if self.listening or event.WhichOneof("what") in ("gone", "mended"):
             self._waiting.append(event)
             self._stir.set()
 

@@ -65,7 +65,7 @@ def orphaned(root: Path) -> list[Path]:
 def discard(root: Path) -> None:
     """Remove the directory of control files if no run is in it."""
     if not list(root.glob("dir_*")):
-        for name in ("lease", "notices", "left", _OWNER):
+        for name in ("lease", "notices", "left", "mending", _OWNER):
             (root / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             root.rmdir()

@@ -11,6 +11,7 @@ from slotwise.starter.failures import scratch_failure
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.report import Disk
 from slotwise.starter.run import Run
+from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.settings import StarterSettings
 from slotwise.starter.transfer import disk_use
 from slotwise.starter.verdict import SCRATCH_DIR_ERROR, End, How
@@ -89,3 +90,7 @@ class ScratchDisks:
                 _log.error("run %s: its volume stays: %s", run.run_id, "; ".join(problems))
                 problems = []
         return problems + scratch.remove(run.directory)
+
+    def dispose_again(self, directory: RunDirectory) -> list[str]:
+        """Remove what is left of a run's directory and volume; returns what could not be removed. Blocks."""
+        return self.volumes.remove(directory.name, directory.scratch) + scratch.remove(directory)

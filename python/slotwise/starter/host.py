@@ -30,6 +30,7 @@ from slotwise.starter.keeper_spec import KeeperSpec
 from slotwise.starter.launcher import Launcher, lay_out
 from slotwise.starter.leftovers import Leftovers
 from slotwise.starter.memory import remember
+from slotwise.starter.mending import Mender
 from slotwise.starter.moves import Phase
 from slotwise.starter.preparation import Surroundings
 from slotwise.starter.run import Run
@@ -74,6 +75,7 @@ class JobHost:
         self.control = control_root(settings.execute, settings.control)
         self.lease = self.control / "lease"
         self.left = Leftovers(self.control)
+        self.mender = Mender(self.control, self.disks.dispose_again, self._mended)
         self.desk = ChirpDesk()
         self.plugins = Plugins({})
         self.launcher = Launcher(self.control / "notices", self._notice)
@@ -91,6 +93,7 @@ class JobHost:
 
     async def close(self) -> None:
         """End streams and zygote. Jobs go on under their keepers."""
+        await self.mender.stop()
         await self.desk.close()
         for link in list(self._links.values()):
             await link.close()
@@ -307,7 +310,15 @@ class JobHost:
     async def dispose(self, run: Run) -> list[str]:
         """Remove directory and volume; returns what could not be removed."""
         self._groups.give_back(run.identity.tracking_gid)
-        return await asyncio.get_running_loop().run_in_executor(None, self.disks.dispose, run)
+        problems = await asyncio.get_running_loop().run_in_executor(None, self.disks.dispose, run)
+        if problems:
+            self.mender.add(run.run_id, run.directory)
+        return problems
+
+    def _mended(self, run_id: str) -> None:
+        """What a run left behind has gone after all."""
+        self.left.settle(run_id)
+        self.board.post(starter_pb2.JobEvent(run_id=run_id, mended=starter_pb2.JobMended()))
 
     def take_over(self, settings: StarterSettings, enforcement: Enforcement) -> None:
         """New knobs, for jobs that start from now on."""

@@ -43,6 +43,9 @@ class StarterSettings:
     startd_update_s: float = 20.0
     poll_s: float = 5.0
     vacate_s: int = DEFAULT_VACATE_S
+    #: How often what could not be removed is tried again (0: never), and whether always then.
+    cleanup_interval_s: float = 62
+    cleanup_eager: bool = False
     always_hold_on_oom: bool = True
     base_cgroup: str = "htcondor"
     cgroup_version: str = "auto"
@@ -125,6 +128,8 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         startd_update_s=get_float("SLOTWISE_JOB_USAGE_INTERVAL", 20.0),
         poll_s=max(0.1, get_float("CGROUP_POLLING_INTERVAL", 5.0)),
         vacate_s=_whole(config, "MachineMaxVacateTime", DEFAULT_VACATE_S),
+        cleanup_interval_s=_whole(config, "STARTD_CLEANUP_REMINDER_TIMER_INTERVAL", 62),
+        cleanup_eager=config.get_bool("AGGRESSIVE_CLEANUP_REMINDER", False),
         always_hold_on_oom=get_bool("STARTER_ALWAYS_HOLD_ON_OOM", True),
         base_cgroup=config.get("BASE_CGROUP") or "",
         cgroup_version=(config.get("SLOTWISE_CGROUP_VERSION") or "auto").lower(),

@@ -82,7 +82,7 @@ class LeftNoted(_message.Message):
     def __init__(self) -> None: ...
 
 class JobEvent(_message.Message):
-    __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused", "host_facts", "more")
+    __slots__ = ("run_id", "running", "gone", "usage", "suspended", "jobs", "refused", "mended", "host_facts", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +90,7 @@ class JobEvent(_message.Message):
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    MENDED_FIELD_NUMBER: _ClassVar[int]
     HOST_FACTS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
@@ -99,9 +100,10 @@ class JobEvent(_message.Message):
     suspended: JobSuspended
     jobs: JobList
     refused: JobRefused
+    mended: JobMended
     host_facts: _common_pb2.AdBatch
     more: _containers.RepeatedCompositeFieldContainer[JobEvent]
-    def __init__(self, run_id: _Optional[str] = ..., running: _Optional[_Union[JobRunning, _Mapping]] = ..., gone: _Optional[_Union[JobGone, _Mapping]] = ..., usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., suspended: _Optional[_Union[JobSuspended, _Mapping]] = ..., jobs: _Optional[_Union[JobList, _Mapping]] = ..., refused: _Optional[_Union[JobRefused, _Mapping]] = ..., host_facts: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobEvent, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., running: _Optional[_Union[JobRunning, _Mapping]] = ..., gone: _Optional[_Union[JobGone, _Mapping]] = ..., usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., suspended: _Optional[_Union[JobSuspended, _Mapping]] = ..., jobs: _Optional[_Union[JobList, _Mapping]] = ..., refused: _Optional[_Union[JobRefused, _Mapping]] = ..., mended: _Optional[_Union[JobMended, _Mapping]] = ..., host_facts: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobEvent, _Mapping]]] = ...) -> None: ...
 
 class HostFactsQuery(_message.Message):
     __slots__ = ()
@@ -134,6 +136,10 @@ class JobGone(_message.Message):
     bytes_received: float
     bytes_sent: float
     def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ..., left: _Optional[_Union[JobLeft, _Mapping]] = ..., bytes_received: _Optional[float] = ..., bytes_sent: _Optional[float] = ...) -> None: ...
+
+class JobMended(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class JobSuspended(_message.Message):
     __slots__ = ("resumed",)

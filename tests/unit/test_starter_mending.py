@@ -1,0 +1,54 @@
+"""What could not be removed is tried again, less and less often, and told once it has gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slotwise.starter.mending import Mender, due
+from slotwise.starter.scratch import RunDirectory
+
+
+def test_tries_become_rare() -> None:
+    first = [n for n in range(1, 200) if due(n)]
+    assert first == [1, 2, 4, 8, 16, 32, 120, 180]
+    assert [n for n in range(1400, 4400) if due(n)] == [1440, 2880, 4320]
+
+
+async def test_a_starter_that_was_killed_goes_on_and_tells_in_the_end(tmp_path: Path) -> None:
+    mended: list[str] = []
+    problems = ["stuck"]
+    removed: list[RunDirectory] = []
+
+    def remove(directory: RunDirectory) -> list[str]:
+        removed.append(directory)
+        return problems
+
+    directory = RunDirectory(tmp_path / "execute" / "dir_1", tmp_path / "dir_1")
+    mender = Mender(tmp_path, remove, mended.append)
+    mender.add("1.0#1", directory)
+    await mender.try_all()
+    assert (removed, mended) == ([directory], [])
+    again = Mender(tmp_path, remove, mended.append)
+    assert len(again) == 1
+    problems.clear()
+    await again.try_all()
+    assert (removed, mended) == ([directory, directory], ["1.0#1"])
+    assert not list(tmp_path.iterdir())
+    assert len(Mender(tmp_path, remove, mended.append)) == 0
+
+
+async def test_only_tries_that_are_due_are_made_unless_eager(tmp_path: Path) -> None:
+    tries = 0
+
+    def remove(directory: RunDirectory) -> list[str]:
+        nonlocal tries
+        tries += 1
+        return ["stuck"]
+
+    mender = Mender(tmp_path, remove, lambda run_id: None)
+    mender.add("1.0#1", RunDirectory(tmp_path / "dir_1", tmp_path / "dir_1"))
+    for _ in range(6):
+        await mender.try_all()
+    assert tries == 3
+    await mender.try_all(eager=True)
+    assert tries == 4
