@@ -1,8 +1,8 @@
 """Tries again to remove what runs left behind, and tells the startd when it has gone: the slot is whole again.
 
 Tries come every STARTD_CLEANUP_REMINDER_TIMER_INTERVAL (62 s) at most: the first, second, fourth, ... of an hour, then
-one an hour for a day, then one a day; with AGGRESSIVE_CLEANUP_REMINDER all of them. What is to be tried is kept in a file
-beside the runs' control directories, so that a starter that is killed goes on, or learns that another cleared it away.
+one an hour for a day, then one a day; with AGGRESSIVE_CLEANUP_REMINDER all of them. What is to be tried is kept in a
+file beside the runs' control directories, so that a starter that is killed goes on, or learns that it was cleared away.
 """
 
 from __future__ import annotations
