@@ -9,7 +9,7 @@ import pytest
 from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.starter_bench import job_python, starter_bench
+from tests.support.starter_bench import job_python, processes_below, starter_bench
 
 pytestmark = pytest.mark.host
 HELD = schedd_pb2.RunEnded.HELD
@@ -143,6 +143,42 @@ async def test_a_fork_bomb_is_contained_and_ended(root: None, cgroups: Any) -> N
         bench.startd.command(run, kill={"fast": True})
         assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EVICTED
         assert not pids_max[0].exists()
+
+
+#: Forks until it may not, says how far it came, and stays.
+COUNTED_BOMB = """
+import os, time
+open("begun", "w").close()
+while True:
+    try:
+        if not os.fork():
+            while True: time.sleep(60)
+    except OSError:
+        open("refused", "w").close()
+        time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "knobs"),
+    [(None, {}), (65534, {}), (None, {"USE_PID_NAMESPACES": "true"})],
+    ids=["root", "ordinary", "pid-namespace"],
+)
+async def test_without_a_pids_cgroup_the_account_is_limited(
+    root: None, user: int | None, knobs: dict[str, Any]
+) -> None:
+    async with starter_bench(user, SLOTWISE_JOB_MAX_PROCESSES=40, BASE_CGROUP="", **knobs) as bench:
+        assert any("limited for the account" in gap for gap in (await bench.facts()).eval("EnforcementGaps"))
+        run = bench.submit(job_python(), "-S", "-c", COUNTED_BOMB)
+        await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/refused")), "the bomb is stopped", 60)
+        assert 30 <= len(processes_below(bench.execute)) <= 45
+        other = bench.submit("/bin/sh", "-c", "(:) && echo fine")
+        assert (await bench.ended(other)).how == schedd_pb2.RunEnded.EXITED
+        assert bench.output(other) == "fine\n"
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"fast": True})
+        assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EVICTED
+        assert processes_below(bench.execute) == []
 
 
 async def test_cpu_shares_hold_under_contention(root: None, cgroups: Any) -> None:

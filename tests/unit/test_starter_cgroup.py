@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotwise.starter.cgroup.plan import CgroupRules, group_name, memory_limit_mib, plan
+from slotwise.starter.cgroup.plan import CgroupRules, find_leftovers, group_name, memory_limit_mib, plan
 from slotwise.starter.cgroup.probe import CgroupHost, probe
 from slotwise.starter.keeper_spec import CgroupPlan
 
@@ -73,6 +73,35 @@ def test_without_cgroups_there_is_no_plan() -> None:
 
 def test_names_are_the_slot_s_alone() -> None:
     assert group_name("/var/lib/x", "slot1_2@h") == "_var_lib_x_slot1_2@h"
+
+
+def test_leftovers_are_of_this_execute_only(tmp_path: Path) -> None:
+    host = CgroupHost(2, {"": tmp_path}, frozenset({"memory"}))
+    ours = ["slot1@h.slice", "slot12_34@h.slice"]
+    others = ["b_slot1_1@h.slice", "2_slot1@h.slice", "slot1_slot2@h.slice", "x"]
+    for name in ours + others:
+        (tmp_path / f"_scratch_{name}").mkdir()
+    (tmp_path / "_other_slot1@h.slice").mkdir()
+    found = {path.name for path in find_leftovers(host, Path("/scratch"))}
+    assert found == {f"_scratch_{name}" for name in ours}
+    (tmp_path / "_scratch_my_node3@h.slice").mkdir()
+    assert [path.name for path in find_leftovers(host, Path("/scratch"), "my_node")] == ["_scratch_my_node3@h.slice"]
+
+
+def test_devices_are_denied_by_file_or_by_program() -> None:
+    rules = CgroupRules(deny=((195, 0), (195, 2)))
+    first = CgroupHost(1, {**V1.bases, "devices": Path("/cg/devices/htcondor")}, V1.controllers)
+    found = plan(first, rules, name="job", cpus=1, memory_mib=1, user=True)
+    assert [s.value for s in found.settings if s.path == "/cg/devices/htcondor/job/devices.deny"] == [
+        "c 195:0 rwm",
+        "c 195:2 rwm",
+    ]
+    assert "/cg/devices/htcondor/job" in found.join
+    assert plan(V2, rules, name="job", cpus=1, memory_mib=1, user=True).deny == rules.deny
+    # Nothing to hide: no group for it.
+    assert not any(
+        "devices" in path for path in plan(first, CgroupRules(), name="j", cpus=1, memory_mib=1, user=True).make
+    )
 
 
 def tree(root: Path, *, v2: str = "", v1: tuple[str, ...] = ()) -> tuple[Path, Path]:

@@ -11,6 +11,7 @@ from slotwise.daemon.runtime import DaemonContext
 from slotwise.starter import mount_space, moves
 from slotwise.starter.cgroup.probe import probe
 from slotwise.starter.control import control_root
+from slotwise.starter.devices import find_gpus
 from slotwise.starter.enforcement import Enforcement, assess
 from slotwise.starter.host import JobHost
 from slotwise.starter.launcher import holder
@@ -91,7 +92,7 @@ def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
         volumes.probe(root=root)
         if volumes.problem:
             _log.warning("scratch volumes: %s: %s", volumes.kind or "none", volumes.problem)
-    enforcement = assess(settings, cgroups, root=root, volumes=volumes.kind)
+    enforcement = assess(settings, cgroups, root=root, volumes=volumes.kind, gpus=bool(find_gpus()))
     for gap in enforcement.gaps:
         _log.warning("not enforced on this host: %s", gap)
     _log.info("cgroup v%d (%s)", cgroups.version, " ".join(sorted(cgroups.controllers)) or "none")

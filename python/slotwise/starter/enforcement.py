@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.cgroup.probe import V1_DEVICES, CgroupHost
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.settings import StarterSettings
 
@@ -53,8 +53,16 @@ class Enforcement:
         } | ({"HasFileTransferPluginMethods": self.url_methods} if self.url_methods else {})
 
 
-def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volumes: str) -> Enforcement:
-    """What holds for jobs under these settings. ``volumes``: lvm, loop, or empty when there are none."""
+def hides_devices(cgroups: CgroupHost) -> bool:
+    """True when a job's cgroup can keep it from devices."""
+    return cgroups.version == 2 or V1_DEVICES in cgroups.bases
+
+
+def assess(
+    settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volumes: str, gpus: bool = False
+) -> Enforcement:
+    """What holds for jobs under these settings. ``volumes``: lvm, loop, or empty when there are none. ``gpus``: the
+    host has some."""
     gaps = list(cgroups.problems)
     if not root:
         gaps.append("jobs run as the daemons' own user: the daemons are not root")
@@ -64,13 +72,13 @@ def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volume
             gaps.append("jobs share /dev/shm and System V memory with all others: the daemons are not root")
         if settings.pid_namespace:
             gaps.append("USE_PID_NAMESPACES has no effect: the daemons are not root")
-    memory_wanted = settings.cgroup.memory_policy in ("hard", "custom")
-    if memory_wanted and not cgroups.has("memory"):
-        gaps.append("memory is measured, not limited: no memory cgroup")
+    gaps += settings.misread + _memory_gaps(settings, cgroups)
     if not cgroups.has("cpu"):
         gaps.append("CPU shares are not enforced: no cpu cgroup")
     if settings.cgroup.max_processes > 0 and not cgroups.has("pids"):
-        gaps.append("the number of processes is not limited: no pids cgroup")
+        gaps.append("the number of processes is limited for the account, not for each job: no pids cgroup")
+    if settings.hide_gpus and gpus and not (root and hides_devices(cgroups)):
+        gaps.append("jobs can open GPUs of other slots: no devices cgroup")
     disk = "none"
     if settings.enforce_disk:
         disk = "volume" if volumes else "measured"
@@ -80,6 +88,9 @@ def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volume
             gaps.append("disk is measured, not limited: no volume can be made for a job")
     first, last = settings.tracking_gids
     by_group = root and 0 < first <= last
+    if settings.gid_tracking and not cgroups.version and not by_group:
+        why = "MIN_TRACKING_GID and MAX_TRACKING_GID name no groups" if root else "the daemons are not root"
+        gaps.append(f"USE_GID_PROCESS_TRACKING has no effect: {why}")
     tracking = "cgroup" if cgroups.version else "gid" if by_group else "descent"
     return Enforcement(
         root=root,
@@ -90,3 +101,17 @@ def assess(settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volume
         pid_namespace=root and settings.pid_namespace,
         gaps=tuple(gaps),
     )
+
+
+def _memory_gaps(settings: StarterSettings, cgroups: CgroupHost) -> tuple[str, ...]:
+    rules = settings.cgroup
+    if rules.memory_policy != "none" and not cgroups.has("memory"):
+        return ("memory is measured, not limited: no memory cgroup",)
+    gaps = []
+    if rules.memory_policy == "soft" and cgroups.version == 2:
+        gaps.append("memory is not limited: CGROUP_MEMORY_LIMIT_POLICY soft means nothing under cgroup version 2")
+    if rules.memory_policy in ("hard", "custom") and rules.disable_swap and not cgroups.swap:
+        gaps.append("DISABLE_SWAP_FOR_JOB has no effect: this kernel keeps no account of swap")
+    if settings.low_memory is not None and cgroups.version == 1:
+        gaps.append("CGROUP_LOW_MEMORY_LIMIT has no effect: cgroup version 1 has no such limit")
+    return tuple(gaps)

@@ -15,7 +15,7 @@ from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.starter import hooks, moves, preparation, scratch, url_transfer, users
+from slotwise.starter import devices, hooks, moves, preparation, scratch, url_transfer, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
@@ -78,6 +78,8 @@ class JobHost:
         self.mender = Mender(self.control, self.disks.dispose_again, self._mended)
         self.desk = ChirpDesk()
         self.plugins = Plugins({})
+        #: The host's GPUs by UUID.
+        self.gpus = devices.find_gpus()
         self.launcher = Launcher(self.control / "notices", self._notice)
 
     async def open(self) -> None:
@@ -246,12 +248,16 @@ class JobHost:
         await hooks.prepare(run, self.settings.hooks)
         run.job = read_job(lookup(run.job_ad))
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
+        if group is None and self.enforcement.tracking == "gid":
+            _log.warning("run %s: all tracking groups are in use: its family is known by descent", run.run_id)
         run.identity = users.with_tracking(run.identity, group, self.settings.users)
         around = self._surroundings(run)
         settings = self._settings_of(run)
         rules = preparation.cgroup_rules(around, settings)
         enforced = self.cgroups.has("memory")
         limit = memory_limit_mib(rules, run.slot.memory_mib) if enforced else None
+        if limit is None and rules.memory_policy == "custom" and settings.hard_memory is not None:
+            _log.warning("run %s: memory is not limited: CGROUP_HARD_MEMORY_LIMIT_EXPR gives no number", run.run_id)
         run.memory = MemoryRule(
             limit if limit is not None else run.slot.memory_mib or -1, self.settings.always_hold_on_oom
         )
@@ -292,7 +298,13 @@ class JobHost:
             identity=run.identity,
             transfers=run.transfers,
             root=self.enforcement.root,
+            hidden=self._hidden(run),
         )
+
+    def _hidden(self, run: Run) -> tuple[devices.Device, ...]:
+        if not (self.settings.hide_gpus and self.enforcement.root and self.gpus):
+            return ()
+        return devices.hidden(self.gpus, devices.assigned_uuids(run.slot, run.machine_ad))
 
     def take_group(self, group: int) -> None:
         """A run from before a restart has this tracking group."""

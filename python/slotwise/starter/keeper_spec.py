@@ -31,6 +31,8 @@ class CgroupPlan:
     memory: str = ""
     cpu: str = ""
     own: tuple[str, ...] = ()
+    #: Devices (major, minor) that the job must not open, where no file of the group says so (version 2).
+    deny: tuple[tuple[int, int], ...] = ()
     use_peak: bool = False
     ignore_cache: bool = True
 
@@ -50,6 +52,8 @@ class CgroupPlan:
                 yield key, path
         for path in self.own:
             yield "cg.own", path
+        for major, minor in self.deny:
+            yield "cg.deny", f"{major}:{minor}"
         yield "cg.use_peak", str(int(self.use_peak))
         yield "cg.ignore_cache", str(int(self.ignore_cache))
 
@@ -85,9 +89,13 @@ class Identity:
 
 @dataclass(frozen=True)
 class Limits:
-    """Resource limits: (resource number, soft, hard), nice value added, file mask, OOM badness."""
+    """Resource limits: (resource number, soft, hard), nice value added, file mask, OOM badness.
+
+    ``processes``: how many more processes and threads than at the start the job's account may have; 0 for any number.
+    """
 
     rlimits: tuple[tuple[int, int, int], ...] = ()
+    processes: int = 0
     nice: int = 0
     umask: int = 0o022
     oom_score_adj: int | None = None
@@ -138,6 +146,7 @@ class KeeperSpec:
         yield from (("dedicated", str(int(self.identity.dedicated))), ("marker", self.marker))
         for resource, soft, hard in self.limits.rlimits:
             yield "rlimit", f"{resource}:{soft}:{hard}"
+        yield "processes", str(self.limits.processes)
         yield from (("nice", str(self.limits.nice)), ("umask", str(self.limits.umask)))
         if self.limits.oom_score_adj is not None:
             yield "oom_score_adj", str(self.limits.oom_score_adj)

@@ -14,6 +14,7 @@ from slotwise.starter import environment as environments
 from slotwise.starter.cgroup import plan as cgroup_plan
 from slotwise.starter.cgroup.plan import CgroupRules
 from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.devices import Device
 from slotwise.starter.environment import Places
 from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, SlotFacts
 from slotwise.starter.failures import WRAPPER_FAILURE, LaunchRefusedError
@@ -40,6 +41,8 @@ class Surroundings:
     identity: Identity
     transfers: bool
     root: bool
+    #: Devices of the host that the job must not open.
+    hidden: tuple[Device, ...] = ()
 
 
 def compose(
@@ -86,7 +89,7 @@ def compose(
         stderr=stderr,
         appends=job.appends,
         identity=around.identity,
-        limits=_limits(around, settings),
+        limits=_limits(around, settings, cgroups),
         isolation=_isolation(around, settings, program),
         cgroup=_cgroup(around, settings, cgroups),
         notify=str(notify),
@@ -133,7 +136,7 @@ def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
     return stdin, stdout, str(scratch / STDERR_NAME)
 
 
-def _limits(around: Surroundings, settings: StarterSettings) -> Limits:
+def _limits(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost) -> Limits:
     limits: list[tuple[int, int, int]] = []
     core = around.job.core_bytes
     if core is not None:
@@ -145,7 +148,9 @@ def _limits(around: Surroundings, settings: StarterSettings) -> Limits:
     if space:
         limits.append((resource.RLIMIT_AS, space << 20, space << 20))
     nice = settings.number(settings.renice, around.machine_ad, around.job_ad) or 0
-    return Limits(rlimits=tuple(limits), nice=max(0, min(19, nice)), umask=settings.umask)
+    # The account's limit stands in for the job's own: other jobs of the account count, and have as many more.
+    processes = 0 if cgroups.has("pids") else max(0, settings.cgroup.max_processes)
+    return Limits(tuple(limits), processes=processes, nice=max(0, min(19, nice)), umask=settings.umask)
 
 
 def _isolation(around: Surroundings, settings: StarterSettings, program: str) -> Isolation:
@@ -203,6 +208,7 @@ def cgroup_rules(around: Surroundings, settings: StarterSettings) -> CgroupRules
         settings.cgroup,
         hard_mib=settings.number(settings.hard_memory, machine, job),
         low_mib=settings.number(settings.low_memory, machine, job),
+        deny=around.hidden,
     )
 
 

@@ -81,7 +81,7 @@ def _clear_away(host: JobHost, directory: RunDirectory) -> None:
 def _clear_groups(host: JobHost, _names: set[str], alive: list[Run]) -> None:
     """Remove groups of this EXECUTE that belong to no living run."""
     used = {path for run in alive for path in _groups_of(run)}
-    for group in find_leftovers(host.cgroups, host.settings.execute):
+    for group in find_leftovers(host.cgroups, host.settings.execute, host.settings.slot_prefix):
         if str(group) not in used and not launcher.clear_group(host.cgroups.version, group):
             _log.error("the cgroup %s cannot be removed", group)
 

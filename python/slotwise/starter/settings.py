@@ -15,7 +15,7 @@ from slotwise.errors import AdSyntaxError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 from slotwise.starter.ads import evaluate
 from slotwise.starter.arguments import environment_either
-from slotwise.starter.cgroup.plan import CgroupRules
+from slotwise.starter.cgroup.plan import MEMORY_POLICIES, CgroupRules
 from slotwise.starter.chirp.rules import ChirpRules
 from slotwise.starter.environment import EnvironmentSettings, inherited_part
 from slotwise.starter.hook_rules import HookRules
@@ -72,6 +72,14 @@ class StarterSettings:
     hooks: HookRules = field(default_factory=HookRules)
     #: FILETRANSFER_PLUGINS, none with ENABLE_URL_TRANSFERS false.
     plugins: tuple[str, ...] = ()
+    #: STARTD_RESOURCE_PREFIX: how names of slots begin.
+    slot_prefix: str = "slot"
+    #: STARTER_HIDE_GPU_DEVICES: jobs cannot open GPUs of other slots.
+    hide_gpus: bool = True
+    #: USE_GID_PROCESS_TRACKING, whether or not there are groups for it.
+    gid_tracking: bool = False
+    #: What the configuration says and nobody can follow, in words.
+    misread: tuple[str, ...] = ()
     enforce_disk: bool = False
     volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
 
@@ -135,6 +143,10 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         cgroup_version=(config.get("SLOTWISE_CGROUP_VERSION") or "auto").lower(),
         cgroup_without_root=get_bool("CREATE_CGROUP_WITHOUT_ROOT", False),
         cgroup=_cgroup_rules(config),
+        slot_prefix=(config.get("STARTD_RESOURCE_PREFIX") or "slot").strip(),
+        misread=_misread(config),
+        hide_gpus=get_bool("STARTER_HIDE_GPU_DEVICES", True),
+        gid_tracking=get_bool("USE_GID_PROCESS_TRACKING", False),
         hard_memory=_expression(config, "CGROUP_HARD_MEMORY_LIMIT_EXPR"),
         low_memory=_expression(config, "CGROUP_LOW_MEMORY_LIMIT"),
         renice=_expression(config, "JOB_RENICE_INCREMENT"),
@@ -168,7 +180,7 @@ def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSe
     policy, swap, mounts = words("CGROUP_MEMORY_LIMIT_POLICY"), words("DISABLE_SWAP_FOR_JOB"), words(_MOUNTS)
     rules = settings.cgroup
     if policy is not None:
-        rules = replace(rules, memory_policy=policy.lower())
+        rules = replace(rules, memory_policy=_policy(policy))
     if swap is not None:
         rules = replace(rules, disable_swap=swap.lower() in ("true", "yes", "1", "t", "y"))
     changed = replace(settings, cgroup=rules)
@@ -230,10 +242,26 @@ def _mounts_expression(mounts: str) -> ExprTree | None:
         return None
 
 
+def _policy(text: str) -> str:
+    """CGROUP_MEMORY_LIMIT_POLICY; a word that is none of its values must not mean no limit."""
+    word = text.strip().strip('"').lower()
+    return word if word in MEMORY_POLICIES else "hard"
+
+
+def _misread(config: Config) -> tuple[str, ...]:
+    found = []
+    policy = (config.get("CGROUP_MEMORY_LIMIT_POLICY") or "hard").strip().strip('"')
+    if policy.lower() not in MEMORY_POLICIES:
+        found.append(f"CGROUP_MEMORY_LIMIT_POLICY {policy} is none of {', '.join(MEMORY_POLICIES)}: hard holds")
+    if policy.lower() == "custom" and _expression(config, "CGROUP_HARD_MEMORY_LIMIT_EXPR") is None:
+        found.append("memory is not limited: the policy is custom, and CGROUP_HARD_MEMORY_LIMIT_EXPR has no expression")
+    return tuple(found)
+
+
 def _cgroup_rules(config: Config) -> CgroupRules:
     most = _whole(config, "SLOTWISE_JOB_MAX_PROCESSES", DEFAULT_MAX_PROCESSES)
     return CgroupRules(
-        memory_policy=(config.get("CGROUP_MEMORY_LIMIT_POLICY") or "hard").lower(),
+        memory_policy=_policy(config.get("CGROUP_MEMORY_LIMIT_POLICY") or "hard"),
         disable_swap=config.get_bool("DISABLE_SWAP_FOR_JOB", True),
         max_processes=most,
         use_peak=config.get_bool("CGROUP_USE_PEAK_MEMORY", False),

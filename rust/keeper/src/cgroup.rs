@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::devices;
 use crate::spec::CgroupSpec;
 use crate::sys;
 
@@ -45,6 +46,17 @@ pub fn establish(spec: &CgroupSpec) -> Vec<Refused> {
                 required: setting.required,
             });
         }
+    }
+    if spec.version == 2
+        && !spec.deny.is_empty()
+        && let Some(dir) = &spec.freezer
+        && let Err(error) = devices::deny(dir, &spec.deny)
+    {
+        refused.push(Refused {
+            path: dir.join("devices"),
+            error,
+            required: false,
+        });
     }
     refused
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
+use crate::family;
 use crate::mounts;
 use crate::report::{Stage, fail, must, tell};
 use crate::spec::Spec;
@@ -28,13 +29,21 @@ pub struct Child {
 /// When no process can be made.
 pub fn start(spec: &Spec) -> io::Result<Child> {
     let (report, tell) = sys::pipe()?;
+    // Counted here, where `/proc` is the host's.
+    let account = if spec.processes > 0 {
+        // SAFETY: no memory involved.
+        let own = unsafe { libc::getuid() };
+        family::threads_of(spec.user.map_or(own, |(uid, _)| uid))
+    } else {
+        0
+    };
     let keeper = std::process::id() as i32;
     if !spec.pid_namespace {
         // SAFETY: one thread; the child only prepares and execs.
         let pid = checked(unsafe { libc::fork() })?;
         if pid == 0 {
             drop(report);
-            become_job(spec, &tell, keeper);
+            become_job(spec, &tell, keeper, account);
         }
         return Ok(Child {
             waited: pid,
@@ -48,7 +57,7 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid == 0 {
         drop((report, status));
-        become_first_process(spec, &tell, &tell_status);
+        become_first_process(spec, &tell, &tell_status, account);
     }
     if pid < 0 {
         return Err(io::Error::last_os_error());
@@ -61,7 +70,7 @@ pub fn start(spec: &Spec) -> io::Result<Child> {
 }
 
 /// The first process of a process namespace: starts the job, reaps, and ends with it; the kernel then ends the rest.
-fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd) -> ! {
+fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd, account: u64) -> ! {
     crate::zygote::name_process("init");
     die_with_parent();
     must(report, Stage::Cgroup, join_cgroups(spec));
@@ -77,7 +86,7 @@ fn become_first_process(spec: &Spec, report: &OwnedFd, status: &OwnedFd) -> ! {
         let pid = pid.to_str().and_then(|text| text.parse().ok()).unwrap_or(0);
         tell(report, b'P', 0, pid);
         must(report, Stage::Mount, mounts::own_proc());
-        finish_start(spec, report, 1);
+        finish_start(spec, report, 1, account);
     }
     // The report is the job's now; were it open here, exec would not be seen.
     close_all_but(status.as_raw_fd());
@@ -109,7 +118,7 @@ fn namespaces(spec: &Spec) -> libc::c_int {
     flags
 }
 
-fn become_job(spec: &Spec, report: &OwnedFd, keeper: i32) -> ! {
+fn become_job(spec: &Spec, report: &OwnedFd, keeper: i32, account: u64) -> ! {
     must(report, Stage::Cgroup, join_cgroups(spec));
     let spaces = namespaces(spec);
     if spaces != 0 {
@@ -123,15 +132,17 @@ fn become_job(spec: &Spec, report: &OwnedFd, keeper: i32) -> ! {
     if spaces & libc::CLONE_NEWNS != 0 {
         must(report, Stage::Mount, mounts::prepare(spec));
     }
-    finish_start(spec, report, keeper)
+    finish_start(spec, report, keeper, account)
 }
 
 /// Limits, user, directory, files, exec: in the order in which rights are lost.
-fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32) -> ! {
+///
+/// `account`: threads that the job's account had before.
+fn finish_start(spec: &Spec, report: &OwnedFd, parent: i32, account: u64) -> ! {
     reset_signals();
     // SAFETY: no memory involved; a fork child is never a group leader, so setsid cannot fail.
     unsafe { libc::setsid() };
-    must(report, Stage::Limits, set_limits(spec));
+    must(report, Stage::Limits, set_limits(spec, account));
     must(report, Stage::User, become_user(spec));
     die_with_parent();
     // SAFETY: no memory involved.
@@ -188,22 +199,13 @@ fn join_cgroups(spec: &Spec) -> io::Result<()> {
     Ok(())
 }
 
-fn set_limits(spec: &Spec) -> io::Result<()> {
+fn set_limits(spec: &Spec, account: u64) -> io::Result<()> {
     for (resource, soft, hard) in &spec.rlimits {
-        let mut now = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: `now` is a valid place; without the right to raise it, the hard limit stays.
-        unsafe {
-            checked(libc::getrlimit(*resource, &raw mut now))?;
-            let hard = (*hard).min(now.rlim_max);
-            let wanted = libc::rlimit {
-                rlim_cur: (*soft).min(hard),
-                rlim_max: hard,
-            };
-            checked(libc::setrlimit(*resource, &raw const wanted))?;
-        }
+        limit(*resource, *soft, *hard)?;
+    }
+    if spec.processes > 0 {
+        let most = account + spec.processes;
+        limit(libc::RLIMIT_NPROC, most, most)?;
     }
     if spec.nice != 0 {
         // SAFETY: no memory involved. nice may answer -1 rightly, so the error number decides.
@@ -217,6 +219,24 @@ fn set_limits(spec: &Spec) -> io::Result<()> {
     if let Some(badness) = spec.oom_score_adj {
         // Only advice to the kernel; a host that refuses it runs the job as well.
         let _ = sys::write_kernel_file(Path::new("/proc/self/oom_score_adj"), &badness.to_string());
+    }
+    Ok(())
+}
+
+fn limit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
+    let mut now = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `now` is a valid place; without the right to raise it, the hard limit stays.
+    unsafe {
+        checked(libc::getrlimit(resource, &raw mut now))?;
+        let hard = hard.min(now.rlim_max);
+        let wanted = libc::rlimit {
+            rlim_cur: soft.min(hard),
+            rlim_max: hard,
+        };
+        checked(libc::setrlimit(resource, &raw const wanted))?;
     }
     Ok(())
 }

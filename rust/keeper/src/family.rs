@@ -16,6 +16,8 @@ pub struct Stat {
     pub session: i32,
     /// User and system CPU time in clock ticks, with those of children waited for.
     pub ticks: (u64, u64),
+    /// Threads.
+    pub threads: u64,
     /// Address space, bytes.
     pub image_bytes: u64,
     /// Resident pages.
@@ -32,6 +34,7 @@ pub fn stat(pid: i32) -> Option<Stat> {
         parent: fields.get(1)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
         ticks: (number(11)? + number(13)?, number(12)? + number(14)?),
+        threads: number(17)?,
         image_bytes: number(20)?,
         resident_pages: number(21)?,
     })
@@ -158,6 +161,16 @@ fn has_uid(pid: i32, uid: Option<u32>) -> bool {
     })
 }
 
+/// Threads of all processes of an account: what RLIMIT_NPROC counts.
+pub fn threads_of(uid: u32) -> u64 {
+    sys::all_pids()
+        .into_iter()
+        .filter(|pid| has_uid(*pid, Some(uid)))
+        .filter_map(stat)
+        .map(|found| found.threads)
+        .sum()
+}
+
 fn has_environment(pid: i32, marker: &str) -> bool {
     if marker.is_empty() {
         return false;
@@ -196,6 +209,8 @@ mod tests {
             sys::pause(0.01);
         }
         assert!(bearing(&signs).contains(&pid));
+        // SAFETY: no memory involved.
+        assert!(threads_of(unsafe { libc::getuid() }) >= 2);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!bearing(&signs).contains(&pid));

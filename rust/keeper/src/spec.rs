@@ -37,6 +37,8 @@ pub struct CgroupSpec {
     pub cpu: Option<PathBuf>,
     /// Given to the job's user, so that it may make groups below.
     pub own: Vec<PathBuf>,
+    /// Devices (major, minor) that the job must not open: version 2 has no file for them, but a program.
+    pub deny: Vec<(u32, u32)>,
     /// Report the kernel's own peak instead of the largest sample.
     pub use_peak: bool,
     /// Do not count reclaimable page cache.
@@ -84,6 +86,8 @@ pub struct Spec {
     pub umask: u32,
     /// (resource, soft, hard).
     pub rlimits: Vec<(u32, u64, u64)>,
+    /// Processes and threads that the job's account may have beyond those that it has at the start; 0 = any number.
+    pub processes: u64,
     /// Badness for the machine's OOM killer.
     pub oom_score_adj: Option<i32>,
     /// A process namespace of its own.
@@ -173,6 +177,7 @@ impl Spec {
             b"nice" => self.nice = parsed(value)?,
             b"umask" => self.umask = parsed(value)?,
             b"rlimit" => self.rlimits.push(rlimit(value)?),
+            b"processes" => self.processes = parsed(value)?,
             b"oom_score_adj" => self.oom_score_adj = Some(parsed(value)?),
             b"pid_namespace" => self.pid_namespace = value == b"1",
             b"mount" => {
@@ -212,6 +217,11 @@ impl CgroupSpec {
             b"cg.memory" => self.memory = Some(path(value)),
             b"cg.cpu" => self.cpu = Some(path(value)),
             b"cg.own" => self.own.push(path(value)),
+            b"cg.deny" => {
+                let (major, minor) = pair(value, ':')?;
+                self.deny
+                    .push((parsed(major.as_bytes())?, parsed(minor.as_bytes())?));
+            }
             b"cg.use_peak" => self.use_peak = value == b"1",
             b"cg.ignore_cache" => self.ignore_cache = value == b"1",
             _ => return Err(refused(key)),

@@ -3,13 +3,18 @@ CGROUP_MEMORY_LIMIT_POLICY."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.starter.cgroup.probe import V1_DEVICES, V1_WANTED, CgroupHost
 from slotwise.starter.keeper_spec import CgroupPlan, CgroupSetting
 
+#: Values of CGROUP_MEMORY_LIMIT_POLICY.
+MEMORY_POLICIES = ("none", "soft", "hard", "custom")
 _MIB = 1024 * 1024
+#: How names of slots go on after their prefix: ``slot1_2@host``.
+_SLOT = r"\d+(_\d+)?@"
 
 
 @dataclass(frozen=True)
@@ -18,7 +23,7 @@ class CgroupRules:
 
     ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY: none, soft, hard or custom. ``hard_mib``: the limit of ``custom``,
     CGROUP_HARD_MEMORY_LIMIT_EXPR. ``low_mib``: CGROUP_LOW_MEMORY_LIMIT. ``disable_swap``: DISABLE_SWAP_FOR_JOB.
-    ``max_processes``: 0 for no limit.
+    ``max_processes``: 0 for no limit. ``deny``: devices (major, minor) that the job must not open.
     """
 
     memory_policy: str = "hard"
@@ -26,9 +31,9 @@ class CgroupRules:
     low_mib: int | None = None
     disable_swap: bool = True
     max_processes: int = 0
+    deny: tuple[tuple[int, int], ...] = ()
     use_peak: bool = False
     ignore_cache: bool = True
-    machine_mib: int = 0
 
 
 def memory_limit_mib(rules: CgroupRules, slot_memory_mib: int) -> int | None:
@@ -59,7 +64,9 @@ def _weight(cpus: float) -> int:
 
 
 def _plan_v1(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memory_mib: int) -> CgroupPlan:
-    groups = {controller: base / name for controller, base in host.bases.items()}
+    groups = {controller: base / name for controller, base in host.bases.items() if controller in V1_WANTED}
+    if rules.deny and V1_DEVICES in host.bases:
+        groups[V1_DEVICES] = host.bases[V1_DEVICES] / name
     settings: list[CgroupSetting] = []
 
     def put(controller: str, file: str, value: object, *, required: bool = False) -> None:
@@ -76,6 +83,8 @@ def _plan_v1(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memor
     put("cpu", "cpu.shares", max(2, _weight(cpus)))
     if rules.max_processes > 0:
         put("pids", "pids.max", rules.max_processes)
+    for major, minor in rules.deny:
+        put(V1_DEVICES, "devices.deny", f"c {major}:{minor} rwm")
     directories = tuple(dict.fromkeys(str(path) for path in groups.values()))
     tracker = groups.get("freezer") or next(iter(groups.values()))
     return CgroupPlan(
@@ -122,16 +131,21 @@ def _plan_v2(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memor
         memory=str(outer) if host.has("memory") else "",
         cpu=str(outer),
         own=(str(inner),) if user else (),
+        deny=rules.deny,
         use_peak=rules.use_peak,
         ignore_cache=rules.ignore_cache,
     )
 
 
-def find_leftovers(host: CgroupHost, execute: Path) -> list[Path]:
-    """Groups of jobs of this EXECUTE directory that are there now (after a crash, before any job)."""
-    start = group_name(str(execute), "")
+def find_leftovers(host: CgroupHost, execute: Path, prefix: str = "slot") -> list[Path]:
+    """Groups of jobs of this EXECUTE directory that are there now (after a crash, before any job).
+
+    What follows the directory's name must be a slot's (``prefix``: STARTD_RESOURCE_PREFIX): the group of a slot below
+    ``/scratch/b`` begins like those of ``/scratch``, and is another pool's.
+    """
+    ours = re.compile(re.escape(group_name(str(execute), prefix)) + _SLOT)
     found: list[Path] = []
     for base in dict.fromkeys(host.bases.values()):
         if base.is_dir():
-            found += [path for path in base.iterdir() if path.is_dir() and path.name.startswith(start)]
+            found += [path for path in base.iterdir() if path.is_dir() and ours.match(path.name)]
     return found

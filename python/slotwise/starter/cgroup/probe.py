@@ -15,6 +15,8 @@ from pathlib import Path
 
 #: Controllers of version 1 that jobs join, when the host has them.
 V1_WANTED = ("memory", "cpu", "cpuacct", "freezer", "pids")
+#: Joined by jobs from which devices are to be hidden.
+V1_DEVICES = "devices"
 V2_WANTED = ("memory", "pids", "cpu", "io")
 
 
@@ -27,6 +29,8 @@ class CgroupHost:
     bases: Mapping[str, Path] = field(default_factory=dict)
     controllers: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
+    #: Whether the kernel keeps account of what a group has swapped out.
+    swap: bool = True
 
     def has(self, controller: str) -> bool:
         """True when jobs can be put under this controller."""
@@ -71,7 +75,7 @@ def _mounted(mounts: Path) -> tuple[dict[str, Path], Path | None]:
             v2 = place
         elif words[2] == "cgroup":
             for controller in words[3].split(","):
-                if controller in V1_WANTED:
+                if controller in (*V1_WANTED, V1_DEVICES):
                     v1.setdefault(controller, place)
     return v1, v2
 
@@ -102,7 +106,11 @@ def _probe_v1(v1: Mapping[str, Path], base: str, mine: Mapping[str, str], is_roo
         else:
             bases[controller] = top / base
     version = 1 if bases else 0
-    return CgroupHost(version, bases, frozenset(bases), tuple(problems))
+    controllers = frozenset(bases)
+    if version and is_root and V1_DEVICES in v1 and not _usable(v1[V1_DEVICES] / base):
+        bases[V1_DEVICES] = v1[V1_DEVICES] / base
+    swap = "memory" not in bases or (bases["memory"] / "memory.memsw.limit_in_bytes").exists()
+    return CgroupHost(version, bases, controllers, tuple(problems), swap)
 
 
 def _usable(directory: Path) -> str:
@@ -137,7 +145,8 @@ def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
     missing = [name for name in V2_WANTED if name not in controllers]
     if missing:
         problems.append(f"cgroup v2 controllers not available: {' '.join(missing)}")
-    return CgroupHost(2, {"": directory}, controllers, tuple(problems))
+    swap = "memory" not in controllers or (directory / "memory.swap.max").exists()
+    return CgroupHost(2, {"": directory}, controllers, tuple(problems), swap)
 
 
 def _levels(top: Path, directory: Path) -> list[Path]:

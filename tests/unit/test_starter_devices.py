@@ -1,0 +1,105 @@
+"""Which GPUs are hidden from a job, and what the machine ad says that does not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from slotwise.classad import ClassAd
+from slotwise.config import load
+from slotwise.home import PoolHome
+from slotwise.starter.cgroup.probe import V1_WANTED, CgroupHost
+from slotwise.starter.devices import assigned_uuids, find_gpus, hidden
+from slotwise.starter.enforcement import assess
+from slotwise.starter.facts import SlotFacts
+from slotwise.starter.settings import StarterSettings, for_slot, read_settings
+
+FIRST, SECOND, THIRD = "GPU-6a96bd13-1111", "GPU-6a96bd13-2222", "GPU-0c0ffee0-3333"
+HOST = {FIRST: (195, 0), SECOND: (195, 1), THIRD: (195, 2)}
+
+
+def test_the_driver_tells_the_devices(tmp_path: Path) -> None:
+    for number, uuid in enumerate((FIRST, SECOND)):
+        place = tmp_path / "gpus" / f"0000:0{number}:00.0"
+        place.mkdir(parents=True)
+        text = f"Model: \t\t Tesla\nGPU UUID: \t {uuid}\nDevice Minor: \t {number}\n"
+        (place / "information").write_text(text)
+    (tmp_path / "gpus" / "0000:09:00.0").mkdir()
+    null = Path("/dev/null")
+    assert find_gpus(tmp_path / "gpus", null) == {FIRST: (1, 0), SECOND: (1, 1)}
+    assert find_gpus(tmp_path / "gpus", tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize(
+    ("mine", "gone"),
+    [
+        ([], [0, 1, 2]),
+        ([SECOND], [0, 2]),
+        (["GPU-0c0ffee0"], [0, 1]),
+        (["0c0ffee0"], [0, 1]),
+        ([FIRST, SECOND, THIRD], []),
+        (["GPU-6a96bd13"], []),  # one of two: who knows which
+        (["CUDA0"], []),
+        ([SECOND, "MIG-77"], []),
+    ],
+)
+def test_the_devices_of_others_are_hidden(mine: list[str], gone: list[int]) -> None:
+    assert hidden(HOST, mine) == tuple((195, minor) for minor in gone)
+
+
+def test_properties_of_a_device_tell_its_uuid() -> None:
+    slot = SlotFacts("slot1@h", machine_resources=("GPUs",), assigned={"GPUs": "GPU-6a96bd13,CUDA1"})
+    ad = ClassAd({"GPUs_GPU_6a96bd13": ClassAd({"DeviceUuid": SECOND})})
+    assert assigned_uuids(slot, ad) == [SECOND, "CUDA1"]
+    assert assigned_uuids(SlotFacts("slot1@h"), ad) == []
+
+
+def settings(tmp_path: Path, text: str) -> StarterSettings:
+    (tmp_path / "config").write_text(text + "\n")
+    return read_settings(load(tmp_path / "config", env={}), PoolHome(tmp_path), {})
+
+
+V1 = CgroupHost(1, {name: Path("/") for name in V1_WANTED}, frozenset(V1_WANTED))
+V2 = CgroupHost(2, {"": Path("/")}, frozenset({"memory", "pids", "cpu", "io"}))
+NONE = CgroupHost()
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "words"),
+    [
+        ("", V1, None),
+        ("", V2, None),
+        ("CGROUP_MEMORY_LIMIT_POLICY = strict", V2, "CGROUP_MEMORY_LIMIT_POLICY strict is none of"),
+        ("CGROUP_MEMORY_LIMIT_POLICY = custom", V2, "CGROUP_HARD_MEMORY_LIMIT_EXPR has no expression"),
+        ("CGROUP_MEMORY_LIMIT_POLICY = soft", V2, "soft means nothing under cgroup version 2"),
+        ("CGROUP_MEMORY_LIMIT_POLICY = soft", V1, None),
+        ("CGROUP_LOW_MEMORY_LIMIT = 100", V1, "CGROUP_LOW_MEMORY_LIMIT has no effect"),
+        ("", replace(V1, swap=False), "DISABLE_SWAP_FOR_JOB has no effect"),
+        ("DISABLE_SWAP_FOR_JOB = false", replace(V1, swap=False), None),
+        ("", NONE, "memory is measured"),
+        ("", NONE, "limited for the account, not for each job"),
+        ("CGROUP_MEMORY_LIMIT_POLICY = soft", NONE, "memory is measured"),
+        ("USE_GID_PROCESS_TRACKING = true", NONE, "MIN_TRACKING_GID and MAX_TRACKING_GID name no groups"),
+        ("USE_GID_PROCESS_TRACKING = true", V2, None),
+    ],
+)
+def test_what_does_not_hold_is_told(tmp_path: Path, text: str, host: CgroupHost, words: str | None) -> None:
+    gaps = assess(settings(tmp_path, text), host, root=True, volumes="").gaps
+    assert (words is None and gaps == ()) or (words is not None and any(words in gap for gap in gaps)), gaps
+
+
+def test_gpus_that_cannot_be_hidden_are_told(tmp_path: Path) -> None:
+    usual = settings(tmp_path, "")
+    for host, root, told in ((V1, True, True), (V2, True, False), (V2, False, True)):
+        gaps = assess(usual, host, root=root, volumes="", gpus=True).gaps
+        assert any("GPUs of other slots" in gap for gap in gaps) is told
+    off = settings(tmp_path, "STARTER_HIDE_GPU_DEVICES = false")
+    assert not any("GPUs" in gap for gap in assess(off, V1, root=True, volumes="", gpus=True).gaps)
+
+
+def test_an_unknown_policy_is_the_hard_one(tmp_path: Path) -> None:
+    usual = settings(tmp_path, "CGROUP_MEMORY_LIMIT_POLICY = strict")
+    assert usual.cgroup.memory_policy == "hard"
+    assert for_slot(usual, {"CGROUP_MEMORY_LIMIT_POLICY": "Custom"}).cgroup.memory_policy == "custom"
+    assert for_slot(usual, {"CGROUP_MEMORY_LIMIT_POLICY": "whatever"}).cgroup.memory_policy == "hard"
