@@ -29,6 +29,7 @@ _DRAIN_OPTIONS = [
     *(Option(f"{action}-on-completion", 3) for action in _COMPLETIONS),
     Option("check", 2, 1),
     Option("start", 2, 1),
+    Option("deadline", 2, 1),
     Option("cancel", 2),
     Option("request-id", 3, 1),
     Option("verbose", 1),
@@ -46,6 +47,7 @@ _DRAIN_USAGE = """usage: slotwise drain [options] HOST
   -resume-on-completion | -exit-on-completion | -restart-on-completion | -reconfig-on-completion
   -check EXPR         must be true for every slot, else nothing happens
   -start EXPR         jobs for which it is true may start while the others retire (with -graceful)
+  -deadline TIME      epoch seconds; DrainingDeadline in the ads, for the machine's policy to look at
   -request-id ID      with -cancel: only if this request drains the machine
   -verbose            also print the request's id
   --json              print the answer for programs"""
@@ -120,7 +122,14 @@ def _request(parsed: Parsed, inv: Invocation) -> startd_pb2.DrainRequest:
         on_completion=completions[0] if completions else "nothing",
         check=parsed.value("check") or "",
         start=parsed.value("start") or "",
+        deadline=_epoch(parsed.value("deadline") or "0"),
     )
+
+
+def _epoch(text: str) -> int:
+    if not text.isdigit():
+        raise UsageError(f"-deadline {text}: not a time in epoch seconds", hint="`date -d TOMORROW +%s` prints one")
+    return int(text)
 
 
 def _answer(inv: Invocation, parsed: Parsed, text: str, answer: dict[str, Any]) -> None:

@@ -13,7 +13,8 @@ class Resources:
     """An amount of every resource: of a machine, of a slot, or what a request asks for.
 
     ``custom`` has the amounts of MACHINE_RESOURCE_<tag> resources by tag. Those that are lists of devices have the
-    names of the devices in ``devices`` too; then the amount is their number.
+    names of the devices in ``devices`` too; then the amount is their number. Devices in ``shared``
+    (SHARED_MACHINE_RESOURCE_<tag>) several may have at once: nothing is ever taken of them.
     """
 
     cpus: float = 0
@@ -22,6 +23,12 @@ class Resources:
     swap_kib: int = 0
     custom: Mapping[str, float] = field(default_factory=dict)
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """All custom resources."""
+        return (*self.custom, *self.shared)
 
     def minus(self, other: Resources) -> Resources:
         """What is left when ``other`` is taken out.
@@ -54,6 +61,7 @@ class Resources:
             self.swap_kib + sign * other.swap_kib,
             {tag: _tidy(self.custom.get(tag, 0) + sign * other.custom.get(tag, 0)) for tag in tags},
             devices,
+            self.shared,
         )
 
     def shortfall(self, wanted: Resources) -> str | None:
@@ -63,7 +71,8 @@ class Resources:
             ("Memory", self.memory_mib, wanted.memory_mib),
             ("Disk", self.disk_kib, wanted.disk_kib),
         ]
-        pairs += [(tag, self.custom.get(tag, 0), amount) for tag, amount in wanted.custom.items()]
+        shared = {tag: len(names) for tag, names in self.shared.items()}
+        pairs += [(tag, self.custom.get(tag, shared.get(tag, 0)), amount) for tag, amount in wanted.custom.items()]
         for name, have, want in pairs:
             if want > have + 1e-9:
                 return name

@@ -51,9 +51,9 @@ class SlotKnobs:
 
 def within_limits(h: Holding, consumption: Mapping[str, str]) -> Expr:
     """WithinResourceLimits: whether a job's requests fit. A request that is not there makes it UNDEFINED: no match."""
-    custom = list(h.total.custom)
+    custom = list(h.total.tags)
     if consumption:
-        terms = [f"MY.{tag} >= MY.Consumption{tag}" for tag in ("Cpus", "Memory", "Disk", *custom)]
+        terms = [f"MY.{tag} >= MY.Consumption{tag}" for tag in ("Cpus", "Memory", "Disk", *h.total.custom)]
         return Expr(" && ".join(f"({term})" for term in terms))
     terms = []
     for tag in ("Cpus", "Memory", "Disk"):
@@ -108,8 +108,13 @@ def amounts(h: Holding, machine: Resources, free: Resources) -> dict[str, Any]:
         if machine.devices.get(tag):
             attributes[f"Assigned{tag}"] = ",".join(whole.devices.get(tag, ())) or None
             attributes[f"Available{tag}"] = available(tag, free)
-    if machine.custom:
-        attributes["MachineResources"] = " ".join(["Cpus", "Memory", "Disk", "Swap", *machine.custom])
+    for tag, names in machine.shared.items():
+        mine = whole.shared.get(tag, ())
+        attributes.update({f"Total{tag}": len(names), f"TotalSlot{tag}": len(mine), tag: 0 if broken else len(mine)})
+        attributes[f"Assigned{tag}"] = ",".join(mine) or None
+        attributes[f"Available{tag}"] = _listed(tag, mine)
+    if machine.tags:
+        attributes["MachineResources"] = " ".join(["Cpus", "Memory", "Disk", "Swap", *machine.tags])
     gone = {"Cpus": lost.cpus, "Memory": lost.memory_mib, "Disk": lost.disk_kib, **lost.custom}
     attributes.update({f"BrokenSlot{tag}": amount for tag, amount in gone.items() if amount})
     return attributes
@@ -117,8 +122,11 @@ def amounts(h: Holding, machine: Resources, free: Resources) -> dict[str, Any]:
 
 def available(tag: str, free: Resources) -> Expr:
     """``Available<tag>``: the list of the ads of the devices that are free."""
-    names = dict.fromkeys(device_attribute(tag, name) for name in free.devices.get(tag, ()))
-    return Expr("{ " + ", ".join(names) + " }")
+    return _listed(tag, free.devices.get(tag, ()))
+
+
+def _listed(tag: str, names: Iterable[str]) -> Expr:
+    return Expr("{ " + ", ".join(dict.fromkeys(device_attribute(tag, name) for name in names)) + " }")
 
 
 def device_attribute(tag: str, name: str) -> str:

@@ -66,6 +66,7 @@ def open_to(point: ExecutionPoint, h: Holding) -> Resources:
         h.free.swap_kib,
         custom,
         devices,
+        h.free.shared,
     )
 
 

@@ -12,7 +12,9 @@ _MACHINE = (
     "Machine", "MyAddress", "StartdIpAddr", "CondorVersion", "CondorPlatform", "DaemonStartTime", "Arch", "OpSys",
     "OpSysAndVer", "DetectedCpus", "DetectedMemory", "DetectedDisk", "UidDomain", "FileSystemDomain", "Mips", "KFlops",
     "TotalLoadAvg", "TotalCondorLoadAvg", "Draining", "DrainReason", "DrainingRequestId", "LastDrainStartTime",
-    "LastDrainStopTime", "TotalMachineDrainingBadput", "TotalMachineDrainingUnclaimedTime",
+    "LastDrainStopTime", "TotalMachineDrainingBadput", "TotalMachineDrainingUnclaimedTime", "DrainingDeadline",
+    "ExpectedMachineGracefulDrainingBadput", "ExpectedMachineGracefulDrainingCompletion",
+    "ExpectedMachineQuickDrainingBadput", "ExpectedMachineQuickDrainingCompletion",
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ class DrainOrder:
     on_completion: str = "nothing"
     start: str | None = None
     began_at: float = 0
+    deadline: int = 0
 
 
 @dataclass
@@ -54,9 +55,17 @@ def schedule_of(value: int) -> int:
 
 
 def begin(
-    point: ExecutionPoint, *, schedule: int, reason: str, on_completion: str, check: str, start: str, now: float
+    point: ExecutionPoint,
+    *,
+    schedule: int,
+    reason: str,
+    on_completion: str,
+    check: str,
+    start: str,
+    now: float,
+    deadline: int = 0,
 ) -> str:
-    """Begin to drain; returns the request's id.
+    """Begin to drain; returns the request's id. ``deadline`` (epoch) is for policies only; 0 is none.
 
     :raises BusyError: when the machine drains already.
     :raises UsageError: for an unknown completion, a bad expression, or a check that is not true for every slot.
@@ -80,7 +89,7 @@ def begin(
                 raise UsageError(f"the check is not true for {h.name}", hint="the machine was not drained")
     point.drains += 1
     order = DrainOrder(
-        str(point.drains), when, reason or "by command", action, start_text if when == GRACEFUL else None, now
+        str(point.drains), when, reason or "by command", action, start_text if when == GRACEFUL else None, now, deadline
     )
     point.order = order
     point.settings.set_draining_start(expression)
@@ -90,6 +99,9 @@ def begin(
         book.badput_cpu_s += _sum_cpus(point, now, running=True)
     _void_free_ids(point)
     mark = Draining(when, order.request_id, order.reason, now)
+    publish(point, now)
+    for h in point.holdings.values():  # policies may look at the drain
+        point.show(h, now)
     for h in list(point.holdings.values()):
         if h.name in point.holdings:
             point.happen(h, ev.DrainBegun(mark), now)
@@ -243,6 +255,7 @@ def attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
         "Draining": True if order else None,
         "DrainReason": order.reason if order else None,
         "DrainingRequestId": order.request_id if order else None,
+        "DrainingDeadline": (order.deadline or None) if order else None,
         "ExpectedMachineGracefulDrainingBadput": _capped(graceful),
         "ExpectedMachineQuickDrainingBadput": _capped(quick),
         "ExpectedMachineGracefulDrainingCompletion": _capped(graceful_end),

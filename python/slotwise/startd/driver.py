@@ -227,7 +227,8 @@ class Driver:
         """A run left something behind; the starter tells it until it hears that the journal has it."""
         reason, code = left.reason or "Could not clean up after job", left.code or BrokenCode.UNCLEAN
         if not claiming.run_gone(self.point, left.run_id, now, broken=reason, code=code):
-            devices = {tag: tuple(names.split(",")) for tag, names in left.assigned.items() if names}
+            lent = self.point.settings.resources.shared
+            devices = {t: tuple(names.split(",")) for t, names in left.assigned.items() if names and t not in lent}
             amounts = Resources(
                 left.cpus, left.memory_mib, left.disk_kib, 0, {tag: len(n) for tag, n in devices.items()}, devices
             )

@@ -176,7 +176,8 @@ def _make_room(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> str |
 
 def _suits(point: ExecutionPoint, job: Job, now: float) -> Callable[[str, str], bool] | None:
     """``Require<tag>`` of the job over a device's properties; None when nothing is required."""
-    required = {tag: name for tag in point.settings.resources.devices if (name := f"Require{tag}") in job.ad}
+    machine = point.settings.resources
+    required = {tag: name for tag in (*machine.devices, *machine.shared) if (name := f"Require{tag}") in job.ad}
     if not required:
         return None
 

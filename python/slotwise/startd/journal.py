@@ -193,7 +193,8 @@ def _decoded(value: Any) -> Any:
             return fields
         kind = _KINDS[value[""]]
         if kind is Resources:
-            fields["devices"] = {tag: tuple(names) for tag, names in fields["devices"].items()}
+            for name in ("devices", "shared"):
+                fields[name] = {tag: tuple(names) for tag, names in fields.get(name, {}).items()}
         if kind is states.Backfill:
             fields = {}
         return kind(**fields)

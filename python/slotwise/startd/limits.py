@@ -32,7 +32,7 @@ def limits_of(h: Holding, config: Knobs, known: dict[str, dict[str, Any]]) -> di
         "MachineMaxVacateTime": int(run.machine_vacate_s) if run else 600,
         **known[h.name],
     }
-    for tag, names in h.total.devices.items():
+    for tag, names in (*h.total.devices.items(), *h.total.shared.items()):
         if names:
             attributes[f"Assigned{tag}"] = ",".join(names)
             attributes[f"EnvironmentFor{tag}"] = " ".join(words(config.get(f"ENVIRONMENT_FOR_Assigned{tag}")))

@@ -65,6 +65,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
             on_completion=request.on_completion,
             check=request.check,
             start=request.start,
+            deadline=request.deadline,
             now=driver.clock.now(),
         )
         driver.touch_all()

@@ -163,7 +163,7 @@ class Settings:
     def devices_of(self, h: Holding) -> dict[str, Any]:
         """The ads of the devices that a slot was made of, and the properties that all of a kind share."""
         attributes: dict[str, Any] = {}
-        for tag, names in h.total.devices.items():
+        for tag, names in (*h.total.devices.items(), *h.total.shared.items()):
             for name in names:
                 if (tag, name) not in self._devices:
                     self._devices[tag, name] = Expr(str(self.device(tag, name)))
@@ -222,7 +222,7 @@ class Settings:
         return SlotKnobs(
             attrs,
             tuple(dict.fromkeys(job_attrs)),
-            tuple(dict.fromkeys([*ads.CHILD_ATTRS, *self.resources.custom, *child])),
+            tuple(dict.fromkeys([*ads.CHILD_ATTRS, *self.resources.tags, *child])),
             tuple(words(self.config.get("STARTD_SLOT_ATTRS"))),
             (get("SLOT_WEIGHT") or "Cpus").strip(),
             consumption,
@@ -235,7 +235,7 @@ class Settings:
 
     def _read_requesting(self, slot_id: int, type_number: int) -> Requesting:
         get = knobs_of(self.config.get, slot_id, type_number)
-        tags = tuple(self.resources.custom)
+        tags = self.resources.tags
         modifiers: dict[str, Expression] = {}
         for tag in ("Cpus", "Memory", "Disk", *tags):
             knob = f"MODIFY_REQUEST_EXPR_REQUEST{tag.upper()}"
@@ -266,8 +266,9 @@ def machine_resources(config: Knobs, facts: Mapping[str, Any], custom: list[Cust
         int(memory),
         int(disk),
         int(swap),
-        {resource.tag: resource.usable_amount for resource in custom},
-        {resource.tag: resource.usable for resource in custom if resource.devices},
+        {resource.tag: resource.usable_amount for resource in custom if not resource.shared},
+        {resource.tag: resource.usable for resource in custom if resource.devices and not resource.shared},
+        {resource.tag: tuple(dict.fromkeys(resource.usable)) for resource in custom if resource.shared},
     )
 
 
@@ -286,7 +287,7 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
         count = config.get(f"NUM_SLOTS_TYPE_{number}")
         if text is None and count is None:
             continue
-        shares = parse_shares(text or "auto", list(resources.custom), key=f"SLOT_TYPE_{number}")
+        shares = parse_shares(text or "auto", list(resources.tags), key=f"SLOT_TYPE_{number}")
         types.append(
             SlotType(
                 number,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from slotwise.classad import ExprTree
 from slotwise.model.resources import Resources
@@ -217,11 +219,20 @@ def test_swap_follows_memory_when_told_to() -> None:
 # ----------------------------------------------------------------------------------------------------------- draining
 
 
-def begin(p, schedule: int = 0, **terms: str) -> str:  # type: ignore[no-untyped-def]
+def begin(p, schedule: int = 0, **terms: Any) -> str:  # type: ignore[no-untyped-def]
     asked = {"reason": "test", "on_completion": "", "check": "", "start": "", **terms}
     request_id = drain.begin(p.it, schedule=schedule, now=p.now, **asked)
     p.it.validate()
     return request_id
+
+
+def test_policies_see_the_drain_and_its_deadline_at_once() -> None:
+    p = point(MAXJOBRETIREMENTTIME="ifThenElse(Draining =?= true, DrainingDeadline - time(), 7200)", NUM_SLOTS="2")
+    p.run("slot1")
+    begin(p, deadline=int(p.now) + 900)
+    assert p["slot1"].facts is not None and p["slot1"].facts.machine_retirement_s == 900
+    drain.cancel(p.it, "", p.now)
+    assert "DrainingDeadline" not in p.ad("slot1")
 
 
 def test_an_empty_machine_is_drained_at_once_and_says_so() -> None:

@@ -44,10 +44,17 @@ def carve(
         if len(fitting) < amount:
             return NotCarved(f"not enough {tag} devices suit the request")
         devices[tag] = tuple(fitting[: int(amount)])
+    shared: dict[str, tuple[str, ...]] = {}
+    for tag, names in free.shared.items():
+        amount = wanted.custom.get(tag, 0)
+        shared[tag] = tuple(name for name in names if suits is None or suits(tag, name))[: int(amount)]
+        if len(shared[tag]) < amount:
+            return NotCarved(f"not enough {tag} devices suit the request")
+    custom = {tag: amount for tag, amount in wanted.custom.items() if tag not in free.shared}
     swap = 0
     if proportional_swap_of > 0:
         swap = free.swap_kib * wanted.memory_mib // proportional_swap_of
-    return replace(wanted, devices=devices, swap_kib=min(swap, free.swap_kib))
+    return replace(wanted, custom=custom, devices=devices, shared=shared, swap_kib=min(swap, free.swap_kib))
 
 
 def lowest_free(taken: Collection[int]) -> int:

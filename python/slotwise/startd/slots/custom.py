@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slotwise.classad import ClassAd
 from slotwise.errors import AdSyntaxError, ConfigError
@@ -26,6 +26,8 @@ class CustomResource:
     devices: tuple[str, ...] = ()
     offline: tuple[str, ...] = ()
     properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: Several slots may have the same device at once.
+    shared: bool = False
 
     @property
     def usable(self) -> tuple[str, ...]:
@@ -66,7 +68,9 @@ def custom_resources(
             )
         if allowed and lowered not in allowed:
             continue
-        resources.append(_resource(tag, get, run_inventory))
+        resource = _resource(tag, get, run_inventory)
+        shared = (get(f"SHARED_MACHINE_RESOURCE_{tag}") or "").strip().lower() in ("true", "t", "yes", "y", "1")
+        resources.append(replace(resource, shared=shared and bool(resource.devices)))
     return resources
 
 

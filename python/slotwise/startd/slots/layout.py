@@ -92,6 +92,7 @@ def plan(
         kind = SlotKind.PARTITIONABLE if slot_type.partitionable else SlotKind.STATIC
         slot = PlannedSlot(index + 1, slot_type.number, kind, wanted, slot_type.prefix, slot_type.backfill)
         constraints, left = slot_type.shares.constraints, pools[slot_type.backfill]
+        wanted = replace(wanted, shared=_shared(machine, slot_type.shares, suits))
         short = left.shortfall(wanted)
         code = BrokenCode.NO_RESOURCES if short else BrokenCode.NO_DEVICES
         short = short or _too_few_devices(left, wanted, constraints, suits)
@@ -120,6 +121,17 @@ def with_devices(free: Resources, wanted: Resources, constraints: Mapping[str, s
         if free.devices.get(tag) and amount > 0
     }
     return replace(wanted, devices=devices)
+
+
+def _shared(machine: Resources, shares: Shares, suits: Suits) -> dict[str, tuple[str, ...]]:
+    """What a slot has of devices that all may have: each all of them, unless its type says less."""
+    found = {}
+    for tag, names in machine.shared.items():
+        constraint = shares.constraints.get(tag)
+        fit = names if constraint is None else tuple(name for name in names if suits(tag, constraint, name))
+        most = _explicit(shares.of(tag), tag, len(names))
+        found[tag] = fit if most is None else fit[: int(most)]
+    return found
 
 
 def _fitting(free: Resources, tag: str, constraints: Mapping[str, str], suits: Suits) -> tuple[str, ...]:

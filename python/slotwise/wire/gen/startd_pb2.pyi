@@ -237,18 +237,20 @@ class MatchNotice(_message.Message):
     def __init__(self, claim_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
-    __slots__ = ("schedule", "reason", "on_completion", "check", "start")
+    __slots__ = ("schedule", "reason", "on_completion", "check", "start", "deadline")
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     ON_COMPLETION_FIELD_NUMBER: _ClassVar[int]
     CHECK_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_FIELD_NUMBER: _ClassVar[int]
     schedule: int
     reason: str
     on_completion: str
     check: str
     start: str
-    def __init__(self, schedule: _Optional[int] = ..., reason: _Optional[str] = ..., on_completion: _Optional[str] = ..., check: _Optional[str] = ..., start: _Optional[str] = ...) -> None: ...
+    deadline: int
+    def __init__(self, schedule: _Optional[int] = ..., reason: _Optional[str] = ..., on_completion: _Optional[str] = ..., check: _Optional[str] = ..., start: _Optional[str] = ..., deadline: _Optional[int] = ...) -> None: ...
 
 class DrainReply(_message.Message):
     __slots__ = ("request_id",)
