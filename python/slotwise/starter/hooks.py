@@ -7,23 +7,19 @@ STARTER_DEFAULT_JOB_HOOK_KEYWORD. A hook runs as the job's user in its directory
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-import os
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.daemon.offspring import as_account
 from slotwise.errors import AdSyntaxError
+from slotwise.starter import helpers
 from slotwise.starter.ads import lookup, text
 from slotwise.starter.failures import LaunchRefusedError
 from slotwise.starter.hook_rules import HookRules
-from slotwise.starter.keeper_spec import Identity
 from slotwise.starter.verdict import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
 
 if TYPE_CHECKING:
@@ -130,33 +126,10 @@ def _merged(run: Run, usage: Mapping[str, Any]) -> ClassAd:
     return ad
 
 
-def as_user(identity: Identity) -> list[str]:
-    """Words before a command that make it run as the job's user."""
-    if identity.uid is None:
-        return []
-    gid = identity.uid if identity.gid is None else identity.gid
-    return as_account(identity.uid, gid, identity.groups)
-
-
 async def _call(run: Run, path: str, arguments: tuple[str, ...], ad: ClassAd, limit_s: float) -> Said:
-    process = await asyncio.create_subprocess_exec(
-        *as_user(run.identity),
-        path,
-        *arguments,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        cwd=str(run.directory.scratch),
-        env={"PATH": "/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": str(run.directory.scratch), "_CONDOR_SLOT": run.slot.name},
-        start_new_session=True,
-    )
-    try:
-        said, _ = await asyncio.wait_for(process.communicate(text(ad).encode("utf-8", "surrogateescape")), limit_s)
-    except TimeoutError:
-        _log.error("run %s: the hook %s took more than %g s", run.run_id, path, limit_s)
-        said = b""
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    status = await process.wait()
-    return Said(status, parse_output(said.decode(errors="replace")))
+    given = text(ad).encode("utf-8", "surrogateescape")
+    env = {"_CONDOR_SLOT": run.slot.name}
+    status, said = await helpers.call_for(run, [path, *arguments], env=env, limit_s=limit_s, given=given)
+    if status < 0:
+        _log.error("run %s: the hook %s died of signal %d (it may take %g s)", run.run_id, path, -status, limit_s)
+    return Said(status, parse_output(said))

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from slotwise.errors import SlotwiseError
-from slotwise.starter import launcher, scratch
+from slotwise.starter import helpers, launcher, scratch
 from slotwise.starter.cgroup.plan import find_leftovers
 from slotwise.starter.control import discard, orphaned
 from slotwise.starter.host import JobHost
@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 async def recover(host: JobHost) -> None:
     """Bring the directories under EXECUTE and the runs of ``host`` in line. Before any command of the startd."""
     loop = asyncio.get_running_loop()
+    await loop.run_in_executor(None, helpers.end_all, host.control)
     places = (host.settings.execute, *host.settings.other_executes)
     directories = scratch.existing(places, host.control, nested=host.settings.nested)
     found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))

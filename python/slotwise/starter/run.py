@@ -9,7 +9,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import SlotwiseError
-from slotwise.starter import launcher, moves, telling, transfer
+from slotwise.starter import helpers, launcher, moves, telling, transfer
 from slotwise.starter.ads import unpack_one
 from slotwise.starter.chirp.desk import JobDesk
 from slotwise.starter.facts import JobFacts, SlotFacts
@@ -83,6 +83,8 @@ class Run:
         self.next_update_at = 0.0
         self.next_disk_at = 0.0
         self.next_startd_update_at = 0.0
+        #: Programs beside the job that run now.
+        self.helpers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ---- events in
@@ -205,9 +207,12 @@ class Run:
             case moves.SendCheckpoint():
                 self._start(telling.send_checkpoint(self))
             case moves.StopSoft(number, seconds):
+                if self.state.phase is Phase.STARTING:
+                    self._end_helpers()
                 wait_s = self.host.vacate_s(self) if seconds is None else seconds
                 launcher.command(self.directory.control, f"soft {number} {wait_s}")
             case moves.StopHard():
+                self._end_helpers()
                 launcher.command(self.directory.control, "hard")
             case moves.Pause(resume):
                 launcher.command(self.directory.control, "continue" if resume else "suspend")
@@ -228,6 +233,11 @@ class Run:
                 telling.tell_gone(self)
             case moves.Discard():
                 self._start(self._discard())
+
+    def _end_helpers(self) -> None:
+        """A run that is told to go does not wait for its hooks and transfers."""
+        if self.helpers:
+            asyncio.get_running_loop().run_in_executor(None, helpers.end, self.directory.control)
 
     async def settle(self) -> None:
         """Wait a little for what the run has begun to do."""
@@ -269,7 +279,7 @@ class Run:
         if now > at + window_s:
             return held(f"Job missed its execution time, {now - at:.0f} s ago", MISSED_DEFERRED_TIME)
         while (left := at - self.host.clock.now()) > 0:
-            if self.state.kill is not None or self.state.unwanted:
+            if self._told_to_go:
                 return killed(self.state.kill or Kill(fast=True))
             await asyncio.sleep(min(left, 0.2))
         return None
@@ -283,9 +293,13 @@ class Run:
             if self.transfers and self.job is not None and self.job.transfer.output_files is None:
                 self.before = transfer.listing(self.directory.scratch, self.identity)
             self.spec = await self.host.prepare(self)
+            if self._told_to_go:
+                raise LaunchRefusedError(killed(self.state.kill or Kill(fast=True)))
             pid = await self.host.spawn(self)
         except (OSError, SlotwiseError) as error:
-            self.on(moves.Failed(failure(error)))
+            # What a killed hook or transfer says is not why the run ends.
+            kill = self.state.kill
+            self.on(moves.Failed(failure(error) if kill is None else killed(kill)))
             return
         self.keeper.watch(pid)
 
@@ -299,8 +313,13 @@ class Run:
             return
         self.keeper.watch(pid)
 
+    @property
+    def _told_to_go(self) -> bool:
+        return self.state.kill is not None or self.state.unwanted
+
     async def _discard(self) -> None:
         self.keeper.stop()
+        self._end_helpers()
         if self.inbox is not None:
             self.inbox.close()  # a file that stayed open keeps its blocks, and a mount busy, for as long as we live
         if self.link is not None:

@@ -7,19 +7,17 @@ run as the job's user in its directory. HTCondor manual, "File Transfer Plugins"
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from slotwise.classad import ClassAd, parse_ads
+from slotwise.starter import helpers
 from slotwise.starter.ads import lookup
 from slotwise.starter.failures import LaunchRefusedError
-from slotwise.starter.hooks import as_user
 from slotwise.starter.launcher import lay_out
 from slotwise.starter.privilege import read_small
 from slotwise.starter.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
@@ -45,13 +43,17 @@ class Plugins:
         return ",".join(sorted(self.by_method))
 
 
-async def find_plugins(programs: Iterable[str]) -> Plugins:
+async def find_plugins(programs: Iterable[str], control: Path) -> Plugins:
     """Ask each program what it serves. One that cannot be asked serves nothing; the first for a method has it."""
     found: dict[str, str] = {}
     for program in programs:
         if not os.access(program, os.X_OK):
             continue
-        status, said = await _run([program, "-classad"], "/", _PROBE_S)
+        try:
+            words = [program, "-classad"]
+            status, said = await helpers.call(words, control, cwd="/", env={"PATH": _PATH}, limit_s=_PROBE_S)
+        except OSError:
+            continue
         value = lookup(next(iter(parse_ads(said)), ClassAd({}))) if status == 0 else None
         methods = value("SupportedMethods") if value is not None else None
         for method in str(methods or "").replace(",", " ").lower().split():
@@ -122,10 +124,12 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     lay_out([(str(asked), 0o644, None, "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape"))])
     with contextlib.suppress(OSError):
         said.unlink()  # not what the job itself has put there
-    words = [*as_user(run.identity), program, "-infile", str(asked), "-outfile", str(said)]
-    status, _ = await _run(
-        [*words, *(["-upload"] if upload else [])], str(scratch), _MOVE_S, job_ad=run.directory.job_ad
-    )
+    words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
+    env = {"_CONDOR_JOB_AD": str(run.directory.job_ad)}
+    try:
+        status, _ = await helpers.call_for(run, words, env=env, limit_s=_MOVE_S)
+    except OSError as error:
+        status = error.errno or 1
     errors: list[str] = []
     with contextlib.suppress(OSError, ValueError):
         for answer in parse_ads(read_small(said, run.identity, _MOST_SAID)):
@@ -135,28 +139,3 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     with contextlib.suppress(OSError):
         said.unlink()
     return status, errors
-
-
-async def _run(words: list[str], cwd: str, limit_s: float, job_ad: Path | None = None) -> tuple[int, str]:
-    env = {"PATH": _PATH} | ({"_CONDOR_JOB_AD": str(job_ad), "_CONDOR_SCRATCH_DIR": cwd} if job_ad else {})
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
-    except OSError as error:
-        return error.errno or 1, ""
-    said = b""
-    try:
-        said, _ = await asyncio.wait_for(process.communicate(), limit_s)
-    except TimeoutError:
-        pass
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    return await process.wait(), said.decode(errors="replace")

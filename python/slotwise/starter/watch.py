@@ -8,7 +8,7 @@ import logging
 import os
 
 from slotwise.errors import SlotwiseError
-from slotwise.starter import moves, telling, users
+from slotwise.starter import launcher, moves, telling, users
 from slotwise.starter.host import JobHost
 from slotwise.starter.moves import Phase
 from slotwise.starter.run import Run
@@ -46,6 +46,9 @@ async def look_at(host: JobHost, run: Run, now: float) -> None:
         _log.warning("run %s: its shadow was away for more than %d s", run.run_id, run.lease_s)
         run.on(moves.Unwanted(tell_startd=True))
         return
+    if run.state.phase is Phase.STARTING and (run.state.unwanted or (run.state.kill and run.state.kill.fast)):
+        # The keeper may not have listened yet, and a job that waits for a pipe is never said to have begun.
+        launcher.command(run.directory.control, "hard")
     if run.state.phase is not Phase.RUNNING or not run.started_at:
         return
     settings = host.settings
