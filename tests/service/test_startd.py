@@ -350,16 +350,18 @@ async def test_recorded_stimuli_can_be_replayed_and_stay_bounded(tmp_path: Path)
 
 
 async def test_a_matched_slot_waits_for_its_schedd_and_for_nobody_else(tmp_path: Path) -> None:
-    text = 'NUM_SLOTS = 2\nMATCH_TIMEOUT = 60\nSTART = Owner == "ann"\nIS_OWNER = false\n'
+    text = 'NUM_SLOTS = 3\nMATCH_TIMEOUT = 60\nSTART = Owner == "ann"\nIS_OWNER = false\n'
     async with startd_host(tmp_path, text) as host, schedd_at(host) as schedd:
         stub = startd_pb2_grpc.StartdStub(host.channel)
-        first, second = host.capability("slot1"), host.capability("slot2")
-        notice = startd_pb2.MatchNotice(claim_ids=[first, second, "no such claim"])
+        first, second, third = (host.capability(f"slot{n}") for n in (1, 2, 3))
+        notice = startd_pb2.MatchNotice(claim_ids=[first, second, third, "no such claim"])
         await stub.NoticeMatch(notice, metadata=metadata("DAEMON"))
         assert (host.place("slot1"), host.place("slot2")) == ("Matched/Idle", "Matched/Idle")
         h = host.point.holdings[f"slot1@{host.point.settings.name}"]
         assert host.point.attributes(h, host.clock.now())["Requirements"] is False
-        assert (await schedd.claim(first, job_ad=job_ad(Owner="bob"))).refused.code == 1027
+        assert (await schedd.claim(third, job_ad=job_ad(Owner="bob"))).refused.code == 1027
+        assert host.place("slot3") == "Unclaimed/Idle", "a match that comes to nothing is over"
+        assert (await schedd.claim(third)).refused.code == 1034
         assert host.place("slot1") == "Matched/Idle" and h.ad["Requirements"] is False
         assert (await schedd.claim(first)).granted.slots
         assert host.place("slot1") == "Claimed/Idle"

@@ -44,6 +44,8 @@ def _request_single(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> 
     mismatch = why_not_to_its_match(point, h, ask.job, now) if matched else why_no_match(h, ask.job, now)
     if mismatch is not None:
         refuse(point, ask, VacateCode.NO_MATCH, mismatch)
+        if matched:
+            point.happen(h, ev.MatchFailed(), now)
         return
     claim = new_claim(h, point, ask, ask.claim_id, now)
     h.serials[ask.claim_id] = ask.serial
@@ -53,6 +55,7 @@ def _request_single(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> 
         outcome = point.happen(h, ev.ClaimRequested(claim), now)
         if any(isinstance(action, ev.ClaimQueued) for action in outcome.actions):
             h.waiting, h.waiting_terms = ask.job, ask.terms
+            point.show(h, now)  # policies may look at PreemptingRank
             point.happen(h, ev.Evaluate(), now)
         elif before is not None:
             h.waiting, h.waiting_terms = former

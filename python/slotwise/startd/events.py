@@ -40,6 +40,8 @@ class Facts:
     want_hold: Hold | None = None
     run_benchmarks: bool = False
     machine_retirement_s: float = 0
+    #: The job's own MaxJobRetirementTime now, where it says one.
+    job_retirement_s: float | None = None
     machine_vacate_s: float = 600
     worklife_s: float | None = 1200
     longest_retirement_s: float = 0
@@ -70,6 +72,11 @@ class Evaluate:
 @dataclass(frozen=True, slots=True)
 class MatchNoticed:
     """The negotiator matched this slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchFailed:
+    """The matched schedd came, and could not have the slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +206,7 @@ class FoundBroken:
 Stimulus = (
     Evaluate
     | MatchNoticed
+    | MatchFailed
     | ClaimRequested
     | PreempterWithdrawn
     | Activated

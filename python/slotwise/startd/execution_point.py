@@ -16,7 +16,7 @@ from slotwise.startd import ads, breaking, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
-from slotwise.startd.evaluate import write
+from slotwise.startd.evaluate import attribute, number, write
 from slotwise.startd.holding import Holding
 from slotwise.startd.machine import Step, next_timer, step, validate
 from slotwise.startd.outbox import (
@@ -150,6 +150,9 @@ class ExecutionPoint:
             write(h.ad, ads.state_of(h, now))
             h.slot = former
             found = policy.facts(slot, h.ad, job.ad if job else None, now, universe)
+            if job is not None and slot.run is not None and "MaxJobRetirementTime" in job.ad:
+                own = attribute(job.ad, "MaxJobRetirementTime", h.ad, now=now)
+                found = replace(found, job_retirement_s=number(own) if isinstance(own, int | float) else None)
             if slot.draining is not None:
                 found = replace(
                     found,

@@ -55,6 +55,12 @@ def _matched(m: Motion, _: ev.MatchNoticed) -> None:
         filler.matched(m)
 
 
+def _match_failed(m: Motion, _: ev.MatchFailed) -> None:
+    if isinstance(m.slot.state, Matched):
+        m.enter(Owner())
+        m.do(ev.ReplaceClaimId())
+
+
 def _claim(m: Motion, stimulus: ev.ClaimRequested) -> None:
     """A schedd wants the slot: at once, or when the present claim has gone, or not at all."""
     claim, state = stimulus.claim, m.slot.state
@@ -338,6 +344,7 @@ def _break(m: Motion, stimulus: ev.FoundBroken) -> None:
 REACTIONS: dict[type, Callable[[Motion, Any], None]] = {
     ev.Evaluate: _evaluate,
     ev.MatchNoticed: _matched,
+    ev.MatchFailed: _match_failed,
     ev.ClaimRequested: _claim,
     ev.PreempterWithdrawn: _withdraw,
     ev.Activated: _activate,

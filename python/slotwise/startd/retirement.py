@@ -17,13 +17,15 @@ GRACEFUL = 0
 def own_remaining(slot: Slot, facts: Facts, run: Run, now: float) -> float:
     """What is left of the job's own retirement: the lesser of machine's and job's, less the time it has run.
 
-    A job may only shorten what the machine gives; nice users' jobs have none. Peaceful shutdown makes the machine's
-    part unlimited, unless it is negative, which marks jobs that go even then.
+    A job may only shorten what the machine gives; nice users' jobs that say nothing have none. Peaceful shutdown makes
+    the machine's part unlimited, unless it is negative, which marks jobs that go even then.
     """
     machine = facts.machine_retirement_s
     if slot.shutdown == "peaceful" and machine >= 0:
         machine = math.inf
-    job = 0.0 if run.nice_user else run.retirement_s
+    job = facts.job_retirement_s if facts.job_retirement_s is not None else run.retirement_s
+    if job is None and run.nice_user:
+        job = 0.0
     allowed = machine if job is None else min(machine, job)
     return allowed - run.ran(now)
 

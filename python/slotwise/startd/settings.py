@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from slotwise.startd.execution_point import ExecutionPoint
     from slotwise.startd.holding import Holding
 
+
+_log = logging.getLogger(__name__)
 
 #: BROKEN_SLOT_CONTEXT_ATTRS, when the configuration does not say.
 BROKEN_CONTEXT = ("JobId", "RemoteUser", "RemoteScheddName")
@@ -92,7 +95,7 @@ class Settings:
             drain_grace_s=seconds(config, "MAX_DRAINING_ACTIVATION_DELAY", 20),
             polling_s=max(0.1, seconds(config, "POLLING_INTERVAL", 5)),
             update_s=max(1.0, seconds(config, "UPDATE_INTERVAL", 300)),
-            backfill=flag(config, "ENABLE_BACKFILL") and bool((config.get("BOINC_Executable") or "").strip()),
+            backfill=filler_wanted(config),
         )
         return cls(
             config,
@@ -252,6 +255,17 @@ class Settings:
 
 
 # ------------------------------------------------------------------------------------------------------- the machine
+
+
+def filler_wanted(config: Knobs) -> bool:
+    """Whether there is filler work: ENABLE_BACKFILL, with the one system that there is, and its program."""
+    if not flag(config, "ENABLE_BACKFILL"):
+        return False
+    system = (config.get("BACKFILL_SYSTEM") or "").strip()
+    if system.upper() != "BOINC":
+        _log.error("ENABLE_BACKFILL is true, but BACKFILL_SYSTEM is %s; only BOINC is known", system or "not set")
+        return False
+    return bool((config.get("BOINC_Executable") or "").strip())
 
 
 def machine_resources(config: Knobs, facts: Mapping[str, Any], custom: list[CustomResource]) -> Resources:

@@ -1,0 +1,79 @@
+"""Sentences of the manual's policy chapters that no other test follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from slotwise.classad import ExprTree
+from slotwise.startd import events as ev
+from slotwise.startd.outbox import Refused
+from slotwise.startd.settings import filler_wanted
+
+from tests.support.startd_point import Knobs, job, point
+
+
+def test_retirement_drops_when_an_important_job_waits() -> None:
+    """The example with PreemptingRank: 3600 s, but nothing once a job of rank 600 or more waits."""
+    text = "3600 * (MY.PreemptingRank =?= UNDEFINED || PreemptingRank < 600)"
+    host = point(NUM_SLOTS="1", RANK="JobPrio", MAXJOBRETIREMENTTIME=text)
+    host.run("slot1", wanted=job(JobPrio=0))
+    host.request("slot1", job(JobPrio=500))
+    assert host.place("slot1") == "Claimed/Retiring"
+    host.request("slot1", job(JobPrio=600), schedd="other")
+    assert host.place("slot1") == "Preempting/Vacating"
+
+
+@pytest.mark.parametrize("state, after", [("short", "Preempting/Vacating"), ("long", "Claimed/Retiring")])
+def test_a_job_may_give_up_retirement_by_an_expression(state: str, after: str) -> None:
+    """It is evaluated in the context of both ads, again and again while the job runs."""
+    asked = job(Stage=state, MaxJobRetirementTime=ExprTree('ifThenElse(Stage == "short", TARGET.Cpus - 1, 2000)'))
+    host = point(NUM_SLOTS="4", MAXJOBRETIREMENTTIME="1000", MACHINEMAXVACATETIME="10", PREEMPT="time() > 1000060")
+    host.run("slot1", wanted=asked)
+    host.poll(after=61)
+    assert host.place("slot1") == after
+
+
+def test_a_job_that_changes_its_mind_is_heard() -> None:
+    asked = job(MaxJobRetirementTime=ExprTree("ifThenElse(MemoryUsage > 100, 0, 900)"), MemoryUsage=10)
+    host = point(NUM_SLOTS="1", MAXJOBRETIREMENTTIME="1000", PREEMPT="time() > 1000010")
+    host.run("slot1", wanted=asked)
+    host.poll(after=11)
+    assert host.place("slot1") == "Claimed/Retiring"
+    asked.ad["MemoryUsage"] = 200
+    host.poll(after=1)
+    assert host.place("slot1") == "Preempting/Vacating"
+
+
+def test_nice_users_have_no_retirement_unless_they_say_so() -> None:
+    for said, after in ((None, "Preempting/Vacating"), (5000, "Claimed/Retiring")):
+        host = point(NUM_SLOTS="1", MAXJOBRETIREMENTTIME="3600", PREEMPT="time() > 1000010")
+        host.run("slot1", wanted=job(NiceUser=True, MaxJobRetirementTime=said))
+        host.poll(after=11)
+        assert host.place("slot1") == after
+
+
+def test_a_match_that_comes_to_nothing_gives_the_slot_back() -> None:
+    """The schedd tries to claim, and there is some error: Owner, and from there Unclaimed at once."""
+    host = point(NUM_SLOTS="1")
+    old = host["slot1"].capability
+    host.happen("slot1", ev.MatchNoticed())
+    assert host.place("slot1") == "Matched/Idle"
+    assert isinstance(host.request("slot1", job(RequestMemory=999_999)), Refused)
+    assert host.place("slot1") == "Unclaimed/Idle"
+    assert host.request_id(old).code == 1034
+
+
+@pytest.mark.parametrize(
+    "knobs, wanted",
+    [
+        ({"ENABLE_BACKFILL": "TRUE", "BACKFILL_SYSTEM": "BOINC", "BOINC_Executable": "/bin/x"}, True),
+        ({"ENABLE_BACKFILL": "TRUE", "BACKFILL_SYSTEM": "boinc", "BOINC_Executable": "/bin/x"}, True),
+        ({"ENABLE_BACKFILL": "TRUE", "BACKFILL_SYSTEM": "SETI", "BOINC_Executable": "/bin/x"}, False),
+        ({"ENABLE_BACKFILL": "TRUE", "BOINC_Executable": "/bin/x"}, False),
+        ({"ENABLE_BACKFILL": "TRUE", "BACKFILL_SYSTEM": "BOINC"}, False),
+        ({"BACKFILL_SYSTEM": "BOINC", "BOINC_Executable": "/bin/x"}, False),
+    ],
+)
+def test_filler_work_needs_a_system_and_a_program(knobs: dict[str, Any], wanted: bool) -> None:
+    assert filler_wanted(Knobs(**knobs)) is wanted
