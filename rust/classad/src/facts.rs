@@ -3,7 +3,7 @@
 use crate::ad::Ad;
 use crate::expr::{Expr, Side};
 use crate::name::{Name, Special};
-use crate::parser::{Syntax, parse_expr};
+use crate::parser::{Syntax, parse_computed};
 use crate::value::Value;
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
@@ -170,7 +170,7 @@ impl Walk<'_> {
     fn text_argument(&mut self, arg: Option<&Expr>) {
         match arg.map(Expr::unparen) {
             Some(Expr::Lit(Value::Str(text))) => {
-                if let Ok(expr) = parse_expr(text.as_bytes(), Syntax::NORMAL) {
+                if let Ok(expr) = parse_computed(text.as_bytes(), Syntax::NORMAL) {
                     self.visit(&expr);
                 }
             }

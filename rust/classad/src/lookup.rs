@@ -263,7 +263,12 @@ impl<'a> Evaluator<'a> {
         Ok(match self.find(expr, frame)? {
             Lookup::Found(Found::Borrowed(expr)) => Some(expr.clone()),
             Lookup::Found(Found::Copied(expr, _)) => Some(expr),
-            Lookup::Found(Found::Scope(scope)) => self.scopes.ad(scope).map(Expr::Ad),
+            Lookup::Found(Found::Scope(scope)) => {
+                match self.scopes.side_definition(self.names, scope) {
+                    Some(definition) => Some(definition),
+                    None => self.scopes.ad(scope).map(Expr::Ad),
+                }
+            }
             Lookup::Found(Found::Time) => Some(Expr::call("time", Vec::new())),
             _ => None,
         })

@@ -106,9 +106,12 @@ impl Evaluator<'_> {
             }
             Some(Found::Borrowed(expr)) => self.collect_external(expr, names),
             Some(Found::Copied(expr, _)) => self.collect_external(&expr, names),
-            Some(Found::Scope(scope)) => match self.scopes.ad(scope) {
-                Some(ad) => self.collect_external(&Expr::Ad(ad), names),
-                None => Ok(true),
+            Some(Found::Scope(scope)) => match self.scopes.side_definition(at, scope) {
+                Some(definition) => self.collect_external(&definition, names),
+                None => match self.scopes.ad(scope) {
+                    Some(ad) => self.collect_external(&Expr::Ad(ad), names),
+                    None => Ok(true),
+                },
             },
             Some(Found::Time) => Ok(true),
         };

@@ -163,6 +163,16 @@ impl<'a> Scopes<'a> {
         self.matching && matches!(scope, LEFT_CONTEXT | RIGHT_CONTEXT)
     }
 
+    /// What a context's name for a side of the match is defined as, which matters where definitions are followed: the
+    /// side is found in the outermost ad then.
+    pub(crate) fn side_definition(&self, context: Scope, side: Scope) -> Option<Expr> {
+        match side {
+            MY if self.is_context(context) => Some(Expr::AbsAttr("LEFT".into())),
+            TARGET if self.is_context(context) => Some(Expr::AbsAttr("RIGHT".into())),
+            _ => None,
+        }
+    }
+
     /// The outermost ad around a scope.
     pub(crate) fn root_of(&self, scope: Scope) -> Scope {
         let mut at = scope;

@@ -3,7 +3,7 @@
 use crate::coerce::to_text;
 use crate::eval::{Broken, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
-use crate::parser::{Syntax, parse_expr};
+use crate::parser::{Syntax, parse_computed};
 use crate::print::{Style, unparse, unparse_styled};
 use crate::regex::{Match, Options, Pattern};
 use crate::scope::{MY, TARGET};
@@ -37,7 +37,7 @@ pub(super) fn eval(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcom
         strict: e.context().strict,
         ..Syntax::NORMAL
     };
-    let Ok(expr) = parse_expr(text.as_bytes(), syntax) else {
+    let Ok(expr) = parse_computed(text.as_bytes(), syntax) else {
         return Ok(Value::Error);
     };
     e.depth -= 1;

@@ -6,7 +6,7 @@ use crate::expr::Expr;
 use crate::lexer::{Lexer, Token, is_space};
 use crate::name::Name;
 use crate::number::push_general;
-use crate::parser::{Syntax, parse_expr};
+use crate::parser::{Syntax, parse_computed};
 use crate::print::{unparse, unparse_value};
 use crate::value::{Str, Value};
 use std::borrow::Cow;
@@ -186,7 +186,7 @@ impl Reader<'_> {
                 strict: self.rules.strict,
                 ..Syntax::NORMAL
             };
-            return parse_expr(&bytes[6..bytes.len() - 2], syntax)
+            return parse_computed(&bytes[6..bytes.len() - 2], syntax)
                 .map_err(|error| ParseError { span, ..error });
         }
         Ok(Expr::Lit(Value::Str(s)))

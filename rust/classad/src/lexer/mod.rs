@@ -92,7 +92,13 @@ impl<'t> Lexer<'t> {
             && self.text[self.at - 1] == b'=')
             || (*token == Token::Minus && self.after_operand);
         let mut end = self.at;
-        if matches!(token, Token::Str(_)) && !self.syntax.old_strings {
+        // Another string behind this one would be joined to it; so would quoted names.
+        let quoted = match token {
+            Token::Str(_) => true,
+            Token::Ident(_) => self.text[self.at - 1] == b'\'',
+            _ => false,
+        };
+        if quoted && !self.syntax.old_strings {
             while end < self.text.len() && is_space(self.text[end]) {
                 end += 1;
             }

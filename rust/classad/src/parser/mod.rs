@@ -81,6 +81,19 @@ pub fn parse_expr_as_reference(text: &[u8], syntax: Syntax) -> Result<Expr, Pars
     Ok(expr)
 }
 
+/// As [`parse_expr`], for a text that came as a string (of `eval()`, in JSON): what follows a conditional is overlooked.
+///
+/// # Errors
+/// [`ParseError`] with the place and a hint.
+pub(crate) fn parse_computed(text: &[u8], syntax: Syntax) -> Result<Expr, ParseError> {
+    let mut parser = Parser::new(text, syntax)?;
+    let expr = parser.expression()?;
+    if !matches!(expr, Expr::Ternary(_)) {
+        parser.end()?;
+    }
+    Ok(expr)
+}
+
 /// As [`parse_expr`], with the place of every node in the text.
 ///
 /// # Errors
@@ -121,17 +134,22 @@ pub(crate) fn parse_ad_reaching(
     syntax: Syntax,
 ) -> Result<(Ad, usize), (ParseError, usize)> {
     let mut parser = Parser::new(text, syntax).map_err(|error| {
-        let bad_character =
-            error.code == Code::UnexpectedCharacter && error.span.end == error.span.start + 1;
-        let reach = if bad_character {
-            error.span.end
-        } else {
-            text.len()
+        let end = error.span.end;
+        let reach = match error.code {
+            // A number is known to end by the byte behind it.
+            Code::BadNumber => (end + 1).min(text.len()),
+            Code::UnexpectedCharacter if end == error.span.start + 1 => end,
+            _ => text.len(),
         };
         (error, reach)
     })?;
     match parser.ad() {
         Ok(ad) => Ok((ad, parser.span_before.end)),
+        // What follows a time literal is not looked at before the literal is made.
+        Err(error) if error.code == Code::BadTimeLiteral => {
+            let reach = error.span.end;
+            Err((error, reach))
+        }
         Err(error) => Err((error, parser.lexer.reach())),
     }
 }

@@ -168,21 +168,17 @@ impl Parser<'_> {
                 self.advance();
             }
             let name = self.name("the name of an attribute")?;
-            if name.as_bytes().is_empty() {
-                let message = "an attribute needs a name";
-                return Err(ParseError::new(
-                    Code::ExpectedName,
-                    self.span_before,
-                    message,
-                    "",
-                ));
-            }
+            let name_span = self.span_before;
             self.expect(
                 &Token::Assign,
                 "'='",
                 "attributes are written  name = value",
             )?;
             let value = self.expression()?;
+            if name.as_bytes().is_empty() {
+                let message = "an attribute needs a name";
+                return Err(ParseError::new(Code::ExpectedName, name_span, message, ""));
+            }
             if let Some(recorder) = &mut self.recorder {
                 recorder.attribute(noted, ad.position(&name));
             }

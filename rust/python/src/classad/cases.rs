@@ -5,9 +5,14 @@ use ::classad::formats::json::write_json;
 use ::classad::formats::old::write_old;
 use ::classad::formats::stream::{Format, read_as_reference};
 use ::classad::print::{pretty_ad, unparse, unparse_ad, unparse_value};
-use ::classad::{Ad, Context, Syntax, Value, parse_ad, parse_expr_as_reference, try_evaluate};
+use ::classad::{
+    Ad, Context, Expr, Syntax, Value, parse_ad, parse_expr_as_reference, try_evaluate,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
+
+/// What `datetime` can say, in seconds since 1970.
+const PYTHON_TIMES: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 fn ad_of(source: Option<&Bound<'_, PyAny>>, syntax: Syntax) -> PyResult<Option<Option<Ad>>> {
     match source {
@@ -54,6 +59,9 @@ pub fn evaluate_text<'py>(
     let Ok(value) = try_evaluate(&parsed, &context) else {
         return Ok(Some(("raised", text(py, b"error")?)));
     };
+    if !python_can_hold(&value) {
+        return Ok(Some(("raised", text(py, b"error")?)));
+    }
     let kind = value.kind().name();
     let shown = match &value {
         Value::Real(r) | Value::RelTime(r) => PyFloat::new(py, *r).into_any(),
@@ -61,6 +69,25 @@ pub fn evaluate_text<'py>(
         other => text(py, &unparse_value(other))?,
     };
     Ok(Some((kind, shown)))
+}
+
+/// Whether the reference's Python gives a value: it raises where a time is outside the years 1 to 9999, a string no
+/// UTF-8, or a list's literal one of these.
+fn python_can_hold(value: &Value) -> bool {
+    match value {
+        Value::AbsTime(time) => PYTHON_TIMES.contains(&time.secs),
+        Value::Str(s) => std::str::from_utf8(s.as_bytes()).is_ok(),
+        Value::List(list) => list.items.iter().all(python_can_hold_item),
+        _ => true,
+    }
+}
+
+fn python_can_hold_item(item: &Expr) -> bool {
+    match item {
+        Expr::Lit(value) => python_can_hold(value),
+        Expr::List(items) => items.iter().all(python_can_hold_item),
+        _ => true,
+    }
 }
 
 /// The canonical text of an expression; None for a text that does not parse.
