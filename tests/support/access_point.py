@@ -15,11 +15,33 @@ from slotwise.config import load
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.home import PoolHome
 from slotwise.schedd.app import AccessPoint, start
+from slotwise.schedd.store import Batch, Store
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire import address, channel, security
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.server import listen, make_server
+
+
+class Doom:
+    """Lets ``after`` commits through, then none; ``commit_last``: one more reaches the disk, and nobody hears of it."""
+
+    def __init__(self, store: Store, after: int, *, commit_last: bool) -> None:
+        self.left = after
+        self.commit_last = commit_last
+        self.dead = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._transaction = store._transaction
+        store._transaction = self  # type: ignore[assignment,method-assign]
+
+    def __call__(self, connection: Any, batches: list[Batch]) -> None:
+        if self.left <= 0:
+            if self.commit_last:
+                self._transaction(connection, batches)
+            self._loop.call_soon_threadsafe(self.dead.set)
+            raise SystemExit  # ends the writer's thread: nothing is committed or told any more
+        self.left -= 1
+        self._transaction(connection, batches)
 
 
 class RunningAccessPoint:

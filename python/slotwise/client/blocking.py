@@ -14,6 +14,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.client import messages
 from slotwise.client.messages import ActResult, Description, SubmitResult
+from slotwise.client.patience import Keys, Patience
 from slotwise.client.pool import Pool
 from slotwise.client.reserved import ReservedIds
 from slotwise.client.streams import BlockingStream
@@ -34,15 +35,23 @@ class Schedd:
 
     :param home: the pool's state directory; ``SLOTWISE_HOME`` or the default when None.
     :param token: the caller's token; that of ``SLOTWISE_TOKEN_FILE``, or the pool owner's, when None.
+    :param patience_s: how long submissions wait for a schedd that went away; none of them is queued twice.
     """
 
     def __init__(
-        self, home: str | Path | None = None, *, token: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        home: str | Path | None = None,
+        *,
+        token: str | None = None,
+        env: Mapping[str, str] | None = None,
+        patience_s: float = 30.0,
     ) -> None:
         self._pool = Pool(home, token, env)
         self._channel = channel.open_blocking(self._pool.target)
         self._stub = schedd_pb2_grpc.ScheddStub(self._channel)
         self._ids = ReservedIds()
+        self._keys = Keys()
+        self._patience = Patience(patience_s)
         self._local = threading.local()
         self._streams: weakref.WeakSet[BlockingStream] = weakref.WeakSet()
 
@@ -71,7 +80,7 @@ class Schedd:
         Several are under way at once: results come while later descriptions are read. The first refusal is raised in
         its place; of the submissions behind it some may be queued already.
         """
-        stream = BlockingStream(self._stub, self._pool.metadata, gather_s=_GATHER_S)
+        stream = BlockingStream(self._stub, self._pool.metadata, self._patience, gather_s=_GATHER_S)
         waiting: deque[Submission] = deque()
         try:
             for description in descriptions:
@@ -81,7 +90,7 @@ class Schedd:
                         yield messages.result(stream.answer(), waiting.popleft())
                     yield self._submit(submission, first)
                     continue
-                stream.send(messages.bundle(submission, first))
+                stream.send(messages.bundle(submission, first, self._keys.next()))
                 waiting.append(submission)
                 if len(waiting) >= _AHEAD:
                     yield messages.result(stream.answer(), waiting.popleft())
@@ -92,43 +101,39 @@ class Schedd:
 
     def _read(self, description: Description, count: int | None) -> tuple[Submission, int]:
         """The submission, and its first cluster id when its text needs that before it is sent, else 0."""
-        while True:
-            stream = self._own_stream()
-            candidate = self._ids.likely()
-            submission = self._pool.read(description, count, candidate)
-            if not submission.mentions_cluster:
-                return submission, 0
-            first = self._ids.take(len(submission.clusters), self._reserve)
-            if first != candidate:
-                submission = self._pool.read(description, count, first)
-            if not stream.broken:  # else the schedd was started again, and knows nothing of these ids
-                return submission, first
+        candidate = self._ids.likely()
+        submission = self._pool.read(description, count, candidate)
+        if not submission.mentions_cluster:
+            return submission, 0
+        first = self._ids.take(len(submission.clusters), self._reserve)
+        if first != candidate:
+            submission = self._pool.read(description, count, first)
+        return submission, first
 
     def _reserve(self, count: int) -> int:
-        try:
-            asked = schedd_pb2.ReserveClustersRequest(count=count)
-            return int(self._stub.ReserveClusters(asked, metadata=self._pool.metadata).first)
-        except grpc.RpcError as failure:
-            raise to_error(failure, peer="the schedd") from None
+        asked = schedd_pb2.ReserveClustersRequest(count=count)
+        reply = self._patience.call(lambda again: self._stub.ReserveClusters(asked, metadata=self._pool.metadata))
+        return int(reply.first)
 
     def _submit(self, submission: Submission, first: int) -> SubmitResult:
+        key = self._keys.next()
         if submission.count <= messages.ONE_MESSAGE:
             stream = self._own_stream()
-            stream.send(messages.bundle(submission, first))
+            stream.send(messages.bundle(submission, first, key))
             return messages.result(stream.answer(), submission)
-        try:
-            reply = self._stub.Submit(messages.parts(submission, first), metadata=self._pool.metadata)
-        except grpc.RpcError as failure:
-            raise to_error(failure, peer="the schedd") from None
-        return messages.result(reply, submission)
+
+        def send(again: bool) -> schedd_pb2.SubmitReply:
+            parts = messages.parts(submission, first, key, again)
+            reply: schedd_pb2.SubmitReply = self._stub.Submit(parts, metadata=self._pool.metadata)
+            return reply
+
+        return messages.result(self._patience.call(send), submission)
 
     def _own_stream(self) -> BlockingStream:
-        """This thread's stream of submissions, opened again after a break."""
+        """This thread's stream of submissions."""
         stream: BlockingStream | None = getattr(self._local, "stream", None)
-        if stream is None or stream.broken:
-            if stream is not None:
-                self._ids.forget()  # another schedd may answer now
-            stream = self._local.stream = BlockingStream(self._stub, self._pool.metadata)
+        if stream is None:
+            stream = self._local.stream = BlockingStream(self._stub, self._pool.metadata, self._patience)
             self._streams.add(stream)
         return stream
 

@@ -11,6 +11,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.client import messages
 from slotwise.client.messages import ActResult, Description, SubmitResult
+from slotwise.client.patience import Keys, Patience
 from slotwise.client.pool import Pool
 from slotwise.client.reserved import ReservedIds
 from slotwise.client.streams import AsyncStream
@@ -25,18 +26,24 @@ class AsyncSchedd:
     """As :class:`Schedd`, in coroutines. Make it inside a running event loop."""
 
     def __init__(
-        self, home: str | Path | None = None, *, token: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        home: str | Path | None = None,
+        *,
+        token: str | None = None,
+        env: Mapping[str, str] | None = None,
+        patience_s: float = 30.0,
     ) -> None:
         self._pool = Pool(home, token, env)
         self._channel = channel.open_async(self._pool.target)
         self._stub = schedd_pb2_grpc.ScheddStub(self._channel)
         self._ids = ReservedIds()
-        self._stream: AsyncStream | None = None
+        self._keys = Keys()
+        self._patience = Patience(patience_s)
+        self._stream = AsyncStream(self._stub, self._pool.metadata, self._patience)
 
     async def close(self) -> None:
         """Close the connection."""
-        if self._stream is not None:
-            await self._stream.close()
+        await self._stream.close()
         await self._channel.close()
 
     async def __aenter__(self) -> AsyncSchedd:
@@ -47,41 +54,35 @@ class AsyncSchedd:
 
     async def submit(self, description: Description, count: int | None = None) -> SubmitResult:
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
-        try:
-            submission, first = await self._read(description, count)
-            if submission.count <= messages.ONE_MESSAGE:
-                answer = await self._own_stream().submit(messages.bundle(submission, first))
-            else:
-                answer = await self._stub.Submit(messages.parts(submission, first), metadata=self._pool.metadata)
-        except grpc.RpcError as failure:
-            raise to_error(failure, peer="the schedd") from None
-        return messages.result(answer, submission)
+        submission, first = await self._read(description, count)
+        key = self._keys.next()
+        if submission.count <= messages.ONE_MESSAGE:
+            return messages.result(await self._stream.submit(messages.bundle(submission, first, key)), submission)
+
+        async def send(again: bool) -> schedd_pb2.SubmitReply:
+            parts = messages.parts(submission, first, key, again)
+            reply: schedd_pb2.SubmitReply = await self._stub.Submit(parts, metadata=self._pool.metadata)
+            return reply
+
+        return messages.result(await self._patience.acall(send), submission)
 
     async def _read(self, description: Description, count: int | None) -> tuple[Submission, int]:
         """The submission, and its first cluster id when its text needs that before it is sent, else 0."""
-        while True:
-            stream = self._own_stream()
-            candidate = self._ids.likely()
-            submission = self._pool.read(description, count, candidate)
-            if not submission.mentions_cluster:
-                return submission, 0
-            needed = len(submission.clusters)
-            if not self._ids.enough(needed):
-                asked = schedd_pb2.ReserveClustersRequest(count=self._ids.block(needed))
-                reply = await self._stub.ReserveClusters(asked, metadata=self._pool.metadata)
-                self._ids.refill(reply.first, asked.count)
-            first = self._ids.use(needed)
-            if first != candidate:
-                submission = self._pool.read(description, count, first)
-            if not stream.broken:  # else the schedd was started again, and knows nothing of these ids
-                return submission, first
-
-    def _own_stream(self) -> AsyncStream:
-        if self._stream is None or self._stream.broken:
-            if self._stream is not None:
-                self._ids.forget()
-            self._stream = AsyncStream(self._stub, self._pool.metadata)
-        return self._stream
+        candidate = self._ids.likely()
+        submission = self._pool.read(description, count, candidate)
+        if not submission.mentions_cluster:
+            return submission, 0
+        needed = len(submission.clusters)
+        if not self._ids.enough(needed):
+            asked = schedd_pb2.ReserveClustersRequest(count=self._ids.block(needed))
+            reply = await self._patience.acall(
+                lambda again: self._stub.ReserveClusters(asked, metadata=self._pool.metadata)
+            )
+            self._ids.refill(reply.first, asked.count)
+        first = self._ids.use(needed)
+        if first != candidate:
+            submission = self._pool.read(description, count, first)
+        return submission, first
 
     async def query(
         self, constraint: str = "", projection: Sequence[str] = (), *, limit: int = 0, mine: bool = False

@@ -73,9 +73,9 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def bundle(submission: Submission, first: int = 0) -> schedd_pb2.SubmitBundle:
-    """A submission as one message; ``first`` is its first cluster id when reserved."""
-    made = schedd_pb2.SubmitBundle(client="python")
+def bundle(submission: Submission, first: int, key: bytes) -> schedd_pb2.SubmitBundle:
+    """A submission as one message; ``first`` is its first cluster id when reserved, else 0."""
+    made = schedd_pb2.SubmitBundle(client="python", key=key)
     for place, cluster in enumerate(submission.clusters):
         made.clusters.add(
             cluster_ad=cluster.pack(),
@@ -85,8 +85,9 @@ def bundle(submission: Submission, first: int = 0) -> schedd_pb2.SubmitBundle:
     return made
 
 
-def parts(submission: Submission, first: int) -> Iterator[schedd_pb2.SubmitPart]:
-    """A submission in parts."""
+def parts(submission: Submission, first: int, key: bytes, again: bool) -> Iterator[schedd_pb2.SubmitPart]:
+    """A submission in parts; ``again`` when it was sent before."""
+    yield schedd_pb2.SubmitPart(key=key, again=again)
     for place, cluster in enumerate(submission.clusters):
         opened = schedd_pb2.ClusterSubmission(cluster_ad=cluster.pack(), cluster_id=first + place if first else 0)
         yield schedd_pb2.SubmitPart(open_cluster=opened)

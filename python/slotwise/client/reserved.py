@@ -48,8 +48,3 @@ class ReservedIds:
                 asked = self.block(count)
                 self.refill(reserve(asked), asked)
             return self.use(count)
-
-    def forget(self) -> None:
-        """The ids may not be ours any more."""
-        with self._lock:
-            self._end = self._next

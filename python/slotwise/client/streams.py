@@ -1,4 +1,7 @@
-"""Submissions on one stream: what is ready at the same moment travels in one frame, answers come in order."""
+"""Submissions on one stream: what is ready at the same moment travels in one frame, answers come in order.
+
+A stream that breaks is opened again, and what has no answer is sent again on it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from typing import Any
 
 import grpc
 
-from slotwise.errors import PeerUnavailableError
+from slotwise.client.patience import Patience, error_of_call, lost
+from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.wire.gen import schedd_pb2
-from slotwise.wire.status import error_of, to_error
+from slotwise.wire.status import error_of
 
 #: Submissions in one frame at most.
 FRAME = 64
-_PEER = "the schedd"
 
 
 def _reply(answer: schedd_pb2.SubmitAnswer) -> schedd_pb2.SubmitReply:
@@ -27,76 +30,104 @@ def _reply(answer: schedd_pb2.SubmitAnswer) -> schedd_pb2.SubmitReply:
     return answer.reply
 
 
-def _lost() -> PeerUnavailableError:
-    return PeerUnavailableError(
-        "the schedd ended the stream before it answered", hint="whether the jobs are queued, the queue shows"
-    )
-
-
 class BlockingStream:
     """For one thread at a time.
 
     :param gather_s: how long a submission waits for others that can go with it.
     """
 
-    def __init__(self, stub: Any, metadata: Any, *, gather_s: float = 0.0) -> None:
+    def __init__(self, stub: Any, metadata: Any, patience: Patience, *, gather_s: float = 0.0) -> None:
+        self._stub = stub
+        self._metadata = metadata
+        self._patience = patience
         self._gather_s = gather_s
-        self._out: queue.SimpleQueue[schedd_pb2.SubmitBundle | None] = queue.SimpleQueue()
         self._answers: deque[schedd_pb2.SubmitAnswer] = deque()
-        self._call = stub.SubmitMany(self._frames(), metadata=metadata)
-
-    @property
-    def broken(self) -> bool:
-        """Whether nothing more can be sent."""
-        return not self._call.is_active()
+        self._unanswered: deque[schedd_pb2.SubmitBundle] = deque()
+        self._call: Any = None
+        self._out: queue.SimpleQueue[schedd_pb2.SubmitBundle | None] = queue.SimpleQueue()
 
     def send(self, bundle: schedd_pb2.SubmitBundle) -> None:
         """Send a submission; its answer is to be taken later."""
+        if not self._unanswered and (self._call is None or not self._call.is_active()):
+            self._open()
+        self._unanswered.append(bundle)
         self._out.put(bundle)
 
     def answer(self) -> schedd_pb2.SubmitReply:
         """The answer to the first submission that has none yet.
 
-        :raises SlotwiseError: the schedd's refusal, or that it does not answer.
+        :raises SlotwiseError: the schedd's refusal of it, or that it does not answer: nothing is sent again then.
         """
+        pauses: Iterator[float] | None = None
         while not self._answers:
             try:
-                self._answers.extend(next(self._call).answers)
-            except grpc.RpcError as failure:
-                raise to_error(failure, peer=_PEER) from None
-            except StopIteration:
-                raise _lost() from None
+                self._answers.extend(self._read())
+                self._patience.reached = True
+            except PeerUnavailableError:
+                pauses = pauses or self._patience.pauses()
+                pause = next(pauses, None)
+                if pause is None:
+                    self._unanswered.clear()
+                    raise
+                time.sleep(pause)
+                self._open()
+            except SlotwiseError:
+                self._unanswered.clear()
+                raise
+        self._unanswered.popleft()
         return _reply(self._answers.popleft())
 
     def close(self) -> None:
         """Say that nothing more will come."""
         self._out.put(None)
 
-    def _frames(self) -> Iterator[schedd_pb2.SubmitFrame]:
-        """Run by gRPC in a thread of its own."""
-        while (bundle := self._out.get()) is not None:
-            frame = [bundle]
-            if self._gather_s:
-                time.sleep(self._gather_s)
-            while len(frame) < FRAME and not self._out.empty():
-                following = self._out.get()
-                if following is None:
-                    yield schedd_pb2.SubmitFrame(submissions=frame)
-                    return
-                frame.append(following)
-            yield schedd_pb2.SubmitFrame(submissions=frame)
+    def _open(self) -> None:
+        self._out.put(None)  # ends the frames of the former call
+        self._out = queue.SimpleQueue()
+        for bundle in self._unanswered:
+            bundle.again = True
+            self._out.put(bundle)
+        self._call = self._stub.SubmitMany(_frames(self._out, self._gather_s), metadata=self._metadata)
+
+    def _read(self) -> Any:
+        try:
+            return next(self._call).answers
+        except grpc.RpcError as failure:
+            raise error_of_call(failure) from None
+        except StopIteration:
+            raise lost() from None
+
+
+def _frames(
+    out: queue.SimpleQueue[schedd_pb2.SubmitBundle | None], gather_s: float
+) -> Iterator[schedd_pb2.SubmitFrame]:
+    """Run by gRPC in a thread of its own."""
+    while (bundle := out.get()) is not None:
+        frame = [bundle]
+        if gather_s:
+            time.sleep(gather_s)
+        while len(frame) < FRAME and not out.empty():
+            following = out.get()
+            if following is None:
+                yield schedd_pb2.SubmitFrame(submissions=frame)
+                return
+            frame.append(following)
+        yield schedd_pb2.SubmitFrame(submissions=frame)
+
+
+_Waiting = tuple[schedd_pb2.SubmitBundle, "asyncio.Future[schedd_pb2.SubmitReply]"]
 
 
 class AsyncStream:
     """For the tasks of one event loop; many may wait for their answers."""
 
-    def __init__(self, stub: Any, metadata: Any) -> None:
-        self._call = stub.SubmitMany(metadata=metadata)
+    def __init__(self, stub: Any, metadata: Any, patience: Patience) -> None:
+        self._stub = stub
+        self._metadata = metadata
+        self._patience = patience
         self._out: asyncio.Queue[schedd_pb2.SubmitBundle] = asyncio.Queue()
-        self._waiting: deque[asyncio.Future[schedd_pb2.SubmitReply]] = deque()
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._write()), loop.create_task(self._read())]
-        self.broken = False
+        self._waiting: deque[_Waiting] = deque()
+        self._task: asyncio.Task[None] | None = None
 
     async def submit(self, bundle: schedd_pb2.SubmitBundle) -> schedd_pb2.SubmitReply:
         """Queue one submission.
@@ -104,40 +135,68 @@ class AsyncStream:
         :raises SlotwiseError: the schedd's refusal, or that it does not answer.
         """
         answer = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
+        self._waiting.append((bundle, answer))
         self._out.put_nowait(bundle)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
         reply: schedd_pb2.SubmitReply = await answer
         return reply
 
     async def close(self) -> None:
-        """End the stream."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._call.cancel()
+        """End the stream; those who wait are told."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._fail(lost())
 
-    async def _write(self) -> None:
+    async def _run(self) -> None:
+        """Talk until the stream breaks while nothing waits for an answer."""
+        pauses: Iterator[float] | None = None
+        while True:
+            answered, error = await self._converse(again=pauses is not None)
+            if not self._waiting:
+                return
+            pauses = self._patience.pauses() if answered or pauses is None else pauses
+            pause = next(pauses, None) if isinstance(error, PeerUnavailableError) else None
+            if pause is None:
+                self._fail(error)
+                return
+            await asyncio.sleep(pause)
+
+    async def _converse(self, *, again: bool) -> tuple[bool, SlotwiseError]:
+        """One call to its end: whether anything was answered, and why it ended."""
+        self._out = asyncio.Queue()
+        for bundle, _ in self._waiting:
+            bundle.again = again
+            self._out.put_nowait(bundle)
+        answered = False
+        call = self._stub.SubmitMany(metadata=self._metadata)
+        writer = asyncio.get_running_loop().create_task(self._write(call, self._out))
+        try:
+            while (answers := await call.read()) is not grpc.aio.EOF:
+                answered = self._patience.reached = True
+                for answer in answers.answers:
+                    self._settle(self._waiting.popleft()[1], answer)
+            return answered, lost()
+        except grpc.RpcError as failure:
+            return answered, error_of_call(failure)
+        finally:
+            writer.cancel()
+            call.cancel()
+
+    async def _write(self, call: Any, out: asyncio.Queue[schedd_pb2.SubmitBundle]) -> None:
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # the reader tells why
             while True:
-                frame = [await self._out.get()]
-                while len(frame) < FRAME and not self._out.empty():
-                    frame.append(self._out.get_nowait())
-                await self._call.write(schedd_pb2.SubmitFrame(submissions=frame))
+                frame = [await out.get()]
+                while len(frame) < FRAME and not out.empty():
+                    frame.append(out.get_nowait())
+                await call.write(schedd_pb2.SubmitFrame(submissions=frame))
 
-    async def _read(self) -> None:
-        failure: Exception = _lost()
-        try:
-            while (answers := await self._call.read()) is not grpc.aio.EOF:
-                for answer in answers.answers:
-                    self._settle(self._waiting.popleft(), answer)
-        except grpc.RpcError as error:
-            failure = to_error(error, peer=_PEER)
-        finally:
-            self.broken = True
-            while self._waiting:
-                waiting = self._waiting.popleft()
-                if not waiting.done():
-                    waiting.set_exception(failure)
+    def _fail(self, error: SlotwiseError) -> None:
+        while self._waiting:
+            _, waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(error)
 
     @staticmethod
     def _settle(waiting: asyncio.Future[schedd_pb2.SubmitReply], answer: schedd_pb2.SubmitAnswer) -> None:

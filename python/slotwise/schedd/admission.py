@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,8 @@ class Submission:
 
     owner: str
     drafts: list[Draft]
+    #: By which it is known should it be sent again, or empty.
+    key: bytes = b""
 
     @property
     def count(self) -> int:
@@ -62,6 +65,12 @@ class Submission:
         return reply
 
 
+#: Bytes of a submission's key.
+_KEY_MOST = 64
+#: What was found of a submission before it is queued: itself, why it is refused, or how it was answered before.
+Checked = Submission | SlotwiseError | schedd_pb2.SubmitReply
+
+
 class Admission:
     """Takes submissions."""
 
@@ -73,6 +82,9 @@ class Admission:
         clock: Clock,
         settings: AdmissionSettings,
         next_cluster: int,
+        *,
+        reserved: set[int],
+        recall: Callable[[str, bytes], bytes | None],
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -80,7 +92,10 @@ class Admission:
         self._clock = clock
         self.settings = settings
         self._next = next_cluster
-        self._reserved: set[int] = set()
+        self._reserved = reserved
+        self._recall = recall
+        #: Submissions with keys that are on their way to the disk.
+        self._keys: dict[tuple[str, bytes], asyncio.Event] = {}
         #: Jobs on their way to the disk, by owner: limits count them.
         self._underway: dict[str, int] = {}
         #: Told of a new cluster whose jobs are made later.
@@ -95,29 +110,47 @@ class Admission:
         self._reserved.update(range(first, first + count))
         batch = Batch()
         batch.raise_counter(self._next)
+        batch.reserve(first, count, int(self._clock.now()))
         await self._ledger.commit(Decision(self._clock.now()), batch, may_fail=True)
         return first
 
     # ---- one submission, or many
 
+    async def earlier(self, owner: str, key: bytes) -> schedd_pb2.SubmitReply | None:
+        """The answer to a submission that may have come before; None when it is not in the queue."""
+        if (underway := self._keys.get((owner, key))) is not None:
+            await underway.wait()
+        reply = await asyncio.to_thread(self._recall, owner, key)
+        return schedd_pb2.SubmitReply.FromString(reply) if reply is not None else None
+
     async def submit(
-        self, owner: str, clusters: Sequence[Incoming], *, superuser: bool = False
+        self,
+        owner: str,
+        clusters: Sequence[Incoming],
+        *,
+        superuser: bool = False,
+        key: bytes = b"",
+        again: bool = False,
     ) -> schedd_pb2.SubmitReply:
         """Queue all of the clusters, or none.
 
+        :param again: it may have come before, under the same key; then it is not queued a second time.
         :raises UsageError: for a submission that makes no sense, DeniedError over a limit, HostError on a full disk.
         """
-        submission = self.check(owner, clusters, superuser=superuser)
+        if again and (reply := await self.earlier(owner, key)) is not None:
+            return reply
+        submission = self.check(owner, clusters, superuser=superuser, key=key)
         try:
             await self._queue_all([submission])
         finally:
             self._arrived(submission)
         return submission.reply()
 
-    async def submit_each(self, submissions: Sequence[Submission | SlotwiseError]) -> schedd_pb2.SubmitAnswers:
+    async def submit_each(self, submissions: Sequence[Checked]) -> schedd_pb2.SubmitAnswers:
         """Queue checked submissions in one transaction; an answer for each, in order.
 
-        Errors among them are answered as they are. When the transaction is refused (a full disk), each is tried alone.
+        Errors and earlier replies among them are answered as they are.
+        When the transaction is refused (a full disk), each is tried alone.
         """
         sound = [one for one in submissions if isinstance(one, Submission)]
         refused: dict[int, SlotwiseError] = {}
@@ -134,23 +167,29 @@ class Admission:
                 self._arrived(one)
         answers = schedd_pb2.SubmitAnswers()
         for each in submissions:
-            failure = refused.get(id(each)) if isinstance(each, Submission) else each
-            if failure is not None:
-                answers.answers.add(error_code=failure.code, error=str(failure))
-            elif isinstance(each, Submission):
-                answers.answers.add(reply=each.reply())
+            answer = each if not isinstance(each, Submission) else refused.get(id(each)) or each.reply()
+            if isinstance(answer, SlotwiseError):
+                answers.answers.add(error_code=answer.code, error=str(answer))
+            else:
+                answers.answers.add(reply=answer)
         return answers
 
-    def check(self, owner: str, clusters: Sequence[Incoming], *, superuser: bool = False) -> Submission:
+    def check(
+        self, owner: str, clusters: Sequence[Incoming], *, superuser: bool = False, key: bytes = b""
+    ) -> Submission:
         """A submission with its ids; it is queued by :meth:`submit_each`.
 
         :raises UsageError: for a submission that makes no sense, DeniedError over a limit.
         """
         if not clusters:
             raise UsageError("the submission has no cluster")
+        if len(key) > _KEY_MOST:
+            raise UsageError(f"the submission's key has {len(key)} bytes", hint=f"at most {_KEY_MOST}")
         now = int(self._clock.now())
-        submission = Submission(owner, [self._draft(owner, cluster, now) for cluster in clusters])
+        submission = Submission(owner, [self._draft(owner, cluster, now) for cluster in clusters], key)
         self._check_limits(submission, superuser)
+        if key:
+            self._keys[owner, key] = asyncio.Event()
         return submission
 
     def _draft(self, owner: str, incoming: Incoming, now: int) -> Draft:
@@ -196,6 +235,9 @@ class Admission:
         for submission in submissions:
             for draft in submission.drafts:
                 self._cluster_rows(draft, batch, decision)
+            if submission.key:
+                reply = submission.reply().SerializeToString()
+                batch.remember(submission.owner, submission.key, int(decision.now), reply)
         await self._ledger.commit(decision, batch, may_fail=True)
         for submission in submissions:
             for draft in submission.drafts:
@@ -209,6 +251,8 @@ class Admission:
             await self._ledger.logs_written()
 
     def _arrived(self, submission: Submission) -> None:
+        if (underway := self._keys.pop((submission.owner, submission.key), None)) is not None:
+            underway.set()
         left = self._underway.get(submission.owner, 0) - submission.count
         if left > 0:
             self._underway[submission.owner] = left
@@ -305,4 +349,4 @@ def _columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
     return {name: [value] * len(jobs) for name, value in native(changes or {}).items()}
 
 
-__all__ = ["Admission", "AdmissionSettings", "Submission"]
+__all__ = ["Admission", "AdmissionSettings", "Checked", "Submission"]

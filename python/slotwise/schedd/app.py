@@ -97,6 +97,8 @@ class AccessPoint:
             clock,
             admission_settings(settings, context.address.shown),
             self._stored.next_cluster,
+            reserved=self._stored.reserved,
+            recall=self.store.submission,
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
@@ -203,7 +205,7 @@ class AccessPoint:
         while True:
             await asyncio.sleep(_TIDY_S)
             batch = Batch()
-            batch.drop_empty_clusters(self._settings.history_days, int(self._context.clock.now()))
+            batch.tidy(self._settings.history_days, int(self._context.clock.now()))
             await self.store.commit(batch)
 
     async def reconfig(self, config: Config) -> list[str]:

@@ -8,6 +8,9 @@ from typing import Any
 
 #: Names in the table of single values that begin so hold starter addresses by startd address.
 STARTER = "starter "
+#: How long a submission may be sent again, and how long cluster ids wait for their clusters.
+SENT_AGAIN_S = 1800
+RESERVED_S = 86400
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class StoredClaim:
     submitter: str
     lease_s: int
     slot_ad: bytes
+    #: Concurrency limits of the jobs it was matched for.
+    limits: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class StoredQueue:
     runs: list[StoredRun] = field(default_factory=list)
     claims: list[StoredClaim] = field(default_factory=list)
     planned: list[PlannedText] = field(default_factory=list)
+    #: Cluster ids that submitters have and that no cluster has yet.
+    reserved: set[int] = field(default_factory=set)
 
 
 class Batch:
@@ -147,6 +154,14 @@ class Batch:
         """The next cluster gets at least this number."""
         self._one("INSERT OR REPLACE INTO meta VALUES ('next_cluster', ?)", (next_cluster,))
 
+    def reserve(self, first: int, count: int, at: int) -> None:
+        """Cluster ids for a submitter."""
+        self._one("INSERT INTO reserved VALUES (?,?,?)", (first, count, at))
+
+    def remember(self, owner: str, key: bytes, at: int, reply: bytes) -> None:
+        """What a submission with a key was answered, should it be sent again."""
+        self._one("INSERT OR REPLACE INTO submissions VALUES (?,?,?,?)", (owner, key, at, reply))
+
     def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
         """New jobs: (cluster, proc, status, delta pack, changes)."""
         self.statements.append(("INSERT INTO jobs VALUES (?,?,?,?,?)", rows, True))
@@ -178,8 +193,9 @@ class Batch:
     def put_claim(self, claim: StoredClaim) -> None:
         """A claim is held."""
         self._one(
-            "INSERT OR REPLACE INTO claims VALUES (?,?,?,?,?,?)",
-            (claim.claim, claim.startd, claim.slot, claim.submitter, claim.lease_s, claim.slot_ad),
+            "INSERT OR REPLACE INTO claims (claim, startd, slot, submitter, lease_s, slot_ad, limits)"
+            " VALUES (?,?,?,?,?,?,?)",
+            (claim.claim, claim.startd, claim.slot, claim.submitter, claim.lease_s, claim.slot_ad, claim.limits),
         )
 
     def delete_claim(self, claim: str) -> None:
@@ -194,8 +210,8 @@ class Batch:
         """Planned texts that are in their files."""
         self.statements.append(("DELETE FROM planned WHERE seq=?", [(seq,) for seq in seqs], True))
 
-    def drop_empty_clusters(self, keep_days: int, now: int) -> None:
-        """Forget history older than ``keep_days`` and clusters that nothing refers to."""
+    def tidy(self, keep_days: int, now: int) -> None:
+        """Forget history older than ``keep_days``, clusters nothing refers to, and submitters' old keys and ids."""
         self._one("DELETE FROM history WHERE completed < ?", (now - keep_days * 86400,))
         self._one(
             "DELETE FROM clusters WHERE cluster NOT IN (SELECT cluster FROM jobs)"
@@ -203,3 +219,5 @@ class Batch:
             " AND cluster NOT IN (SELECT cluster FROM factories)",
             (),
         )
+        self._one("DELETE FROM submissions WHERE at < ?", (now - SENT_AGAIN_S,))
+        self._one("DELETE FROM reserved WHERE at < ?", (now - RESERVED_S,))

@@ -186,7 +186,15 @@ class Claiming(ClaimRuns):
             claim.fits[pending.autocluster] = True
             self.book.add(claim)
             batch.put_claim(
-                StoredClaim(claim.id, claim.startd, claim.slot_name, claim.submitter, claim.lease_s, claim.slot_ad)
+                StoredClaim(
+                    claim.id,
+                    claim.startd,
+                    claim.slot_name,
+                    claim.submitter,
+                    claim.lease_s,
+                    claim.slot_ad,
+                    claim.limits,
+                )
             )
             job = self.still_idle(waiting) or self.next_job(claim)
             if job is None:

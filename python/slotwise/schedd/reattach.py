@@ -49,7 +49,9 @@ class Reattachment:
         decision, batch = Decision(now), Batch()
         self._starters.update(starters)
         for row in claims:
-            self._book.add(Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad))
+            self._book.add(
+                Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad, limits=row.limits)
+            )
         for stored in runs:
             job = self._claiming.queue.job(stored.cluster, stored.proc)
             if job is None:

@@ -62,7 +62,8 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     @answers_errors
     async def SubmitOne(self, request: schedd_pb2.SubmitBundle, context: Any) -> schedd_pb2.SubmitReply:
         """Queue a submission that fits one message."""
-        return await self._submit(context, [Incoming.whole(cluster) for cluster in request.clusters])
+        clusters = [Incoming.whole(cluster) for cluster in request.clusters]
+        return await self._submit(context, clusters, request.key, request.again)
 
     @answers_errors
     async def Submit(
@@ -70,8 +71,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> schedd_pb2.SubmitReply:
         """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
         clusters: list[Incoming] = []
-        committed = False
+        committed, key, again = False, b"", False
         async for part in request_iterator:
+            if part.key:
+                key, again = part.key, part.again
             what = part.WhichOneof("part")
             if what == "open_cluster":
                 clusters.append(Incoming.whole(part.open_cluster))
@@ -83,7 +86,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
                 committed = part.commit
         if not committed:
             raise UsageError("the submission ended without a commit; nothing is queued")
-        return await self._submit(context, clusters)
+        return await self._submit(context, clusters, key, again)
 
     @answers_errors
     async def SubmitMany(self, request_iterator: Any, context: Any) -> None:
@@ -91,9 +94,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         caller = self._authenticator.caller(context)
         await SubmissionStream(self._admission, caller.user, self._is_superuser(caller)).serve(context)
 
-    async def _submit(self, context: Any, clusters: list[Incoming]) -> schedd_pb2.SubmitReply:
+    async def _submit(self, context: Any, clusters: list[Incoming], key: bytes, again: bool) -> schedd_pb2.SubmitReply:
         caller = self._authenticator.caller(context)
-        return await self._admission.submit(caller.user, clusters, superuser=self._is_superuser(caller))
+        superuser = self._is_superuser(caller)
+        return await self._admission.submit(caller.user, clusters, superuser=superuser, key=key, again=again)
 
     @answers_errors
     async def ReserveClusters(

@@ -30,38 +30,9 @@ from slotwise.schedd.batch import (
     StoredQueue,
     StoredRun,
 )
+from slotwise.schedd.schema import prepare
 
 _log = logging.getLogger(__name__)
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS clusters (
-  cluster INTEGER PRIMARY KEY, owner TEXT NOT NULL, qdate INTEGER NOT NULL, next_proc INTEGER NOT NULL,
-  ad BLOB NOT NULL, common TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS jobs (
-  cluster INTEGER NOT NULL, proc INTEGER NOT NULL, status INTEGER NOT NULL, delta BLOB, changes TEXT,
-  PRIMARY KEY (cluster, proc)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS factories (
-  cluster INTEGER PRIMARY KEY, total INTEGER NOT NULL, next_proc INTEGER NOT NULL, most INTEGER NOT NULL,
-  max_idle INTEGER NOT NULL, paused INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS factory_parts (
-  cluster INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, deltas BLOB NOT NULL,
-  PRIMARY KEY (cluster, first));
-CREATE TABLE IF NOT EXISTS runs (
-  cluster INTEGER NOT NULL, proc INTEGER NOT NULL, run_id TEXT NOT NULL, token TEXT NOT NULL, claim TEXT NOT NULL,
-  facts TEXT NOT NULL, PRIMARY KEY (cluster, proc)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS claims (
-  claim TEXT PRIMARY KEY, startd TEXT NOT NULL, slot TEXT NOT NULL, submitter TEXT NOT NULL, lease_s INTEGER NOT NULL,
-  slot_ad BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS planned (
-  seq INTEGER PRIMARY KEY, path TEXT NOT NULL, owner TEXT NOT NULL, offset INTEGER NOT NULL, text TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS history (
-  seq INTEGER PRIMARY KEY, cluster INTEGER NOT NULL, proc INTEGER NOT NULL, owner TEXT NOT NULL,
-  status INTEGER NOT NULL, completed INTEGER NOT NULL, delta BLOB, changes TEXT);
-CREATE INDEX IF NOT EXISTS history_job ON history (cluster, proc);
-CREATE INDEX IF NOT EXISTS history_owner ON history (owner, seq);
-"""
-
 
 _Entry = tuple[Batch, "asyncio.Future[None]", asyncio.AbstractEventLoop, bool]
 
@@ -91,7 +62,7 @@ class Store:
         """Make the schema if need be, read everything, and start the writer."""
         connection = self._connect()
         try:
-            connection.executescript(_SCHEMA)
+            prepare(connection)
             found = self._load(connection)
         except sqlite3.Error as error:
             raise HostError(
@@ -130,6 +101,7 @@ class Store:
             runs=[StoredRun(*row) for row in db.execute("SELECT * FROM runs")],
             claims=[StoredClaim(*row) for row in db.execute("SELECT * FROM claims")],
             planned=[PlannedText(*row) for row in db.execute("SELECT * FROM planned ORDER BY seq")],
+            reserved=_reserved(db),
         )
 
     def commit(self, batch: Batch, *, may_fail: bool = False) -> asyncio.Future[None]:
@@ -166,6 +138,13 @@ class Store:
             )
             found: tuple[int, int, bytes] | None = connection.execute(sql, (cluster, proc)).fetchone()
         return found
+
+    def submission(self, owner: str, key: bytes) -> bytes | None:
+        """The reply to a submission that was queued not long ago, by its key. For a worker thread."""
+        with contextlib.closing(self.reader()) as connection:
+            sql = "SELECT reply FROM submissions WHERE owner=? AND key=?"
+            found: tuple[bytes] | None = connection.execute(sql, (owner, key)).fetchone()
+        return found[0] if found else None
 
     def _write(self, connection: sqlite3.Connection) -> None:
         stopping = False
@@ -230,6 +209,16 @@ class Store:
                 connection.execute("ROLLBACK")
             raise
         self.commits += 1
+
+
+def _reserved(db: sqlite3.Connection) -> set[int]:
+    """Cluster ids that were given to submitters ahead and that no cluster has."""
+    found: set[int] = set()
+    for first, count in db.execute("SELECT first, count FROM reserved").fetchall():
+        found.update(range(first, first + count))
+        taken = db.execute("SELECT cluster FROM clusters WHERE cluster >= ? AND cluster < ?", (first, first + count))
+        found.difference_update(cluster for (cluster,) in taken)
+    return found
 
 
 def _tell(loop: asyncio.AbstractEventLoop, futures: list[asyncio.Future[None]], error: Exception | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from slotwise.errors import SlotwiseError
-from slotwise.schedd.admission import Admission, Submission
+from slotwise.schedd.admission import Admission, Checked
 from slotwise.schedd.draft import Incoming
 from slotwise.wire.gen import schedd_pb2
 
@@ -30,18 +30,22 @@ class SubmissionStream:
         answering = asyncio.create_task(self._answer(context))
         try:
             while (frame := await context.read()) is not grpc.aio.EOF:
-                # Checked here, so that ids are given in the order of arrival.
-                checked = [self._checked(bundle) for bundle in frame.submissions]
+                earlier = [await self._earlier(bundle) for bundle in frame.submissions]
+                # Checked here and at once, so that ids are given in the order of arrival.
+                checked = [known or self._checked(sent) for known, sent in zip(earlier, frame.submissions, strict=True)]
                 await self._waiting.put(asyncio.create_task(self._admission.submit_each(checked)))
             await self._waiting.put(None)
             await answering
         finally:
             answering.cancel()
 
-    def _checked(self, bundle: schedd_pb2.SubmitBundle) -> Submission | SlotwiseError:
+    async def _earlier(self, bundle: schedd_pb2.SubmitBundle) -> schedd_pb2.SubmitReply | None:
+        return await self._admission.earlier(self._owner, bundle.key) if bundle.again else None
+
+    def _checked(self, bundle: schedd_pb2.SubmitBundle) -> Checked:
         try:
             clusters = [Incoming.whole(cluster) for cluster in bundle.clusters]
-            return self._admission.check(self._owner, clusters, superuser=self._superuser)
+            return self._admission.check(self._owner, clusters, superuser=self._superuser, key=bundle.key)
         except SlotwiseError as error:
             return error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import pytest
 from slotwise.classad import ExprTree
-from slotwise.client import AsyncSchedd, Schedd, SubmitResult
+from slotwise.client import AsyncSchedd, Schedd
 from slotwise.errors import DeniedError, PeerUnavailableError, SubmitError, UsageError
 
-from tests.support.access_point import RunningAccessPoint
+from tests.support.access_point import Doom, RunningAccessPoint
 
 T = TypeVar("T")
 JOB = {"executable": "/bin/true", "transfer_executable": False}
@@ -107,25 +107,89 @@ async def test_a_refusal_among_many_comes_in_its_place(tmp_path: Path) -> None:
 
 
 async def test_a_client_outlives_a_restart_of_the_schedd(schedd: RunningAccessPoint) -> None:
+    """Ids that were reserved from the former process are good in the next one."""
     token = schedd.token_file(schedd.owner).read_text()
     named = {**JOB, "output": "out.$(Cluster)"}
     with Schedd(schedd.home.root, token=token) as client:
         before = [await asyncio.to_thread(client.submit, named) for _ in range(3)]
+        assert client._ids.likely()
         await schedd.stop()
         await schedd.start()
-
-        def again() -> SubmitResult:
-            deadline = time.monotonic() + 10
-            while True:
-                try:
-                    return client.submit(named)
-                except PeerUnavailableError:  # the stream broke this moment
-                    assert time.monotonic() < deadline
-
-        after = await asyncio.to_thread(again)
+        after = await asyncio.to_thread(client.submit, named)
         ads = await asyncio.to_thread(client.query, "true", ["ClusterId", "Out"])
     assert after.cluster > max(one.cluster for one in before)
     assert sorted(ad["Out"] for ad in ads) == sorted(f"out.{one.cluster}" for one in [*before, after])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("commit_last", [False, True])
+@pytest.mark.parametrize("after", [0, 1, 5])
+async def test_submissions_under_way_when_the_schedd_dies_are_queued_once(
+    schedd: RunningAccessPoint, after: int, commit_last: bool
+) -> None:
+    """Whether their transaction reached the disk or not; many on one stream, one by one, and in parts."""
+    token = schedd.token_file(schedd.owner).read_text()
+
+    def work() -> list[tuple[int, str]]:
+        with Schedd(schedd.home.root, token=token) as client:
+            client.submit({**JOB, "batch_name": "first", "output": "o.$(Cluster)"})  # the schedd is there
+            begun.set()
+            many = [{**JOB, "batch_name": f"m{i}"} for i in range(60)]
+            for some in many[::3]:
+                some["output"] = "o.$(Cluster)"
+            made = [(one.cluster, f"m{i}") for i, one in enumerate(client.submit_many(many))]
+            made += [(client.submit({**JOB, "batch_name": f"s{i}"}).cluster, f"s{i}") for i in range(5)]
+            large = client.submit({**JOB, "batch_name": "large"}, count=5001)
+            assert large.count == 5001
+            return [*made, (large.cluster, "large")]
+
+    begun = threading.Event()
+    working = asyncio.create_task(asyncio.to_thread(work))
+    await asyncio.to_thread(begun.wait)
+    for round in range(3):
+        doom = Doom(schedd.point.store, after + round, commit_last=commit_last)
+        done, _ = await asyncio.wait([working, asyncio.create_task(doom.dead.wait())], return_when="FIRST_COMPLETED")
+        if working in done:
+            break
+        await schedd.kill()
+        await schedd.start()
+    made = await asyncio.wait_for(working, 30)
+    clusters = {ad["ClusterId"]: ad for ad in await schedd.jobs("ProcId == 0")}
+    assert sorted(ad["JobBatchName"] for ad in clusters.values()) == sorted(["first", *(name for _, name in made)])
+    assert {cluster: clusters[cluster]["JobBatchName"] for cluster, _ in made} == dict(made)
+    assert all(ad["Out"] == f"o.{number}" for number, ad in clusters.items() if ad["Out"].startswith("o."))
+    assert len(await schedd.jobs()) == 1 + 60 + 5 + 5001
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_the_asyncio_client_sends_again_what_a_dead_schedd_did_not_answer(schedd: RunningAccessPoint) -> None:
+    token = schedd.token_file(schedd.owner).read_text()
+    async with AsyncSchedd(schedd.home.root, token=token) as client:
+        await client.submit(JOB)
+        doom = Doom(schedd.point.store, 0, commit_last=True)
+        some = [asyncio.create_task(client.submit({**JOB, "batch_name": f"b{i}"})) for i in range(30)]
+        await doom.dead.wait()
+        await schedd.kill()
+        await schedd.start()
+        made = await asyncio.wait_for(asyncio.gather(*some), 30)
+        ads = {ad["ClusterId"]: ad["JobBatchName"] for ad in await client.query("JobBatchName isnt undefined")}
+    assert ads == {one.cluster: f"b{i}" for i, one in enumerate(made)}
+
+
+async def test_a_schedd_that_never_answered_is_not_waited_for(schedd: RunningAccessPoint) -> None:
+    token = schedd.token_file(schedd.owner).read_text()
+    with Schedd(schedd.home.root, token=token, patience_s=1000) as client:
+        await schedd.stop()
+        with pytest.raises(PeerUnavailableError):
+            await asyncio.to_thread(client.submit, JOB)
+    await schedd.start()
+    with Schedd(schedd.home.root, token=token, patience_s=0.2) as client:
+        await asyncio.to_thread(client.submit, JOB)
+        await schedd.stop()
+        with pytest.raises(PeerUnavailableError):
+            await asyncio.to_thread(client.submit, JOB)
+        await schedd.start()
+        assert (await asyncio.to_thread(client.submit, JOB)).count == 1, "the client is good for more"
 
 
 async def test_threads_of_one_client_submit_side_by_side(schedd: RunningAccessPoint) -> None:

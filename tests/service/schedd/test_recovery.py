@@ -1,7 +1,7 @@
 """The schedd dies at any moment: no job is lost, none completes twice, none runs in two places.
 
 A death is played by abandoning everything in memory and never letting it act again, while what was committed stays; the
-execution point lives on. :class:`Doom` ends the process at a chosen commit, before or after it.
+execution point lives on. A ``Doom`` ends the process at a chosen commit, before or after it.
 """
 
 from __future__ import annotations
@@ -10,36 +10,13 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import htcondor2
 import pytest
-from slotwise.schedd.store import Batch, Store
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.access_point import RunningAccessPoint
+from tests.support.access_point import Doom, RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
-
-
-class Doom:
-    """Lets ``after`` commits through, then none; ``commit_last``: one more reaches the disk, and nobody hears of it."""
-
-    def __init__(self, store: Store, after: int, *, commit_last: bool) -> None:
-        self.left = after
-        self.commit_last = commit_last
-        self.dead = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._transaction = store._transaction
-        store._transaction = self  # type: ignore[assignment,method-assign]
-
-    def __call__(self, connection: Any, batches: list[Batch]) -> None:
-        if self.left <= 0:
-            if self.commit_last:
-                self._transaction(connection, batches)
-            self._loop.call_soon_threadsafe(self.dead.set)
-            raise SystemExit  # ends the writer's thread: nothing is committed or told any more
-        self.left -= 1
-        self._transaction(connection, batches)
 
 
 @pytest.fixture
@@ -258,6 +235,36 @@ async def test_completed_jobs_are_still_counted_after_a_restart(home: Path, tmp_
         await first.kill()
         second = await started(home)
         assert (second.point.queue.clusters[cluster].done, second.point.queue.clusters[cluster].total) == (2, 3)
+        await second.stop()
+    finally:
+        await point.stop()
+
+
+async def test_a_claim_keeps_its_concurrency_limits(home: Path, tmp_path: Path) -> None:
+    """What was matched for jobs with limits serves only such jobs, also after a restart of the schedd."""
+    first = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=1)
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+    try:
+        cluster = await first.submit(2, ConcurrencyLimits="db")
+        await first.negotiate(point.address)
+
+        async def running() -> bool:
+            return len(await first.jobs("NumJobStarts == 1")) == 1
+
+        await first.until(running)
+        await first.submit(1, JobPrio=10)  # it would come first if it were allowed
+        await first.kill()
+        second = await started(home)
+        assert [claim.limits for claim in second.point.claiming.book.claims.values()] == ["db"]
+        await second.act("REMOVE", f"ClusterId == {cluster} && ProcId == 0")
+
+        async def follows() -> bool:
+            return len(point.history) == 2
+
+        await second.until(follows)
+        assert point.history == [f"{cluster}.0#1", f"{cluster}.1#1"]
         await second.stop()
     finally:
         await point.stop()

@@ -9,12 +9,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SubmitBundle(_message.Message):
-    __slots__ = ("clusters", "client")
+    __slots__ = ("clusters", "client", "key", "again")
     CLUSTERS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
     clusters: _containers.RepeatedCompositeFieldContainer[ClusterSubmission]
     client: str
-    def __init__(self, clusters: _Optional[_Iterable[_Union[ClusterSubmission, _Mapping]]] = ..., client: _Optional[str] = ...) -> None: ...
+    key: bytes
+    again: bool
+    def __init__(self, clusters: _Optional[_Iterable[_Union[ClusterSubmission, _Mapping]]] = ..., client: _Optional[str] = ..., key: _Optional[bytes] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class SubmitFrame(_message.Message):
     __slots__ = ("submissions",)
@@ -39,14 +43,18 @@ class SubmitAnswer(_message.Message):
     def __init__(self, reply: _Optional[_Union[SubmitReply, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
 
 class SubmitPart(_message.Message):
-    __slots__ = ("open_cluster", "more_procs", "commit")
+    __slots__ = ("open_cluster", "more_procs", "commit", "key", "again")
     OPEN_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MORE_PROCS_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
     open_cluster: ClusterSubmission
     more_procs: ProcBatch
     commit: bool
-    def __init__(self, open_cluster: _Optional[_Union[ClusterSubmission, _Mapping]] = ..., more_procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., commit: _Optional[bool] = ...) -> None: ...
+    key: bytes
+    again: bool
+    def __init__(self, open_cluster: _Optional[_Union[ClusterSubmission, _Mapping]] = ..., more_procs: _Optional[_Union[ProcBatch, _Mapping]] = ..., commit: _Optional[bool] = ..., key: _Optional[bytes] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class ClusterSubmission(_message.Message):
     __slots__ = ("cluster_ad", "procs", "submit_digest", "item_data", "cluster_id")

@@ -1,0 +1,64 @@
+"""The tables of the job queue, and the steps from each of their versions to the next."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from slotwise.errors import HostError
+
+_FIRST = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS clusters (
+  cluster INTEGER PRIMARY KEY, owner TEXT NOT NULL, qdate INTEGER NOT NULL, next_proc INTEGER NOT NULL,
+  ad BLOB NOT NULL, common TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS jobs (
+  cluster INTEGER NOT NULL, proc INTEGER NOT NULL, status INTEGER NOT NULL, delta BLOB, changes TEXT,
+  PRIMARY KEY (cluster, proc)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS factories (
+  cluster INTEGER PRIMARY KEY, total INTEGER NOT NULL, next_proc INTEGER NOT NULL, most INTEGER NOT NULL,
+  max_idle INTEGER NOT NULL, paused INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS factory_parts (
+  cluster INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, deltas BLOB NOT NULL,
+  PRIMARY KEY (cluster, first));
+CREATE TABLE IF NOT EXISTS runs (
+  cluster INTEGER NOT NULL, proc INTEGER NOT NULL, run_id TEXT NOT NULL, token TEXT NOT NULL, claim TEXT NOT NULL,
+  facts TEXT NOT NULL, PRIMARY KEY (cluster, proc)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (
+  claim TEXT PRIMARY KEY, startd TEXT NOT NULL, slot TEXT NOT NULL, submitter TEXT NOT NULL, lease_s INTEGER NOT NULL,
+  slot_ad BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS planned (
+  seq INTEGER PRIMARY KEY, path TEXT NOT NULL, owner TEXT NOT NULL, offset INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS history (
+  seq INTEGER PRIMARY KEY, cluster INTEGER NOT NULL, proc INTEGER NOT NULL, owner TEXT NOT NULL,
+  status INTEGER NOT NULL, completed INTEGER NOT NULL, delta BLOB, changes TEXT);
+CREATE INDEX IF NOT EXISTS history_job ON history (cluster, proc);
+CREATE INDEX IF NOT EXISTS history_owner ON history (owner, seq);
+"""
+
+#: What each version adds to the one before. A step is never changed once it is released.
+_STEPS = (
+    """
+ALTER TABLE claims ADD COLUMN limits TEXT NOT NULL DEFAULT '';
+CREATE TABLE submissions (
+  owner TEXT NOT NULL, key BLOB NOT NULL, at INTEGER NOT NULL, reply BLOB NOT NULL, PRIMARY KEY (owner, key)
+) WITHOUT ROWID;
+CREATE TABLE reserved (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL);
+""",
+)
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Bring the tables to the version of this program, in one transaction for each step.
+
+    :raises HostError: when a newer program has written them.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(_STEPS):
+        raise HostError(
+            f"the job queue has version {version} of its tables; this program knows those up to {len(_STEPS)}",
+            hint="run the version of Slotwise that wrote it, or move the queue away to start with an empty one",
+        )
+    if version == 0:
+        connection.executescript(_FIRST)
+    for number, step in enumerate(_STEPS[version:], version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE;\n{step}\nPRAGMA user_version={number};\nCOMMIT;")
