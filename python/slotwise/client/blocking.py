@@ -78,7 +78,8 @@ class Schedd:
         """Queue many submissions, each of which stands or falls alone; results in the order of the descriptions.
 
         Several are under way at once: results come while later descriptions are read. The first refusal is raised in
-        its place; of the submissions behind it some may be queued already.
+        its place; of the submissions behind it some may be queued already. Cluster ids mostly ascend, but not always:
+        descriptions that name their cluster, and those sent again after a break, may have lower or higher ones.
         """
         stream = BlockingStream(self._stub, self._pool.metadata, self._patience, gather_s=_GATHER_S)
         waiting: deque[Submission] = deque()

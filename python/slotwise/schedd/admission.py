@@ -57,6 +57,11 @@ class Submission:
         """Jobs of all its clusters."""
         return sum(len(draft.jobs) for draft in self.drafts)
 
+    @property
+    def brings_work(self) -> bool:
+        """Whether any of its jobs may start, now or once it is made."""
+        return any(draft.parts or any(job.status == Status.IDLE for job in draft.jobs) for draft in self.drafts)
+
     def reply(self) -> schedd_pb2.SubmitReply:
         """What the caller is told."""
         reply = schedd_pb2.SubmitReply()
@@ -244,7 +249,7 @@ class Admission:
                 self.enter(draft)
                 if draft.parts:
                     self.on_factory(draft)
-        if submissions and self._ledger.on_new_work:
+        if self._ledger.on_new_work and any(one.brings_work for one in submissions):
             self._ledger.on_new_work()
         if decision.entries:
             # Whoever submits and then follows the log finds the log, and the submission in it.
