@@ -17,6 +17,7 @@ CORNERS = {
     54525: "one who waits to preempt has no account, and a group with a factor of its own",
     24777: "a slot enlarged by eviction ranks like a busy one",
     16337: "a slot enlarged by eviction is preferred by its preemption rank",
+    60255: "a limit refuses a job before any slot does, whatever was too heavy for the jobs before it",
     26988: "a limit is given by an expression over what a slot will be after eviction",
 }
 

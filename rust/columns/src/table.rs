@@ -25,6 +25,10 @@ const COLLECT_MIN: usize = 1 << 16;
 /// Tables made so far.
 static TABLES: AtomicU64 = AtomicU64::new(0);
 
+fn new_epoch() -> u64 {
+    TABLES.fetch_add(1, Ordering::Relaxed) << 32
+}
+
 /// What is known of a row besides its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct RowInfo {
@@ -107,9 +111,13 @@ impl AdTable {
         AdTable {
             collect_at: COLLECT_MIN,
             // What was made of one table must not pass for what another one needs.
-            epoch: TABLES.fetch_add(1, Ordering::Relaxed) << 32,
+            epoch: new_epoch(),
             ..AdTable::default()
         }
+    }
+
+    pub(crate) fn take_new_epoch(&mut self) {
+        self.epoch = new_epoch();
     }
 
     /// Number of ads.

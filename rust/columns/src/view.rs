@@ -39,6 +39,16 @@ impl AdTable {
         out
     }
 
+    /// The whole table again, to put values into. Rows and ids are the same, whatever was made of the table is not.
+    #[must_use]
+    pub fn copy(&self) -> AdTable {
+        let mut out = self.clone();
+        out.take_new_epoch();
+        out.log.reset(out.version);
+        out.collect_later = true;
+        out
+    }
+
     /// Puts values into a column of a view, made if there is none; rows without a value stay as they are.
     pub fn put_values(&mut self, name: &Name, values: impl Iterator<Item = (Row, Cell)>) {
         let id = match self.by_name.get(name) {
@@ -67,6 +77,24 @@ impl AdTable {
 mod tests {
     use super::*;
     use classad::{Ad, Value};
+
+    #[test]
+    fn a_copy_is_another_table() {
+        let mut table = AdTable::new();
+        let mut ad = Ad::new();
+        ad.set("Memory", Expr::Lit(Value::Int(1)));
+        let _ = table.upsert(b"slot1", &ad, 0.0);
+        let mut copy = table.copy();
+        assert_ne!(copy.epoch(), table.epoch());
+        let cell = copy.value_cell(&Expr::Lit(Value::Int(7)));
+        copy.put_values(&Name::from("Memory"), std::iter::once((0, cell)));
+        assert_eq!(
+            copy.ad(0).get_str("Memory"),
+            Some(&Expr::Lit(Value::Int(7)))
+        );
+        assert_eq!(table.ad(0), ad);
+        assert_eq!(copy.row_of(b"slot1"), Some(0));
+    }
 
     #[test]
     fn a_view_has_the_rows_of_its_table() {

@@ -6,18 +6,10 @@
 
 use crate::evaluate::{REMOTE_NAMES, insert_remote};
 use crate::ledger::Ledger;
-use crate::slot::{own_number, own_text};
+use crate::slot::{USERS, own_number, own_text};
 use classad::{Ad, Name};
 use fairshare::GroupTree;
 use rustc_hash::FxHashSet;
-
-/// Attributes that name a slot's user, the one to be preempted first.
-const USERS: [&str; 4] = [
-    "PreemptingAccountingGroup",
-    "PreemptingUser",
-    "AccountingGroup",
-    "RemoteUser",
-];
 
 /// Numbers of the slots whose users' attributes are among `names`.
 #[must_use]

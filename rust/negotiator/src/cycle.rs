@@ -3,6 +3,7 @@
 use crate::ahead::{Ahead, Ending};
 use crate::config::CycleConfig;
 use crate::cross_slots;
+use crate::dress::Dressed;
 use crate::evaluate::{Answers, REMOTE_NAMES, Shared, insert_remote};
 use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
@@ -38,6 +39,8 @@ pub struct Memory {
     pub index: SlotIndex,
     /// The engine that asks conditions of whole columns.
     pub matcher: Matcher,
+    /// Slot ads as conditions see them, where that is not as they are.
+    pub dressed: Dressed,
     /// How plain slots are gone through; the outcome is the same.
     pub plain: PlainWay,
 }
@@ -121,15 +124,20 @@ pub fn run_cycle(
         now,
         ..EvalSettings::default()
     };
-    memory.matcher.refresh(snapshot.slots, settings);
+    let plan = snapshot.plan;
+    let dressed = memory
+        .dressed
+        .dress(snapshot.slots, plan, config, snapshot.accounts, now);
+    let table = dressed.unwrap_or(snapshot.slots);
+    memory.matcher.refresh(table, settings);
     memory
         .index
-        .refresh(snapshot.slots, snapshot.plan, config, &memory.matcher, now);
+        .refresh(table, plan, config, &memory.matcher, now);
     let shared = Shared {
-        table: snapshot.slots,
+        table,
         matcher: &memory.matcher,
         index: &memory.index,
-        plan: snapshot.plan,
+        plan,
         config,
         now,
         plain_way: memory.plain,

@@ -10,7 +10,7 @@ use crate::candidates::{Candidate, Eviction, SlotState};
 use crate::evaluate::{Evaluation, allows, requirements_hold};
 use crate::ledger::Ledger;
 use crate::pool::Pool;
-use crate::slot::{SlotClass, own_text, own_value, weight};
+use crate::slot::{SlotClass, USERS, own_text, own_value, weight};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
 /// One dynamic slot that might be given up.
@@ -173,13 +173,7 @@ fn child(
     let amounts = amounts
         .map(|(name, _)| (name.clone(), number(&name.to_text()).unwrap_or(0.0)))
         .collect();
-    let users = [
-        "PreemptingAccountingGroup",
-        "PreemptingUser",
-        "AccountingGroup",
-        "RemoteUser",
-    ];
-    let of_ad = |ad: &Ad| users.iter().find_map(|u| own_text(ad, u, shared.now));
+    let of_ad = |ad: &Ad| USERS.iter().find_map(|u| own_text(ad, u, shared.now));
     let user = ad.as_ref().and_then(of_ad).unwrap_or_default();
     let ad = ad.map(|mut ad| {
         evaluation.insert_remote_user(&mut ad, &user, ledger);

@@ -3,6 +3,7 @@
 use crate::config::CycleConfig;
 use crate::cycle::Memory;
 use crate::evaluate::{insert_remote, insert_submitter};
+use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
 use crate::plan::Plan;
 use crate::request::submitter_of;
@@ -57,8 +58,11 @@ pub fn explain(
     memory: &mut Memory,
     now: i64,
 ) -> JobView {
-    let (slots, job) = (snapshot.slots, snapshot.job);
-    let plan = Plan::make(slots, snapshot.jobs, config);
+    let plan = Plan::make(snapshot.slots, snapshot.jobs, config);
+    let dressed = memory
+        .dressed
+        .dress(snapshot.slots, &plan, config, accounts, now);
+    let slots = dressed.unwrap_or(snapshot.slots);
     let settings = EvalSettings {
         now,
         ..EvalSettings::default()
@@ -67,14 +71,17 @@ pub fn explain(
     memory
         .index
         .refresh(slots, &plan, config, &memory.matcher, now);
+    let submitter = submitter_of(snapshot.job, now).unwrap_or_default();
+    let books = Books::open(config, accounts, &memory.index, &submitter, now);
+    let job = &books.job_as_seen(snapshot.job);
     let matcher = &memory.matcher;
     let rows = matcher.matches(slots, job);
     let mut view = JobView {
-        submitter: submitter_of(job, now).unwrap_or_default(),
+        submitter,
         explanation: matcher.explain(slots, job),
         ..JobView::default()
     };
-    let protected = Protection::new(config, accounts, memory, job, &view.submitter, now);
+    let protected = Protection::new(config, &books, &memory.index, job, now);
     for row in slots.rows() {
         let Some(class) = memory.index.class_of(row) else {
             continue;
@@ -111,40 +118,64 @@ pub struct Asked<'a> {
     pub job: &'a Ad,
 }
 
+/// Accounts as they stand, and that of the job's submitter.
+struct Books {
+    groups: GroupTree,
+    ledger: Ledger,
+    account: usize,
+}
+
+impl Books {
+    fn open(
+        config: &CycleConfig,
+        accounts: &Accounts,
+        index: &SlotIndex,
+        submitter: &str,
+        now: i64,
+    ) -> Self {
+        let (groups, _) = GroupTree::build(config.share.groups.clone());
+        let mut ledger = Ledger::open(accounts, &groups, &config.share, now);
+        ledger.count_slots(index, &groups, config);
+        let account = ledger.account(submitter, &groups, &config.share);
+        Self {
+            groups,
+            ledger,
+            account,
+        }
+    }
+
+    /// The job with what slots may ask about its submitter.
+    fn job_as_seen(&self, job: &Ad) -> Ad {
+        let mut job = job.clone();
+        let (ledger, groups) = (&self.ledger, &self.groups);
+        let group = ledger.get(self.account).group;
+        insert_submitter(&mut job, self.account, group, ledger, groups);
+        job
+    }
+}
+
 /// Which busy classes PREEMPTION_REQUIREMENTS lets a job have.
 struct Protection {
     allowed: Vec<bool>,
 }
 
 impl Protection {
-    fn new(
-        config: &CycleConfig,
-        accounts: &Accounts,
-        memory: &Memory,
-        job: &Ad,
-        submitter: &str,
-        now: i64,
-    ) -> Self {
-        let (groups, _) = GroupTree::build(config.share.groups.clone());
-        let mut ledger = Ledger::open(accounts, &groups, &config.share, now);
-        ledger.count_slots(&memory.index, &groups, config);
-        let account = ledger.account(submitter, &groups, &config.share);
-        let mut job = job.clone();
-        insert_submitter(&mut job, account, 0, &ledger, &groups);
+    fn new(config: &CycleConfig, books: &Books, index: &SlotIndex, job: &Ad, now: i64) -> Self {
+        let (ledger, groups) = (&books.ledger, &books.groups);
         let allowed = |facts: &Arc<SlotClass>| {
             let Some(user) = &facts.user else { return true };
             let mut slot = facts.ad.clone();
-            insert_remote(&mut slot, user, &ledger, &groups);
+            insert_remote(&mut slot, user, ledger, groups);
             let context = Context {
                 my: Some(&slot),
-                target: Some(&job),
+                target: Some(job),
                 now,
                 ..Context::default()
             };
             crate::evaluate::allows(&evaluate(&config.preemption.requirements, &context))
         };
         Self {
-            allowed: memory.index.classes().iter().map(allowed).collect(),
+            allowed: index.classes().iter().map(allowed).collect(),
         }
     }
 

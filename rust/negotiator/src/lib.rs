@@ -11,6 +11,7 @@ pub mod candidates;
 pub mod config;
 mod cross_slots;
 pub mod cycle;
+pub mod dress;
 pub mod error;
 pub mod evaluate;
 mod evict;

@@ -276,6 +276,10 @@ impl<'a> Cycle<'a> {
             }
         }
         evaluation.deferred.clear();
+        if self.shared.plan.conditions_see_usage {
+            // What was said of slots before is said of other usage.
+            evaluation.answers = Answers::default();
+        }
         *candidates = Some(Candidates::gather(
             evaluation,
             &mut self.pool,

@@ -140,6 +140,14 @@ pub fn address_families(address: &str) -> u8 {
     found
 }
 
+/// Attributes that tell whose slot it is: the first of them that there is.
+pub const USERS: [&str; 4] = [
+    "PreemptingAccountingGroup",
+    "PreemptingUser",
+    "AccountingGroup",
+    "RemoteUser",
+];
+
 impl SlotClass {
     /// Reads the facts from the attributes of a representative.
     ///
@@ -161,14 +169,7 @@ impl SlotClass {
             ad.set("CurrentRank", Expr::Lit(Value::Real(rank)));
         }
         let text = |name: &str| own_text(&ad, name, now);
-        let user = [
-            "PreemptingAccountingGroup",
-            "PreemptingUser",
-            "AccountingGroup",
-            "RemoteUser",
-        ]
-        .iter()
-        .find_map(|name| text(name));
+        let user = USERS.iter().find_map(|name| text(name));
         let state = text("State").unwrap_or_default();
         let busy = state == "Claimed" || state == "Preempting";
         let suspended = text("Activity").as_deref() == Some("Suspended");

@@ -59,6 +59,8 @@ class Model(Groups):
         preempting = number(ad, "PreemptingRank")
         if preempting is not None:
             ad["CurrentRank"] = preempting
+        for name in self.knobs.get("NEGOTIATOR_MATCH_EXPRS", "").split():
+            ad[f"NegotiatorMatchExpr{name}"] = self.expr(name, "undefined")
         if "NegotiatorRequirements" in ad:
             ad["Requirements"] = ad.lookup("NegotiatorRequirements")
         slot = Slot(str(ad["Name"]), ad, self.weight_of(ad))

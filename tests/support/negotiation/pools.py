@@ -73,7 +73,28 @@ class _Drawing:
         for user in self.users:
             if self.maybe(0.6):
                 self._account(f"{user}@d")
+        self._starts()
         return out
+
+    def _starts(self) -> None:
+        """START that reads what only the negotiator knows; drawn last, so that the rest of a pool stays as it is."""
+        if not self.maybe(0.25):
+            return
+        self.out.knobs |= {"NEGOTIATOR_MATCH_EXPRS": "Most", "Most": self.r.choice(["1", "2", "MY.Cpus - 1"])}
+        hosts = {str(ad["Name"]).partition("@")[2] for ad in self.out.slots}
+        for host in sorted(hosts):
+            start = self.r.choice(
+                [
+                    None,
+                    "RequestCpus <= NegotiatorMatchExprMost",
+                    "MY.RemoteUserPrio =?= undefined || RemoteUserPrio > 1000",
+                    "RemoteUserFloor =!= 3 && TARGET.SubmitterUserPrio =!= 7300",
+                    'RemoteGroup =!= "chem"',
+                ]
+            )
+            for ad in self.out.slots if start else ():
+                if str(ad["Name"]).endswith(f"@{host}"):
+                    ad["Start"] = ExprTree(str(start))
 
     def _groups(self) -> None:
         r, knobs = self.r, self.out.knobs

@@ -111,6 +111,8 @@ class Scan:
     def best(self) -> Candidate | None:
         fixed = text(self.job, "ConcurrencyLimits")
         if fixed is not None and self.over(fixed):
+            # No slot is looked at, so none is too heavy.
+            self.refused.too_heavy = False
             return None
         slots = [slot for slot in self.model.slots if slot.name not in self.refused.slots]
         found = [c for c in map(self.look, slots) if c is not None]

@@ -13,6 +13,7 @@ pub use sources::{Sources, each_distinct};
 
 use crate::config::CycleConfig;
 use crate::cross_slots;
+use crate::dress::{STEADY_REMOTE_NAMES, Wanted};
 use crate::evaluate::REMOTE_NAMES;
 use crate::mentions::Mentions;
 use crate::reserve::DURATIONS;
@@ -87,6 +88,10 @@ pub struct Plan {
     pub unbounded: bool,
     /// Facts of slots may change though no attribute does.
     pub unsteady: bool,
+    /// Conditions look at usage, which changes with every match.
+    pub conditions_see_usage: bool,
+    /// What is put into slot ads before they are asked.
+    pub dress: Wanted,
     /// What the policy of preemption reads of busy slots, when they can be asked about all at once: nothing in it
     /// changes while the cycle runs.
     pub policy: Option<FxHashSet<Name>>,
@@ -150,18 +155,25 @@ impl Plan {
         };
         names.extend(cross_slots::needed(&cross_slots));
         order_names.extend(cross_slots::needed(&cross_slots));
-        let inserted = |name: &Name| {
-            REMOTE_NAMES.iter().any(|n| name.is(n))
-                || crossed && cross_slots::number_of(name).is_some()
-                || selection.match_exprs.iter().any(|(n, _)| name.is(n))
+        let consider = config.preemption.consider;
+        let of_user = |name: &Name| consider && REMOTE_NAMES.iter().any(|n| name.is(n));
+        let steady = |name: &Name| STEADY_REMOTE_NAMES.iter().any(|n| name.is(n));
+        let changing = |name: &Name| {
+            of_user(name) && !steady(name) || crossed && cross_slots::number_of(name).is_some()
         };
-        let replaced = slots.column_named("NegotiatorRequirements").is_some();
+        let by_config = |name: &Name| selection.match_exprs.iter().any(|(n, _)| name.is(n));
         let mut asked = Mentions::default();
         conditions(config, &resources, jobs, &mut asked);
         asked.bare.insert(Name::from("Rank"));
         asked.add(&selection.pre_job_rank);
         let asked = sources.reach(asked);
-        let row_matching = !(reached.unbounded || replaced || asked.names().any(inserted));
+        let conditions_see_usage = asked.names().any(changing);
+        let row_matching = !(reached.unbounded || conditions_see_usage);
+        let dress = Wanted {
+            requirements: slots.column_named("NegotiatorRequirements").is_some(),
+            match_exprs: asked.names().any(by_config),
+            users: asked.names().any(of_user),
+        };
         let conditions_see_submitter = asked.names().any(is_submitter_attribute);
         if !row_matching {
             order_names.clone_from(&names);
@@ -193,6 +205,12 @@ impl Plan {
             order_names,
             key,
             row_matching,
+            conditions_see_usage,
+            dress: if row_matching {
+                dress
+            } else {
+                Wanted::default()
+            },
             unsteady,
             policy,
             unbounded: reached.unbounded,
