@@ -7,11 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: ``module`` has ``main(args: list[str], inv: Invocation) -> int``."""
+    """A subcommand: ``module`` has ``main(args: list[str], inv: Invocation) -> int``.
+
+    ``alone``: the beginning of an option that wants a process of its own, because it takes the caller's terminal.
+    """
 
     module: str
     help: str
     resident: bool = False
+    alone: str = ""
+
+    def may_be_resident(self, args: list[str]) -> bool:
+        """Whether the resident server may run it with these arguments."""
+        return self.resident and not (
+            self.alone and any(word.lstrip("-").startswith(self.alone) for word in args if word.startswith("-"))
+        )
 
 
 COMMANDS: dict[str, Command] = {
@@ -22,7 +32,7 @@ COMMANDS: dict[str, Command] = {
     "reconfig": Command("slotwise.cli.pool:reconfig", "make the daemons read the configuration again"),
     "ping": Command("slotwise.cli.ping:main", "who answers, and what you may do there", resident=True),
     "token": Command("slotwise.cli.token:main", "make and show tokens"),
-    "submit": Command("slotwise.cli.submit:main", "queue jobs from a submit description", resident=True),
+    "submit": Command("slotwise.cli.submit:main", "queue jobs from a submit description", resident=True, alone="i"),
     "q": Command("slotwise.cli.q:main", "jobs in the queue", resident=True),
     "history": Command("slotwise.cli.history:main", "jobs that have left the queue", resident=True),
     "rm": Command("slotwise.cli.act:rm", "remove jobs", resident=True),
@@ -37,6 +47,8 @@ COMMANDS: dict[str, Command] = {
         "slotwise.cli.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
     "wait": Command("slotwise.cli.wait:main", "wait for jobs by their event log"),
+    "tail": Command("slotwise.cli.tail:main", "the ends of a running job's files"),
+    "ssh-to-job": Command("slotwise.cli.ssh_to_job:main", "a shell beside a running job"),
     "status": Command("slotwise.cli.status:main", "slots and daemons of the pool", resident=True),
     "userprio": Command("slotwise.cli.userprio:main", "priorities and usage of submitters", resident=True),
     "reschedule": Command("slotwise.cli.reschedule:main", "ask for a negotiation cycle", resident=True),

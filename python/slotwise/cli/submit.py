@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slotwise.cli import interactive
 from slotwise.cli.options import REST, Option, Parsed, parse
 from slotwise.errors import SubmitError, UsageError
 
@@ -67,6 +68,8 @@ Where
   -name SCHEDD, -pool HOST:PORT, -address ADDRESS     another access point
   -spool                send the input files along; `slotwise transfer-data` fetches the results
   -remote SCHEDD        as -name and -spool
+A shell
+  -interactive          a shell in a slot with what the description, if any, asks for; the job ends with it
 Instead of queueing
   -dry-run FILE, -dump FILE            write the jobs' ads to a file (-: the screen)
   -capabilities         what the access point can do"""
@@ -105,6 +108,8 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("capabilities"):
         return _capabilities(inv, parsed)
     wish = _wish(parsed, inv)
+    if parsed.has("interactive"):
+        interactive.shape(wish)
     config = _config(inv)
     submission = _read(wish, config, inv)
     if parsed.has("factory") and submission.count and not submission.is_late:
@@ -127,14 +132,15 @@ def main(args: list[str], inv: Invocation) -> int:
     _report(inv, wish, submission, reply)
     if wish.spool:
         _spool(inv, wish, submission, reply)
+    if parsed.has("interactive"):
+        return interactive.visit(f"{reply.clusters[0].cluster_id}.0", parsed, inv)
     return 0
 
 
 def _refuse_what_cannot_be(parsed: Parsed) -> None:
-    if parsed.has("interactive"):
+    if parsed.has("interactive") and (parsed.has("spool") or parsed.has("remote")):
         raise UsageError(
-            "-interactive needs a shell inside a slot, which Slotwise does not have yet",
-            hint="queue a job with `executable = /bin/sleep` and look at it with `slotwise q -run`",
+            "-interactive and -spool exclude each other", hint="the shell's files are in its job's directory"
         )
     if parsed.has("force-mpi-universe"):
         raise UsageError("-force-mpi-universe: there is no MPI universe", hint="use universe = vanilla")
@@ -163,7 +169,7 @@ def _wish(parsed: Parsed, inv: Invocation) -> Wish:
             wish.append.append(f"{option.replace('-', '_')} = {value}")
     if files and files[0] != "-":
         wish.text = _text_of(files[0], inv)
-    elif files or wish.queue is None:
+    elif files or (wish.queue is None and not parsed.has("interactive")):
         wish.text = inv.stdin.read()
     else:
         wish.filename = "<command line>"

@@ -89,7 +89,7 @@ class CommandServer:
 
     def _answer(self, request: CommandRequest) -> bytes:
         entry = COMMANDS.get(request.argv[0]) if request.argv else None
-        if entry is None or not entry.resident or request.uid != os.geteuid():
+        if entry is None or not entry.may_be_resident(request.argv[1:]) or request.uid != os.geteuid():
             return _NOT_SERVED
         return b"S" + bytes([self._run(request) & 0xFF])
 

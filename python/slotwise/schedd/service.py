@@ -199,6 +199,16 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         async for piece in self._spooling.fetch(caller, request, self._is_superuser(caller)):
             yield piece
 
+    @answers_errors
+    async def Visit(self, request_iterator: Any, context: Any) -> AsyncIterator[schedd_pb2.JobVisit]:
+        """A visit to a running job."""
+        caller = self._authenticator.caller(context)
+        superuser, visits = self._is_superuser(caller), self._shadows.visits
+        async for said in visits.serve(
+            aiter(request_iterator), lambda key: visits.run_of(key, caller.user, superuser=superuser)
+        ):
+            yield said
+
     # ---- negotiation
 
     @answers_errors

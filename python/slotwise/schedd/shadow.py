@@ -29,6 +29,7 @@ from slotwise.schedd.startd_link import unbundled
 from slotwise.schedd.starter_stream import StarterStream
 from slotwise.schedd.store import Batch
 from slotwise.schedd.transfers import Transfers
+from slotwise.schedd.visits import Visits
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class Shadows:
         self._requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
         self._endings = Endings(queue, ads, claiming, transfers, clock)
         self._endings.on_durable = self._acknowledge
+        self.visits = Visits(queue, claiming.book)
         self._streams: set[StarterStream] = set()
 
     # ---- streams
@@ -84,6 +86,7 @@ class Shadows:
             for run_id in stream.runs:
                 run = self._book.runs.get(run_id)
                 if run is not None and run.stream is stream:
+                    self.visits.lost(run)
                     self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
 
     def _take(self, stream: StarterStream, message: schedd_pb2.StarterMessage) -> asyncio.Future[None] | None:
@@ -114,6 +117,8 @@ class Shadows:
             self._transfer_state(run, message.transfer)
         elif what == "io":
             self._transfers.spawn(self._requests.answer(run, message.io))
+        elif what == "visit":
+            self.visits.hear(message.visit)
         elif what == "checkpoint":
             self._transfers.spawn(self._keep_checkpoint(run, message.checkpoint))
         elif what == "ended":
@@ -226,6 +231,7 @@ class Shadows:
             self._endings.finish(run, ended, failure)
 
     def _acknowledge(self, run: Run, following: Run | None) -> None:
+        self.visits.lost(run)
         if run.stream is not None:
             run.stream.runs.discard(run.id)
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, ack=schedd_pb2.RunAck()))
@@ -236,6 +242,7 @@ class Shadows:
 
     def given_up(self, run: Run) -> None:
         """The run was given up without its end: its starter, should it still speak, is to drop it."""
+        self.visits.lost(run)
         if run.stream is not None:
             self._refuse(run.stream, run.id, "the run was given up")
             run.stream.runs.discard(run.id)

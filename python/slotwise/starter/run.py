@@ -36,6 +36,7 @@ from slotwise.starter.verdict import (
     held,
     killed,
 )
+from slotwise.starter.visits.visitors import Visitors
 from slotwise.starter.volumes import Volume
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 
@@ -76,6 +77,7 @@ class Run:
         self.told_by_hook: dict[str, Any] = {}
         #: Where the job speaks to its access point; None until it may.
         self.desk: JobDesk | None = None
+        self.visitors = Visitors(self)
         self.disk = Disk()
         self.started_at = 0.0
         self.bytes_sent = 0
@@ -108,6 +110,7 @@ class Run:
         """The shadow's stream broke."""
         self.lost_at = self.host.clock.now()
         self.accepted = False
+        self.visitors.leave()
         if self.inbox is not None:
             self.inbox.close()
         self.on(moves.LinkLost())
@@ -126,6 +129,8 @@ class Run:
         elif what == "io":
             if self.desk is not None:
                 self.desk.hear(message.io)
+        elif what == "visit":
+            self.visitors.hear(message.visit)
         elif what == "ack":
             self.on(moves.Acked())
         elif what == "refused":
@@ -320,6 +325,7 @@ class Run:
     async def _discard(self) -> None:
         self.keeper.stop()
         self._end_helpers()
+        self.visitors.leave()
         if self.inbox is not None:
             self.inbox.close()  # a file that stayed open keeps its blocks, and a mount busy, for as long as we live
         if self.link is not None:

@@ -70,6 +70,8 @@ class StarterSettings:
     umask: int = 0o022
     chirp: ChirpRules = field(default_factory=ChirpRules)
     hooks: HookRules = field(default_factory=HookRules)
+    #: Whether a job may be visited by a shell (ENABLE_SSH_TO_JOB).
+    visits: ExprTree | None = None
     #: FILETRANSFER_PLUGINS, none with ENABLE_URL_TRANSFERS false.
     plugins: tuple[str, ...] = ()
     #: STARTD_RESOURCE_PREFIX: how names of slots begin.
@@ -166,6 +168,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         volumes=_volumes(config),
         chirp=_chirp(config),
         hooks=_hooks(config),
+        visits=_expression(config, "ENABLE_SSH_TO_JOB"),
         plugins=tuple(config.get_list("FILETRANSFER_PLUGINS")) if get_bool("ENABLE_URL_TRANSFERS", True) else (),
     )
 

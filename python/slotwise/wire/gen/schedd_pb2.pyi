@@ -249,6 +249,96 @@ class SandboxPiece(_message.Message):
     file: FilePiece
     def __init__(self, job: _Optional[str] = ..., ad: _Optional[bytes] = ..., file: _Optional[_Union[FilePiece, _Mapping]] = ...) -> None: ...
 
+class JobVisit(_message.Message):
+    __slots__ = ("id", "job", "peek", "peeked", "open", "data", "taken", "resize", "end")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    PEEK_FIELD_NUMBER: _ClassVar[int]
+    PEEKED_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    job: str
+    peek: Peek
+    peeked: Peek
+    open: OpenShell
+    data: VisitData
+    taken: int
+    resize: Terminal
+    end: VisitEnd
+    def __init__(self, id: _Optional[int] = ..., job: _Optional[str] = ..., peek: _Optional[_Union[Peek, _Mapping]] = ..., peeked: _Optional[_Union[Peek, _Mapping]] = ..., open: _Optional[_Union[OpenShell, _Mapping]] = ..., data: _Optional[_Union[VisitData, _Mapping]] = ..., taken: _Optional[int] = ..., resize: _Optional[_Union[Terminal, _Mapping]] = ..., end: _Optional[_Union[VisitEnd, _Mapping]] = ...) -> None: ...
+
+class Peek(_message.Message):
+    __slots__ = ("files", "max_bytes")
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[PeekFile]
+    max_bytes: int
+    def __init__(self, files: _Optional[_Iterable[_Union[PeekFile, _Mapping]]] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class PeekFile(_message.Message):
+    __slots__ = ("which", "name", "offset", "data", "error")
+    class Which(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NAMED: _ClassVar[PeekFile.Which]
+        OUTPUT: _ClassVar[PeekFile.Which]
+        ERROR: _ClassVar[PeekFile.Which]
+    NAMED: PeekFile.Which
+    OUTPUT: PeekFile.Which
+    ERROR: PeekFile.Which
+    WHICH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    which: PeekFile.Which
+    name: str
+    offset: int
+    data: bytes
+    error: str
+    def __init__(self, which: _Optional[_Union[PeekFile.Which, str]] = ..., name: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., error: _Optional[str] = ...) -> None: ...
+
+class OpenShell(_message.Message):
+    __slots__ = ("command", "shells", "terminal")
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    SHELLS_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    command: _containers.RepeatedScalarFieldContainer[str]
+    shells: _containers.RepeatedScalarFieldContainer[str]
+    terminal: Terminal
+    def __init__(self, command: _Optional[_Iterable[str]] = ..., shells: _Optional[_Iterable[str]] = ..., terminal: _Optional[_Union[Terminal, _Mapping]] = ...) -> None: ...
+
+class Terminal(_message.Message):
+    __slots__ = ("rows", "columns", "kind")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    columns: int
+    kind: str
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ..., kind: _Optional[str] = ...) -> None: ...
+
+class VisitData(_message.Message):
+    __slots__ = ("bytes", "error", "last")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    bytes: bytes
+    error: bool
+    last: bool
+    def __init__(self, bytes: _Optional[bytes] = ..., error: _Optional[bool] = ..., last: _Optional[bool] = ...) -> None: ...
+
+class VisitEnd(_message.Message):
+    __slots__ = ("status", "error")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    status: int
+    error: str
+    def __init__(self, status: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
 class ResourceRequestsQuery(_message.Message):
     __slots__ = ("significant_attributes", "submitters", "job_constraint", "max_jobs_per_submitter", "with_submitters")
     SIGNIFICANT_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
@@ -348,7 +438,7 @@ class Rejection(_message.Message):
     def __init__(self, autocluster_id: _Optional[int] = ..., reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class StarterMessage(_message.Message):
-    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "checkpoint", "io", "more")
+    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "checkpoint", "io", "visit", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     NEED_INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -360,6 +450,7 @@ class StarterMessage(_message.Message):
     RUNS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     IO_FIELD_NUMBER: _ClassVar[int]
+    VISIT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     hello: RunHello
@@ -372,8 +463,9 @@ class StarterMessage(_message.Message):
     runs: RunList
     checkpoint: RunCheckpoint
     io: RemoteIo
+    visit: JobVisit
     more: _containers.RepeatedCompositeFieldContainer[StarterMessage]
-    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
 
 class RunCheckpoint(_message.Message):
     __slots__ = ("number", "at", "ad")
@@ -526,7 +618,7 @@ class RunEnded(_message.Message):
     def __init__(self, how: _Optional[_Union[RunEnded.How, str]] = ..., code: _Optional[int] = ..., ad: _Optional[bytes] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., reason_subcode: _Optional[int] = ..., at: _Optional[int] = ..., core_dumped: _Optional[bool] = ...) -> None: ...
 
 class ShadowMessage(_message.Message):
-    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "more")
+    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "visit", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -536,6 +628,7 @@ class ShadowMessage(_message.Message):
     KILL_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_KEPT_FIELD_NUMBER: _ClassVar[int]
     IO_FIELD_NUMBER: _ClassVar[int]
+    VISIT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     accepted: RunAccepted
@@ -546,8 +639,9 @@ class ShadowMessage(_message.Message):
     kill: RunKill
     checkpoint_kept: CheckpointKept
     io: RemoteIoDone
+    visit: JobVisit
     more: _containers.RepeatedCompositeFieldContainer[ShadowMessage]
-    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
 
 class RunAccepted(_message.Message):
     __slots__ = ("job_ad",)

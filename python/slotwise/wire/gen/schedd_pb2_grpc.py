@@ -85,6 +85,11 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.JobSelection.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
                 _registered_method=True)
+        self.Visit = channel.stream_stream(
+                '/slotwise.v1.Schedd/Visit',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.FromString,
+                _registered_method=True)
         self.ResourceRequests = channel.unary_stream(
                 '/slotwise.v1.Schedd/ResourceRequests',
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.ResourceRequestsQuery.SerializeToString,
@@ -171,6 +176,13 @@ class ScheddServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Visit(self, request_iterator, context):
+        """Visits to a running job of one's own: look at its files, or run a shell beside it. Handed on to its starter and back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResourceRequests(self, request, context):
         """Negotiator -> schedd. Requests: one per autocluster (and job priority) with its count and job ids.
         """
@@ -244,6 +256,11 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.FetchSandboxes,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.JobSelection.FromString,
                     response_serializer=slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.SerializeToString,
+            ),
+            'Visit': grpc.stream_stream_rpc_method_handler(
+                    servicer.Visit,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.JobVisit.SerializeToString,
             ),
             'ResourceRequests': grpc.unary_stream_rpc_method_handler(
                     servicer.ResourceRequests,
@@ -531,6 +548,33 @@ class Schedd:
             '/slotwise.v1.Schedd/FetchSandboxes',
             slotwise_dot_v1_dot_schedd__pb2.JobSelection.SerializeToString,
             slotwise_dot_v1_dot_schedd__pb2.SandboxPiece.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Visit(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/slotwise.v1.Schedd/Visit',
+            slotwise_dot_v1_dot_schedd__pb2.JobVisit.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.JobVisit.FromString,
             options,
             channel_credentials,
             insecure,

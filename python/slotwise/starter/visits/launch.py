@@ -1,0 +1,121 @@
+"""Becomes a program beside a running job: same user, groups, limits, namespaces, directory and environment.
+
+The starter runs this file in an interpreter of its own (it imports nothing of the package), because joining namespaces
+and dropping rights cannot be undone. Arguments: the job's spec file, its process id, 1 when standard input is a
+terminal, TERM, shells separated by colons, and the command, if any. What it becomes bears the job's marker in its
+environment, so that it ends with the job's family.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import resource
+import shutil
+import sys
+import termios
+from collections.abc import Iterable
+from pathlib import Path
+
+#: The keeper's instructions, in the control directory of a run (see `keeper_spec`).
+SPEC = "spec"
+_NAMESPACES = ("ipc", "pid", "mnt")  # the last takes the paths of the others away
+
+
+def read_fields(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
+    """Key and value of each field of a spec file."""
+    with open(path, "rb") as file:
+        texts = file.read().decode("utf-8", "surrogateescape").split("\0")
+    pairs = (text.partition("=") for text in texts if text)
+    return [(key, value) for key, _, value in pairs]
+
+
+class Spec:
+    """The fields that matter here."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
+        self._fields = list(fields)
+
+    def all(self, key: str) -> list[str]:
+        """Every value of a key, in order."""
+        return [value for name, value in self._fields if name == key]
+
+    def one(self, key: str, default: str = "") -> str:
+        """The last value."""
+        return (self.all(key) or [default])[-1]
+
+
+def main(spec_path: str, pid: str, terminal: str, kind: str, shells: str, *command: str) -> None:
+    """Do it all; returns only when something is refused."""
+    spec = Spec(read_fields(spec_path))
+    if terminal == "1":
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for group in spec.all("cg.join"):
+        with open(f"{group}/cgroup.procs", "w") as file:
+            file.write("0")
+    _enter(pid)
+    _limit(spec)
+    _become(spec)
+    env = dict(text.partition("=")[::2] for text in spec.all("env"))
+    env["_CONDOR_JOB_PIDS"] = pid
+    if kind:
+        env["TERM"] = kind
+    env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    os.umask(int(spec.one("umask", "18")))
+    os.chdir(spec.one("cwd", "/"))
+    shell = next((found for name in shells.split(":") if (found := shutil.which(name, path=env["PATH"]))), "/bin/sh")
+    env["SHELL"] = shell
+    words = [shell, "-c", " ".join(command)] if command else [shell, "-i"] if terminal == "1" else [shell]
+    os.execve(shell, words, env)
+
+
+def _enter(pid: str) -> None:
+    """Join the job's namespaces where they differ from ours. A process namespace is for children, so one is made."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    opened = []
+    for name in _NAMESPACES:
+        theirs, ours = Path(f"/proc/{pid}/ns/{name}"), Path(f"/proc/self/ns/{name}")
+        if os.getuid() == 0 and theirs.stat().st_ino != ours.stat().st_ino:
+            opened.append((name, os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)))
+    for name, fd in opened:
+        if libc.setns(fd, 0) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"cannot join the job's {name} namespace: {os.strerror(number)}")
+    if any(name == "pid" for name, _ in opened):
+        child = os.fork()
+        if child:
+            _, status = os.waitpid(child, 0)
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _limit(spec: Spec) -> None:
+    for text in spec.all("rlimit"):
+        number, soft, hard = (int(part) for part in text.split(":"))
+        _, present = resource.getrlimit(number)
+        ceiling = present if present != resource.RLIM_INFINITY else 2**64 - 1
+        hard = min(hard, ceiling)
+        shown = [resource.RLIM_INFINITY if amount >= 2**63 else amount for amount in (min(soft, hard), hard)]
+        resource.setrlimit(number, (shown[0], shown[1]))
+    if int(spec.one("nice", "0")):
+        os.nice(int(spec.one("nice")))
+
+
+def _become(spec: Spec) -> None:
+    """Drop to the job's user. Never root."""
+    if user := spec.one("user"):
+        uid, gid = (int(part) for part in user.split(":"))
+        groups = [int(group) for group in (*spec.all("group"), *spec.all("tracking_gid"))]
+        os.setgroups(groups)
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    if 0 in os.getresuid():
+        raise PermissionError("a shell beside a job never runs as root")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except OSError as error:
+        sys.stderr.write(f"slotwise: {error}\n")
+        sys.exit(255)

@@ -1,0 +1,146 @@
+"""Visits to running jobs: `tail`, `ssh-to-job` and `submit -interactive` against a real pool."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.pool import Pool
+
+_JOB = """
+executable = /bin/sh
+arguments = "-c 'mkdir d; echo inner > d/x; ln -s /etc/passwd link; echo out; echo err >&2; sleep 300'"
+transfer_executable = false
+output = out
+error = err
+environment = "COLOUR=blue"
+request_memory = 16M
+queue
+"""
+#: One pool has jobs in process namespaces of their own, which visitors must join.
+_CONFIGS = {"plain": "", "namespaces": 'USE_PID_NAMESPACES = True\nMOUNT_UNDER_SCRATCH = "/tmp"\n'}
+
+
+@pytest.fixture(scope="module", params=list(_CONFIGS))
+def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
+    import tempfile
+
+    if request.param != "plain" and os.geteuid() != 0:
+        pytest.skip("namespaces of processes need root")
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        made = Pool(Path(directory) / "p", "NUM_CPUS = 6\n" + _CONFIGS[request.param])
+        made.up()
+        try:
+            yield made
+        finally:
+            made.destroy()
+
+
+@pytest.fixture(scope="module")
+def job(pool: Pool) -> str:
+    """A job that runs."""
+    (pool.root / "job.sub").write_text(_JOB)
+    named = pool.run("submit", "-terse", "job.sub").stdout.split()[0]
+    pool.until("the job printed", lambda: "out" in pool.run("tail", "-auto-retry", named).stdout)
+    return named
+
+
+def _visit(pool: Pool, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "slotwise", *words]
+    return subprocess.run(
+        command, env=pool.env, cwd=pool.root, input=said, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_tail_shows_output_error_and_files(pool: Pool, job: str) -> None:
+    assert pool.run("tail", job).stdout == "out\n"
+    assert pool.run("tail", "-stderr", "-maxbytes", "3", job).stdout == "rr\n"
+    assert pool.run("tail", job, "d/x").stdout == "inner\n"
+
+
+def test_tail_follows_no_link_and_leaves_the_directory_by_no_name(pool: Pool, job: str) -> None:
+    for name in ("link", "../../secrets/token", "/etc/passwd", "d", "nothing"):
+        refused = pool.run("tail", job, name, check=False)
+        assert refused.returncode == 1 and refused.stdout == "" and name in refused.stderr
+
+
+def test_a_command_beside_the_job_has_its_place_user_and_environment(pool: Pool, job: str) -> None:
+    done = _visit(pool, "ssh-to-job", job, "cat d/x; echo $COLOUR; id -u; ls /proc/$_CONDOR_JOB_PIDS >&2; exit 7")
+    user = os.geteuid() or 65534
+    assert (done.returncode, done.stdout) == (7, f"inner\nblue\n{user}\n")
+
+
+def test_much_input_and_output_pass_unharmed(pool: Pool, job: str) -> None:
+    said = "".join(f"line {number}\n" for number in range(200_000))
+    assert _visit(pool, "ssh-to-job", job, "cat", said=said).stdout == said
+
+
+def test_a_shell_at_a_terminal(pool: Pool, job: str) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "slotwise", "ssh-to-job", job]
+    with subprocess.Popen(command, env=pool.env, stdin=theirs, stdout=theirs, stderr=theirs) as shell:
+        os.close(theirs)
+        os.write(ours, b"echo $((6 * 7)) at $(tty | cut -c 1-8); exit 3\n")
+        seen = b""
+        try:
+            while piece := os.read(ours, 4096):
+                seen += piece
+        except OSError:
+            pass  # its end
+        os.close(ours)
+        assert shell.wait(30) == 3
+    assert b"42 at /dev/pts" in seen
+
+
+def test_only_the_owner_visits(pool: Pool, job: str) -> None:
+    pool.run("token", "create", "--identity", "bob@elsewhere", "--scope", "WRITE", "--file", str(pool.root / "bob"))
+    for command in (("tail", job), ("ssh-to-job", job, "id")):
+        refused = pool.run(*command, check=False, SLOTWISE_TOKEN_FILE=str(pool.root / "bob"))
+        assert refused.returncode and "job" in refused.stderr and refused.stdout == ""
+
+
+def test_what_cannot_be_visited_says_why(pool: Pool, job: str) -> None:
+    assert "no job 99.0" in pool.run("tail", "99", check=False).stderr
+    assert pool.run("ssh-to-job", "99", "id", check=False).returncode == 255
+    held = pool.run("submit", "-terse", "job.sub", "-append", "hold = true").stdout.split()[0]
+    assert "on hold" in pool.run("tail", held, check=False).stderr
+    assert pool.run("tail", "nonsense", check=False).returncode == 2
+
+
+def test_an_interactive_job_is_a_shell_in_a_slot_and_ends_with_it(pool: Pool) -> None:
+    done = _visit(pool, "submit", "-interactive", "job.sub", said="echo my $COLOUR shell; exit 5\n")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (5, "my blue shell")
+    assert pool.json("q", "-constraint", "InteractiveJob") == []
+
+
+def test_visits_end_with_the_job_and_leave_no_process(pool: Pool) -> None:
+    named = pool.run("submit", "-terse", "job.sub").stdout.split()[0]
+    pool.until("it prints", lambda: pool.run("tail", "-auto-retry", named).stdout)
+    mark = f"86400.{time.monotonic_ns()}"
+    words = (sys.executable, "-m", "slotwise")
+    followed = subprocess.Popen([*words, "tail", "-follow", named], env=pool.env, stdout=subprocess.DEVNULL)
+    visit = [*words, "ssh-to-job", named, f"sleep {mark} & sleep {mark}"]
+    with subprocess.Popen(visit, env=pool.env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as shell:
+        pool.until("it sleeps", lambda: len(_sleepers(mark)) == 2)
+        pool.run("rm", named)
+        assert shell.wait(30) != 0
+        assert followed.wait(30) == 0
+    pool.until("the sleepers are gone", lambda: not _sleepers(mark))
+
+
+def _sleepers(mark: str) -> list[Path]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if place.read_bytes() == f"sleep\0{mark}\0".encode():
+                found.append(place)
+        except OSError:
+            continue
+    return found
