@@ -118,7 +118,7 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
             raise UsageError(f"{word!r} is neither a job id nor a user")
         else:
             chosen.owners.append(word)
-    constraints = [given.values[0] for given in parsed.all("constraint")]
+    constraints = parsed.expressions("constraint")
     if constraints and any("." in word for word in chosen.ids):
         inv.err("Warning: full job ids cannot be mixed with -constraint; the ids are ignored")
         kept = [word for word in chosen.ids if "." not in word]

@@ -90,7 +90,7 @@ def _query(parsed: Parsed, form: Form) -> schedd_pb2.HistoryQuery:
             raise UsageError(f"{word!r} is neither a job id nor an owner")
         else:
             query.jobs.owners.append(word)
-    clauses = [f"({given.values[0]})" for given in parsed.all("constraint")]
+    clauses = [f"({text})" for text in parsed.expressions("constraint")]
     if form.layout is not None and form.layout.where:
         clauses.append(f"({form.layout.where})")
     query.query.constraint = " && ".join(clauses)

@@ -58,6 +58,21 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if (failure := _failed_call(error)) is None:
+            raise
+        inv.err(f"ERROR: {failure}")
+        return 1
+
+
+def _failed_call(error: Exception) -> SlotwiseError | None:
+    """The error of ours behind a call to a daemon that failed where no command expected it."""
+    grpc = sys.modules.get("grpc")  # commands that call nobody do not load it
+    if grpc is None or not isinstance(error, grpc.RpcError):
+        return None
+    from slotwise.wire.status import to_error
+
+    return to_error(error)
 
 
 def _remedy(error: OSError) -> str:

@@ -59,6 +59,18 @@ class Parsed:
         found = [given.values[0] for given in self.options if given.name == name and given.values]
         return found[-1] if found else None
 
+    def expressions(self, name: str) -> list[str]:
+        """Every value of an option that takes ClassAd expressions; each must be one by itself.
+
+        :raises AdSyntaxError: when one is none.
+        """
+        from slotwise.classad import ExprTree  # loaded by calls that have such options only
+
+        texts = [given.values[0] for given in self.all(name)]
+        for text in texts:
+            ExprTree(text)
+        return texts
+
     def number(self, name: str) -> int | None:
         """The value as a whole number.
 

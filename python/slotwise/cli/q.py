@@ -113,7 +113,7 @@ def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
         query.jobs.owners.append(parsed.value("submitter") or "")
     if query.jobs.owners:
         query.mine_only = False
-    query.query.constraint = " && ".join(f"({given.values[0]})" for given in parsed.all("constraint"))
+    query.query.constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
     return query
 
 

@@ -118,7 +118,7 @@ def constraint(parsed: Parsed, form: Form, view: View) -> str:
     )
     compact_view = parsed.has("compact") and view.kind == "Machine"  # the lines are chosen when they are made
     clauses = [f"({view.constraint})"] if view.constraint and not everything and not compact_view else []
-    clauses += [f"({given.values[0]})" for given in parsed.all("constraint")]
+    clauses += [f"({text})" for text in parsed.expressions("constraint")]
     clauses += [f"AnnexName =?= {quote(one.values[0])}" for one in parsed.all("annex-name")]
     if form.layout is not None and form.layout.where:
         clauses.append(f"({form.layout.where})")

@@ -45,7 +45,7 @@ def main(args: list[str], inv: Invocation) -> int:
             raise UsageError(f"{word!r} is neither a job id nor a user")
         else:
             chosen.owners.append(word)
-    chosen.constraint = " && ".join(f"({one.values[0]})" for one in parsed.all("constraint"))
+    chosen.constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
     if not (chosen.all or chosen.ids or chosen.owners or chosen.constraint):
         inv.err("You did not specify any jobs")
         inv.err(USAGE.partition("\n")[0])

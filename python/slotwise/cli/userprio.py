@@ -170,7 +170,7 @@ def _ask(constraint: str, inv: Invocation) -> list[ClassAd]:
 
 
 def _show(parsed: Parsed, inv: Invocation) -> int:
-    constraint = " && ".join(f"({given.values[0]})" for given in parsed.all("constraint"))
+    constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
     ads = [ad for ad in _ask(constraint, inv) if ad.get("Name") != "<none>"]
     since = _since(parsed)
     if since is not None:
