@@ -12,7 +12,8 @@ import pytest
 from slotwise.starter.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
-from tests.support.starter_bench import PATIENCE, StarterBench, is_alive, job_python, processes_below, starter_bench
+from tests.support.patience import PATIENCE
+from tests.support.starter_bench import StarterBench, is_alive, job_python, processes_below, starter_bench
 
 pytestmark = pytest.mark.host
 EXITED, HELD = schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.HELD

@@ -16,7 +16,7 @@ from slotwise.starter.cgroup.probe import probe
 from slotwise.starter.keeper_spec import Identity, KeeperResult, KeeperSpec, read_result
 from slotwise.starter.launcher import Launcher
 
-from tests.support.starter_bench import PATIENCE
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.host
 FULL = Path("/dev/full")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
-from tests.support.starter_bench import PATIENCE
 
 _MISSING = [name for name in ("ip", "openssl", "unshare", "mount") if shutil.which(name) is None]
 
@@ -68,7 +68,7 @@ class Host(Pool):
             cwd=cwd or self.root,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=timeout * PATIENCE,
         )
         assert not check or done.returncode == 0, f"{self.name}: {words}: {done.stdout}{done.stderr}\n{self.logs()}"
         return done
@@ -167,5 +167,5 @@ def _run_job(ap: Host, name: str) -> str:
     text = f"executable = /bin/hostname\noutput = {name}.out\nlog = {name}.log\nqueue\n"
     (ap.root / f"{name}.sub").write_text(text)
     ap.run("submit", f"{name}.sub")
-    ap.run("wait", "-wait", str(int(60 * PATIENCE)), f"{name}.log", timeout=100 * PATIENCE)
+    ap.run("wait", "-wait", str(int(60 * PATIENCE)), f"{name}.log")
     return (ap.root / f"{name}.out").read_text()

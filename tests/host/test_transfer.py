@@ -237,6 +237,13 @@ async def test_usage_is_measured_and_told() -> None:
         assert end.eval("ResidentSetSize") > 0 and end.eval("MemoryUsage") >= 1
 
 
+async def test_proportional_sizes_are_measured_on_request() -> None:
+    async with starter_bench(USE_PSS="true") as bench:
+        run = await finished(bench, "sleep 0.5")
+        size = bench.shadow.runs[run].end_ad.eval("ProportionalSetSizeKb")
+        assert 0 < size < 100_000
+
+
 async def test_a_starter_that_is_not_root(root: None) -> None:
     """The whole of it as user nobody: no user switch, no mounts, no cgroups; families still end."""
     async with starter_bench(as_user=65534) as bench:

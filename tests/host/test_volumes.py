@@ -217,6 +217,23 @@ async def test_leftovers_of_a_crash_are_removed_and_other_volumes_are_not(admins
         assert {"other_dir_1_1", "admins_own"} <= set(left)
 
 
+async def test_what_a_starter_left_of_its_trials_is_removed(loop_mounts: None) -> None:
+    knobs = {"STARTD_ENFORCE_DISK_LIMITS": "true", "SLOTWISE_SCRATCH_VOLUMES": "loop", "LVM_HIDE_MOUNT": "false"}
+    async with starter_bench(**knobs) as bench:
+        await bench.kill_9()
+        store = bench.execute / ".starter" / "volumes"
+        for name in ("trial_1", "trial_2", "trial_3"):
+            (store / f"{name}.img").write_bytes(bytes(8 << 20))
+        tool("mkfs.ext4", "-q", "-F", str(store / "trial_1.img"))
+        for name in ("trial_1", "trial_2"):
+            (store / name).mkdir()
+        tool("mount", "-o", "loop", str(store / "trial_1.img"), str(store / "trial_1"))
+        await bench.start()
+        assert not list(store.glob("trial_*"))
+        assert str(store) not in Path("/proc/self/mounts").read_text()
+        assert (await bench.ended(bench.submit("/bin/true", slot={"Disk": 10_000}))).how == EXITED
+
+
 async def test_a_group_of_our_own_goes_with_the_starter(lvm: None, tmp_path: Path) -> None:
     backing = tmp_path / "backing.img"
     knobs = {

@@ -18,6 +18,8 @@ from slotwise.daemon import lock, process
 from slotwise.daemon.registry import DAEMONS
 from slotwise.home import PoolHome
 
+from tests.support.patience import PATIENCE
+
 _PACKAGE_PATH = str(Path(slotwise.__file__).parent.parent)
 
 
@@ -46,7 +48,7 @@ class Pool:
             cwd=cwd or self.root,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=timeout * PATIENCE,
         )
         if check and done.returncode:
             raise AssertionError(f"slotwise {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -86,7 +88,7 @@ class Pool:
         pid = self.pid(daemon)
         assert pid is not None, f"no {daemon} lives"
         os.kill(pid, signal.SIGKILL)
-        assert process.wait_gone(pid, 10)
+        assert process.wait_gone(pid, 10 * PATIENCE)
         return pid
 
     def stop(self, daemon: str) -> int:
@@ -98,7 +100,7 @@ class Pool:
 
     def until(self, what: str, true: Callable[[], Any], timeout_s: float = 30.0) -> Any:
         """Poll until ``true()`` gives something; fails the test with the ends of all logs otherwise."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s * PATIENCE
         while time.monotonic() < deadline:
             found = true()
             if found:

@@ -22,10 +22,9 @@ from slotwise.table import pack_ads
 from slotwise.wire import address, security
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 
+from tests.support.patience import PATIENCE
 from tests.support.starter_neighbours import PretendedShadow, PretendedStartd, ShadowRun
 
-#: Factor for all waiting, for slow (emulated) hosts.
-PATIENCE = float(os.environ.get("SLOTWISE_TEST_PATIENCE", "1"))
 #: Where the package that is tested lies: the starter must be of the same.
 _PYTHON = Path(slotwise.__file__).resolve().parents[1]
 

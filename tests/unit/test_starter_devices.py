@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.config import load
+from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 from slotwise.starter.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.starter.devices import assigned_uuids, find_gpus, hidden
@@ -87,6 +88,28 @@ NONE = CgroupHost()
 def test_what_does_not_hold_is_told(tmp_path: Path, text: str, host: CgroupHost, words: str | None) -> None:
     gaps = assess(settings(tmp_path, text), host, root=True, volumes="").gaps
     assert (words is None and gaps == ()) or (words is not None and any(words in gap for gap in gaps)), gaps
+
+
+def test_a_refused_limit_is_told_once() -> None:
+    here = assess(StarterSettings(Path("/x")), V2, root=True, volumes="")
+    told = here.with_refusal("/sys/fs/cgroup/htcondor/a.slice/memory.swap.max: Invalid argument")
+    assert told.gaps == (*here.gaps, "the kernel refuses memory.swap.max: Invalid argument")
+    assert told.with_refusal("/sys/fs/cgroup/htcondor/b.slice/memory.swap.max: Invalid argument") is told
+
+
+def test_private_directories_that_are_not_there_are_told(tmp_path: Path) -> None:
+    usual = settings(tmp_path, "MOUNT_UNDER_SCRATCH = /tmp,/nowhere")
+    assert usual.fixed_mounts == ("/tmp", "/nowhere")
+    gaps = assess(usual, V2, root=True, volumes="", absent=("/nowhere",)).gaps
+    assert gaps == ("MOUNT_UNDER_SCRATCH: there is no directory /nowhere",)
+
+
+def test_an_expression_for_mounts_must_give_text(tmp_path: Path) -> None:
+    usual = settings(tmp_path, 'MOUNT_UNDER_SCRATCH = ifThenElse(TARGET.Wants, "/tmp", "")')
+    assert usual.mount_targets(ClassAd({}), ClassAd({"Wants": True})) == ("/tmp",)
+    assert usual.mount_targets(ClassAd({}), ClassAd({"Wants": False})) == () == usual.fixed_mounts
+    with pytest.raises(ConfigError, match="MOUNT_UNDER_SCRATCH"):
+        usual.mount_targets(ClassAd({}), ClassAd({}))
 
 
 def test_gpus_that_cannot_be_hidden_are_told(tmp_path: Path) -> None:

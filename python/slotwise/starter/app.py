@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
@@ -92,7 +93,8 @@ def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
         volumes.probe(root=root)
         if volumes.problem:
             _log.warning("scratch volumes: %s: %s", volumes.kind or "none", volumes.problem)
-    enforcement = assess(settings, cgroups, root=root, volumes=volumes.kind, gpus=bool(find_gpus()))
+    absent = tuple(path for path in settings.fixed_mounts if not Path(path).is_dir())
+    enforcement = assess(settings, cgroups, root=root, volumes=volumes.kind, gpus=bool(find_gpus()), absent=absent)
     for gap in enforcement.gaps:
         _log.warning("not enforced on this host: %s", gap)
     _log.info("cgroup v%d (%s)", cgroups.version, " ".join(sorted(cgroups.controllers)) or "none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 from slotwise.starter.cgroup.probe import V1_DEVICES, CgroupHost
@@ -34,6 +35,12 @@ class Enforcement:
             gaps.append(f"{_POOL} {use.name} is full: no job can be given its disk")
         return self if tuple(gaps) == self.gaps else replace(self, gaps=tuple(gaps))
 
+    def with_refusal(self, limit: str) -> Enforcement:
+        """The same, after the kernel has refused a limit (``file: reason``) that it seemed to have."""
+        path, _, why = limit.partition(": ")
+        gap = f"the kernel refuses {PurePath(path).name}: {why}"
+        return self if gap in self.gaps else replace(self, gaps=(*self.gaps, gap))
+
     def attributes(self) -> dict[str, Any]:
         """For the machine ad."""
         groups = self.cgroups
@@ -59,10 +66,16 @@ def hides_devices(cgroups: CgroupHost) -> bool:
 
 
 def assess(
-    settings: StarterSettings, cgroups: CgroupHost, *, root: bool, volumes: str, gpus: bool = False
+    settings: StarterSettings,
+    cgroups: CgroupHost,
+    *,
+    root: bool,
+    volumes: str,
+    gpus: bool = False,
+    absent: tuple[str, ...] = (),
 ) -> Enforcement:
     """What holds for jobs under these settings. ``volumes``: lvm, loop, or empty when there are none. ``gpus``: the
-    host has some."""
+    host has some. ``absent``: directories of MOUNT_UNDER_SCRATCH that the host does not have."""
     gaps = list(cgroups.problems)
     if not root:
         gaps.append("jobs run as the daemons' own user: the daemons are not root")
@@ -72,6 +85,8 @@ def assess(
             gaps.append("jobs share /dev/shm and System V memory with all others: the daemons are not root")
         if settings.pid_namespace:
             gaps.append("USE_PID_NAMESPACES has no effect: the daemons are not root")
+    if root and absent:
+        gaps.append(f"MOUNT_UNDER_SCRATCH: there is no directory {', '.join(absent)}")
     gaps += settings.misread + _memory_gaps(settings, cgroups)
     if not cgroups.has("cpu"):
         gaps.append("CPU shares are not enforced: no cpu cgroup")

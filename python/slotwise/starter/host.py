@@ -337,6 +337,13 @@ class JobHost:
         self.settings = self.disks.settings = settings
         self.enforcement = enforcement
 
+    def note_refusal(self, limit: str) -> None:
+        """The kernel has refused a job's limit: no more is promised of it than it does."""
+        known = self.enforcement
+        self.enforcement = known.with_refusal(limit)
+        if self.enforcement is not known:
+            self.tell_facts()
+
     def tell_facts(self) -> None:
         """Tell the startd what this host enforces."""
         facts = common_pb2.AdBatch(pack=pack_one(self.enforcement.attributes()))

@@ -87,6 +87,7 @@ class KeeperLink:
             _log.error("run %s: processes or cgroups of the job could not be removed", run.run_id)
         for limit in result.unenforced:
             _log.warning("run %s: the host refused a limit: %s", run.run_id, limit)
+            run.host.note_refusal(limit)
         run.on(moves.KeeperEnded(result, run.memory, run.job or NO_JOB, overruled))
 
     # ---- its end

@@ -124,6 +124,8 @@ class KeeperSpec:
     lease_s: float = 0.0
     marker: str = ""
     poll_s: float = 5.0
+    #: Proportional set sizes are measured.
+    proportional: bool = False
     kill_signal: int = 15
 
     def fields(self) -> Iterable[tuple[str, str]]:
@@ -160,6 +162,7 @@ class KeeperSpec:
         yield "private_ipc", str(int(self.isolation.private_ipc))
         if self.isolation.hide is not None:
             yield "hide", "\t".join(self.isolation.hide)
+        yield "proportional", str(int(self.proportional))
         yield from (("poll_s", f"{self.poll_s:g}"), ("kill_signal", str(self.kill_signal)))
         yield from self.cgroup.fields()
 
@@ -178,6 +181,8 @@ class Usage:
     resident_kib: int = 0
     peak_kib: int = 0
     image_kib: int = 0
+    #: 0 when it is not measured.
+    proportional_kib: int = 0
     processes: int = 0
 
 
@@ -216,6 +221,7 @@ def _usage(values: Mapping[str, str]) -> Usage:
         resident_kib=int(values.get("resident_kib", 0)),
         peak_kib=int(values.get("peak_kib", 0)),
         image_kib=int(values.get("image_kib", 0)),
+        proportional_kib=int(values.get("proportional_kib", 0)),
         processes=int(values.get("processes", 0)),
     )
 

@@ -97,6 +97,7 @@ def compose(
         lease_s=lease_s,
         marker=marker,
         poll_s=settings.poll_s,
+        proportional=settings.use_pss,
         kill_signal=job.kill.soft,
     )
 

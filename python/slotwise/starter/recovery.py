@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from pathlib import Path
 
 from slotwise.errors import SlotwiseError
@@ -107,6 +106,5 @@ def _clear_volumes(host: JobHost) -> None:
         if not (host.settings.execute / name).exists():
             for problem in host.disks.volumes.remove(name, host.settings.execute / name / "scratch"):
                 _log.error("volume %s: %s", name, problem)
-    trials = host.disks.volumes.store
-    for trial in trials.glob("trial_*") if trials.is_dir() else ():
-        shutil.rmtree(trial, ignore_errors=True)
+    for problem in host.disks.volumes.clear_trials():
+        _log.error("left over: %s", problem)

@@ -51,7 +51,7 @@ def usage_attributes(usage: Usage, disk: Disk, moment: Moment) -> dict[str, Any]
         "CpusUsage": round(cpu_s / wall_s, 6) if wall_s > 0 else 0.0,
         "BytesRecvd": float(moment.bytes_received),
         "BytesSent": float(moment.bytes_sent),
-    }
+    } | ({"ProportionalSetSizeKb": usage.proportional_kib} if usage.proportional_kib else {})
 
 
 def end_attributes(

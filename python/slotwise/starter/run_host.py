@@ -44,6 +44,10 @@ class Host(Protocol):
         """Seconds a job may take to leave when nobody says otherwise."""
         ...
 
+    def note_refusal(self, limit: str) -> None:
+        """The kernel has refused a limit of a job (``file: reason``)."""
+        ...
+
     async def dispose(self, run: Run) -> list[str]:
         """Remove directory and volume; returns what could not be removed."""
         ...

@@ -11,7 +11,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
-from slotwise.errors import AdSyntaxError, SlotwiseError, UsageError
+from slotwise.errors import AdSyntaxError, ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 from slotwise.starter.ads import evaluate
 from slotwise.starter.arguments import environment_either
@@ -42,6 +42,8 @@ class StarterSettings:
     update_s: float = 300.0
     startd_update_s: float = 20.0
     poll_s: float = 5.0
+    #: USE_PSS: ProportionalSetSizeKb is measured.
+    use_pss: bool = False
     vacate_s: int = DEFAULT_VACATE_S
     #: How often what could not be removed is tried again (0: never), and whether always then.
     cleanup_interval_s: float = 62
@@ -93,14 +95,24 @@ class StarterSettings:
         return int(value) if isinstance(value, int | float) else None
 
     def mount_targets(self, machine: ClassAd, job: ClassAd) -> tuple[str, ...]:
-        """The directories that are private to a job (MOUNT_UNDER_SCRATCH, a list or an expression giving one)."""
+        """The directories that are private to a job (MOUNT_UNDER_SCRATCH, a list or an expression giving one).
+
+        :raises ConfigError: when the expression gives no text: the job was promised a privacy that nobody knows.
+        """
         if not self.private_mounts:
             return ()
         words = self.mounts
         if self.mounts_expression is not None:
             value = evaluate(self.mounts_expression, machine, job)
-            words = value if isinstance(value, str) else ""
-        return tuple(path for path in (word.strip() for word in words.split(",")) if path.startswith("/"))
+            if not isinstance(value, str):
+                raise ConfigError("MOUNT_UNDER_SCRATCH gives no text for this job", hint="see MOUNT_UNDER_SCRATCH")
+            words = value
+        return _paths(words)
+
+    @property
+    def fixed_mounts(self) -> tuple[str, ...]:
+        """What is private to every job: a list in MOUNT_UNDER_SCRATCH, not an expression."""
+        return _paths(self.mounts) if self.private_mounts and self.mounts_expression is None else ()
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,10 @@ class VolumeSettings:
     broken_by_leftovers: bool = True
 
 
+def _paths(words: str) -> tuple[str, ...]:
+    return tuple(path for path in (word.strip() for word in words.split(",")) if path.startswith("/"))
+
+
 def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> StarterSettings:
     """Read the knobs. A value that cannot be used falls back to its default; the loader has warned about it."""
     get_bool, get_float = config.get_bool, config.get_float
@@ -137,6 +153,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         update_s=get_float("STARTER_UPDATE_INTERVAL", 300.0),
         startd_update_s=get_float("SLOTWISE_JOB_USAGE_INTERVAL", 20.0),
         poll_s=max(0.1, get_float("CGROUP_POLLING_INTERVAL", 5.0)),
+        use_pss=get_bool("USE_PSS", False),
         vacate_s=_whole(config, "MachineMaxVacateTime", DEFAULT_VACATE_S),
         cleanup_interval_s=_whole(config, "STARTD_CLEANUP_REMINDER_TIMER_INTERVAL", 62),
         cleanup_eager=config.get_bool("AGGRESSIVE_CLEANUP_REMINDER", False),

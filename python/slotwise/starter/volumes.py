@@ -18,6 +18,7 @@ from slotwise.starter.report import Disk
 from slotwise.starter.settings import VolumeSettings
 from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, SCRATCH_DIR_ERROR, End, held
 
+_TRIAL = "trial_"
 _OPTIONS = "nodev,nosuid"
 #: Own part of an ext4 file system, so that the job has what its slot promises: a share and a fixed part (KiB).
 _OVERHEAD = (0.03, 4096)
@@ -175,13 +176,28 @@ class Volumes:
             found |= set(self._lvm.names())
         return sorted(found)
 
+    def clear_trials(self) -> list[str]:
+        """Remove what a starter left that was killed while it tried what the host can do; what could not be removed."""
+        problems: list[str] = []
+        for name in sorted({path.stem for path in self.store.glob(f"{_TRIAL}*")}):
+            place = self.store / name
+            try:
+                if os.path.ismount(place):
+                    run("umount", "-l", str(place))
+                self._image(name).unlink(missing_ok=True)
+                if place.is_dir():
+                    place.rmdir()
+            except (HostError, OSError) as error:
+                problems.append(str(error))
+        return problems
+
     # ---- files
 
     def _image(self, name: str) -> Path:
         return self.store / f"{name}.img"
 
     def _try_loop(self) -> None:
-        trial = self.store / f"trial_{os.getpid()}"
+        trial = self.store / f"{_TRIAL}{os.getpid()}"
         trial.mkdir(exist_ok=True)
         try:
             self._make_image(trial.name, 8192)

@@ -171,6 +171,17 @@ pub fn threads_of(uid: u32) -> u64 {
         .sum()
 }
 
+/// Memory of a process in KiB, with its share of what it has together with others; 0 when that cannot be read.
+pub fn proportional_kib(pid: i32) -> u64 {
+    sys::read_text(format!("/proc/{pid}/smaps_rollup"))
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+            line.trim().strip_suffix("kB")?.trim().parse().ok()
+        })
+        .unwrap_or(0)
+}
+
 fn has_environment(pid: i32, marker: &str) -> bool {
     if marker.is_empty() {
         return false;
@@ -209,6 +220,7 @@ mod tests {
             sys::pause(0.01);
         }
         assert!(bearing(&signs).contains(&pid));
+        assert!(proportional_kib(pid) > 0 && proportional_kib(0) == 0);
         // SAFETY: no memory involved.
         assert!(threads_of(unsafe { libc::getuid() }) >= 2);
         child.kill().unwrap();

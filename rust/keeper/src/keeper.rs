@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::cgroup;
@@ -12,11 +12,8 @@ use crate::outcome::{EndedBy, Outcome};
 use crate::report::{self, Stage, Told};
 use crate::spec::Spec;
 use crate::sys;
-use crate::watch::{Looks, drain, poll, read_status, watch_children, watch_memory};
+use crate::watch::{Lease, Looks, drain, poll, read_status, watch_children, watch_memory};
 use crate::zygote::name_process;
-
-/// How often the lease is looked at.
-const LEASE_LOOK_S: f64 = 5.0;
 
 /// Looks after the run of a control directory until it is over; returns the exit status of the keeper's process.
 pub fn run(control: &Path) -> i32 {
@@ -144,8 +141,9 @@ impl Keeper {
         }
         self.report = child.report.as_raw_fd();
         let mut looks = Looks::new(self.spec.poll_s);
+        let mut lease = Lease::new(&self.spec);
         while !self.reap(child) {
-            self.wait(&mut looks);
+            self.wait(&mut looks, &mut lease);
         }
         while self.report >= 0 {
             self.take_report();
@@ -210,14 +208,10 @@ impl Keeper {
     }
 
     /// Sleeps until something happens or is due, and does it.
-    fn wait(&mut self, looks: &mut Looks) {
+    fn wait(&mut self, looks: &mut Looks, lease: &mut Lease) {
         let now = sys::monotonic_s();
         let due = looks.next.min(self.hard_at.unwrap_or(f64::MAX));
-        let due = if self.spec.lease_s > 0.0 {
-            due.min(looks.lease_next)
-        } else {
-            due
-        };
+        let due = due.min(lease.next);
         let ready = poll(
             &[
                 self.children.as_raw_fd(),
@@ -246,11 +240,8 @@ impl Keeper {
         if looks.due(now) {
             self.measure();
         }
-        if self.spec.lease_s > 0.0 && now >= looks.lease_next {
-            looks.lease_next = now + LEASE_LOOK_S.min(self.spec.lease_s / 3.0);
-            if self.lease_ran_out() {
-                self.hard_kill(EndedBy::Lease);
-            }
+        if lease.ran_out(now) {
+            self.hard_kill(EndedBy::Lease);
         }
     }
 
@@ -261,17 +252,6 @@ impl Keeper {
             &self.spec.control.join("usage"),
             &self.outcome.usage.lines(),
         );
-    }
-
-    fn lease_ran_out(&self) -> bool {
-        let Some(path) = &self.spec.lease else {
-            return false;
-        };
-        let touched = fs::metadata(path).map_or(self.outcome.started_at, |meta| {
-            meta.mtime() as f64 + meta.mtime_nsec() as f64 / 1e9
-        });
-        // A job that began after the last touch has its whole lease before it.
-        sys::epoch_s() - touched.max(self.outcome.started_at) > self.spec.lease_s
     }
 
     fn out_of_memory(&mut self) {

@@ -102,6 +102,8 @@ pub struct Spec {
     pub private_ipc: bool,
     /// What is mounted below the first is not for the job to see, except below the second.
     pub hide: Option<(PathBuf, PathBuf)>,
+    /// Measure the proportional set size too: slow, as the kernel goes through all pages.
+    pub proportional: bool,
     /// Seconds between measurements.
     pub poll_s: f64,
     /// Signal and seconds for a family left without its starter.
@@ -191,6 +193,7 @@ impl Spec {
                 self.hide = Some((below.into(), own.into()));
             }
             b"pin" => self.pins.push(path(value)),
+            b"proportional" => self.proportional = value == b"1",
             b"poll_s" => self.poll_s = parsed(value)?,
             b"kill_signal" => self.kill_signal = parsed(value)?,
             _ => self.cgroup.set(key, value)?,

@@ -17,6 +17,8 @@ pub struct Usage {
     pub peak_kib: u64,
     /// Largest image seen, KiB.
     pub image_kib: u64,
+    /// Largest proportional set size seen, KiB; 0 when it is not measured.
+    pub proportional_kib: u64,
     /// Processes at the last look.
     pub processes: u64,
 }
@@ -32,6 +34,12 @@ impl Usage {
         }
         self.peak_kib = self.peak_kib.max(self.resident_kib);
         self.image_kib = self.image_kib.max(self.resident_kib);
+        if spec.proportional {
+            let sizes = family::descendants(me)
+                .into_iter()
+                .map(family::proportional_kib);
+            self.proportional_kib = self.proportional_kib.max(sizes.sum());
+        }
     }
 
     fn look_at_cgroup(&mut self, spec: &Spec) {
@@ -111,12 +119,13 @@ impl Usage {
     /// As `key=value` lines.
     pub fn lines(&self) -> String {
         format!(
-            "user_s={:.6}\nsystem_s={:.6}\nresident_kib={}\npeak_kib={}\nimage_kib={}\nprocesses={}\n",
+            "user_s={:.6}\nsystem_s={:.6}\nresident_kib={}\npeak_kib={}\nimage_kib={}\nproportional_kib={}\nprocesses={}\n",
             self.user_s,
             self.system_s,
             self.resident_kib,
             self.peak_kib,
             self.image_kib,
+            self.proportional_kib,
             self.processes
         )
     }
