@@ -16,7 +16,7 @@ from tests.support.startd_host import Host, job_ad, schedd_at, startd_host, unti
 
 PAGE = Path(__file__).parents[2] / "docs/reference/machine-attributes.md"
 #: What this host, or a starter that is pretended, does not decide here.
-ELSEWHERE = {"host", "collector", "starter-lvm", "benchmarks", "claimed pslot", "devices", "no"}
+ELSEWHERE = {"host", "collector", "starter-lvm", "benchmarks", "claimed pslot", "devices", "cron", "no"}
 
 
 def table() -> dict[str, str]:

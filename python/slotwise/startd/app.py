@@ -18,6 +18,7 @@ from slotwise.model.resources import Resources
 from slotwise.startd import boinc, claiming, drain, following, leaving, must_decide, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
+from slotwise.startd.cron.service import Cron
 from slotwise.startd.driver import Driver
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import bench
@@ -106,6 +107,7 @@ class Startd:
         self._boinc = boinc.Client(lambda: self._context.config, self.journal, self._filler)
         self._boinc.end_former()
         self.driver.filler = self._boinc.want
+        self._cron = Cron(self.driver, context.clock, context.env)
         self._advertiser = Advertiser(self.driver, self._collector, context.metadata, sample=lambda: self._sample())
         self._tasks: list[asyncio.Task[None]] = []
         self._benchmark: asyncio.Task[None] | None = None
@@ -116,6 +118,7 @@ class Startd:
         self.driver.flush()
         self._link.start()
         self._advertiser.start()
+        self._cron.follow(self._context.config)
         self._tasks.append(asyncio.get_running_loop().create_task(self._poll()))
 
     # ---------------------------------------------------------------------------------------------- RunningDaemon
@@ -135,6 +138,7 @@ class Startd:
         benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
         self.point.settings = settings
         self._record(config)
+        self._cron.follow(config)
         self.point.machine = {**settings.machine, **benchmark}
         following.set_offline(self.point, survey.offline_devices(config, self._custom))
         for h in list(self.point.holdings.values()):
@@ -171,6 +175,7 @@ class Startd:
             end()
         await asyncio.sleep(0)
         await self._boinc.close()
+        await self._cron.stop()
         await self._advertiser.stop()
         await self._link.stop()
         restoring.forget(self.point)

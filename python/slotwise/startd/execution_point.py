@@ -15,6 +15,7 @@ from slotwise.model.slot import SlotKind, State
 from slotwise.startd import ads, breaking, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.carrying_out import CARRY_OUT
+from slotwise.startd.cron.published import Published
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
 from slotwise.startd.evaluate import attribute, number, write
 from slotwise.startd.holding import Holding
@@ -61,6 +62,8 @@ class ExecutionPoint:
         self.offline: dict[str, frozenset[str]] = {}
         #: What primary slots had in use when backfill slots were told last.
         self.primary_in_use = Resources()
+        #: What cron jobs said.
+        self.cron = Published()
         #: What the starter says that it can enforce here.
         self.abilities: dict[str, Any] = {}
         for planned in layout:
@@ -246,6 +249,8 @@ class ExecutionPoint:
         result: dict[str, Any] = {**self.machine, **self.abilities}
         result.update(settings.sampled(h, self))
         result.update(knobs.attrs)
+        if self.cron:
+            result.update(self.cron.attributes(h.slot_id, h.ad, now))
         result.update(ads.identity(h))
         result.update(ads.amounts(h, settings.resources, conflicts.open_to(self, h)))
         result.update(settings.devices_of(h))

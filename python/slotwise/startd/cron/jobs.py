@@ -1,0 +1,159 @@
+"""STARTD_CRON_JOBLIST and the knobs of each job. Source: manual, "Startd Cron" and daemon hook options; spec 12."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from slotwise.errors import ConfigError
+from slotwise.startd.evaluate import Expression, compiled
+from slotwise.startd.reading import Knobs, flag, seconds, words
+
+_log = logging.getLogger(__name__)
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+class Mode(StrEnum):
+    """When a job runs: every so often, so long after its end, once, or (benchmarks only) when asked."""
+
+    PERIODIC = "periodic"
+    WAIT_FOR_EXIT = "waitforexit"
+    ONE_SHOT = "oneshot"
+    ON_DEMAND = "ondemand"
+
+
+class AutoPublish(StrEnum):
+    """STARTD_CRON_AUTOPUBLISH: whether new output is sent to the collector at once."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    IF_CHANGED = "if_changed"
+
+
+@dataclass(frozen=True)
+class CronJob:
+    """One job. ``slots``: the slot numbers that its ads go to, all when empty."""
+
+    name: str
+    executable: str
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str = "/"
+    mode: Mode = Mode.PERIODIC
+    period_s: float = 60
+    prefix: str = ""
+    slots: frozenset[int] = frozenset()
+    #: Send SIGHUP on a reconfig; run again then; kill what still runs when the next run is due.
+    hup: bool = False
+    rerun: bool = False
+    kill: bool = False
+    load: float = 0.01
+    #: The condition's text, and compiled; it is evaluated before each run.
+    condition: str = ""
+
+    def may_run(self) -> Expression | None:
+        """The condition, if there is one."""
+        return compiled(f"STARTD_CRON_{self.name}_CONDITION", self.condition) if self.condition else None
+
+
+@dataclass(frozen=True)
+class CronRules:
+    """All jobs, and what holds for all of them."""
+
+    jobs: tuple[CronJob, ...] = ()
+    max_load: float = 0.1
+    publish: AutoPublish = AutoPublish.NEVER
+    log_failures: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(knobs: Knobs) -> CronRules:
+    """The jobs of the configuration; one that cannot be is left out, and said so in the log."""
+    jobs: dict[str, CronJob] = {}
+    for name in words(knobs.get("STARTD_CRON_JOBLIST")):
+        if name.lower() in jobs:
+            _log.error("STARTD_CRON_JOBLIST names %s twice", name)
+            continue
+        try:
+            jobs[name.lower()] = _job(name, knobs)
+        except (ConfigError, ValueError) as error:
+            _log.error("the cron job %s does not run: %s", name, error)
+    environment = {"STARTD_CRON_INTERFACE_VERSION": "1", "STARTD_CRON_NAME": "STARTD_CRON"}
+    if program := (knobs.get("STARTD_CRON_CONFIG_VAL") or "").strip():
+        environment["STARTD_CRON_CONFIG_VAL"] = program
+    return CronRules(
+        tuple(jobs.values()),
+        seconds(knobs, "STARTD_CRON_MAX_JOB_LOAD", 0.1),
+        _publish((knobs.get("STARTD_CRON_AUTOPUBLISH") or "never").strip().lower()),
+        flag(knobs, "STARTD_CRON_LOG_NON_ZERO_EXIT"),
+        environment,
+    )
+
+
+def _publish(text: str) -> AutoPublish:
+    if text in list(AutoPublish):
+        return AutoPublish(text)
+    _log.error("STARTD_CRON_AUTOPUBLISH is %s, not Never, Always or If_Changed", text)
+    return AutoPublish.NEVER
+
+
+def _job(name: str, knobs: Knobs) -> CronJob:
+    def text(knob: str) -> str:
+        return (knobs.get(f"STARTD_CRON_{name}_{knob}") or "").strip()
+
+    if not text("EXECUTABLE"):
+        raise ConfigError(f"STARTD_CRON_{name}_EXECUTABLE is not set")
+    mode = (text("MODE") or "periodic").lower()
+    if mode not in list(Mode):
+        raise ConfigError(f"STARTD_CRON_{name}_MODE is {mode}, not Periodic, WaitForExit, OneShot or OnDemand")
+    if not re.fullmatch(r"\w*", text("PREFIX")):
+        raise ConfigError(f"STARTD_CRON_{name}_PREFIX may have letters, digits and underscores only")
+    job = CronJob(
+        name,
+        text("EXECUTABLE"),
+        _arguments(text("ARGS")),
+        environment(text("ENV")),
+        text("CWD") or "/",
+        Mode(mode),
+        0.0 if mode in (Mode.ONE_SHOT, Mode.ON_DEMAND) else period(text("PERIOD")),
+        text("PREFIX"),
+        frozenset(int(word) for word in words(text("SLOTS"))),
+        flag(knobs, f"STARTD_CRON_{name}_RECONFIG"),
+        flag(knobs, f"STARTD_CRON_{name}_RECONFIG_RERUN"),
+        flag(knobs, f"STARTD_CRON_{name}_KILL"),
+        seconds(knobs, f"STARTD_CRON_{name}_JOB_LOAD", 0.01),
+        text("CONDITION"),
+    )
+    job.may_run()  # a condition that is no expression is found now
+    return job
+
+
+def period(text: str) -> float:
+    """``90``, ``90s``, ``5m`` or ``2h`` in seconds.
+
+    :raises ConfigError: for anything else, and for less than a second.
+    """
+    found = re.fullmatch(r"(\d+)\s*([smh]?)", text.strip().lower())
+    if found is None or not int(found[1]):
+        raise ConfigError(f"a period is a number with s, m or h behind it, of at least 1 s, not {text!r}")
+    return float(int(found[1]) * _SECONDS[found[2]])
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    """Words; in double quotes: with single quotes around those that have blanks."""
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return tuple(shlex.split(text[1:-1].replace('""', '\\"')))
+    return tuple(text.split())
+
+
+def environment(text: str) -> dict[str, str]:
+    """``A=1;B=2``, or in double quotes ``A=1 B='2 3'``."""
+    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    items = shlex.split(text[1:-1].replace('""', '\\"')) if quoted else text.split(";")
+    pairs = (item.strip().partition("=") for item in items)
+    return {name: value for name, equals, value in pairs if equals}

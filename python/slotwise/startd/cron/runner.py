@@ -1,0 +1,173 @@
+"""Runs cron jobs and takes in what they print. The edge: processes, time, the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from slotwise.startd.cron.jobs import CronJob, CronRules, Mode
+from slotwise.startd.cron.published import Output, Reader
+
+_log = logging.getLogger(__name__)
+
+#: How long a job that is to end has before it is killed (seconds).
+_PATIENCE_S = 3.0
+#: The longest line that is read, and how much of what failed jobs print is logged (bytes).
+_LONGEST_LINE, _LOGGED = 1 << 20, 4096
+
+
+class CronRunner:
+    """All jobs of a startd.
+
+    :param said: told of each ad that a job printed.
+    :param allowed: whether a job's condition lets it run now.
+    """
+
+    def __init__(
+        self,
+        env: Mapping[str, str],
+        said: Callable[[CronJob, Output], None],
+        allowed: Callable[[CronJob], bool],
+    ) -> None:
+        self._env, self._said, self._allowed = env, said, allowed
+        self._rules = CronRules()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._load = 0.0
+        self._room = asyncio.Condition()
+
+    def follow(self, rules: CronRules) -> None:
+        """Run these jobs from now on: new ones start, others stop, those that changed start anew."""
+        former = {job.name.lower(): job for job in self._rules.jobs}
+        self._rules = rules
+        jobs = {job.name.lower(): job for job in rules.jobs}
+        for key, job in former.items():
+            if jobs.get(key) != job:
+                self._tasks.pop(key).cancel()
+        for key, job in jobs.items():
+            if former.get(key) != job:
+                self._tasks[key] = asyncio.get_running_loop().create_task(self._keep(job, first=True))
+                continue
+            if job.hup:
+                self._signal(key, signal.SIGHUP)
+            if job.rerun and self._tasks[key].done():
+                self._tasks[key] = asyncio.get_running_loop().create_task(self._keep(job, first=True))
+
+    async def stop(self) -> None:
+        """End all jobs."""
+        tasks, self._tasks = list(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._rules = replace(self._rules, jobs=())
+
+    # ------------------------------------------------------------------------------------------------------ one job
+
+    async def _keep(self, job: CronJob, *, first: bool) -> None:
+        if job.mode is Mode.ON_DEMAND:
+            return
+        clock = asyncio.get_running_loop().time
+        while True:
+            began = clock()
+            if job.mode is Mode.PERIODIC and job.kill:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(job.period_s):
+                        await self._run(job)
+            else:
+                await self._run(job)
+            if job.mode is Mode.ONE_SHOT:
+                return
+            passed = clock() - began if job.mode is Mode.PERIODIC else 0.0
+            if job.kill and passed >= job.period_s:
+                continue
+            late = passed // job.period_s  # runs that were due while this one went on are not made up for
+            await asyncio.sleep((late + 1) * job.period_s - passed)
+
+    async def _run(self, job: CronJob) -> None:
+        """Run it once, when its condition and the others' load let it."""
+        if not self._allowed(job):
+            return
+        async with self._room:
+            await self._room.wait_for(lambda: self._load < 1e-9 or self._load + job.load <= self._rules.max_load + 1e-9)
+            self._load += job.load
+        try:
+            await self._run_now(job)
+        except OSError as error:
+            _log.error("the cron job %s cannot be started: %s", job.name, error)
+        finally:
+            self._load -= job.load
+            asyncio.get_running_loop().create_task(self._make_room())
+
+    async def _make_room(self) -> None:
+        async with self._room:
+            self._room.notify_all()
+
+    async def _run_now(self, job: CronJob) -> None:
+        key = job.name.lower()
+        process = await asyncio.create_subprocess_exec(
+            job.name,
+            *job.arguments,
+            executable=job.executable,
+            cwd=job.directory,
+            env={**self._env, **self._rules.environment, **job.environment},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=_LONGEST_LINE,
+        )
+        self._running[key] = process
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            _, errors = await asyncio.gather(self._read(job, process.stdout), _tail(process.stderr))
+            status = await process.wait()
+            if status and self._rules.log_failures:
+                _log.error("cron job %s: exit status %d: %s", job.name, status, errors)
+        finally:
+            self._running.pop(key, None)
+            if process.returncode is None:
+                await asyncio.shield(_end(process))
+
+    async def _read(self, job: CronJob, stream: asyncio.StreamReader) -> None:
+        reader = Reader(job)
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:
+                _log.error("cron job %s: a line is too long", job.name)
+                continue
+            ended = reader.line(line.decode(errors="replace")) if line else reader.end()
+            if ended is not None:
+                self._said(job, ended)
+            if not line:
+                return
+
+    def _signal(self, key: str, number: signal.Signals) -> None:
+        process = self._running.get(key)
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+
+
+async def _tail(stream: asyncio.StreamReader) -> str:
+    """The end of what a job wrote to its standard error."""
+    kept = b""
+    while chunk := await stream.read(_LOGGED):
+        kept = (kept + chunk)[-_LOGGED:]
+    return kept.decode(errors="replace").strip()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM, and SIGKILL for what is left of its session's group."""
+    for number, patience_s in ((signal.SIGTERM, _PATIENCE_S), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await process.wait()
+                return

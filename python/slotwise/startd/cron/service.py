@@ -1,0 +1,59 @@
+"""Puts what cron jobs say into the ads of the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slotwise.classad import ClassAd
+from slotwise.clock import Clock
+from slotwise.startd.cron import jobs
+from slotwise.startd.cron.jobs import CronJob, CronRules
+from slotwise.startd.cron.published import Output
+from slotwise.startd.cron.runner import CronRunner
+from slotwise.startd.driver import Driver
+from slotwise.startd.evaluate import truth, write
+from slotwise.startd.reading import Knobs
+
+
+class Cron:
+    """The cron jobs of a startd. All calls come from the event loop's thread."""
+
+    def __init__(self, driver: Driver, clock: Clock, env: Mapping[str, str]) -> None:
+        self._driver, self._clock = driver, clock
+        self._rules = CronRules()
+        self._runner = CronRunner(env, self._said, self._allowed)
+
+    def follow(self, knobs: Knobs) -> None:
+        """Run the jobs of this configuration."""
+        self._rules = jobs.read(knobs)
+        self._driver.point.cron.keep_only(self._rules.jobs)
+        self._runner.follow(self._rules)
+
+    async def stop(self) -> None:
+        """End all jobs."""
+        await self._runner.stop()
+
+    def _said(self, job: CronJob, output: Output) -> None:
+        point, now = self._driver.point, self._clock.now()
+        send = point.cron.put(job, output, self._rules.publish, now)
+        for h in list(point.holdings.values()):
+            changes = point.show(h, now)
+            if send and any(name in changes for name in output.attributes):
+                point.outbox.changed[h.name] = None
+        point.outbox.own_ad = point.outbox.own_ad or send
+        if send:
+            self._driver.flush()
+
+    def _allowed(self, job: CronJob) -> bool:
+        """Whether the job's condition is true of the machine."""
+        condition = job.may_run()
+        if condition is None:
+            return True
+        point = self._driver.point
+        resources = point.settings.resources
+        ad = ClassAd()
+        write(ad, {**point.machine, **point.abilities, **point.settings.sample.machine})
+        write(ad, {"TotalCpus": resources.cpus, "TotalMemory": resources.memory_mib, "TotalDisk": resources.disk_kib})
+        write(ad, {f"Total{tag}": amount for tag, amount in resources.custom.items()})
+        write(ad, {f"Total{tag}": len(names) for tag, names in resources.shared.items()})
+        return truth(condition.value(ad, None, self._clock.now()))
