@@ -13,7 +13,8 @@ from typing import Any
 
 import grpc
 import pytest
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ClassAd, ExprTree, define_user_map
+from slotwise.classad.machine import forget_user_maps
 from slotwise.clock import SystemClock
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
@@ -47,6 +48,9 @@ class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
     """Asks for what the test says, and remembers what it was offered."""
 
     def __init__(self) -> None:
+        #: Clear: it takes its time to answer.
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.requests: list[dict[str, Any]] = []
         self.offers: list[schedd_pb2.MatchBatch] = []
         self.fails = False
@@ -56,6 +60,7 @@ class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
     async def ResourceRequests(self, request: Any, context: Any) -> AsyncIterator[schedd_pb2.RequestList]:
         if self.fails:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        await self.answers.wait()
         if self.fates is not None:
             yield schedd_pb2.RequestList(fates=self.fates, tells_fates=True)
             self.fates = []
@@ -364,6 +369,19 @@ async def test_a_ceiling_holds_in_the_next_cycle(pool: Harness) -> None:
     assert sum(m.count for m in await pool.cycle()) == 3
 
 
+async def test_accounts_are_edited_while_a_cycle_runs(pool: Harness) -> None:
+    await pool.slots(slot(1))
+    pool.schedd.requests = [wants("ann@d", 1), wants("bob@d", 1, 2)]
+    await pool.cycle()
+    pool.schedd.answers.clear()
+    running = asyncio.create_task(pool.cycle())
+    await until(lambda: pool.negotiator.cycles.lock.locked())
+    await edit(pool, "FACTOR", "ann@d", 7)
+    pool.schedd.answers.set()
+    await running
+    assert pool.negotiator.cycles.books.records["ann@d"]["factor"] == 7
+
+
 async def test_a_lease_cannot_be_taken_twice_and_can_be_cancelled(pool: Harness) -> None:
     await edit(pool, "CEILING", "ann@d", 9)
     await edit(pool, "CEILING", "ann@d", 3, duration_s=3600)
@@ -421,6 +439,40 @@ async def test_a_snapshot_is_what_the_last_cycle_was_given_whatever_changed_sinc
     outcome = read_snapshot(files).run()
     assert [m["slot"] for m in outcome.matches()] == [m["slot"] for m in json.loads(files["outcome.json"])["matches"]]
     assert sorted(m["slot"] for m in outcome.matches()) == sorted(matched)
+
+
+async def test_a_job_is_analyzed_where_the_slots_are(pool: Harness) -> None:
+    await pool.slots(slot(1), slot(2, START=False), slot(3, Memory=10))
+    pool.schedd.requests = [wants("ann@d", 1)]
+    asked = negotiator_pb2.AnalyzeRequest(job=pack_ads([ClassAd(wants("ann@d", 1))]))
+    told = json.loads((await pool.stub.Analyze(asked, metadata=READ)).json)
+    assert told["slots"] == 3 and told["requirements"]["matches"] == 1 and told["would_match"] == "slot1@h"
+    assert told["requirements"]["refused_by"] == [{"clause": "START", "slots": 1}]
+    assert len(await pool.cycle()) == 1, "nothing was matched by asking"
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await pool.stub.Analyze(negotiator_pb2.AnalyzeRequest(), metadata=READ)
+    assert failed.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_a_user_map_puts_submitters_of_a_domain_into_a_group() -> None:
+    knobs = {
+        "NEGOTIATOR_CLASSAD_USER_MAP_NAMES": "GROUP_PREFIX",
+        "GROUP_NAMES": "guests",
+        "GROUP_QUOTA_guests": "1",
+        "GROUP_PRIO_FACTOR_guests": "7",
+    }
+    define_user_map("GROUP_PREFIX", "* far guests")
+    try:
+        async with harness(**knobs) as pool:
+            await pool.slots(slot(1), slot(2), slot(3))
+            pool.schedd.requests = [wants("ann@far", 3), wants("bob@d", 1, 2)]
+            await pool.cycle()
+            told = {s.submitter: len(s.matches) for batch in pool.schedd.offers for s in batch.submitters}
+            assert told == {"ann@far": 1, "bob@d": 1}
+            priorities = {s["name"]: s["factor"] for s in pool.negotiator.cycles.history.cycles[0].submitters}
+            assert priorities == {"guests.ann@far": 7, "bob@d": 1000}
+    finally:
+        forget_user_maps()
 
 
 async def test_there_is_no_snapshot_before_anybody_asked_for_anything(pool: Harness) -> None:

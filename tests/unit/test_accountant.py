@@ -95,6 +95,24 @@ def test_a_save_that_fails_changes_nothing(tmp_path: Path) -> None:
     again.close()
 
 
+def test_what_is_edited_while_a_cycle_runs_stays() -> None:
+    books = Books({"ann@d": {"priority": 2.0, "factor": 5.0}, "bob@d": {"priority": 3.0}, "eve@d": {"priority": 1.0}})
+    before = {name: dict(record) for name, record in books.records.items()}
+    books.set("ann@d", "ceiling", 4, now=1)
+    books.records["ann@d"].pop("factor")
+    books.set_priority("eve@d", 9, now=1)
+    books.delete("bob@d")
+    books.set("new@d", "floor", 2, now=1)
+    after = {name: record | {"last_update": 50, "priority": 1.5} for name, record in before.items()}
+    books.take_over(before, after | {"cyc@d": {"priority": 0.5}})
+    assert books.records == {
+        "ann@d": {"priority": 1.5, "last_update": 50, "ceiling": 4},
+        "eve@d": {"priority": 9, "last_update": 50},
+        "new@d": {"priority": 0.5, "last_update": 1, "floor": 2},
+        "cyc@d": {"priority": 0.5},
+    }
+
+
 def test_accounting_ads_show_effective_priority_and_groups() -> None:
     ads = accounting_ads(
         {"phys.ann@d": {"priority": 2.0, "factor": 100.0}, "bob@d": {}},

@@ -14,7 +14,7 @@ from slotwise.cli.invocation import Invocation
 from slotwise.config import load
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.negotiator.accounting_file import parse_accounting
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row, knob_values, read_long
+from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row, knob_values, read_long_file
 from slotwise.negotiator.reports import finite
 from slotwise.negotiator.simulate import occupy
 from slotwise.negotiator.snapshot import CycleInput, read_snapshot
@@ -103,7 +103,9 @@ def read_input(asked: argparse.Namespace, inv: Invocation) -> CycleInput:
 
 def _ads(name: str, now: int, key: str, inv: Invocation) -> AdTable:
     try:
-        return read_long(_read(inv.path(name)).removeprefix(b"\xef\xbb\xbf"), now, key)
+        return read_long_file(inv.path(name), now, key)
+    except OSError as error:
+        raise UsageError(f"cannot read {inv.path(name)}: {error.strerror}") from None
     except SlotwiseError as error:
         raise UsageError(f"{name}: {error}", hint="ads as `status -long` and `q -long` print them") from None
 

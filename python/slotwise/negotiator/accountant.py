@@ -6,6 +6,7 @@ commands of ``condor_userprio``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,21 @@ class Books:
     leases: dict[tuple[str, str], tuple[Any, float]] = field(default_factory=dict)
     remainder_times: dict[str, float] = field(default_factory=dict)
     reservations: tuple[tuple[str, str, str, float], ...] = ()
+
+    def take_over(self, before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take the records that a cycle made of those it was given, ``before``; what was edited meanwhile stays."""
+        edited, self.records = self.records, {name: dict(record) for name, record in after.items()}
+        for name in edited.keys() | before.keys():
+            given, now = before.get(name, {}), edited.get(name)
+            if now is None:
+                self.records.pop(name, None)
+                continue
+            for key in (key for key in now.keys() | given.keys() if now.get(key) != given.get(key)):
+                record = self.records.setdefault(name, {})
+                if key in now:
+                    record[key] = now[key]
+                else:
+                    record.pop(key, None)
 
     def record(self, name: str, now: float) -> Record:
         """The record of ``name``, made when there is none."""

@@ -173,7 +173,11 @@ class Negotiator:
         self._published_at = now = context.clock.now()
         name = cycles.settings.name
         ad = daemon_ad(context, "Negotiator", name=name) | {"NegotiatorName": name} | cycles.history.attributes()
-        self._advertiser.table("Negotiator").upsert(name, ad)
+        own = self._advertiser.table("Negotiator")
+        for key in own.keys():  # noqa: SIM118 - a table is no dict
+            if key != name:
+                own.remove(key)
+        own.upsert(name, ad)
         if context.config.get_bool("NEGOTIATOR_ADVERTISE_ACCOUNTING", True):
             last = cycles.history.cycles[0] if cycles.history.cycles else None
             ads = accounting_ads(

@@ -47,6 +47,8 @@ class Settings:
     default_factor: float
     accounting_interval_s: float
     reeval_expr: ExprTree
+    #: The user map GROUP_PREFIX is configured.
+    group_prefix: bool = False
 
     @classmethod
     def of_config(cls, config: Config, host: str) -> Settings:
@@ -68,6 +70,7 @@ class Settings:
             stats_length=config.get_int("NEGOTIATION_CYCLE_STATS_LENGTH", 3),
             default_factor=config.get_float("DEFAULT_PRIO_FACTOR", 1000.0),
             accounting_interval_s=config.get_float("SLOTWISE_ACCOUNTING_INTERVAL", 5.0),
+            group_prefix="GROUP_PREFIX" in config.get_list("NEGOTIATOR_CLASSAD_USER_MAP_NAMES"),
             reeval_expr=config.get_expr("STARTD_AD_REEVAL_EXPR") or ExprTree(DEFAULT_EXPR),
         )
 
@@ -88,7 +91,7 @@ class Cycles:
     history: History = field(default_factory=History)
     last_input: LastInput = field(default_factory=LastInput)
     revaluation: Revaluation = field(default_factory=Revaluation)
-    #: Held while a cycle runs and while accounting is edited.
+    #: Held while a cycle runs. Accounts are edited all the same: see ``Books.take_over``.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     significant: tuple[str, ...] = ()
     #: Whether the last cycle left requests without a match.
@@ -133,19 +136,19 @@ class Cycles:
         demand = await self._gather(points)
         gathered = clock.monotonic()
         now = int(clock.now())
-        outcome, offers = await self._decide(demand, now)
+        accounting = self.accounting()
+        outcome, offers = await self._decide(demand, accounting, now)
         decided = clock.monotonic()
         startds = notices_of(offers.batches.values()) if self.settings.inform_startds else {}
         await send_notices(startds, self.channels, self.context.metadata)
         failed = await send_offers(offers, points, self.channels, self.context.metadata, self.settings.timeout_s)
-        lost = [row for row in offers.made if demand.origins[row["request"]][0] in failed]
-        if lost:
-            _log.warning("%d matches could not be told", len(lost))
-        told = [row for row in offers.made if row not in lost] if lost else offers.made
+        told = [row for row in offers.made if demand.origins[row["request"]][0] not in failed]
+        if len(told) < len(offers.made):
+            _log.warning("%d matches could not be told", len(offers.made) - len(told))
         self.in_flight.note(self.mirror.slots, told, clock.now())
         await tell_collector(self.context, offline_updates(told, self.mirror.slots, demand, points, now))
         dispatched = clock.monotonic()
-        self._book(outcome)
+        self._book(accounting, outcome)
         report = CycleReport(
             **self._facts(outcome, why, started_at, len(told), points, demand),
             ended_at=started_at + (clock.monotonic() - began),
@@ -169,19 +172,18 @@ class Cycles:
             self.mirror.hold()
             try:
                 self.in_flight.overlay(slots, self.context.clock.now())
-                try:
-                    outcome = await self._run_engine(Demand(), accounting, int(self.context.clock.now()))
-                finally:
-                    self.in_flight.restore(slots)
+                outcome = await self._run_engine(Demand(), accounting, int(self.context.clock.now()))
             finally:
+                self.in_flight.restore(slots)
                 self.mirror.release()
             # Nobody was asked for requests: what hangs on them stays as the last cycle left it.
-            self.books.records = {name: dict(record) for name, record in outcome.accounting().records.items()}
+            self.books.take_over(accounting.records, outcome.accounting().records)
             self.save()
 
     def accounting(self) -> Accounting:
-        """What a cycle is given of the accounts."""
-        return Accounting(self.books.records, self.books.remainder_times, self.books.reservations)
+        """What a cycle is given of the accounts: as they are now, whatever is edited while it runs."""
+        records = {name: dict(record) for name, record in self.books.records.items()}
+        return Accounting(records, self.books.remainder_times, self.books.reservations)
 
     def in_use(self) -> bool:
         """Whether there is usage to charge: seen at the last look, or in the slots now."""
@@ -189,45 +191,47 @@ class Cycles:
             return True
         return bool(len(self.in_flight)) or self.mirror.slots.count('State == "Claimed"') > 0
 
+    def asking(self) -> Asking:
+        """What access points are asked."""
+        settings = self.settings
+        return Asking(self.significant, settings.job_constraint, settings.timeout_s, settings.group_prefix)
+
     async def _gather(self, points: dict[str, AccessPoint]) -> Demand:
-        asking = Asking(self.significant, self.settings.job_constraint, self.settings.timeout_s)
-        demand = await gather(points.values(), self.channels, self.context.metadata, asking)
+        demand = await gather(points.values(), self.channels, self.context.metadata, self.asking())
         for name in demand.failed:
             self.asked_by.pop(name, None)
         self.in_flight.hear(demand.fates, demand.tellers)
         return demand
 
-    async def _decide(self, demand: Demand, now: int) -> tuple[CycleOutcome, Offers]:
+    async def _decide(self, demand: Demand, accounting: Accounting, now: int) -> tuple[CycleOutcome, Offers]:
         mirror = self.mirror
         slots = mirror.slots
-        accounting = self.accounting()
         mirror.hold()
         try:
             self.revaluation.overlay(slots, self.settings.reeval_expr)
             self.in_flight.overlay(slots, self.context.clock.now())
-            try:
-                self._number += 1
-                if len(demand):
-                    await self._note_input(demand, accounting, now)
-                outcome = await self._run_engine(demand, accounting, now)
-                self.last_input.decided(outcome)
-                build = functools.partial(
-                    build_offers,
-                    outcome.matches(),
-                    outcome.rejections(),
-                    demand,
-                    slots,
-                    mirror.capabilities,
-                    cycle=self._number,
-                    negotiator_name=self.settings.name,
-                    match_exprs=self.settings.match_exprs,
-                    ids=self._match_ids,
-                )
-                offers = build() if len(outcome) <= _FEW else await asyncio.to_thread(build)
-            finally:
-                self.in_flight.restore(slots)
-                self.revaluation.restore(slots)
+            self._number += 1
+            if len(demand):
+                await self._note_input(demand, accounting, now)
+            outcome = await self._run_engine(demand, accounting, now)
+            self.last_input.decided(outcome)
+            build = functools.partial(
+                build_offers,
+                outcome.matches(),
+                outcome.rejections(),
+                demand,
+                slots,
+                mirror.capabilities,
+                cycle=self._number,
+                negotiator_name=self.settings.name,
+                match_exprs=self.settings.match_exprs,
+                ids=self._match_ids,
+            )
+            offers = build() if len(outcome) <= _FEW else await asyncio.to_thread(build)
         finally:
+            # Also when putting it on has failed half-way.
+            self.in_flight.restore(slots)
+            self.revaluation.restore(slots)
             mirror.release()
         for warning in outcome.warnings:
             _log.warning("%s", warning)
@@ -250,9 +254,9 @@ class Cycles:
             return self.engine.run(*work)
         return await asyncio.to_thread(self.engine.run, *work)
 
-    def _book(self, outcome: CycleOutcome) -> None:
+    def _book(self, before: Accounting, outcome: CycleOutcome) -> None:
         after = outcome.accounting()
-        self.books.records = {name: dict(record) for name, record in after.records.items()}
+        self.books.take_over(before.records, after.records)
         self.books.remainder_times = dict(after.remainder_times)
         self.books.reservations = after.reservations
         self.save()

@@ -7,7 +7,9 @@ can spare the next is kept in an :class:`Engine`, which changes no outcome.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from slotwise import _native
@@ -222,3 +224,25 @@ def read_long(text: bytes, heard_at: float = 0.0, key: str = "Name") -> AdTable:
     table = AdTable()
     table.load_text(text, key=key, received_at=heard_at)
     return table
+
+
+def read_long_file(path: Path, heard_at: float = 0.0, key: str = "Name") -> AdTable:
+    """As :func:`read_long`, from a file: a piece is read while the one before it is taken apart.
+
+    :raises AdSyntaxError: names the line.
+    :raises OSError: when the file cannot be read.
+    """
+    table = AdTable()
+    loader = table.text_loader(key=key, received_at=heard_at)
+    with path.open("rb", buffering=0) as file, ThreadPoolExecutor(1) as ahead:
+        piece = file.read(_PIECE_BYTES).removeprefix(_BYTE_ORDER_MARK)
+        while piece:
+            coming = ahead.submit(file.read, _PIECE_BYTES)
+            loader.feed(piece)
+            piece = coming.result()
+    loader.finish()
+    return table
+
+
+_PIECE_BYTES = 1 << 23
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire import channel
@@ -31,7 +32,7 @@ class Demand:
 
     requests: AdTable = field(default_factory=AdTable)
     submitters: AdTable = field(default_factory=AdTable)
-    #: By key of a request: schedd, submitter, autocluster, first job.
+    #: By key of a request: schedd, submitter as the schedd calls it, autocluster, first job.
     origins: dict[str, tuple[str, str, int, str]] = field(default_factory=dict)
     #: How many jobs all requests stand for.
     jobs: int = 0
@@ -78,6 +79,26 @@ class Asking:
     significant_attributes: tuple[str, ...] = ()
     job_constraint: str = ""
     timeout_s: float = 30.0
+    #: The user map GROUP_PREFIX puts submitters of a domain into a group.
+    group_prefix: bool = False
+
+
+class _Groups:
+    """Names of submitters with the groups that the user map GROUP_PREFIX gives their domains."""
+
+    def __init__(self, mapped: bool) -> None:
+        self._mapped = mapped
+        self._known: dict[str, str] = {}
+
+    def of(self, submitter: str) -> str:
+        """The name under which a submitter is served."""
+        domain = submitter.rpartition("@")[2]
+        if not self._mapped or "@" not in submitter:
+            return submitter
+        if domain not in self._known:
+            found = ExprTree('userMap("GROUP_PREFIX", Domain)').eval(ClassAd({"Domain": domain}))
+            self._known[domain] = f"{found}." if isinstance(found, str) else ""
+        return self._known[domain] + submitter
 
 
 async def gather(
@@ -87,12 +108,13 @@ async def gather(
     points = list(points)
     answers = await asyncio.gather(*(_ask(point, channels, metadata, asking) for point in points))
     demand = Demand()
+    groups = _Groups(asking.group_prefix)
     for point, answer in zip(points, answers, strict=True):
         if answer is None:
             demand.failed.append(point.name)
         else:
             for reply in answer:
-                _add(demand, point, reply)
+                _add(demand, point, reply, groups)
     return demand
 
 
@@ -114,7 +136,7 @@ async def _ask(
         return None
 
 
-def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList) -> None:
+def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList, groups: _Groups) -> None:
     demand.fates.extend(reply.fates)
     if reply.tells_fates:
         demand.tellers.add(point.name)
@@ -126,6 +148,7 @@ def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList) -> N
             demand.jobs += count if isinstance(count, int) else 1
             key = f"{point.name}#{len(demand.origins)}"
             ad["ScheddName"] = point.name
+            ad["Submitter"] = groups.of(submitter)
             demand.requests.upsert(key, ad)
             demand.origins[key] = (point.name, submitter, int(cluster), str(ad.get("FirstJobId", "")))
     if reply.submitters:
@@ -135,4 +158,5 @@ def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList) -> N
                 _log.warning("%s advertises a submitter without a proper name: %r", point.name, name)
                 continue
             ad["ScheddName"] = point.name
+            ad["Name"] = groups.of(name)
             demand.submitters.upsert(f"{name}#{point.name}", ad)

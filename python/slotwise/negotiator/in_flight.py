@@ -28,7 +28,6 @@ _NEWS_S = 2.0
 #: of a second; giving a slot away twice costs a refused claim, waiting too long costs idle machines.
 _SETTLE_S = 0.5
 _AMOUNTS = ("Cpus", "Memory", "Disk")
-_CLAIMED_LOOK = ("State", "Activity", "RemoteUser", "RemoteOwner", "AccountingGroup", "CurrentRank")
 
 
 @dataclass

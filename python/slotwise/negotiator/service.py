@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.daemon.ad_query import answer, counts
 from slotwise.errors import NotFoundError, UsageError
+from slotwise.negotiator.analysis import analyze
 from slotwise.negotiator.cycle import Cycles
 from slotwise.negotiator.driver import CycleOutcome, Engine
-from slotwise.negotiator.gather import AccessPoint, Asking, gather
+from slotwise.negotiator.gather import AccessPoint, gather
 from slotwise.negotiator.reports import accounting_ads
 from slotwise.negotiator.schedule import Schedule
 from slotwise.negotiator.snapshot import CycleInput, snapshot_files
-from slotwise.table import AdTable, Form, pack_ads
+from slotwise.table import AdTable, Form, pack_ads, unpack_ads
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import answers_errors
 
@@ -38,6 +39,7 @@ _USAGE = {
     _EDIT.LAST_TIME: "last_usage_time",
 }
 _PIECE = 1024 * 1024
+_T = TypeVar("_T")
 
 
 class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
@@ -104,9 +106,9 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     @answers_errors
     async def EditAccounting(self, request: negotiator_pb2.AccountingEdit, context: Any) -> common_pb2.Empty:
         """Change settings or usage of a submitter; durable when this answers."""
-        async with self._cycles.lock:
-            self._edit(request)
-            self._cycles.save()
+        # No need to wait for a cycle: what it makes of the accounts is joined with what was edited meanwhile.
+        self._edit(request)
+        self._cycles.save()
         self._edited()
         return common_pb2.Empty()
 
@@ -135,7 +137,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     ) -> AsyncIterator[negotiator_pb2.SnapshotFile]:
         """Input and outcome of the last cycle with requests, as files; with ``dry_run`` those of a cycle now."""
         if request.dry_run:
-            files = await self._dry_run()
+            files = await self._of_now(lambda given: _files(given, given.run(Engine())))
         else:
             async with self._cycles.lock:
                 kept = self._cycles.last_input.kept
@@ -148,23 +150,34 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
             for start in range(0, max(1, len(data)), _PIECE):
                 yield negotiator_pb2.SnapshotFile(name=name, data=data[start : start + _PIECE])
 
-    async def _dry_run(self) -> dict[str, bytes]:
-        """What a cycle would be given now, and would decide; nothing is matched by this."""
+    @answers_errors
+    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Any) -> negotiator_pb2.AnalyzeReply:
+        """Why a job does not run."""
+        job = next(iter(unpack_ads(request.job)), None)
+        if job is None:
+            raise UsageError("which job? There is no ad in the request")
+        engine = self._cycles.engine
+        report = await self._of_now(lambda given: analyze(given, job, engine))
+        return negotiator_pb2.AnalyzeReply(json=json.dumps(report))
+
+    async def _of_now(self, work: Callable[[CycleInput], _T]) -> _T:
+        """Do something with what a cycle would be given now; nothing is matched by this."""
         cycles = self._cycles
         async with cycles.lock:
-            asking = Asking(cycles.significant, cycles.settings.job_constraint, cycles.settings.timeout_s)
             points = cycles.points().values()
-            demand = await gather(points, cycles.channels, cycles.context.metadata, asking)
+            demand = await gather(points, cycles.channels, cycles.context.metadata, cycles.asking())
             cycles.in_flight.hear(demand.fates, demand.tellers)
             slots = cycles.mirror.slots
             cycles.mirror.hold()
             try:
+                cycles.revaluation.overlay(slots, cycles.settings.reeval_expr)
                 cycles.in_flight.overlay(slots, self._now)
                 accounting, now = cycles.accounting(), int(self._now)
                 given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, now)
-                return await asyncio.to_thread(lambda: _files(given, given.run(Engine())))
+                return await asyncio.to_thread(work, given)
             finally:
                 cycles.in_flight.restore(slots)
+                cycles.revaluation.restore(slots)
                 cycles.mirror.release()
 
     @answers_errors

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from slotwise.wire.gen import common_pb2 as slotwise_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cslotwise/v1/negotiator.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"S\n\x11RescheduleRequest\x12\x13\n\x0bschedd_name\x18\x01 \x01(\t\x12\x11\n\ton_demand\x18\x02 \x01(\x08\x12\x16\n\x0eschedd_address\x18\x03 \x01(\t\"\"\n\x0fRescheduleReply\x12\x0f\n\x07started\x18\x01 \x01(\x08\"\xde\x02\n\x0e\x41\x63\x63ountingEdit\x12.\n\x04what\x18\x01 \x01(\x0e\x32 .slotwise.v1.AccountingEdit.What\x12\x11\n\tsubmitter\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x01\x12\x12\n\nduration_s\x18\x04 \x01(\x03\"\xe5\x01\n\x04What\x12\x0c\n\x08PRIORITY\x10\x00\x12\n\n\x06\x46\x41\x43TOR\x10\x01\x12\x0b\n\x07\x43\x45ILING\x10\x02\x12\t\n\x05\x46LOOR\x10\x03\x12\x15\n\x11\x41\x43\x43UMULATED_USAGE\x10\x04\x12\x0e\n\nBEGIN_TIME\x10\x05\x12\r\n\tLAST_TIME\x10\x06\x12\n\n\x06\x44\x45LETE\x10\x07\x12\x0f\n\x0bRESET_USAGE\x10\x08\x12\r\n\tRESET_ALL\x10\t\x12\x17\n\x13\x43\x41NCEL_FACTOR_LEASE\x10\n\x12\x18\n\x14\x43\x41NCEL_CEILING_LEASE\x10\x0b\x12\x16\n\x12\x43\x41NCEL_FLOOR_LEASE\x10\x0c\"\"\n\x0fSnapshotRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"*\n\x0cSnapshotFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x1e\n\x0eLastCycleReply\x12\x0c\n\x04json\x18\x01 \x01(\t2\xdc\x02\n\nNegotiator\x12J\n\nReschedule\x12\x1e.slotwise.v1.RescheduleRequest\x1a\x1c.slotwise.v1.RescheduleReply\x12:\n\nAccounting\x12\x14.slotwise.v1.AdQuery\x1a\x14.slotwise.v1.AdChunk0\x01\x12\x41\n\x0e\x45\x64itAccounting\x12\x1b.slotwise.v1.AccountingEdit\x1a\x12.slotwise.v1.Empty\x12\x45\n\x08Snapshot\x12\x1c.slotwise.v1.SnapshotRequest\x1a\x19.slotwise.v1.SnapshotFile0\x01\x12<\n\tLastCycle\x12\x12.slotwise.v1.Empty\x1a\x1b.slotwise.v1.LastCycleReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cslotwise/v1/negotiator.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"S\n\x11RescheduleRequest\x12\x13\n\x0bschedd_name\x18\x01 \x01(\t\x12\x11\n\ton_demand\x18\x02 \x01(\x08\x12\x16\n\x0eschedd_address\x18\x03 \x01(\t\"\"\n\x0fRescheduleReply\x12\x0f\n\x07started\x18\x01 \x01(\x08\"\xde\x02\n\x0e\x41\x63\x63ountingEdit\x12.\n\x04what\x18\x01 \x01(\x0e\x32 .slotwise.v1.AccountingEdit.What\x12\x11\n\tsubmitter\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\x01\x12\x12\n\nduration_s\x18\x04 \x01(\x03\"\xe5\x01\n\x04What\x12\x0c\n\x08PRIORITY\x10\x00\x12\n\n\x06\x46\x41\x43TOR\x10\x01\x12\x0b\n\x07\x43\x45ILING\x10\x02\x12\t\n\x05\x46LOOR\x10\x03\x12\x15\n\x11\x41\x43\x43UMULATED_USAGE\x10\x04\x12\x0e\n\nBEGIN_TIME\x10\x05\x12\r\n\tLAST_TIME\x10\x06\x12\n\n\x06\x44\x45LETE\x10\x07\x12\x0f\n\x0bRESET_USAGE\x10\x08\x12\r\n\tRESET_ALL\x10\t\x12\x17\n\x13\x43\x41NCEL_FACTOR_LEASE\x10\n\x12\x18\n\x14\x43\x41NCEL_CEILING_LEASE\x10\x0b\x12\x16\n\x12\x43\x41NCEL_FLOOR_LEASE\x10\x0c\"\"\n\x0fSnapshotRequest\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\"*\n\x0cSnapshotFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\x1d\n\x0e\x41nalyzeRequest\x12\x0b\n\x03job\x18\x01 \x01(\x0c\"\x1c\n\x0c\x41nalyzeReply\x12\x0c\n\x04json\x18\x01 \x01(\t\"\x1e\n\x0eLastCycleReply\x12\x0c\n\x04json\x18\x01 \x01(\t2\x9f\x03\n\nNegotiator\x12J\n\nReschedule\x12\x1e.slotwise.v1.RescheduleRequest\x1a\x1c.slotwise.v1.RescheduleReply\x12:\n\nAccounting\x12\x14.slotwise.v1.AdQuery\x1a\x14.slotwise.v1.AdChunk0\x01\x12\x41\n\x0e\x45\x64itAccounting\x12\x1b.slotwise.v1.AccountingEdit\x1a\x12.slotwise.v1.Empty\x12\x45\n\x08Snapshot\x12\x1c.slotwise.v1.SnapshotRequest\x1a\x19.slotwise.v1.SnapshotFile0\x01\x12\x41\n\x07\x41nalyze\x12\x1b.slotwise.v1.AnalyzeRequest\x1a\x19.slotwise.v1.AnalyzeReply\x12<\n\tLastCycle\x12\x12.slotwise.v1.Empty\x1a\x1b.slotwise.v1.LastCycleReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,8 +44,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SNAPSHOTREQUEST']._serialized_end=579
   _globals['_SNAPSHOTFILE']._serialized_start=581
   _globals['_SNAPSHOTFILE']._serialized_end=623
-  _globals['_LASTCYCLEREPLY']._serialized_start=625
-  _globals['_LASTCYCLEREPLY']._serialized_end=655
-  _globals['_NEGOTIATOR']._serialized_start=658
-  _globals['_NEGOTIATOR']._serialized_end=1006
+  _globals['_ANALYZEREQUEST']._serialized_start=625
+  _globals['_ANALYZEREQUEST']._serialized_end=654
+  _globals['_ANALYZEREPLY']._serialized_start=656
+  _globals['_ANALYZEREPLY']._serialized_end=684
+  _globals['_LASTCYCLEREPLY']._serialized_start=686
+  _globals['_LASTCYCLEREPLY']._serialized_end=716
+  _globals['_NEGOTIATOR']._serialized_start=719
+  _globals['_NEGOTIATOR']._serialized_end=1134
 # @@protoc_insertion_point(module_scope)

@@ -55,6 +55,11 @@ class NegotiatorStub:
                 request_serializer=slotwise_dot_v1_dot_negotiator__pb2.SnapshotRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_negotiator__pb2.SnapshotFile.FromString,
                 _registered_method=True)
+        self.Analyze = channel.unary_unary(
+                '/slotwise.v1.Negotiator/Analyze',
+                request_serializer=slotwise_dot_v1_dot_negotiator__pb2.AnalyzeRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_negotiator__pb2.AnalyzeReply.FromString,
+                _registered_method=True)
         self.LastCycle = channel.unary_unary(
                 '/slotwise.v1.Negotiator/LastCycle',
                 request_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
@@ -92,6 +97,13 @@ class NegotiatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Analyze(self, request, context):
+        """Why a job does not run: the negotiator's own slots and a cycle that matches nothing, looked at for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def LastCycle(self, request, context):
         """The last cycle: phase times, counts, rejections by submitter and autocluster.
         """
@@ -121,6 +133,11 @@ def add_NegotiatorServicer_to_server(servicer, server):
                     servicer.Snapshot,
                     request_deserializer=slotwise_dot_v1_dot_negotiator__pb2.SnapshotRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_negotiator__pb2.SnapshotFile.SerializeToString,
+            ),
+            'Analyze': grpc.unary_unary_rpc_method_handler(
+                    servicer.Analyze,
+                    request_deserializer=slotwise_dot_v1_dot_negotiator__pb2.AnalyzeRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_negotiator__pb2.AnalyzeReply.SerializeToString,
             ),
             'LastCycle': grpc.unary_unary_rpc_method_handler(
                     servicer.LastCycle,
@@ -236,6 +253,33 @@ class Negotiator:
             '/slotwise.v1.Negotiator/Snapshot',
             slotwise_dot_v1_dot_negotiator__pb2.SnapshotRequest.SerializeToString,
             slotwise_dot_v1_dot_negotiator__pb2.SnapshotFile.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Analyze(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Negotiator/Analyze',
+            slotwise_dot_v1_dot_negotiator__pb2.AnalyzeRequest.SerializeToString,
+            slotwise_dot_v1_dot_negotiator__pb2.AnalyzeReply.FromString,
             options,
             channel_credentials,
             insecure,
