@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,33 @@ def test_refusals_name_line_key_and_remedy(text: str, line: int, key: str) -> No
     assert caught.value.origin == f"t.sub:{line}"
     assert caught.value.key == key
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing", "does not exist"),
+        ("directory", "is a directory"),
+        ("/tmp", "is a directory"),
+        ("pipe", "is not a regular file"),
+        ("empty", "has zero length"),
+        ("dos", "CRLF"),
+    ],
+)
+def test_an_executable_that_cannot_be_sent_is_refused(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").touch()
+    (tmp_path / "dos").write_bytes(b"#!/bin/sh\r\necho\r\n")
+    (tmp_path / "plain").write_bytes(b"#!/bin/sh\necho\r\n")  # sent files become executable
+    assert read("executable = plain\nqueue\n", cwd=str(tmp_path)).count == 1
+    text = f"arguments = 1\nexecutable = {name}\nqueue\n"
+    with pytest.raises(SubmitError, match=words) as caught:
+        read(text, cwd=str(tmp_path))
+    assert (caught.value.origin, caught.value.key) == ("t.sub:2", "executable")
+    assert caught.value.hint
+    for excuse in ("transfer_executable = false\n", "skip_filechecks = true\n"):
+        assert read(excuse + text, cwd=str(tmp_path)).count == 1
 
 
 def test_misspelt_keys_are_noticed() -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from slotwise.schedd import opening
 from slotwise.schedd.events import END, split_entries
 from slotwise.schedd.rights import as_owner
 from slotwise.schedd.store import PlannedText
@@ -131,7 +133,9 @@ def _by_log(planned: Iterable[PlannedText]) -> dict[tuple[str, str], list[Planne
 
 def _append_text(path: str, text: str, *, sync: bool = False) -> int:
     """Append in as few writes as the system allows; a short write (full disk) is undone."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    # Not waiting for whoever may read a named pipe: without one the job is held, as for any log that cannot be written.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = os.open(path, flags, 0o644)
     try:
         before = os.fstat(descriptor).st_size
         data = memoryview(text.encode())
@@ -150,7 +154,9 @@ def _append_text(path: str, text: str, *, sync: bool = False) -> int:
 
 def _tail(path: str, offset: int) -> str:
     try:
-        with open(path, "rb") as stream:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return ""
+        with open(opening.regular(path), "rb") as stream:
             if offset > os.fstat(stream.fileno()).st_size:
                 offset = 0  # truncated or replaced since
             stream.seek(offset)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from slotwise.errors import SlotwiseError
+from slotwise.schedd import opening
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.rights import as_owner
 
@@ -186,7 +187,7 @@ def _pieces(path: str, name: str, *, executable: bool = False) -> Iterator[Piece
     identity = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
     if state.st_size <= SMALL_MOST:
         # The owner's right to read is checked each time, whoever read the file before.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = opening.regular(path)
         try:
             known = _cache.get((path, name))
             if known is not None and known[0] == identity and known[1].mode == mode:
@@ -204,7 +205,7 @@ def _pieces(path: str, name: str, *, executable: bool = False) -> Iterator[Piece
             _cache[(path, name)] = (identity, piece)
         yield piece
         return
-    with open(path, "rb") as stream:
+    with open(opening.regular(path), "rb") as stream:
         offset = 0
         data = stream.read(PIECE)
         while True:
@@ -220,7 +221,8 @@ def _directory(path: str, name: str, mode: int) -> Iterator[Piece]:
     if name:
         yield Piece(name, stat.S_IMODE(mode), b"", 0, True, directory=True)
     for entry in sorted(os.scandir(path), key=lambda e: e.name):
-        yield from _pieces(entry.path, os.path.join(name, entry.name))
+        if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):  # no file, and nothing is missed without it
+            yield from _pieces(entry.path, os.path.join(name, entry.name))
 
 
 def _input_error(path: str, error: OSError) -> TransferError:

@@ -15,6 +15,7 @@ import stat
 from dataclasses import replace
 from typing import BinaryIO
 
+from slotwise.schedd import opening
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
 from slotwise.schedd.rights import as_owner
@@ -124,8 +125,8 @@ class Results:
             temporary = target + self._suffix
             with as_owner(self._plan.owner, self._plan.fallback_account):
                 _make_parents(target, self._plan.iwd)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if offset == 0 else 0)
-                descriptor = os.open(temporary, flags, 0o600)
+                flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if offset == 0 else 0)
+                descriptor = opening.regular(temporary, flags)
                 try:
                     _write_all(descriptor, data, offset)
                 finally:
@@ -208,12 +209,11 @@ class Results:
         if existing and not stat.S_ISREG(existing) and not stat.S_ISLNK(existing):
             if stat.S_ISDIR(existing):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            with open(target, "wb") as stream:
-                stream.write(data)
+            opening.write_special(target, data)
             return
         real = os.path.realpath(target) if existing and stat.S_ISLNK(existing) else target
         temporary = real + self._suffix
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        descriptor = opening.regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             try:
                 _write_all(descriptor, data, 0)

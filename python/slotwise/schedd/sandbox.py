@@ -16,6 +16,7 @@ from pathlib import Path
 
 from slotwise.classad import ClassAd
 from slotwise.errors import HostError, UsageError
+from slotwise.schedd import opening
 from slotwise.schedd.files import PIECE, is_null, split_list
 from slotwise.schedd.rights import account, as_owner
 from slotwise.schedd.values import Changes
@@ -69,8 +70,8 @@ class Sandbox:
                     os.makedirs(target, mode=0o700, exist_ok=True)
                     return
                 os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if offset == 0 else 0)
-                descriptor = os.open(target, flags, 0o600)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if offset == 0 else 0)
+                descriptor = opening.regular(target, flags)
                 try:
                     while data:
                         written = os.pwrite(descriptor, data, offset)
@@ -109,7 +110,7 @@ class Sandbox:
         :raises HostError: when it cannot be read.
         """
         try:
-            with as_owner(self.owner, self.fallback), open(result.path, "rb") as stream:
+            with as_owner(self.owner, self.fallback), open(opening.regular(result.path), "rb") as stream:
                 stream.seek(offset)
                 return stream.read(PIECE)
         except OSError as error:

@@ -33,6 +33,12 @@ pub trait Source {
     /// Whether a file can be read.
     fn readable(&self, path: &str) -> bool;
 
+    /// Why a file cannot be a program that is sent to another machine, as the rest of a sentence that begins with its
+    /// name; `None` when it can.
+    fn program_fault(&self, path: &str) -> Option<String> {
+        (!self.readable(path)).then(|| "does not exist or cannot be read".to_owned())
+    }
+
     /// An environment variable of whoever reads.
     fn env(&self, name: &str) -> Option<String>;
 

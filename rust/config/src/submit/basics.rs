@@ -83,11 +83,20 @@ pub fn executable(job: &mut Job<'_>) -> Done {
     };
     let checked =
         transfer && !path.contains("$$(") && !path.contains("://") && job.facts.check_files;
-    if checked && !job.scope.world.readable(&path) {
-        let hint = "correct the path, or set transfer_executable = false if it is on the execution points already";
+    let fault = if checked {
+        job.scope.world.program_fault(&path)
+    } else {
+        None
+    };
+    if let Some(fault) = fault {
+        let hint = if fault.contains("CRLF") {
+            "take the carriage returns out (dos2unix does), or set skip_filechecks = true"
+        } else {
+            "correct the path, or set transfer_executable = false if it is on the execution points already"
+        };
         return Err(job.bad(
             "executable",
-            format!("Executable file {path} does not exist or cannot be read"),
+            format!("Executable file {path} {fault}"),
             hint,
         ));
     }

@@ -154,6 +154,9 @@ impl Source for SubmitScope<'_> {
     fn readable(&self, path: &str) -> bool {
         self.world.readable(path)
     }
+    fn program_fault(&self, path: &str) -> Option<String> {
+        self.world.program_fault(path)
+    }
     fn env(&self, name: &str) -> Option<String> {
         self.world.env(name)
     }

@@ -78,6 +78,28 @@ impl Source for Host {
         std::fs::File::open(self.path(path)).is_ok()
     }
 
+    fn program_fault(&self, path: &str) -> Option<String> {
+        let path = self.path(path);
+        // Asked for first: to open a named pipe would wait for its writer.
+        match std::fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Some("does not exist".to_owned());
+            }
+            Err(error) => return Some(format!("cannot be looked at: {error}")),
+            Ok(facts) if facts.is_dir() => return Some("is a directory".to_owned()),
+            Ok(facts) if !facts.is_file() => return Some("is not a regular file".to_owned()),
+            Ok(facts) if facts.len() == 0 => return Some("has zero length".to_owned()),
+            Ok(_) => {}
+        }
+        match first_line(&path) {
+            Err(error) => Some(format!("cannot be read: {error}")),
+            Ok(line) if line.starts_with(b"#!") && line.ends_with(b"\r\n") => {
+                Some("is a script with DOS line ends (CRLF)".to_owned())
+            }
+            Ok(_) => None,
+        }
+    }
+
     fn env(&self, name: &str) -> Option<String> {
         self.environment.get(name).cloned()
     }
@@ -123,4 +145,13 @@ fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
             .filter_map(|entry| size_below(&entry.ok()?.path(), depth + 1))
             .sum(),
     )
+}
+
+/// The first line of a file, its end included, as far as the kernel looks for an interpreter's name.
+fn first_line(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    use std::io::{BufRead, Read};
+
+    let mut line = Vec::new();
+    std::io::BufReader::new(std::fs::File::open(path)?.take(128)).read_until(b'\n', &mut line)?;
+    Ok(line)
 }

@@ -1,0 +1,101 @@
+"""Named pipes and devices where a user's files are looked for: an error, and never a thread that waits for ever."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import os
+import select
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from slotwise.errors import HostError
+from slotwise.schedd import eventlog
+from slotwise.schedd.batch import PlannedText
+from slotwise.schedd.eventlog import LogSizes
+from slotwise.schedd.files import FilePlan, TransferError, input_pieces
+from slotwise.schedd.results import Results
+from slotwise.schedd.sandbox import Result, Sandbox
+
+pytestmark = pytest.mark.timeout(20)
+ME = getpass.getuser()
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "tree"])
+def test_an_input_that_is_no_file_holds_the_job(pipe: Path, name: str) -> None:
+    (pipe.parent / "tree").mkdir()
+    os.mkfifo(pipe.parent / "tree/inner")
+    with pytest.raises(TransferError) as caught:
+        list(input_pieces(FilePlan(ME, str(pipe.parent), inputs=(name,))))
+    assert (caught.value.hold_code, caught.value.subcode) == (13, errno.EINVAL)
+    assert "not a regular file" in str(caught.value)
+
+
+def test_sockets_in_a_directory_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/file").write_bytes(b"x")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / "tree/socket"))
+        names = [piece.name for piece in input_pieces(FilePlan(ME, str(tmp_path), inputs=("tree",)))]
+    assert names == ["tree", "tree/file"]
+
+
+def test_a_result_goes_into_a_pipe_only_if_someone_reads(pipe: Path) -> None:
+    results = Results(FilePlan(ME, str(pipe.parent), stdout="pipe"), "1.0#1")
+    data = b"x" * 200_000  # more than a pipe takes at once
+    results.keep("_condor_stdout", 0o644, data, directory=False)
+    with pytest.raises(TransferError) as caught:
+        results.place()
+    assert caught.value.subcode == errno.ENXIO
+    read: list[bytes] = []
+    opened = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(opened, True)
+
+    def reader() -> None:
+        begun = select.poll()
+        begun.register(opened, select.POLLIN)
+        begun.poll()  # else there is an end before the beginning
+        with open(opened, "rb") as stream:
+            read.append(stream.read())
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    results.place()
+    thread.join()
+    assert read == [data]
+
+
+def test_a_pipe_where_a_large_result_grows_is_refused(pipe: Path) -> None:
+    os.mkfifo(pipe.parent / "made.sw-1.0-1")
+    results = Results(FilePlan(ME, str(pipe.parent)), "1.0#1")
+    results.write("made", 0o644, b"x" * 300_000, 0)
+    with pytest.raises(TransferError):
+        results.place()
+
+
+def test_a_sandbox_is_neither_read_nor_written_through_a_pipe(pipe: Path) -> None:
+    sandbox = Sandbox(str(pipe.parent), ME)
+    with pytest.raises(HostError, match="not a regular file"):
+        sandbox.read(Result(str(pipe), "pipe", 0o644, 5), 0)
+    with pytest.raises(HostError):
+        sandbox.write("pipe", 0o644, b"x", 0, directory=False)
+
+
+def test_a_log_that_is_a_pipe_is_a_failure_and_devnull_is_none(pipe: Path) -> None:
+    def planned(path: str) -> list[PlannedText]:
+        return [PlannedText(1, path, ME, 0, "000 (1.0.0)\n...\n")]
+
+    for write in (eventlog.append, eventlog.settle):
+        done, (failure,) = write(planned(str(pipe)), LogSizes())
+        assert (done, failure.errno) == ([], errno.ENXIO)
+        assert write(planned("/dev/null"), LogSizes()) == ([1], [])
+    assert eventlog.settle(planned("/dev/zero"), LogSizes()) == ([1], [])
