@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import Report, short
-from plot import Chart, Line
+from plot import Chart, write
 from pool_generator import NOW, Scenario, accounting_records, churn, demand_tables, scenarios, slot_table
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.table import AdTable
@@ -130,8 +130,8 @@ def main(args: list[str]) -> int:
         print(json.dumps(one(known[asked.one])))
         return 0
     report = Report("Negotiation cycle")
-    chart = Chart("Cycle time against slots, 10 submitters x 10 autoclusters", "slots", "seconds")
-    curves: dict[str, Line] = {}
+    by_slots = Chart("Cycle time against slots, 100 autoclusters", "slots", "seconds")
+    by_autoclusters = Chart("Cycle time against autoclusters, 100 k slots", "autoclusters", "seconds")
     for scenario in known.values():
         if asked.only not in scenario.name or (asked.quick and not scenario.quick):
             continue
@@ -140,15 +140,27 @@ def main(args: list[str]) -> int:
         if made.returncode != 0:
             print(made.stderr, file=sys.stderr)
             return 1
-        _tell(report, scenario, json.loads(made.stdout.splitlines()[-1]), curves)
-    chart.lines = list(curves.values())
+        _tell(report, scenario, json.loads(made.stdout.splitlines()[-1]), by_slots, by_autoclusters)
+    for chart in (by_slots, by_autoclusters):
+        _tell_growth(report, chart)
     report.save(OUT)
-    chart.write(OUT / "negotiate.png")
+    write(OUT / "negotiate.png", [by_slots, by_autoclusters])
     print(f"plot: {OUT / 'negotiate.png'}")
     return 0
 
 
-def _tell(report: Report, scenario: Scenario, figures: dict[str, Any], curves: dict[str, Line]) -> None:
+def _tell_growth(report: Report, chart: Chart) -> None:
+    """How cost grows with size: 1 is linearly, less is slower."""
+    for curve in ("first cycle", "after 1% changed"):
+        grown = chart.growth(curve)
+        if grown is not None:
+            smallest, largest, factor = grown
+            of = chart.x_label
+            name = f"growth, {curve}: cost of one of {largest:,.0f} {of}, in those of {smallest:,.0f}"
+            report.add(name, "times", factor, target="1 or less")
+
+
+def _tell(report: Report, scenario: Scenario, figures: dict[str, Any], by_slots: Chart, by_autoclusters: Chart) -> None:
     target = f"{scenario.target_s:g} s" if scenario.target_s else ""
     tenth = f"{scenario.target_s / 10:g} s" if scenario.target_s else ""
     note = f"{figures['matches']} matches, {figures['classes']} classes of slots, {figures['peak_mib']:.0f} MiB"
@@ -165,7 +177,11 @@ def _tell(report: Report, scenario: Scenario, figures: dict[str, Any], curves: d
         cost = figures["reference_pair_s"]
         text = f"{cost * 1e6:.1f} us a pair, measured here on 2,000"
         report.add(f"{name}: baseline, reference's evaluator (worked out)", "s", cost * pairs, note=text)
-    if "10x10" in name and not scenario.partitionable:
+    plain_pool = not (scenario.partitionable or scenario.claimed or scenario.distinct_requests)
+    autoclusters = scenario.submitters * scenario.autoclusters
+    places = [(by_slots, scenario.slots)] if plain_pool and autoclusters == 100 else []
+    places += [(by_autoclusters, autoclusters)] if plain_pool and scenario.slots == 100_000 else []
+    for chart, size in places:
         lines = {
             "first cycle": statistics.median(figures["first"]),
             "after 1% changed": statistics.median(figures["changed"]),
@@ -174,7 +190,7 @@ def _tell(report: Report, scenario: Scenario, figures: dict[str, Any], curves: d
         }
         for label, seconds in lines.items():
             if seconds > 0:
-                curves.setdefault(label, Line(label, [])).points.append((scenario.slots, seconds))
+                chart.line(label).points.append((size, seconds))
     print(f"{'':4}{short(figures['bytes_per_slot'])} bytes a slot ad in the table", flush=True)
 
 

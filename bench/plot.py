@@ -47,9 +47,24 @@ class Chart:
     y_label: str
     lines: list[Line] = field(default_factory=list)
 
-    def write(self, path: Path) -> None:
-        """Draw it and write the PNG file."""
-        canvas = _Canvas()
+    def line(self, name: str) -> Line:
+        """The curve of that name, made when there is none."""
+        for line in self.lines:
+            if line.name == name:
+                return line
+        self.lines.append(Line(name, []))
+        return self.lines[-1]
+
+    def growth(self, name: str) -> tuple[float, float, float] | None:
+        """Of a curve: its smallest and largest size, and by what cost per size has grown between them (1: linear)."""
+        points = sorted(point for line in self.lines if line.name == name for point in line.points)
+        if len(points) < 2:
+            return None
+        (x0, y0), (x1, y1) = points[0], points[-1]
+        return x0, x1, (y1 / y0) / (x1 / x0)
+
+    def draw(self, canvas: _Canvas) -> None:
+        """Draw it where the canvas stands."""
         frame = _Frame(self.lines)
         frame.axes(canvas, self)
         for at, line in enumerate(self.lines):
@@ -60,8 +75,16 @@ class Chart:
             for x, y in places:
                 canvas.dot(x, y, colour)
             canvas.text(WIDTH - RIGHT + 16, TOP + 14 + at * 18, line.name, colour)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(canvas.png())
+
+
+def write(path: Path, charts: list[Chart]) -> None:
+    """Draw charts below each other and write the PNG file."""
+    canvas = _Canvas(len(charts))
+    for at, chart in enumerate(charts):
+        canvas.down = at * HEIGHT
+        chart.draw(canvas)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(canvas.png())
 
 
 class _Frame:
@@ -101,12 +124,14 @@ def _number(value: float) -> str:
 
 
 class _Canvas:
-    def __init__(self) -> None:
-        self.rows = [bytearray(b"\xff" * WIDTH * 3) for _ in range(HEIGHT)]
+    def __init__(self, charts: int) -> None:
+        self.rows = [bytearray(b"\xff" * WIDTH * 3) for _ in range(HEIGHT * charts)]
+        #: Where the chart that is drawn begins.
+        self.down = 0
 
     def put(self, x: int, y: int, colour: tuple[int, int, int]) -> None:
         if 0 <= x < WIDTH and 0 <= y < HEIGHT:
-            self.rows[y][x * 3 : x * 3 + 3] = bytes(colour)
+            self.rows[self.down + y][x * 3 : x * 3 + 3] = bytes(colour)
 
     def line(self, x0: int, y0: int, x1: int, y1: int, colour: tuple[int, int, int]) -> None:
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
@@ -133,5 +158,5 @@ class _Canvas:
             return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
         raw = b"".join(b"\0" + bytes(row) for row in self.rows)
-        head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 2, 0, 0, 0)
+        head = struct.pack(">IIBBBBB", WIDTH, len(self.rows), 8, 2, 0, 0, 0)
         return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b"")
