@@ -29,7 +29,9 @@ class References:
 class ExprTree:
     """An expression of the ClassAd language, immutable."""
 
-    def __init__(self, expr: object = None, *, strict: bool = False, spans: bool = False) -> None: ...
+    def __init__(
+        self, expr: object = None, *, strict: bool = False, spans: bool = False, old: bool = False
+    ) -> None: ...
     @property
     def source(self) -> str | None: ...
     @property

@@ -23,6 +23,7 @@ from slotwise._native import (
     definition_in,
     quote,
 )
+from slotwise.classad.dialect import new_syntax
 from slotwise.classad.matching import Clause, Match, Side, match
 from slotwise.classad.stream import parse_ads
 
@@ -41,6 +42,7 @@ __all__ = [
     "define_user_map",
     "definition_in",
     "match",
+    "new_syntax",
     "parse_ads",
     "quote",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import grpc
 
+from slotwise.classad import new_syntax
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, Parsed, parse
 from slotwise.errors import UsageError
@@ -289,12 +290,12 @@ def qedit(args: list[str], inv: Invocation) -> int:
     jobs, pairs = _split(words, parsed)
     request = schedd_pb2.EditRequest(dry_run=parsed.has("dry-run"))
     for name, text in pairs:
-        request.set[name] = text
+        request.set[name] = new_syntax(text)
     if (file := parsed.value("edits")) is not None:
         for line in inv.path(file).read_text().splitlines():
             name, equals, text = line.partition("=")
             if equals and not line.lstrip().startswith("#"):
-                request.set[name.strip()] = text.strip()
+                request.set[name.strip()] = new_syntax(text.strip())
     if not request.set:
         raise UsageError("no attributes were given", hint="give NAME VALUE pairs behind the jobs")
     return _edit(request, "qedit", parsed, jobs, inv)

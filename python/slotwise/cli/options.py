@@ -60,16 +60,16 @@ class Parsed:
         return found[-1] if found else None
 
     def expressions(self, name: str) -> list[str]:
-        """Every value of an option that takes ClassAd expressions; each must be one by itself.
+        """Every value of an option that takes ClassAd expressions, in the new syntax; each must be one by itself.
 
         :raises AdSyntaxError: when one is none.
         """
-        from slotwise.classad import ExprTree  # loaded by calls that have such options only
+        from slotwise.classad import ExprTree, new_syntax  # loaded by calls that have such options only
 
         texts = [given.values[0] for given in self.all(name)]
         for text in texts:
-            ExprTree(text)
-        return texts
+            ExprTree(text, old=True)
+        return [new_syntax(text) for text in texts]
 
     def number(self, name: str) -> int | None:
         """The value as a whole number.

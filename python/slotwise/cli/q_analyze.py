@@ -54,7 +54,7 @@ def _files(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, director
         asked.query.form = common_pb2.AdQuery.PACK
         ads = [ad for queue in queues.of(parsed, inv) for ad in queue.ads(asked)]
         jobs = _kept(directory / "jobs", ads)
-    clauses = [f"({one.values[0]})" for one in parsed.all("mconstraint")]
+    clauses = [f"({text})" for text in parsed.expressions("mconstraint")]
     if (machine := parsed.value("machine")) is not None:
         clauses.append(f"(Machine == {quote(machine)} || Name == {quote(machine)})")
     constraint = " && ".join(clauses)

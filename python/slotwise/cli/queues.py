@@ -168,7 +168,7 @@ def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     from slotwise.table import unpack_ads
     from slotwise.wire.gen import collector_pb2_grpc
 
-    constraint = " && ".join(f"({one.values[0]})" for one in parsed.all("schedd-constraint"))
+    constraint = " && ".join(f"({text})" for text in parsed.expressions("schedd-constraint"))
     query = common_pb2.AdQuery(kind="Scheduler", constraint=constraint, projection=["Name", "MyAddress"])
     stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
     try:

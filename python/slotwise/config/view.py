@@ -94,7 +94,7 @@ class Config:
         return self.get_str(name).replace(",", " ").split()
 
     def get_expr(self, name: str) -> ExprTree | None:
-        """A ClassAd expression, or None when the knob is undefined or empty.
+        """A ClassAd expression, or None when the knob is undefined or empty; a backslash in its strings is itself.
 
         :raises ConfigError: when the text is no expression; names the place it was set.
         """
@@ -104,7 +104,7 @@ class Config:
         if text is None:
             return None
         try:
-            return ExprTree(text + "\n")  # a // comment may end a knob
+            return ExprTree(text, old=True)
         except ValueError as error:
             raise ConfigError(f"{name} is no expression: {error}", origin=str(self.origin(name)), key=name) from None
 

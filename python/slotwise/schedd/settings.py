@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from slotwise.classad import ExprTree
+from slotwise.classad import ExprTree, new_syntax
 from slotwise.config import Config
 from slotwise.schedd.events import DateForm
 from slotwise.schedd.globallog import GlobalLogSettings
@@ -128,7 +128,8 @@ def _system(read: Callable[[str], str]) -> SystemPolicy:
         for name in names:
             expression = read(name)
             if expression and expression.lower() != "false":
-                found.append((name, expression, read(f"{name}_REASON"), read(f"{name}_SUBCODE")))
+                reason, subcode = read(f"{name}_REASON"), read(f"{name}_SUBCODE")
+                found.append((name, new_syntax(expression), new_syntax(reason), new_syntax(subcode)))
         return tuple(found)
 
     most = read("SYSTEM_MAX_RELEASES")

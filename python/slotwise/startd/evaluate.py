@@ -67,7 +67,7 @@ def compiled(knob: str, text: str) -> Expression:
     if lowered.lstrip("-").isdigit():
         return Constant(int(lowered))
     try:
-        return Compiled(ExprTree(text))
+        return Compiled(ExprTree(text, old=True))
     except (AdSyntaxError, ValueError) as error:
         raise ConfigError(
             f"{knob} is not an expression: {error}", hint=f"`slotwise config val {knob}` shows its value", key=knob

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, new_syntax
 from slotwise.model.slot import State
 from slotwise.startd.evaluate import Expression, Value, compiled, number, truth
 from slotwise.startd.events import Facts, Hold
@@ -69,7 +69,7 @@ class Policy:
         self._compiled: dict[str, Expression] = {}
         for knob, default in JUDGING.items():
             text = (get(knob) or "").strip() or default
-            self.texts[knob] = text
+            self.texts[knob] = new_syntax(text)
             self._compiled[knob] = compiled(knob, text)
             for suffix in _UNIVERSES.values():
                 special = (get(f"{knob}_{suffix}") or "").strip()

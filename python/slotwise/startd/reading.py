@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any, Protocol
 
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ClassAd, ExprTree, new_syntax
 from slotwise.errors import AdSyntaxError, ConfigError
 from slotwise.startd.evaluate import Expr, compiled
 
@@ -77,6 +77,7 @@ def device_property(text: str) -> Any:
 @lru_cache(maxsize=1024)
 def literal_or_expression(text: str) -> Any:
     """``True``, numbers and strings as values; the rest as checked expression text."""
+    text = new_syntax(text)
     tree = ExprTree(text)
     lowered = text.strip().lower()
     if lowered in ("true", "false"):

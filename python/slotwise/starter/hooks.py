@@ -53,7 +53,7 @@ def parse_output(output: str) -> dict[str, ExprTree]:
         name, equals, expression = line.partition("=")
         if equals and name.strip().isidentifier():
             with contextlib.suppress(AdSyntaxError):
-                found[name.strip()] = ExprTree(expression.strip())
+                found[name.strip()] = ExprTree(expression.strip(), old=True)
     return found
 
 

@@ -210,7 +210,7 @@ def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSe
         text = words(knob)
         if text:
             with contextlib.suppress(AdSyntaxError, ValueError):
-                found: dict[str, Any] = {field_name: ExprTree(text)}
+                found: dict[str, Any] = {field_name: ExprTree(text, old=True)}
                 changed = replace(changed, **found)
     return changed
 
@@ -257,7 +257,7 @@ def _mounts_expression(mounts: str) -> ExprTree | None:
     if not bare or bare.startswith("/") or (bare[0] == bare[-1] == '"' and '"' not in bare[1:-1]):
         return None
     try:
-        return ExprTree(bare)
+        return ExprTree(bare, old=True)
     except (AdSyntaxError, ValueError):
         return None
 

@@ -40,7 +40,8 @@ pub use expr::{BinaryOp, Expr, Side, UnaryOp};
 pub use host::Host;
 pub use name::Name;
 pub use parser::{
-    Syntax, parse_ad, parse_ad_spanned, parse_expr, parse_expr_as_reference, parse_expr_spanned,
+    Syntax, parse_ad, parse_ad_spanned, parse_computed, parse_expr, parse_expr_as_reference,
+    parse_expr_spanned,
 };
 pub use print::{unparse, unparse_text};
 pub use spans::Spans;

@@ -1,21 +1,22 @@
 //! The few questions the languages ask of ClassAd expressions: is it one, and what number, truth or text is it.
 
-use classad::{Context, Expr, Syntax, Value, evaluate, parse_expr};
+use classad::number::strtod;
+use classad::ops::real_to_i64;
+use classad::{
+    Ad, Context, Expr, Syntax, Value, evaluate, parse_computed, parse_expr, try_evaluate,
+};
 
 use crate::lines::is_space;
 
+/// Strings are those of the old syntax: a backslash in them is itself.
 fn parse(text: &str) -> Option<Expr> {
-    parse_expr(text.as_bytes(), Syntax::default()).ok()
-}
-
-fn value(text: &str) -> Option<Value> {
-    parse(text).map(|expr| evaluate(&expr, &Context::default()))
+    parse_computed(text.as_bytes(), Syntax::OLD).ok()
 }
 
 /// Evaluates a text as an attribute `name` of an otherwise empty ad: what refers to itself is an error.
 fn value_as(text: &str, name: &str) -> Option<Value> {
     let expr = parse(text)?;
-    let mut ad = classad::Ad::new();
+    let mut ad = Ad::new();
     ad.set(name, expr.clone());
     let context = Context {
         my: Some(&ad),
@@ -27,7 +28,7 @@ fn value_as(text: &str, name: &str) -> Option<Value> {
 /// Why a text is no expression: a message, the byte where the trouble is, and the line with a caret below it.
 #[must_use]
 pub fn complaint(text: &str) -> Option<(String, usize, String)> {
-    match parse_expr(text.as_bytes(), Syntax::default()) {
+    match parse_expr(text.as_bytes(), Syntax::OLD) {
         Ok(_) => None,
         Err(error) => {
             let hint = if error.hint.is_empty() {
@@ -131,7 +132,7 @@ pub fn integer(text: &str, name: &str) -> Option<i64> {
     }
     match value_as(text, name)? {
         Value::Int(number) => Some(number),
-        Value::Real(number) => Some(number as i64),
+        Value::Real(number) => Some(real_to_i64(number)),
         Value::Bool(truth) => Some(i64::from(truth)),
         _ => None,
     }
@@ -140,9 +141,8 @@ pub fn integer(text: &str, name: &str) -> Option<i64> {
 /// A text as a real number: a literal, or an expression that gives a number or truth value.
 #[must_use]
 pub fn real(text: &str, name: &str) -> Option<f64> {
-    if let Some((number, end)) = leading_real(text)
-        && skip_spaces(text.as_bytes(), end) == text.len()
-    {
+    let (number, end) = strtod(text.as_bytes());
+    if end > 0 && skip_spaces(text.as_bytes(), end) == text.len() {
         return Some(number);
     }
     value_as(text, name)?.as_number()
@@ -183,12 +183,26 @@ pub fn string(text: &str) -> Option<String> {
         .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// What an expression evaluates to, strings bare and all else as the language prints it; `None` for no expression.
+/// What an expression evaluates to in an empty ad, strings bare and all else as the language prints it; `None` for no
+/// expression, or one that breaks off.
 #[must_use]
 pub fn evaluated(text: &str) -> Option<String> {
-    let found = value(text)?;
+    let empty = Ad::new();
+    let context = Context {
+        my: Some(&empty),
+        ..Context::default()
+    };
+    let found = try_evaluate(&parse(text)?, &context).ok()?;
     Some(match found.as_str() {
         Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         None => String::from_utf8_lossy(&classad::print::unparse_value(&found)).into_owned(),
     })
+}
+
+/// Whether `regexp(pattern, text)` is true.
+#[must_use]
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let args = [pattern, text].map(|arg| Expr::Lit(arg.into()));
+    let call = Expr::call("regexp", args.into());
+    evaluate(&call, &Context::default()).is_true()
 }

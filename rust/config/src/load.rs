@@ -182,9 +182,7 @@ fn read_directories(reader: &mut Reader<'_>, list: Option<&str>) -> Result<(), C
 /// Whether a file name matches the exclusion pattern, by the expression language's own `regexp`.
 fn excluded(name: &str, pattern: Option<&str>) -> bool {
     let Some(pattern) = pattern else { return false };
-    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-    let text = format!("regexp(\"{}\", \"{}\")", quoted(pattern), quoted(name));
-    expr::boolean(&text, "Excluded") == Some(true)
+    expr::matches(pattern, name)
 }
 
 fn split_sources(list: &str) -> Vec<String> {

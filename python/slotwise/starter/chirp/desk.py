@@ -88,7 +88,7 @@ class JobDesk:
         if name not in self.attributes and len(self.attributes) >= self._rules.most:
             return errno.ENOSPC
         try:
-            self.attributes[name] = ExprTree(text)
+            self.attributes[name] = ExprTree(text, old=True)
         except AdSyntaxError:
             return errno.EINVAL
         return 0

@@ -39,7 +39,7 @@ impl Syntax {
         exact_json: false,
         closed_comments: false,
     };
-    /// The right-hand sides of old-syntax ads, normal mode.
+    /// The right-hand sides of old-syntax ads, and expressions in configurations and submit descriptions; normal mode.
     pub const OLD: Syntax = Syntax {
         old_strings: true,
         ..Syntax::NORMAL
@@ -81,11 +81,12 @@ pub fn parse_expr_as_reference(text: &[u8], syntax: Syntax) -> Result<Expr, Pars
     Ok(expr)
 }
 
-/// As [`parse_expr`], for a text that came as a string (of `eval()`, in JSON): what follows a conditional is overlooked.
+/// As [`parse_expr`], for a text that came as a value (of `eval()`, in JSON, of a knob): what follows a conditional is
+/// overlooked, as in the reference.
 ///
 /// # Errors
 /// [`ParseError`] with the place and a hint.
-pub(crate) fn parse_computed(text: &[u8], syntax: Syntax) -> Result<Expr, ParseError> {
+pub fn parse_computed(text: &[u8], syntax: Syntax) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(text, syntax)?;
     let expr = parser.expression()?;
     if !matches!(expr, Expr::Ternary(_)) {

@@ -162,7 +162,7 @@ impl Job<'_> {
 
     /// Parses an expression that a command gives.
     pub fn parse(&self, attribute: &str, text: &str, command: &str) -> Result<Expr, ConfigError> {
-        parse_expr(text.as_bytes(), Syntax::default()).map_err(|error| {
+        parse_expr(text.as_bytes(), Syntax::OLD).map_err(|error| {
             let message = format!(
                 "{attribute} is no expression: {} at character {}\n{}",
                 error.message,

@@ -52,7 +52,7 @@ pub fn base_ad(facts: &Facts, knobs: &dyn Knobs) -> Ad {
         for name in crate::functions::list_items(&names) {
             let name = name.trim_start_matches('+');
             let text = knobs.text(name).unwrap_or_default();
-            if let Ok(parsed) = classad::parse_expr(text.as_bytes(), classad::Syntax::default()) {
+            if let Ok(parsed) = classad::parse_expr(text.as_bytes(), classad::Syntax::OLD) {
                 ad.insert(name.into(), parsed);
             }
         }

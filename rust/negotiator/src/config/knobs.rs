@@ -103,7 +103,7 @@ fn bad(knob: &str, value: &str, problem: &str) -> CycleError {
 }
 
 fn parse(knob: &str, text: &str) -> Result<Expr, CycleError> {
-    parse_expr(text.as_bytes(), Syntax::default())
+    parse_expr(text.as_bytes(), Syntax::OLD)
         .map_err(|e| bad(knob, text, &e.render(text.as_bytes())))
 }
 

@@ -72,8 +72,13 @@ impl Call<'_> {
 #[pymethods]
 impl PyExpr {
     #[new]
-    #[pyo3(signature = (expr=None, *, strict=false, spans=false))]
-    fn new(expr: Option<&Bound<'_, PyAny>>, strict: bool, spans: bool) -> PyResult<Self> {
+    #[pyo3(signature = (expr=None, *, strict=false, spans=false, old=false))]
+    fn new(
+        expr: Option<&Bound<'_, PyAny>>,
+        strict: bool,
+        spans: bool,
+        old: bool,
+    ) -> PyResult<Self> {
         let Some(value) = expr else {
             return Ok(Self::of(Expr::Lit(Value::Undefined)));
         };
@@ -82,7 +87,8 @@ impl PyExpr {
         }
         let syntax = Syntax {
             strict,
-            closed_comments: true,
+            closed_comments: !old,
+            old_strings: old,
             ..Syntax::NORMAL
         };
         convert::with_bytes(value, |text| {
