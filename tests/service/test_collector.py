@@ -156,6 +156,19 @@ async def test_ads_expire_by_their_own_lifetime_or_the_pools_and_a_touch_keeps_t
     assert collector.store.table("Machine").keys() == ["slot3@h"]
 
 
+async def test_a_capability_lives_as_long_as_the_ad_of_its_slot(collector: Harness) -> None:
+    await collector.slots(slot(1), slot(2))
+    await collector.slots(*({"Name": f"slot{n}@h", "Capability": "secret"} for n in (1, 2)), private=True)
+    for _ in range(3):  # a startd that tells of nothing new renews public ads only
+        collector.clock.advance(60)
+        builder = PackBuilder()
+        builder.update("slot1@h", {})
+        await collector.advertise(collector_pb2.AdvertiseRequest(kind="Machine", pack=builder.finish()))
+        collector.store.expire(collector.clock.now(), 100)
+    assert collector.store.table("Machine").keys() == ["slot1@h"]
+    assert collector.store.table("Machine", private=True).keys() == ["slot1@h"]
+
+
 async def test_invalidate_by_key_and_constraint(collector: Harness) -> None:
     await collector.slots(*(slot(n) for n in range(1, 6)))
     request = collector_pb2.InvalidateRequest(kind="Machine", keys=["slot1@h"], constraint="Cpus >= 4")

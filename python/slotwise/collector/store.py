@@ -90,13 +90,25 @@ class AdStore:
         return removed
 
     def expire(self, now: float, lifetime_s: float) -> dict[str, int]:
-        """Forget ads of which nothing was heard for their ClassAdLifetime (else ``lifetime_s``); counts per kind."""
+        """Forget ads of which nothing was heard for their ClassAdLifetime (else ``lifetime_s``); counts per kind.
+
+        A capability lives as long as the public ad of its key: senders tell it only when it changes.
+        """
         gone: dict[str, int] = {}
         for (kind, private), table in self._tables.items():
-            count = len(table.expire(now, lifetime_s))
-            if count and not private:
-                gone[kind] = count
+            if private:
+                continue
+            keys = table.expire(now, lifetime_s)
+            if keys:
+                gone[kind] = len(keys)
+                self._drop_capabilities(kind, keys)
         return gone
+
+    def _drop_capabilities(self, kind: str, keys: Sequence[str]) -> None:
+        table = self._tables.get((kind, True))
+        if table is not None:
+            for key in keys:
+                table.remove(key)
 
     def selected(self, kind: str) -> list[AdTable]:
         """The tables that a query for ``kind`` looks into: all for ``Any``, none for a kind nobody has sent."""
