@@ -23,7 +23,8 @@ for ad in re.findall(r"\\[(.*?)\\]", asked, re.S):
     far = "{shelf}/" + url.split("://")[1]
     try:
         shutil.copyfile(*((local, far) if "-upload" in sys.argv else (far, local)))
-        said.write('[ TransferSuccess = true; TransferUrl = "%s" ]\\n' % url)
+        size = os.path.getsize(far)
+        said.write('[ TransferSuccess = true; TransferUrl = "%s"; TransferTotalBytes = %d ]\\n' % (url, size))
     except OSError as error:
         failed = True
         said.write('[ TransferSuccess = false; TransferUrl = "%s"; TransferError = "%s" ]\\n' % (url, error.strerror))
@@ -52,12 +53,20 @@ async def test_urls_are_fetched_and_delivered_by_plugins() -> None:
         run = bench.submit(
             "/bin/sh", "-c", "cat book; echo new > made; echo here > stays",
             TransferInput="plain, shelf://book", inputs={"plain": b"1"}, TransferOutputRemaps="made=shelf://kept",
+            TransferInputStats={"SHELFFilesCountTotal": 2, "SHELFFilesCountLastRun": 9},
         )  # fmt: skip
         ended = await bench.ended(run)
         assert (ended.how, ended.code) == (EXITED, 0), ended
         assert bench.output(run) == "from the shelf\n"
         assert (bench.root / "shelf" / "kept").read_text() == "new\n"
-        assert "made" not in bench.shadow.runs[run].outputs and bench.output(run, "stays") == "here\n"
+        end = bench.shadow.runs[run].end_ad
+        came, went = end.eval("TransferInputStats"), end.eval("TransferOutputStats")
+        assert (came["CedarFilesCountLastRun"], came["CedarSizeBytesLastRun"]) == (1, 1)
+        assert came["SHELFFilesCountTotal"] == 3
+        assert (came["SHELFFilesCountLastRun"], came["SHELFSizeBytesLastRun"]) == (1, 15)
+        assert (went["CedarFilesCountLastRun"], went["SHELFFilesCountLastRun"]) == (3, 1)  # both streams and a file
+        outputs = bench.shadow.runs[run].outputs
+        assert set(outputs) == {"_condor_stdout", "_condor_stderr", "stays"} and outputs["stays"] == b"here\n"
 
 
 @pytest.mark.parametrize(

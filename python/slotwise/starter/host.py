@@ -15,7 +15,7 @@ from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.starter import devices, hooks, moves, preparation, scratch, url_transfer, users
+from slotwise.starter import devices, hooks, moves, preparation, scratch, transfer, url_transfer, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
@@ -245,6 +245,9 @@ class JobHost:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
         if run.transfers:
             await url_transfer.fetch(run, self.plugins)
+            if run.job is not None and run.job.transfer.output_files is None:
+                # What is there now is no output, what the hooks make is.
+                run.before = transfer.listing(run.directory.scratch, run.identity)
         await hooks.prepare(run, self.settings.hooks)
         run.job = read_job(lookup(run.job_ad))
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None

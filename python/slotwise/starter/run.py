@@ -26,6 +26,7 @@ from slotwise.starter.report import Disk
 from slotwise.starter.run_host import Host
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.shadow_link import ShadowLink
+from slotwise.starter.traffic import OWN, Traffic
 from slotwise.starter.verdict import (
     JOB_REMOVED,
     MISSED_DEFERRED_TIME,
@@ -81,6 +82,8 @@ class Run:
         self.disk = Disk()
         self.started_at = 0.0
         self.bytes_sent = 0
+        #: Files in and out, by what means.
+        self.came, self.went = Traffic(), Traffic()
         self.volume: Volume | None = None
         self.next_update_at = 0.0
         self.next_disk_at = 0.0
@@ -189,6 +192,8 @@ class Run:
     def _inputs_complete(self, complete: schedd_pb2.InputsComplete) -> None:
         if self.inbox is not None:
             self.inbox.close()
+            self.came.clear(OWN)
+            self.came.add(OWN, self.inbox.files, self.inbox.received)
         self.on(moves.InputsDone(complete.error, complete.hold_code, complete.hold_subcode))
 
     def _checkpoint_kept(self, kept: schedd_pb2.CheckpointKept) -> None:
@@ -295,8 +300,6 @@ class Run:
             self.on(moves.Failed(end))
             return
         try:
-            if self.transfers and self.job is not None and self.job.transfer.output_files is None:
-                self.before = transfer.listing(self.directory.scratch, self.identity)
             self.spec = await self.host.prepare(self)
             if self._told_to_go:
                 raise LaunchRefusedError(killed(self.state.kill or Kill(fast=True)))

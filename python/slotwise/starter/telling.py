@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd
 from slotwise.starter import hooks, moves, report, transfer, url_transfer
-from slotwise.starter.ads import memory_usage_expression, pack_one, text
+from slotwise.starter.ads import lookup, memory_usage_expression, pack_one, text
 from slotwise.starter.failures import scratch_failure
 from slotwise.starter.launcher import lay_out
 from slotwise.starter.leftovers import CANNOT_KILL
 from slotwise.starter.report import Moment
+from slotwise.starter.traffic import OWN
 from slotwise.starter.verdict import How
 from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
 
@@ -84,6 +85,7 @@ async def _send_files(run: Run, chosen: list[transfer.Output]) -> bool:
     large = sum(output.size for output in chosen) > 4 * transfer.PIECE
     pieces = transfer.pieces(chosen, run.identity)
     loop = asyncio.get_running_loop()
+    run.went.clear(OWN)
     while True:
         piece = await loop.run_in_executor(None, next, pieces, None) if large else next(pieces, None)
         if piece is None:
@@ -93,6 +95,7 @@ async def _send_files(run: Run, chosen: list[transfer.Output]) -> bool:
         if not await run.link.send_piece(schedd_pb2.StarterMessage(run_id=run.run_id, output=piece)):
             return False
         run.bytes_sent += len(piece.data)
+        run.went.add(OWN, int(piece.last and not piece.directory), len(piece.data))
 
 
 def moment(run: Run) -> Moment:
@@ -119,6 +122,7 @@ def send_end(run: Run) -> None:
         result = replace(result, usage=run.keeper.usage())
     attributes = report.end_attributes(end, result, run.disk, moment(run), limit) | _own_words(run) | run.told_by_hook
     attributes["MemoryUsage"] = memory_usage_expression()
+    attributes |= _traffic(run)
     at = result.ended_at if result is not None and result.ended_at else run.host.clock.now()
     run.say(
         ended=schedd_pb2.RunEnded(
@@ -161,6 +165,13 @@ def usage_ad(run: Run) -> dict[str, Any]:
     attributes = report.usage_attributes(run.keeper.usage(), run.disk, moment(run))
     attributes["MemoryUsage"] = memory_usage_expression()
     return attributes | _own_words(run)
+
+
+def _traffic(run: Run) -> dict[str, Any]:
+    former = lookup(run.job_ad)
+    pairs = (("TransferInputStats", run.came), ("TransferOutputStats", run.went))
+    found = {name: traffic.attributes(former(name)) for name, traffic in pairs}
+    return {name: numbers for name, numbers in found.items() if numbers}
 
 
 def _own_words(run: Run) -> dict[str, Any]:

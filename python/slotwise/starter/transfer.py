@@ -53,7 +53,8 @@ class Inbox:
         self._scratch = scratch
         self._identity = identity
         self._open: tuple[str, int] | None = None
-        self.received = 0
+        #: Bytes, and whole files.
+        self.received = self.files = 0
 
     def take(self, piece: schedd_pb2.FilePiece) -> None:
         """Write one piece.
@@ -71,6 +72,7 @@ class Inbox:
             while data:
                 data = data[os.pwrite(fd, data, piece.offset + len(piece.data) - len(data)) :]
             if piece.last:
+                self.files += 1
                 self._close()
         self.received += len(piece.data)
 

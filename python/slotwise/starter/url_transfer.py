@@ -131,10 +131,15 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     except OSError as error:
         status = error.errno or 1
     errors: list[str] = []
+    traffic = run.went if upload else run.came
     with contextlib.suppress(OSError, ValueError):
         for answer in parse_ads(read_small(said, run.identity, _MOST_SAID)):
             value = lookup(answer)
-            if value("TransferSuccess") is not True:
+            size = value("TransferTotalBytes")
+            if value("TransferSuccess") is True:
+                means = method_of(str(value("TransferUrl") or next(iter(files)))).upper()
+                traffic.add(means, 1, size if isinstance(size, int) else 0)
+            else:
                 errors.append(str(value("TransferError") or f"{value('TransferUrl')} failed"))
     with contextlib.suppress(OSError):
         said.unlink()
