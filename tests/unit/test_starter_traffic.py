@@ -13,7 +13,8 @@ def test_totals_go_on_and_the_last_run_begins_anew() -> None:
     first.add("HTTP", 1, 5)
     kept = first.attributes(None)
     assert kept == {
-        "CedarFilesCountLastRun": 3, "CedarFilesCountTotal": 3, "CedarSizeBytesLastRun": 111, "CedarSizeBytesTotal": 111,
+        "CedarFilesCountLastRun": 3, "CedarFilesCountTotal": 3,
+        "CedarSizeBytesLastRun": 111, "CedarSizeBytesTotal": 111,
         "HTTPFilesCountLastRun": 1, "HTTPFilesCountTotal": 1, "HTTPSizeBytesLastRun": 5, "HTTPSizeBytesTotal": 5,
     }  # fmt: skip
     second = Traffic()
