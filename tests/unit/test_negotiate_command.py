@@ -259,3 +259,16 @@ def test_analyze_says_which_slot_a_job_would_get(shell: Shell) -> None:
     assert shell.json(analyze, "1.2")["would_match"] == "slot3@h"
     with pytest.raises(NotFoundError, match=r"9\.0"):
         shell.run(analyze, "9.0")
+
+
+def test_parquet_files_hold_values_and_the_texts_of_conditions(shell: Shell) -> None:
+    polars = pytest.importorskip("polars")
+    shell.run(negotiate, "--parquet", "out")
+    frames = {path.stem: polars.read_parquet(path) for path in (shell.where / "out").glob("*.parquet")}
+    assert set(frames) == {"slots", "jobs", "matches", "rejections", "submitters", "groups"}
+    for name, frame in frames.items():
+        assert not {polars.Null, polars.Object} & set(frame.schema.values()), name
+    slots, jobs, matches = frames["slots"], frames["jobs"], frames["matches"]
+    assert slots["Memory"].dtype == polars.Int64 and slots["SlotWeight"].to_list() == [1] * len(slots)
+    assert jobs["Requirements"].cast(polars.String).to_list() == ["TARGET.Memory >= RequestMemory"] * len(jobs)
+    assert len(matches) == 3 and set(matches["slot"]) <= set(slots["Name"].cast(polars.String))

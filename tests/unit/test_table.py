@@ -210,6 +210,9 @@ def test_frames_have_typed_columns_and_nulls(table: AdTable) -> None:
     assert frame["Flag"].to_list() == [True, None, None]
     assert frame["Half"].to_list() == [0, None, None]
     assert frame["Nothing"].null_count() == frame["Bad"].null_count() == 3
+    told = table.to_polars("Memory < 3000", texts=True)
+    assert told["Start"].cast(polars.String)[0] == "TARGET.RequestMemory <= MY.Memory"
+    assert told["Half"].to_list() == [0, None, None] and told.columns == frame.columns
     read = pyarrow.table(table)
     assert read.num_rows == 10
     assert read["Cpus"].to_pylist() == [number % 3 for number in range(10)]

@@ -205,5 +205,5 @@ def _parquet(source: PoolAds, inv: Invocation, name: str) -> int:
         import polars  # noqa: F401 - only to say early that it is missing
     except ImportError:
         raise UsageError("-parquet needs polars", hint="pip install 'slotwise[analysis]'") from None
-    as_table(source.ads(None)).to_polars().write_parquet(inv.path(name))
+    as_table(source.ads(None)).to_polars(texts=True).write_parquet(inv.path(name))
     return 0

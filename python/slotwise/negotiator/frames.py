@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from slotwise.errors import UsageError
 from slotwise.negotiator.snapshot import CycleInput
-from slotwise.table import AdTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,24 +53,16 @@ def write_parquet(directory: Path, given: CycleInput, report: Row) -> list[Path]
 
     :raises UsageError: when polars is not installed.
     """
-    polars = _polars()
+    _polars()
     directory.mkdir(parents=True, exist_ok=True)
-    frames = {"slots": _frame(polars, given.slots), "jobs": _frame(polars, given.requests), **outcome_frames(report)}
+    tables = {"slots": given.slots.to_polars(texts=True), "jobs": given.requests.to_polars(texts=True)}
+    frames = tables | outcome_frames(report)
     written = []
     for name, frame in frames.items():
         path = directory / f"{name}.parquet"
         frame.write_parquet(path)
         written.append(path)
     return written
-
-
-def _frame(polars: Any, table: AdTable) -> pl.DataFrame:
-    """A table as a frame: literals as they are, expressions as text."""
-    convert = getattr(table, "to_polars", None)
-    if convert is not None:
-        return cast("pl.DataFrame", convert())
-    frame: pl.DataFrame = polars.read_json(table.json_text(), infer_schema_length=None)
-    return frame
 
 
 def _polars() -> Any:

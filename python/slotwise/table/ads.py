@@ -326,12 +326,21 @@ class AdTable:
         target: ClassAd | None = None,
         now: int = 0,
         evaluate: bool = True,
+        texts: bool = False,
     ) -> polars.DataFrame:
-        """The ads asked for as a polars frame (needs the extra ``analysis``); types as in :meth:`arrow`."""
+        """The ads asked for as a polars frame (needs the extra ``analysis``); types as in :meth:`arrow`.
+
+        With *texts*, attributes that have no value in any ad by itself, as Requirements mostly, are texts.
+        """
         import polars
 
         stream = self.arrow(constraint, projection, limit, target=target, now=now, evaluate=evaluate)
-        return polars.DataFrame(stream)
+        frame = polars.DataFrame(stream)
+        valueless = [name for name, kind in frame.schema.items() if kind == polars.Null]
+        if not texts or not valueless:
+            return frame
+        stream = self.arrow(constraint, valueless, limit, target=target, now=now, evaluate=False)
+        return frame.with_columns(polars.DataFrame(stream))
 
 
 class ArrowStream:
