@@ -32,20 +32,24 @@ def outcome_frames(report: Row) -> dict[str, pl.DataFrame]:
     return {name: _rows_frame(polars, name, rows) for name, rows in parts.items()}
 
 
-#: Columns of parts that may have no row, by kind: a reader finds them all the same.
+#: Columns of parts that may have no row, or nothing in a column, by kind: a reader finds them all the same.
 _COLUMNS = {
     "matches": "job:str slot:str preempts:str preemption:str rank:float submitter:str cost:float group:str",
     "rejections": "autocluster:str submitter:str reason:str count:int"
     " protected:int prefer_running:int too_heavy:int limited:int",
+    "submitters": "name:str group:str priority:float factor:float effective_priority:float share:float limit:float"
+    " matched:int usage:float",
 }
 
 
 def _rows_frame(polars: Any, name: str, rows: list[Row]) -> pl.DataFrame:
-    if rows or name not in _COLUMNS:
-        return cast("pl.DataFrame", polars.DataFrame(rows, infer_schema_length=None))
     kinds = {"str": polars.String, "float": polars.Float64, "int": polars.Int64}
-    columns = (column.split(":") for column in _COLUMNS[name].split())
-    return cast("pl.DataFrame", polars.DataFrame(schema={column: kinds[kind] for column, kind in columns}))
+    columns = (column.split(":") for column in _COLUMNS.get(name, "").split())
+    schema = {column: kinds[kind] for column, kind in columns}
+    if not rows:
+        return cast("pl.DataFrame", polars.DataFrame(schema=schema))
+    known = {column: kind for column, kind in schema.items() if column in rows[0]}
+    return cast("pl.DataFrame", polars.DataFrame(rows, infer_schema_length=None, schema_overrides=known))
 
 
 def write_parquet(directory: Path, given: CycleInput, report: Row) -> list[Path]:
