@@ -16,7 +16,8 @@ from slotwise.master.policy import (
 
 @pytest.mark.parametrize("unset", [None, [], ["MASTER"], ["master", " "]])
 def test_a_pool_without_a_list_runs_everything(unset: list[str] | None) -> None:
-    assert daemons_of(unset) == (list(START_ORDER), [])
+    assert daemons_of(unset) == ([name for name in START_ORDER if name != "defrag"], [])
+    assert daemons_of(["MASTER", "COLLECTOR", "DEFRAG"]) == (["collector", "defrag"], [])
 
 
 def test_a_list_is_put_in_order_and_brings_its_helpers() -> None:

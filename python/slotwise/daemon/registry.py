@@ -11,6 +11,7 @@ DAEMONS: dict[str, str] = {
     "startd": "slotwise.startd.app",
     "starter": "slotwise.starter.app",
     "front": "slotwise.front.app",
+    "defrag": "slotwise.defrag.app",
 }
 
 #: The reference's subsystem names, for `SUBSYS.KNOB` in configuration.

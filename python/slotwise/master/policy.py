@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 #: Order of starting; stopping goes the other way. A daemon may rely on those before it. The starter comes before the
 #: startd, which restores its claims from what the starter tells about runs that live.
-START_ORDER = ("collector", "negotiator", "schedd", "starter", "startd", "front")
+START_ORDER = ("collector", "negotiator", "schedd", "starter", "startd", "front", "defrag")
+#: Daemons that run only where DAEMON_LIST names them.
+OPTIONAL = frozenset({"defrag"})
 
 #: A daemon that lived this long before it died is not in a crash loop.
 STABLE_S = 5.0
@@ -52,13 +54,14 @@ def start_order(names: Iterable[str]) -> list[str]:
 def daemons_of(daemon_list: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """What DAEMON_LIST means: daemons to start, in order, and words in it that name none.
 
-    Unset, or only MASTER (the reference's default), is a personal pool with everything. The starter service belongs to
-    the startd and the command server to the schedd, so users' lists, which know neither, bring them along.
+    Unset, or only MASTER (the reference's default), is a personal pool with everything but what is optional. The
+    starter service belongs to the startd and the command server to the schedd, so users' lists, which know neither,
+    bring them along.
     """
     words = [word.strip().lower() for word in daemon_list or () if word.strip()]
     named = [word for word in words if word != "master"]
     if not named:
-        return list(START_ORDER), []
+        return [name for name in START_ORDER if name not in OPTIONAL], []
     wanted = set(named)
     if "startd" in wanted:
         wanted.add("starter")

@@ -25,6 +25,7 @@ _NAMES = {
     "startd": "StartLog",
     "starter": "StarterLog",
     "front": "FrontLog",
+    "defrag": "DefragLog",
 }
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LIMIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
