@@ -31,16 +31,16 @@ def _apply(ad: ClassAd, body: str, now: int) -> Changes | None:
         keyword, _, rest = statement.strip().partition(" ")
         attribute, _, text = rest.strip().partition(" ")
         if keyword.upper() == "REQUIREMENTS":
-            if ExprTree(rest).eval(ad, now=now) is not True:
+            if ExprTree(rest, old=True).eval(ad, now=now) is not True:
                 return None
         elif keyword.upper() == "EVALSET":
-            value = plain(ExprTree(text).eval(ad, now=now))
+            value = plain(ExprTree(text, old=True).eval(ad, now=now))
             if value is None:
                 return None
             ad[attribute] = changes[attribute] = value
         elif keyword.upper() == "SET":
-            tree = ExprTree(text)
+            tree = ExprTree(text, old=True)
             ad[attribute] = tree
             value = plain(ad[attribute])
-            changes[attribute] = value if value is not None else Expr(text)
+            changes[attribute] = value if value is not None else Expr(str(tree))
     return changes or None

@@ -1,7 +1,7 @@
 //! The order in which configuration is read: found-out values, the root file, local directories and files, the
 //! user's file, the environment, run-time settings; then templates that apply by themselves.
 
-use crate::error::{Code, ConfigError};
+use crate::error::{Code, ConfigError, Place};
 use crate::expr;
 use crate::functions::list_items;
 use crate::reader::Reader;
@@ -139,6 +139,16 @@ fn read_file(
             );
             return Err(error.hint("check the path and its permissions"));
         }
+        return Ok(());
+    }
+    if depth > 0 && !piped && reader.is_directory(name) {
+        reader.warn_of_directory(
+            name,
+            Place {
+                file: name.to_owned(),
+                line: 0,
+            },
+        );
         return Ok(());
     }
     let (label, text) = reader.open(name, false)?;

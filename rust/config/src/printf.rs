@@ -3,9 +3,9 @@
 /// What a format is asked to print.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
-    /// For `%d %i %o %u %x %X %c`.
+    /// For `%d %i %o %u %x %X %c %p`.
     Int(i64),
-    /// For `%e %E %f %F %g %G`.
+    /// For `%e %E %f %F %g %G %a %A`.
     Real(f64),
     /// For `%s`.
     Text(&'a str),
@@ -94,8 +94,8 @@ fn conversion(format: &str, from: usize) -> Option<(usize, usize, Spec)> {
 fn parts<'f>(format: &'f str, arg: &Arg<'_>) -> Option<Parts<'f>> {
     let (start, end, spec) = conversion(format, 0)?;
     let fits = match arg {
-        Arg::Int(_) => b"diouxXc".contains(&spec.letter),
-        Arg::Real(_) => b"eEfFgG".contains(&spec.letter),
+        Arg::Int(_) => b"diouxXcCp".contains(&spec.letter),
+        Arg::Real(_) => b"eEfFgGaA".contains(&spec.letter),
         Arg::Text(_) => spec.letter == b's',
     };
     let more =
@@ -119,7 +119,7 @@ pub fn print(format: &str, arg: Arg<'_>) -> Option<String> {
         after,
     } = parts(format, &arg)?;
     let (sign, body, numeric) = match arg {
-        Arg::Int(number) if spec.letter == b'c' => {
+        Arg::Int(number) if spec.letter | 0x20 == b'c' => {
             (String::new(), char::from(number as u8).to_string(), false)
         }
         Arg::Int(number) => {
@@ -142,7 +142,7 @@ pub fn print(format: &str, arg: Arg<'_>) -> Option<String> {
         }
     };
     let fill = spec.width.saturating_sub(sign.len() + body.len());
-    let mut out = before.replace("%%", "%");
+    let mut out = plain(before);
     if spec.left {
         out.push_str(&sign);
         out.push_str(&body);
@@ -156,8 +156,14 @@ pub fn print(format: &str, arg: Arg<'_>) -> Option<String> {
         out.push_str(&sign);
         out.push_str(&body);
     }
-    out.push_str(&after.replace("%%", "%"));
+    out.push_str(&plain(after));
     Some(out)
+}
+
+/// Text beside the conversion: `%%` is a percent sign, a single one at the end is nothing.
+fn plain(text: &str) -> String {
+    let signs = text.len() - text.trim_end_matches('%').len();
+    text[..text.len() - signs % 2].replace("%%", "%")
 }
 
 fn sign_of(spec: &Spec, negative: bool) -> String {
@@ -185,11 +191,19 @@ fn integer(spec: &Spec, number: i64) -> (String, String) {
         Length::Byte => u64::from(number as u8),
         Length::Long => number as u64,
     };
+    // A pointer has the whole number, whatever the length says.
+    let unsigned = if spec.letter == b'p' {
+        number as u64
+    } else {
+        unsigned
+    };
     let (mut sign, mut body) = match spec.letter {
         b'd' | b'i' => (sign_of(spec, signed < 0), signed.unsigned_abs().to_string()),
         b'o' => (String::new(), format!("{unsigned:o}")),
         b'x' => (String::new(), format!("{unsigned:x}")),
         b'X' => (String::new(), format!("{unsigned:X}")),
+        b'p' if number == 0 => (String::new(), "(nil)".to_owned()),
+        b'p' => (sign_of(spec, false) + "0x", format!("{unsigned:x}")),
         _ => (String::new(), unsigned.to_string()),
     };
     if let Some(least) = spec.precision {
@@ -242,8 +256,39 @@ fn shortest(number: f64, precision: usize, keep_zeros: bool) -> String {
     }
 }
 
+/// The digits of `%a`: one before the point, and a power of two.
+fn hexadecimal(size: f64, spec: &Spec) -> String {
+    const DIGITS: usize = 13;
+    let bits = size.to_bits();
+    let exponent = (bits >> 52) as i32;
+    let (mut digits, power) = match (exponent, bits) {
+        (0, 0) => (0, 0),
+        (0, _) => (bits, -1022),
+        _ => (bits & ((1 << 52) - 1) | 1 << 52, exponent - 1023),
+    };
+    let kept = spec.precision.unwrap_or(DIGITS).min(400);
+    if kept < DIGITS {
+        // To the nearest, halves to the even one.
+        let cut = 4 * (DIGITS - kept) as u32;
+        let (whole, rest, half) = (digits >> cut, digits & ((1 << cut) - 1), 1 << (cut - 1));
+        let up = rest > half || (rest == half && whole & 1 == 1);
+        digits = (whole + u64::from(up)) << cut;
+    }
+    let fraction = format!("{:013x}", digits & ((1 << 52) - 1));
+    let fraction = match spec.precision {
+        None => fraction.trim_end_matches('0').to_owned(),
+        Some(_) => format!("{fraction:0<kept$}")[..kept].to_owned(),
+    };
+    let point = if fraction.is_empty() && !spec.alternate {
+        ""
+    } else {
+        "."
+    };
+    format!("{}{point}{fraction}p{power:+}", digits >> 52)
+}
+
 fn real(spec: &Spec, number: f64) -> (String, String) {
-    let sign = sign_of(spec, number.is_sign_negative() && !number.is_nan());
+    let mut sign = sign_of(spec, number.is_sign_negative() && !number.is_nan());
     let upper = spec.letter.is_ascii_uppercase();
     let body = if number.is_nan() {
         "nan".to_owned()
@@ -255,6 +300,10 @@ fn real(spec: &Spec, number: f64) -> (String, String) {
         match spec.letter | 0x20 {
             b'f' => format!("{size:.precision$}"),
             b'e' => with_exponent(size, precision),
+            b'a' => {
+                sign.push_str(if upper { "0X" } else { "0x" });
+                hexadecimal(size, spec)
+            }
             _ => shortest(size, precision, spec.alternate),
         }
     };
@@ -286,6 +335,12 @@ mod tests {
         assert_eq!(real("%.3f", 56.0).as_deref(), Some("56.000"));
         assert_eq!(real("%g", 1e10).as_deref(), Some("1e+10"));
         assert_eq!(real("%e", 12345.678).as_deref(), Some("1.234568e+04"));
+        assert_eq!(real("%a", 2.5).as_deref(), Some("0x1.4p+1"));
+        assert_eq!(real("%+.1A", 1.97).as_deref(), Some("+0X2.0P+0"));
+        assert_eq!(real("%09a", 0.5).as_deref(), Some("0x0001p-1"));
+        assert_eq!(int("%p", 5).as_deref(), Some("0x5"));
+        assert_eq!(int("%d%", 5).as_deref(), Some("5"));
+        assert_eq!(int("%d%%%", 5).as_deref(), Some("5%"));
         assert_eq!(real_16(56.68), "56.68");
         assert_eq!(real_16(12.0), "12");
         assert_eq!(

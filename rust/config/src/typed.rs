@@ -134,7 +134,7 @@ impl View<'_> {
             .unwrap_or_else(|| expr::leading_boolean(&text).unwrap_or(otherwise)))
     }
 
-    /// A real knob; what is none counts as the built-in default, else as `otherwise`.
+    /// A real knob; what is none counts as the built-in default, else as `otherwise`. Infinity is the largest number.
     ///
     /// # Errors
     /// Runaway expansion.
@@ -143,7 +143,8 @@ impl View<'_> {
         let Some(text) = self.text(name)? else {
             return Ok(otherwise);
         };
-        Ok(expr::real(&text, name).unwrap_or(otherwise))
+        let number = expr::real(&text, name).unwrap_or(otherwise);
+        Ok(number.clamp(f64::MIN, f64::MAX))
     }
 
     /// The built-in default that typed reading falls back to.

@@ -1,11 +1,17 @@
 //! `include`: files, commands, and what commands printed before.
 
-use super::{MAX_DEPTH, Reader, too_deep};
-use crate::error::{Code, ConfigError};
+use super::{MAX_DEPTH, Reader, Warning, too_deep};
+use crate::error::{Code, ConfigError, Place};
+use crate::set::Origin;
 use crate::statement::{self, Statement};
 
 impl Reader<'_> {
-    pub(super) fn include(&mut self, found: &Statement<'_>, depth: u32) -> Result<(), ConfigError> {
+    pub(super) fn include(
+        &mut self,
+        found: &Statement<'_>,
+        origin: &Origin,
+        depth: u32,
+    ) -> Result<(), ConfigError> {
         let options = statement::include_options(found.between).map_err(|words| {
             ConfigError::new(
                 Code::Syntax,
@@ -17,6 +23,11 @@ impl Reader<'_> {
         let (label, text) = match self.included(&name, &options) {
             Ok(read) => read,
             Err(_) if options.if_exists => return Ok(()),
+            Err(_) if !options.command && self.is_directory(&name) => {
+                let place = self.set.place(origin);
+                self.warn_of_directory(&name, place);
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         if depth + 1 >= MAX_DEPTH {
@@ -24,6 +35,19 @@ impl Reader<'_> {
         }
         self.read_text(&label, &text, depth + 1)?;
         Ok(())
+    }
+
+    /// Whether a name is that of a directory.
+    pub fn is_directory(&self, name: &str) -> bool {
+        !name.is_empty() && self.world.list(name).is_ok()
+    }
+
+    /// Warns that nothing is read from a directory, as in the reference.
+    pub fn warn_of_directory(&mut self, name: &str, place: Place) {
+        let message = format!(
+            "{name} is a directory, nothing is read (LOCAL_CONFIG_DIR reads the files of one)"
+        );
+        self.warnings.push(Warning { place, message });
     }
 
     fn included(

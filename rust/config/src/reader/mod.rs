@@ -237,7 +237,7 @@ impl<'w> Reader<'w> {
                 return self.use_templates(&found, origin, depth).map(|()| None);
             }
             if keyword.eq_ignore_ascii_case("include") {
-                return self.include(&found, depth).map(|()| None);
+                return self.include(&found, origin, depth).map(|()| None);
             }
             if keyword.eq_ignore_ascii_case("error") || keyword.eq_ignore_ascii_case("warning") {
                 return self.stated(&found, keyword, origin).map(|()| None);
@@ -286,10 +286,8 @@ impl<'w> Reader<'w> {
     ) -> Result<(), ConfigError> {
         let message = self.expand(found.value)?;
         if keyword.eq_ignore_ascii_case("warning") {
-            self.warnings.push(Warning {
-                place: self.set.place(origin),
-                message,
-            });
+            let place = self.set.place(origin);
+            self.warnings.push(Warning { place, message });
             return Ok(());
         }
         Err(ConfigError::new(Code::Stated, message)
