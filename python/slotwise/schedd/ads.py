@@ -123,6 +123,15 @@ class JobAds:
             ad.update(native(extra))
         return pack_ads([ad])
 
+    def latest_pack(self, job: Job, extra: Mapping[str, Value]) -> bytes:
+        """As :meth:`pack`, with changes of the job that were not committed yet."""
+        ad = self.ad(job)
+        changes = job.changes or {}
+        ad.update(native({**changes, **extra}))
+        for name in removed(changes):
+            ad.pop(name, None)
+        return pack_ads([ad])
+
     def final_pack(self, job: Job, machine: ClassAd) -> bytes:
         """The job's ad as its starter gets it, with ``$$()`` filled in from the slot.
 

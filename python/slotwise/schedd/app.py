@@ -31,6 +31,7 @@ from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.restore import restore
+from slotwise.schedd.run_history import RunHistory
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow import Shadows
@@ -86,7 +87,10 @@ class AccessPoint:
             fallback_account=settings.fallback_account,
             spool=context.home.spool,
         )
-        self.shadows = Shadows(self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock)
+        self.run_history = RunHistory(self._threads)
+        self.shadows = Shadows(
+            self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock, self.run_history
+        )
         self.requests = Requests(
             self.queue, self.ads, self.claiming, autoclusters(settings), schedd_name=name, address=target
         )
@@ -142,6 +146,7 @@ class AccessPoint:
         rate = self.claiming.start_rate
         rate.count, rate.delay_s = settings.start_count, settings.start_delay_s
         self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
+        self.run_history.settings = settings.run_history
         self.advertiser.interval_s = settings.schedd_interval_s
 
     def _serve(self) -> None:
@@ -228,6 +233,7 @@ class AccessPoint:
         for link in list(self.claiming.links.values()):
             await link.close()
         await self.ledger.close()
+        await self.run_history.close()
         self.store.close()
         self._threads.shutdown(wait=False)
 

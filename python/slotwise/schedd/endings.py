@@ -18,6 +18,7 @@ from slotwise.schedd.evictions import transformed
 from slotwise.schedd.files import TransferError
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reports import closing_report, host_of
+from slotwise.schedd.run_history import RunHistory, RunRecord
 from slotwise.schedd.store import Batch
 from slotwise.schedd.transfers import Transfers
 from slotwise.schedd.values import Changes
@@ -29,13 +30,22 @@ _HOW = {0: "exited", 1: "signaled", 2: "evicted", 3: "held", 4: "not_started", 5
 class Endings:
     """Takes over the ends of runs."""
 
-    def __init__(self, queue: Queue, ads: JobAds, claiming: Claiming, transfers: Transfers, clock: Clock) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        claiming: Claiming,
+        transfers: Transfers,
+        clock: Clock,
+        history: RunHistory,
+    ) -> None:
         self._queue = queue
         self._ads = ads
         self._claiming = claiming
         self._ledger = claiming.ledger
         self._transfers = transfers
         self._clock = clock
+        self._history = history
         #: Told of a run whose end is durable, and of the run that follows on its claim if any.
         self.on_durable: Callable[[Run, Run | None], None] = lambda run, following: None
 
@@ -83,9 +93,24 @@ class Endings:
             self._queue.leave(run.job, decision)
         if how in ("not_started", "lost"):
             run.claim.failures += 1
+        record = self.record(run)
         following = self._claiming.after_run(run, decision, batch)
         done = asyncio.ensure_future(self._ledger.commit(decision, batch))
-        done.add_done_callback(lambda _: self.on_durable(run, following))
+        done.add_done_callback(lambda _: self._durable(run, following, record))
+
+    def _durable(self, run: Run, following: Run | None, record: RunRecord | None) -> None:
+        self.on_durable(run, following)
+        if record is not None:
+            self._history.add(record)
+
+    def record(self, run: Run) -> RunRecord | None:
+        """What the history of runs keeps of a run that ends now; None when there is no such history."""
+        if not self._history.is_kept:
+            return None
+        job = run.job
+        pack = self._ads.latest_pack(job, {"JobStatus": int(job.status)})
+        instance = int(run.id.partition("#")[2] or 1) - 1
+        return RunRecord(job.cluster.number, job.proc, instance, job.owner, int(self._clock.now()), pack)
 
     def _transformed(self, run: Run, end: RunEnd) -> Changes | None:
         """What the job's transforms at eviction change, if one applies."""

@@ -11,6 +11,7 @@ from slotwise.schedd.events import DateForm
 from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS
+from slotwise.schedd.run_history import RunHistorySettings
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Settings:
     significant_removed: tuple[str, ...] = ()
     transfer_limits_mib: tuple[float, float] = (-1, -1)
     event_log: GlobalLogSettings | None = None
+    run_history: RunHistorySettings = field(default_factory=RunHistorySettings)
     date_form: DateForm = field(default_factory=DateForm)
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
@@ -99,6 +101,12 @@ def read_settings(config: Config, host: str) -> Settings:
         significant_removed=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
         transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB", -1), number("MAX_TRANSFER_OUTPUT_MB", -1)),
         event_log=_event_log(config),
+        run_history=RunHistorySettings(
+            text("JOB_EPOCH_HISTORY"),
+            text("JOB_EPOCH_HISTORY_DIR"),
+            config.get_int("MAX_EPOCH_HISTORY_LOG", 20 * 1024 * 1024),
+            max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS", 2)),
+        ),
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         system=_system(text),
         rounding=_rounding(config),

@@ -25,6 +25,7 @@ from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.remote_io import RemoteRequests
 from slotwise.schedd.reports import host_of, slot_properties, usage_attributes
+from slotwise.schedd.run_history import RunHistory
 from slotwise.schedd.startd_link import unbundled
 from slotwise.schedd.starter_stream import StarterStream
 from slotwise.schedd.store import Batch
@@ -46,6 +47,7 @@ class Shadows:
         reattachment: Reattachment,
         transfers: Transfers,
         clock: Clock,
+        history: RunHistory,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -56,9 +58,10 @@ class Shadows:
         self._transfers = transfers
         self._clock = clock
         self._requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
-        self._endings = Endings(queue, ads, claiming, transfers, clock)
+        self._endings = Endings(queue, ads, claiming, transfers, clock, history)
         self._endings.on_durable = self._acknowledge
         self.visits = Visits(queue, claiming.book)
+        self._history = history
         self._streams: set[StarterStream] = set()
 
     # ---- streams
@@ -242,6 +245,8 @@ class Shadows:
 
     def given_up(self, run: Run) -> None:
         """The run was given up without its end: its starter, should it still speak, is to drop it."""
+        if (record := self._endings.record(run)) is not None:
+            self._history.add(record)
         self.visits.lost(run)
         if run.stream is not None:
             self._refuse(run.stream, run.id, "the run was given up")

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import htcondor2
+from slotwise.classad import ClassAd
+from slotwise.cli import history_files
+from slotwise.schedd import run_history
+from slotwise.schedd.run_history import RunHistorySettings, RunRecord
+from slotwise.table import pack_ads
 from slotwise.wire.gen import startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -146,3 +151,54 @@ async def test_a_job_that_waits_for_its_moment_and_loses_its_slot_is_matched_aga
     finally:
         await point.stop()
         await schedd.stop()
+
+
+async def test_every_run_of_a_job_is_in_the_history_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    knobs = {"JOB_EPOCH_HISTORY": str(tmp_path / "epochs"), "JOB_EPOCH_HISTORY_DIR": str(tmp_path / "runs")}
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(**knobs)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token, slots=1)
+    point.script = lambda ad: Script(until_killed=ad["NumShadowStarts"] == 1, exit_code=7)
+    await point.start()
+    try:
+        cluster = await schedd.submit(1)
+        await schedd.negotiate(point.address)
+
+        async def running() -> bool:
+            return len(await schedd.jobs("NumJobStarts == 1")) == 1
+
+        await schedd.until(running)
+        await schedd.act("VACATE", "true")
+
+        async def idle() -> bool:
+            return len(await schedd.jobs("JobStatus == 1")) == 1 or not await schedd.jobs()
+
+        await schedd.until(idle)
+        await schedd.negotiate(point.address)
+        await schedd.until_gone()
+        await schedd.stop()
+        text = (tmp_path / "epochs").read_text()
+        assert text == (tmp_path / f"runs/job.runs.{cluster}.0.ads").read_text()
+        first, second = history_files._read(history_files.Source((tmp_path / "epochs",)), tmp_path / "epochs")
+        assert [(ad["RunInstanceId"], ad["EpochAdType"], ad["ProcId"]) for ad in (first, second)] == [
+            (0, "EPOCH", 0),
+            (1, "EPOCH", 0),
+        ]
+        assert (second["JobStatus"], second["ExitCode"], second["NumShadowStarts"]) == (4, 7, 2)
+        assert "ExitCode" not in first
+        assert min(first["EpochWriteDate"], second["EpochWriteDate"]) > 0
+        lines = [line.partition(" CurrentTime=")[0] for line in text.splitlines() if line.startswith("***")]
+        run = f'*** EPOCH ClusterId={cluster} ProcId=0 RunInstanceId=%d Owner="{schedd.owner}"'
+        assert lines == [run % 0, run % 1]
+    finally:
+        await point.stop()
+
+
+def test_the_file_of_runs_is_put_aside_when_it_is_full(tmp_path: Path) -> None:
+    settings = RunHistorySettings(str(tmp_path / "epochs"), size_most=300, rotations=2)
+    for number in range(20):
+        run_history.write(settings, [RunRecord(number, 0, 0, "ann", 5, pack_ads([ClassAd({"ClusterId": number})]))])
+    older = sorted(path.name for path in tmp_path.iterdir() if path.name != "epochs")
+    assert len(older) == 2
+    assert all(path.stat().st_size <= 300 for path in tmp_path.iterdir())
+    assert "ClusterId = 19" in (tmp_path / "epochs").read_text()
