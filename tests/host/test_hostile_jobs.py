@@ -121,6 +121,41 @@ async def test_standard_output_is_what_the_job_wrote_there(root: None, trap: str
         await bench.clean()
 
 
+#: Makes directories within directories, deeper than Python calls itself and than a path may be long.
+DEEP = """
+import os
+os.mkdir("tree"); os.chdir("tree")
+open("file", "w").write("x" * 9000)
+for _ in range(2500):
+    os.mkdir("d"); os.chdir("d")
+"""
+
+
+@pytest.mark.parametrize("knobs", [{}, {"STARTD_ENFORCE_DISK_LIMITS": "true", "SLOTWISE_SCRATCH_VOLUMES": "none"}])
+async def test_a_tree_deeper_than_any_path_is_measured_and_removed(knobs: dict[str, str]) -> None:
+    async with starter_bench(CGROUP_POLLING_INTERVAL=0.2, STARTER_INITIAL_UPDATE_INTERVAL=1, **knobs) as bench:
+        script = f"{DEEP}\nos.chdir(os.environ['_CONDOR_SCRATCH_DIR'])\nopen('made', 'w')\n"
+        script += "import time\nwhile not os.path.exists('stop'): time.sleep(0.05)"
+        run = bench.submit(job_python(), "-S", "-c", script, slot={"Disk": 500_000})
+        await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/made")), "the tree is made")
+        updates = bench.shadow.runs[run].updates
+        await bench.eventually(lambda: any(ad.eval("ScratchDirFileCount") >= 1 for ad in updates), "it is measured")
+        next(iter(bench.execute.glob("dir_*/scratch"))).joinpath("stop").touch()
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 0), ended.reason
+        assert not (await bench.gone(run)).broken
+        await bench.clean()
+
+
+async def test_a_listed_tree_deeper_than_any_path_holds_the_job() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(job_python(), "-S", "-c", DEEP, TransferOutput="tree")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, errno.ENAMETOOLONG), ended.reason
+        await bench.clean()
+        assert "Traceback" not in bench.log()
+
+
 @pytest.mark.parametrize("stream", ["Out", "In"])
 async def test_a_job_that_waits_for_a_pipe_can_be_told_to_go(stream: str) -> None:
     """Without file transfer a job may name a pipe; it then waits for the other end, and nobody with it."""

@@ -8,12 +8,12 @@ import logging
 from slotwise.errors import SlotwiseError
 from slotwise.starter import scratch
 from slotwise.starter.failures import scratch_failure
+from slotwise.starter.launcher import measure_tree
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.report import Disk
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.settings import StarterSettings
-from slotwise.starter.transfer import disk_use
 from slotwise.starter.verdict import SCRATCH_DIR_ERROR, End, How
 from slotwise.starter.volumes import Volumes, disk_verdict, pool_verdict
 
@@ -65,7 +65,7 @@ class ScratchDisks:
             self.pool = self.volumes.pool_use()
         if run.volume is not None:
             return run.volume.usage()
-        return Disk(*disk_use(run.directory.scratch))
+        return Disk(*measure_tree(run.directory.scratch))
 
     def checks(self, run: Run) -> bool:
         """True when the job's disk use is limited."""

@@ -73,10 +73,14 @@ class KeeperLink:
     async def _conclude(self, result: KeeperResult) -> None:
         """A job that failed beside a full disk is held for the disk."""
         run, disks = self._run, self._run.host.disks
-        run.disk = await disks.measure(run)
-        full = disks.over_limit(run) or disks.failed_by_pool(run)
-        if run.job is not None and not is_checkpoint(result, run.job):
-            run.told_by_hook = await hooks.ended(run, run.host.settings.hooks, run.leaving(), telling.usage_ad(run))
+        full = None
+        try:
+            run.disk = await disks.measure(run)
+            full = disks.over_limit(run) or disks.failed_by_pool(run)
+            if run.job is not None and not is_checkpoint(result, run.job):
+                run.told_by_hook = await hooks.ended(run, run.host.settings.hooks, run.leaving(), telling.usage_ad(run))
+        except Exception:  # the job has ended, and its end must be told
+            _log.exception("run %s: what goes with its end", run.run_id)
         self._judge(result, None if result.how == "exited" and result.code == 0 else full)
 
     def _judge(self, result: KeeperResult, overruled: End | None) -> None:

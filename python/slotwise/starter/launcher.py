@@ -216,6 +216,12 @@ def remove_tree(path: Path) -> list[str]:
     return problems
 
 
+def measure_tree(path: Path) -> tuple[int, int]:
+    """KiB taken by a tree of any depth, and its files; what vanishes meanwhile is skipped. Blocks, without the lock."""
+    blocks, files = _native.keeper_measure_tree(path)
+    return (blocks + 1) // 2, files
+
+
 def clear_group(version: int, group: Path, patience_s: float = 5.0) -> bool:
     """End all processes of a cgroup and remove it; True when it is gone. Blocks."""
     gone: bool = _native.keeper_clear_group(version, group, patience_s)

@@ -30,8 +30,10 @@ from slotwise.starter.traffic import OWN, Traffic
 from slotwise.starter.verdict import (
     JOB_REMOVED,
     MISSED_DEFERRED_TIME,
+    STARTER_ERROR,
     TRANSFER_INPUT_ERROR,
     End,
+    How,
     Kill,
     MemoryRule,
     held,
@@ -274,6 +276,10 @@ class Run:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("run %s: %s", self.run_id, error, exc_info=error)
+            if self.state.phase in (Phase.OFFERED, Phase.STARTING, Phase.OUTPUT, Phase.CHECKPOINT):
+                # Nothing else would bring it to an end; the job is not to blame.
+                reason = f"The starter failed: {error!r}"
+                self.on(moves.Failed(End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR)))
 
     def say(self, **what: Any) -> None:
         """Tell the shadow something; dropped while the stream is broken."""

@@ -265,16 +265,28 @@ def _tree(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
     """A directory with all below it; with a slash at its end, only what is in it."""
     top = "" if wanted.endswith("/") else _wire_name(wanted, rules)
     found = [*_parents(top, path), Output(path, top, 0o755, 0, True)] if top else []
-    for root, directories, files in os.walk(path):
-        directories.sort()
-        below = os.path.relpath(root, path)
-        inside = PurePosixPath(top, "" if below == "." else below)
-        found += [Output(Path(root, name), str(inside / name), 0o755, 0, True) for name in directories]
-        for name in sorted(files):
-            with contextlib.suppress(FileNotFoundError):
-                file = Path(root, name)
-                if file.is_file():
-                    found.append(_output(file, str(inside / name)))
+    open_still = [(path, PurePosixPath(top))]
+    while open_still:
+        place, inside = open_still.pop()
+        try:
+            with os.scandir(place) as entries:
+                ordered = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            # A tree deeper than a path may be long, or one that the job may not read itself.
+            raise OutputError(_missing(place, error)) from None
+        below = []
+        for entry in ordered:
+            name = inside / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                found.append(Output(Path(entry.path), str(name), 0o755, 0, True))
+                below.append((Path(entry.path), name))
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.is_file():
+                        found.append(_output(Path(entry.path), str(name)))
+        open_still += reversed(below)
     return found
 
 
@@ -316,20 +328,3 @@ def _size(fd: int) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise _no_file()
     return status.st_size
-
-
-def disk_use(path: Path) -> tuple[int, int]:
-    """KiB taken by the files below ``path``, and their number. Blocks; what vanishes meanwhile is skipped."""
-    blocks = count = 0
-    seen: set[int] = set()
-    for root, _directories, files in os.walk(path, onerror=None):
-        with contextlib.suppress(OSError):
-            blocks += os.lstat(root).st_blocks
-        for name in files:
-            with contextlib.suppress(OSError):
-                status = os.lstat(f"{root}/{name}")
-                count += 1
-                if status.st_nlink == 1 or status.st_ino not in seen:
-                    seen.add(status.st_ino)
-                    blocks += status.st_blocks
-    return (blocks + 1) // 2, count

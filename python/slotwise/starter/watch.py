@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 
-from slotwise.errors import SlotwiseError
 from slotwise.starter import launcher, moves, telling, users
 from slotwise.starter.host import JobHost
 from slotwise.starter.moves import Phase
@@ -36,7 +35,7 @@ async def keep_watch(host: JobHost) -> None:
         for run in list(host.runs.values()):
             try:
                 await look_at(host, run, now)
-            except (OSError, SlotwiseError):
+            except Exception:  # whatever is wrong with one run, the leases of all others must be renewed
                 _log.exception("run %s", run.run_id)
 
 

@@ -20,6 +20,7 @@
 
 pub mod cgroup;
 mod child;
+mod descent;
 mod devices;
 mod ending;
 pub mod family;

@@ -1,9 +1,15 @@
 //! Makes and removes the small trees of runs, in one call each: a directory of a run is a dozen files.
 
+use std::collections::HashSet;
+use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::RawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
+
+use crate::descent::{self, Visitor};
+use crate::sys;
 
 /// A directory (no content) or file to make.
 #[derive(Debug, Clone)]
@@ -73,35 +79,98 @@ fn new_file(entry: &Entry) -> io::Result<fs::File> {
 
 /// Removes a tree without following links; returns what could not be removed, in words. One that is not there is gone.
 pub fn remove(path: &Path) -> Vec<String> {
-    match fs::remove_dir_all(path) {
-        Ok(()) => return Vec::new(),
+    let walked = match descent::walk(path, &mut Removal) {
+        Ok(problems) => problems,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-        Err(_) => open_up(path),
-    }
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            vec![format!("{}: {error}", path.display())]
-        }
-        _ => Vec::new(),
+        Err(error) => vec![error],
+    };
+    match fs::remove_dir(path) {
+        Ok(()) => Vec::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        // What was in the way says more than that the directory is not empty.
+        Err(error) => vec![format!(
+            "{}: {}",
+            path.display(),
+            walked.first().unwrap_or(&error)
+        )],
     }
 }
 
-/// Gives back the rights that a job without another user may have taken from its own directories.
-fn open_up(path: &Path) {
-    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
-    let Ok(entries) = fs::read_dir(path) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
+struct Removal;
+
+impl Visitor for Removal {
+    fn enter(&mut self, fd: RawFd, status: &libc::stat) {
+        // A job without another user may have taken rights from its own directories.
+        if status.st_mode & 0o700 != 0o700 {
+            // SAFETY: no memory involved.
+            unsafe { libc::fchmod(fd, 0o700) };
         }
+    }
+
+    fn file(&mut self, parent: RawFd, name: &CStr) -> io::Result<()> {
+        unlink(parent, name, 0)
+    }
+
+    fn leave(&mut self, parent: RawFd, name: &CStr) -> io::Result<()> {
+        unlink(parent, name, libc::AT_REMOVEDIR)
+    }
+}
+
+fn unlink(parent: RawFd, name: &CStr, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: a valid name.
+    match sys::checked(unsafe { libc::unlinkat(parent, name.as_ptr(), flags) }) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What a tree takes: blocks of 512 bytes, and its files; several names of one file count its blocks once. What cannot
+/// be looked at does not count.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Blocks of files and directories.
+    pub blocks: u64,
+    /// Names of files.
+    pub files: u64,
+}
+
+/// Measures a tree; one that is not there takes nothing.
+pub fn measure(path: &Path) -> Size {
+    let mut found = Measuring::default();
+    let _ = descent::walk(path, &mut found);
+    found.size
+}
+
+#[derive(Default)]
+struct Measuring {
+    size: Size,
+    /// Files with several names that were met.
+    met: HashSet<(libc::dev_t, libc::ino_t)>,
+}
+
+impl Visitor for Measuring {
+    fn enter(&mut self, _fd: RawFd, status: &libc::stat) {
+        self.size.blocks += status.st_blocks.unsigned_abs();
+    }
+
+    fn file(&mut self, parent: RawFd, name: &CStr) -> io::Result<()> {
+        let status = descent::status(parent, name)?;
+        self.size.files += 1;
+        if status.st_nlink == 1 || self.met.insert((status.st_dev, status.st_ino)) {
+            self.size.blocks += status.st_blocks.unsigned_abs();
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, _parent: RawFd, _name: &CStr) -> io::Result<()> {
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::{AsRawFd, FromRawFd};
 
     #[test]
     fn a_tree_is_made_and_removed_whatever_its_rights() {
@@ -152,5 +221,30 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(top.join("precious")).unwrap(), "kept");
         assert_eq!(remove(&top), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_tree_deeper_than_any_path_is_measured_and_removed() {
+        let top = std::env::temp_dir().join(format!("keeper-deep-{}", std::process::id()));
+        fs::create_dir(&top).unwrap();
+        let mut at = fs::File::open(&top).unwrap();
+        for _ in 0..3000 {
+            // SAFETY: valid names; the descriptor is ours alone.
+            at = unsafe {
+                libc::mkdirat(at.as_raw_fd(), c"d".as_ptr(), 0o755);
+                let fd = libc::openat(at.as_raw_fd(), c"d".as_ptr(), libc::O_RDONLY);
+                assert!(fd >= 0);
+                fs::File::from_raw_fd(fd)
+            };
+        }
+        fs::write(top.join("d/d/d/file"), [1; 5000]).unwrap();
+        fs::hard_link(top.join("d/d/d/file"), top.join("d/other")).unwrap();
+        let shallow = measure(&top.join("d/d/d/d"));
+        let whole = measure(&top);
+        assert_eq!((shallow.files, whole.files), (0, 2));
+        assert!(whole.blocks >= shallow.blocks + 10 && whole.blocks < shallow.blocks + 80);
+        assert_eq!(remove(&top), Vec::<String>::new());
+        assert!(!top.exists());
+        assert_eq!(measure(&top), Size::default());
     }
 }

@@ -69,6 +69,13 @@ fn keeper_remove_tree(py: Python<'_>, path: PathBuf) -> Vec<String> {
     py.detach(|| keeper::tree::remove(&path))
 }
 
+/// Blocks of 512 bytes that a tree takes, and its files.
+#[pyfunction]
+fn keeper_measure_tree(py: Python<'_>, path: PathBuf) -> (u64, u64) {
+    let size = py.detach(|| keeper::tree::measure(&path));
+    (size.blocks, size.files)
+}
+
 /// Adds the functions to the extension module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keeper_zygote, module)?)?;
@@ -77,5 +84,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keeper_clear_group, module)?)?;
     module.add_function(wrap_pyfunction!(keeper_lay_out, module)?)?;
     module.add_function(wrap_pyfunction!(keeper_remove_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(keeper_measure_tree, module)?)?;
     Ok(())
 }
