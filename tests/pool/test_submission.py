@@ -149,14 +149,21 @@ def test_why_a_job_does_not_run_on_some_machine(pool: Pool, tmp_path: Path) -> N
     words = ("executable=/bin/true", "requirements=Nothing", "-terse", "-queue", "1")
     job = pool.run("submit", *words, cwd=tmp_path).stdout.split()[0]
     (slot,) = pool.json("status")
-    for more in (("-machine", slot["Machine"]), ("-mconstraint", "Cpus > 1")):
+    for more in ((), ("-machine", slot["Machine"]), ("-mconstraint", "Cpus > 1")):
         said = pool.run("q", "-better-analyze", job, *more).stdout
-        assert f"Job {job}" in said and "Nothing" in said and "over 1 slots" in said
+        assert f"Job {job} has not yet been considered" in said or f"Job {job} is idle" in said
+        assert "Of 1 slots,\n    1 slots rejected by the job's requirements" in said
+        assert any(line.split()[1:] == ["0", "Nothing"] for line in said.splitlines())
+        assert "No slot satisfies" in said and "Be advised" in said
     (tmp_path / "slots").write_text(pool.run("status", "-long").stdout)
     (tmp_path / "jobs").write_text(pool.run("q", job, "-long").stdout)
-    said = pool.run("q", "-better-analyze", job, "-slotads", "slots", "-jobads", "jobs", cwd=tmp_path).stdout
-    assert f"Job {job}" in said
-    for bad in (("-machine", "nowhere"), ("-reverse-analyze",)):
-        refused = pool.run("q", "-better-analyze", job, *bad, check=False)
-        assert refused.returncode and refused.stderr
+    files = ("-slotads", "slots", "-jobads", "jobs")
+    for which in ("-better-analyze", "-better-analyze:priority"):
+        assert f"{job}:  Run analysis" in pool.run("q", which, job, *files, cwd=tmp_path).stdout
+    refused = pool.run("q", "-better-analyze", job, "-machine", "nowhere", check=False)
+    assert refused.returncode and refused.stderr
+    reverse = pool.run("q", job, "-better-analyze", "-reverse", "-machine", slot["Machine"]).stdout
+    assert "    0 rejected by the slot's requirements\n    1 reject the slot" in reverse
+    assert job in pool.run("q", "-unmatchable").stdout
+    assert job in pool.run("q", "-analyze:summary").stdout
     pool.run("rm", job)

@@ -52,7 +52,7 @@ def main(args: list[str], inv: Invocation) -> int:
         given = read_input(asked, inv)
         report = analyze(given, _job_of_files(given, asked.job))
     else:
-        report = _ask_pool(_job_of_pool(asked.job, inv), inv)
+        report = ask_pool(_job_of_pool(asked.job, inv), inv)
     inv.out(json.dumps(report) if asked.json else render(report))
     return 0
 
@@ -73,7 +73,7 @@ def _job_of_files(given: CycleInput, name: str) -> ClassAd:
     return job
 
 
-def _ask_pool(job: ClassAd, inv: Invocation) -> dict[str, Any]:
+def ask_pool(job: ClassAd, inv: Invocation) -> dict[str, Any]:
     """The negotiator looks at its own table: a large pool's ads are not sent around."""
     from slotwise.table import pack_ads
     from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc

@@ -64,8 +64,11 @@ Tables
 Forms
 {forms.USAGE}
 Why jobs do not run
-  -better-analyze       as `slotwise analyze`; with -machine NAME, -mconstraint EXPR: these slots only;
-                        -slotads FILE, -jobads FILE, -userprios FILE: from files"""
+  -better-analyze[:Q]   condition by condition, and what became of the slots; Q: priority, summary, reverse
+  -analyze[:Q]          the last part of that, of idle jobs; -verbose: with the names of slots
+  -reverse-analyze      the slots' conditions over the jobs; -unmatchable: jobs that no slot ever matches
+  -machine NAME, -mconstraint EXPR     these slots only
+  -slotads FILE, -jobads FILE, -userprios FILE       from files"""
 
 #: Views in the order in which they win when several are asked for.
 _VIEWS = ("hold-codes", "hold", "io", "grid", "run", "idle", "factory", "jobset", "autocluster", "cputime")

@@ -1,101 +1,175 @@
-"""``slotwise q -better-analyze``: why the jobs that `q` would show do not run."""
+"""``slotwise q -better-analyze`` and its kin: why the jobs that `q` would show run or do not run."""
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import argparse
 from typing import Any
 
 import grpc
 
 from slotwise.classad import ClassAd, quote
-from slotwise.cli import queues
+from slotwise.cli import fit, queues
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Parsed
 from slotwise.cli.render import ads as whole
+from slotwise.cli.render import fit as text
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2
 from slotwise.wire.status import to_error
 
-#: Options with which the analysis is made of files instead of the negotiator's snapshot.
-_OF_FILES = ("slotads", "jobads", "userprios", "machine", "mconstraint")
+_OPTIONS = ("better-analyze", "analyze", "reverse-analyze", "unmatchable")
+_QUALIFIERS = ("priority", "summary", "reverse")
+
+
+class Wish:
+    """Which analysis is meant: qualifiers behind a colon, shortened or not, and options that stand for them."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        said = [word for name in _OPTIONS for one in parsed.all(name) for word in one.letters.split(",") if word]
+        unknown = [word for word in said if not any(known.startswith(word.lower()) for known in _QUALIFIERS)]
+        if unknown:
+            raise UsageError(f"there is no analysis {unknown[0]!r}", hint=f"one of {', '.join(_QUALIFIERS)}")
+        named = {known for word in said for known in _QUALIFIERS if known.startswith(word.lower())}
+        self.reverse = "reverse" in named or parsed.has("reverse-analyze")
+        self.summary = "summary" in named
+        self.priority = "priority" in named
+        self.unmatchable = parsed.has("unmatchable")
+        self.better = parsed.has("better-analyze") or self.reverse
+        self.verbose = parsed.has("verbose")
 
 
 def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
-    """Analyze the named jobs; without names, the first idle job of each cluster.
+    """Analyze the named jobs; of jobs that are alike the first one.
 
-    :raises UsageError: for the analyses that there are not.
+    :raises NotFoundError: when there are no such jobs, or slots.
     """
-    from slotwise.cli.analyze import main
+    wish = Wish(parsed)
+    jobs = _jobs(parsed, query, inv, only_idle=not query.jobs.ids)
+    if not jobs:
+        if query.jobs.ids:
+            raise NotFoundError(f"there is no job {' '.join(query.jobs.ids)} in the queue")
+        inv.out("No idle jobs to analyze.")
+        return 0
+    inv = inv.aimed(parsed.value("pool"), None)
+    slots = _slots(parsed, inv)
+    if wish.reverse:
+        inv.out("\n\n".join(reverse(slot, jobs) for slot in slots))
+    elif wish.summary or wish.unmatchable:
+        rows = [(name_of(job), str(job.get("Owner")), fit.fit(job, slots, fit.submitter_of(job))) for job in jobs]
+        if wish.unmatchable:
+            rows = [row for row in rows if not row[2].matches and not row[2].drained]
+        inv.out(text.summary(rows))
+    else:
+        one = slots[0] if parsed.value("machine") is not None and len(slots) == 1 else None
+        for job in jobs:
+            report = _report(job, parsed, inv) if wish.priority else None
+            inv.out("\n\n".join(_one(job, slots, one, wish, report)) + "\n")
+    return 0
 
-    for name in ("reverse-analyze", "unmatchable"):
-        if parsed.has(name):
-            raise UsageError(f"-{name} is not there yet", hint="-better-analyze -machine NAME shows one machine")
-    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
-    names = list(query.jobs.ids)
-    if not names:
-        names = _idle_jobs(parsed, query, inv)
-        if not names:
-            inv.out("No idle jobs to analyze.")
-    if not any(parsed.has(name) for name in _OF_FILES):
-        return max((main([name], inv) for name in names), default=0)
-    with tempfile.TemporaryDirectory(prefix="slotwise-") as directory:
-        files = _files(parsed, query, inv, Path(directory))
-        return max((main([name, *files], inv) for name in names), default=0)
+
+def name_of(job: ClassAd) -> str:
+    """``cluster.proc``."""
+    return f"{job.get('ClusterId')}.{job.get('ProcId')}"
 
 
-def _files(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, directory: Path) -> list[str]:
-    """Slots and jobs as files: those named, or what the pool has now."""
-    jobs = parsed.value("jobads")
-    if jobs is None:
-        asked = schedd_pb2.JobQuery()
-        asked.CopyFrom(query)
-        asked.query.form = common_pb2.AdQuery.PACK
-        ads = [ad for queue in queues.of(parsed, inv) for ad in queue.ads(asked)]
-        jobs = _kept(directory / "jobs", ads)
+def _one(
+    job: ClassAd, slots: list[ClassAd], only: ClassAd | None, wish: Wish, report: dict[str, Any] | None
+) -> list[str]:
+    """The blocks about one job."""
+    name = name_of(job)
+    blocks = [text.state(job, name)]
+    if not wish.better and job.get("JobStatus") != 1:
+        return blocks  # only the better analysis looks at jobs that are not idle
+    found = fit.fit(job, slots, fit.submitter_of(job))
+    if wish.better:
+        values = [(f"Job {name}", job)] + ([] if only is None else [(f"Slot {only.get('Name')}", only)])
+        blocks.append(text.requirements(job, f"job {name}", values))
+        blocks.append(text.conditions(found.steps, f"job {name}", "Slots"))
+    blocks.append(text.counts(found, name, report, verbose=wish.verbose))
+    blocks.append(text.warning(found, name))
+    return [block for block in blocks if block]
+
+
+def reverse(slot: ClassAd, jobs: list[ClassAd]) -> str:
+    """A slot's conditions, counted over jobs."""
+    name = f"slot {slot.get('Name')}"
+    clauses = fit.clauses_of(slot)
+    steps = fit.steps_of(clauses, [slot], jobs, drained=False)
+    refused = [name_of(job) for job in jobs if not fit.accepts(slot, job)]
+    refusing = [name_of(job) for job in jobs if fit.accepts(slot, job) and not fit.accepts(job, slot)]
+    lines = [
+        f"{slot.get('Name')}:  Run analysis summary of {len(jobs)} jobs.",
+        f"{len(refused):>5} rejected by the slot's requirements",
+        f"{len(refusing):>5} reject the slot by their own requirements",
+        f"{len(jobs) - len(refused) - len(refusing):>5} match the slot",
+    ]
+    blocks = [text.requirements(slot, name, [(name.capitalize(), slot)]), text.conditions(steps, name, "Jobs")]
+    return "\n\n".join([*blocks, "\n".join(lines)])
+
+
+def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> dict[str, Any]:
+    """How the negotiator sees the job: its own input, or that of files."""
+    from slotwise.cli.analyze import ask_pool
+    from slotwise.cli.negotiate import read_input
+    from slotwise.negotiator.analysis import analyze as judged
+
+    slots, jobs = parsed.value("slotads"), parsed.value("jobads")
+    if slots is None and jobs is None:
+        return ask_pool(job, inv)
+    if slots is None or jobs is None:
+        raise UsageError(
+            "priorities need both, slots and jobs, from files", hint="give -slotads and -jobads, or neither"
+        )
+    asked = argparse.Namespace(
+        slots=slots, jobs=jobs, snapshot=None, config=None, accounting=parsed.value("userprios"), now=None
+    )
+    return judged(read_input(asked, inv), job)
+
+
+def _jobs(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, *, only_idle: bool) -> list[ClassAd]:
+    """The jobs; of a cluster's jobs with the same Requirements and requests the first one."""
+    asked = schedd_pb2.JobQuery()
+    asked.CopyFrom(query)
+    asked.query.form = common_pb2.AdQuery.PACK
+    if only_idle:
+        asked.query.constraint = f"({query.query.constraint or 'true'}) && JobStatus == 1"
+    first: dict[tuple[str, ...], ClassAd] = {}
+    try:
+        for queue in queues.of(parsed, inv):
+            for ad in queue.ads(asked):
+                first.setdefault(_alike(ad, query), ad)
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the schedd") from None
+    return list(first.values())
+
+
+def _alike(job: ClassAd, query: schedd_pb2.JobQuery) -> tuple[str, ...]:
+    if name_of(job) in query.jobs.ids:
+        return (name_of(job),)
+    names = ("ClusterId", "JobStatus", "Requirements", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
+    return tuple(str(job.lookup(name)) if name in job else "" for name in names)
+
+
+def _slots(parsed: Parsed, inv: Invocation) -> list[ClassAd]:
+    """The slots that are looked at.
+
+    :raises NotFoundError: when there are none.
+    """
     clauses = [f"({text})" for text in parsed.expressions("mconstraint")]
     if (machine := parsed.value("machine")) is not None:
         clauses.append(f"(Machine == {quote(machine)} || Name == {quote(machine)})")
     constraint = " && ".join(clauses)
-    named = parsed.value("slotads")
-    if named is not None:
-        slots = whole.chosen(whole.read_file(inv.path(named)), constraint, None)
+    if (named := parsed.value("slotads")) is not None:
+        found = whole.chosen(whole.read_file(inv.path(named)), constraint, None)
     else:
-        slots = _slots(constraint, inv)
-    if not slots:
+        stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+        query = common_pb2.AdQuery(kind="Machine", constraint=constraint)
+        try:
+            chunks = list(stub.Query(query, metadata=inv.metadata()))
+        except grpc.RpcError as error:
+            raise to_error(error, peer="the collector") from None
+        found = [ad for chunk in chunks if chunk.data for ad in unpack_ads(chunk.data)]
+    if not found:
         raise NotFoundError("there are no such slots", hint="`slotwise status` shows the slots of the pool")
-    words = ["--jobs", jobs, "--slots", _kept(directory / "slots", slots)]
-    prios = parsed.value("userprios")
-    return words if prios is None else [*words, "--accounting", prios]
-
-
-def _kept(path: Path, ads: list[ClassAd]) -> str:
-    path.write_text(whole.long_text(ads))
-    return str(path)
-
-
-def _slots(constraint: str, inv: Invocation) -> list[ClassAd]:
-    stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
-    query = common_pb2.AdQuery(kind="Machine", constraint=constraint)
-    try:
-        chunks = list(stub.Query(query, metadata=inv.metadata()))
-    except grpc.RpcError as error:
-        raise to_error(error, peer="the collector") from None
-    return [ad for chunk in chunks if chunk.data for ad in unpack_ads(chunk.data)]
-
-
-def _idle_jobs(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> list[str]:
-    asked = schedd_pb2.JobQuery()
-    asked.CopyFrom(query)
-    asked.query.constraint = f"({query.query.constraint or 'true'}) && JobStatus == 1"
-    asked.query.projection[:] = ["ClusterId", "ProcId"]
-    asked.query.form = common_pb2.AdQuery.PACK
-    first: dict[Any, str] = {}
-    try:
-        for queue in queues.of(parsed, inv):
-            for ad in queue.ads(asked):
-                first.setdefault(ad.get("ClusterId"), f"{ad.get('ClusterId')}.{ad.get('ProcId')}")
-    except grpc.RpcError as error:
-        raise to_error(error, peer="the schedd") from None
-    return list(first.values())
+    return sorted(found, key=lambda ad: str(ad.get("Name")))

@@ -144,6 +144,13 @@ class Runnable:
             left -= count
         return requests
 
+    def firsts(self, submitter: str) -> dict[int, Job]:
+        """The best job of each autocluster, which stands for the others in requests."""
+        found: dict[int, Job] = {}
+        for bucket, job in self.ordered(submitter):
+            found.setdefault(bucket.autocluster, job)
+        return found
+
     def take(self, submitter: str, autocluster: int, count: int) -> list[Job]:
         """Up to ``count`` first runnable jobs of that autocluster, reserved: they are no longer runnable."""
         taken: list[Job] = []

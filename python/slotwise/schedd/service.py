@@ -14,6 +14,7 @@ from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.draft import Incoming
 from slotwise.schedd.history import History
 from slotwise.schedd.listing import Listing, as_json
+from slotwise.schedd.rejections import Rejections
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
@@ -53,6 +54,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._history = history
         self._requests = requests
         self._claiming = claiming
+        self._rejections = Rejections(claiming.queue.runnable, claiming.ledger, clock)
         self._shadows = shadows
         self._spooling = spooling
         self._superusers = superusers
@@ -235,6 +237,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
         """The matches of one cycle."""
         self._claiming.offer(request.submitters)
+        self._rejections.note(request.submitters, request.negotiator_name)
         return common_pb2.Empty()
 
     # ---- running jobs

@@ -7,6 +7,8 @@ from typing import Any
 
 import grpc
 import pytest
+from slotwise.table import unpack_ads
+from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.command import Result, command
@@ -173,3 +175,20 @@ async def test_history_stops_where_it_is_told(schedd: RunningAccessPoint, point:
     assert await procs("-scanlimit", "2") in ("3.1 3.0", "3.0 3.1")
     assert await procs("-completedsince", "4000000000") == ""
     assert await procs("2.1") == "2.1"
+
+
+async def test_a_job_tells_why_it_was_not_matched(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(2)
+    query = schedd_pb2.ResourceRequestsQuery(significant_attributes=["RequestCpus"])
+    batch = schedd_pb2.MatchBatch(negotiator_name="central")
+    async for reply in schedd.stub.ResourceRequests(query, metadata=schedd.daemon):
+        for ad in unpack_ads(reply.pack) if reply.pack else []:
+            rejections = batch.submitters.add(submitter=ad["Submitter"]).rejections
+            rejections.add(autocluster_id=ad["AutoClusterId"], reason="no match found", count=2)
+    for _ in range(2):
+        await schedd.stub.OfferMatches(batch, metadata=schedd.daemon)
+    names = ("LastRejMatchReason", "LastRejMatchNegotiator")
+    told = await run(schedd, "q", str(cluster), "-af", *names)
+    assert told.out == "no match found central\nundefined undefined\n"
+    job, _ = await schedd.jobs()
+    assert job["LastRejMatchTime"] >= job["QDate"]
