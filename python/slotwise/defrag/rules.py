@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slotwise.classad import ExprTree
+from slotwise.classad import ExprTree, new_syntax
 from slotwise.errors import AdSyntaxError, ConfigError
 
 _SCHEDULES = {"graceful": 0, "quick": 10, "fast": 20}
@@ -97,7 +97,7 @@ def _expression(get: Get, knob: str, otherwise: str) -> str:
     text = (get(knob) or "").strip() or otherwise
     if text:
         try:
-            ExprTree(text)
+            ExprTree(text, old=True)
         except (AdSyntaxError, ValueError) as error:
             raise ConfigError(f"{knob} is not an expression: {error}", key=knob) from None
-    return text
+    return new_syntax(text)
