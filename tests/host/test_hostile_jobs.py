@@ -147,9 +147,11 @@ async def test_a_tree_deeper_than_any_path_is_measured_and_removed(knobs: dict[s
         await bench.clean()
 
 
-async def test_a_listed_tree_deeper_than_any_path_holds_the_job() -> None:
+@pytest.mark.parametrize("levels", [300, 2500])
+async def test_a_listed_tree_deeper_than_anybody_can_take_holds_the_job(levels: int) -> None:
     async with starter_bench() as bench:
-        run = bench.submit(job_python(), "-S", "-c", DEEP, TransferOutput="tree")
+        script = DEEP.replace("2500", str(levels))
+        run = bench.submit(job_python(), "-S", "-c", script, TransferOutput="tree")
         ended = await bench.ended(run)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, errno.ENAMETOOLONG), ended.reason
         await bench.clean()

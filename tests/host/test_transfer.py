@@ -106,9 +106,10 @@ async def test_a_link_reaches_nothing_that_the_job_may_not_read(root: None) -> N
 
 async def test_an_input_name_cannot_leave_the_scratch_directory() -> None:
     async with starter_bench() as bench:
-        run = bench.submit(SH, "-c", "exit 0", inputs={"../escape": b"x"})
-        ended = await bench.ended(run)
-        assert (ended.how, ended.reason_code) == (HELD, 13)
+        for name in ("../escape", "d/" * 1500 + "escape"):
+            run = bench.submit(SH, "-c", "exit 0", inputs={name: b"x"})
+            ended = await bench.ended(run)
+            assert (ended.how, ended.reason_code) == (HELD, 13)
         assert not list(bench.execute.glob("*/escape"))
 
 

@@ -42,6 +42,9 @@ _OURS = frozenset(
     }
 )
 
+#: Most directories within directories that are sent: whoever receives them has to go through them.
+_MOST_LEVELS = 256
+
 #: Top-level files by name: modification time in ns, size.
 Listing = dict[str, tuple[int, int]]
 
@@ -101,13 +104,15 @@ class Inbox:
 
 
 def safe_name(name: str) -> str:
-    """A relative name that stays below its directory.
+    """A relative name that stays below its directory, and not too far below.
 
     :raises UsageError: when it does not.
     """
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name:
         raise UsageError(f"the file name {name!r} leads out of the scratch directory")
+    if len(path.parts) > _MOST_LEVELS + 1:
+        raise UsageError(f"the file name {name[:100]!r}... is more than {_MOST_LEVELS} directories deep")
     return str(path)
 
 
@@ -157,6 +162,11 @@ def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *,
                 found += _new_or_changed(scratch, before)
             else:
                 found += _listed(job, scratch)
+    deep = next((output for output in found if output.name.count("/") > _MOST_LEVELS), None)
+    if deep is not None:
+        raise OutputError(
+            _missing(deep.path, OSError(errno.ENAMETOOLONG, f"more than {_MOST_LEVELS} directories deep"))
+        )
     total = sum(output.size for output in found)
     if 0 <= rules.max_output_mib < total / (1024 * 1024):
         raise OutputError(
