@@ -119,3 +119,14 @@ def test_jobs_under_a_concurrency_limit_run_one_after_the_other(make_pool: Calla
     spans = sorted((ad["JobCurrentStartExecutingDate"], ad["CompletionDate"]) for ad in pool.json("history"))
     assert len(spans) == 4
     assert all(later[0] >= former[1] for former, later in pairwise(spans))
+
+
+def test_a_slot_of_a_quiet_pool_can_be_claimed_after_many_lifetimes_of_its_ad(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("NUM_CPUS = 2\nUPDATE_INTERVAL = 1\nCLASSAD_LIFETIME = 3\n")
+    pool.up()
+    (slot,) = pool.until("the slot is advertised", lambda: pool.json("status"))
+    first = slot["LastHeardFrom"]
+    pool.until("its ad was renewed", lambda: [ad for ad in pool.json("status") if ad["LastHeardFrom"] > first + 8])
+    words = ("executable=/bin/true", "transfer_executable=false", "log=quiet.log", "-queue", "1")
+    pool.run("submit", *words)
+    assert "All jobs done" in pool.run("wait", "-wait", "30", "quiet.log").stdout
