@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 
 import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.cli import history_files
 from slotwise.config import load
 from slotwise.errors import ConfigError
 from slotwise.startd import survey
@@ -62,6 +64,24 @@ async def test_an_activation_waits_for_the_end_of_the_former_run(tmp_path: Path)
         await until(lambda: "1.0#1" in host.starter.runs)
         host.starter.gone("1.0#1")
         assert (await schedd.answer(serial)).activated.run_id == "1.1#1"
+
+
+async def test_jobs_that_ended_here_are_in_the_history_of_the_startd(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    async with startd_host(tmp_path, f"STARTD_HISTORY = {path}\n") as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        for run_id in ("1.0#1", "1.1#1"):
+            await schedd.activate(claim_id, run_id)
+            await until(lambda run_id=run_id: run_id in host.starter.runs)
+            host.starter.gone(run_id)
+            await until(lambda: host.place("slot1_1") == "Claimed/Idle")
+    ads = history_files._read(history_files.Source((path,)), path)
+    assert [(ad["JobStatus"], ad["RemoteHost"].partition("@")[0]) for ad in ads] == [(4, "slot1_1")] * 2
+    assert all(ad["CompletionDate"] > 0 and ad["RequestCpus"] == 1 for ad in ads)
+    text = path.read_text()
+    offsets = [int(number) for number in re.findall(r"^\*\*\* Offset = (\d+) ", text, re.M)]
+    assert offsets[0] == 0
+    assert text[: offsets[1]].rstrip().splitlines()[-1].startswith("*** Offset = 0 ")
 
 
 async def test_a_lease_that_is_not_renewed_ends_the_run(tmp_path: Path) -> None:

@@ -8,15 +8,13 @@ moment may cost a record here, and never repeats one.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import time
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
+from slotwise.daemon import history_file
 from slotwise.table import unpack_ads
 
 _log = logging.getLogger(__name__)
@@ -102,24 +100,4 @@ def write(settings: RunHistorySettings, records: list[RunRecord]) -> None:
             with open(os.path.join(settings.directory, f"job.runs.{record.cluster}.{record.proc}.ads"), "a") as stream:
                 stream.write(text)
     if settings.path:
-        whole = "".join(texts)
-        _rotate(settings, len(whole))
-        with open(settings.path, "a") as stream:
-            stream.write(whole)
-
-
-def _rotate(settings: RunHistorySettings, coming: int) -> None:
-    path = Path(settings.path)
-    with contextlib.suppress(FileNotFoundError):
-        size = path.stat().st_size
-        if size == 0 or size + coming <= settings.size_most:
-            return
-        stem = target = f"{path}.{time.strftime('%Y%m%dT%H%M%S')}"
-        number = 0
-        while os.path.exists(target):
-            number += 1
-            target = f"{stem}.{number}"
-        path.rename(target)
-        older = sorted(path.parent.glob(path.name + ".2*"), key=lambda one: (one.stat().st_mtime_ns, one.name))
-        for one in older[: max(0, len(older) - settings.rotations)]:
-            one.unlink()
+        history_file.append(settings.path, "".join(texts), size_most=settings.size_most, rotations=settings.rotations)

@@ -25,6 +25,7 @@ from slotwise.startd.fingerprint import bench
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.holding import Holding
+from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.journal import Journal
 from slotwise.startd.machine import Step, step
 from slotwise.startd.reading import seconds
@@ -86,6 +87,7 @@ class Startd:
         self.point.poll(now)
         self._record(config)
         self.driver = Driver(self.point, self.journal, context.clock)
+        self.driver.history.settings = JobHistorySettings.of(context.config)
         for h in self.point.holdings.values():
             if h.slot.broken:
                 _log.error("%s cannot be used: %s", h.name, h.slot.broken)
@@ -139,6 +141,7 @@ class Startd:
         self.point.settings = settings
         self._record(config)
         self._cron.follow(config)
+        self.driver.history.settings = JobHistorySettings.of(config)
         self.point.machine = {**settings.machine, **benchmark}
         following.set_offline(self.point, survey.offline_devices(config, self._custom))
         for h in list(self.point.holdings.values()):
@@ -178,6 +181,7 @@ class Startd:
         await self._cron.stop()
         await self._advertiser.stop()
         await self._link.stop()
+        await self.driver.history.close()
         restoring.forget(self.point)
         self.driver.flush()
         self.journal.close()

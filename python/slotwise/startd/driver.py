@@ -13,6 +13,7 @@ from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode
 from slotwise.startd import breaking, capabilities, claiming, conflicts, drain
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding
+from slotwise.startd.job_history import JobHistory, JobHistorySettings, record
 from slotwise.startd.journal import Journal
 from slotwise.startd.limits import limits_of
 from slotwise.startd.load import smoothed
@@ -59,6 +60,7 @@ class Driver:
         self.benchmarks: Callable[[bool], None] = lambda run: None
         self.completed: Callable[[str], None] = lambda action: None
         self.filler: Callable[[str, str], None] = lambda name, what: None
+        self.history = JobHistory(JobHistorySettings())
         self.wake = asyncio.Event()
         #: Slots whose ads the advertiser has yet to send, and those that are gone.
         self.unsent: dict[str, None] = {}
@@ -206,6 +208,7 @@ class Driver:
         run_id = event.run_id
         if what == "gone":
             self.told.discard(run_id)
+            self._note_end(run_id, event.gone.how, now)
             self.point.statistics.transferred(event.gone.bytes_received, event.gone.bytes_sent)
             if event.gone.broken:
                 self._left(event.gone.left if event.gone.HasField("left") else starter_pb2.JobLeft(run_id=run_id), now)
@@ -222,6 +225,13 @@ class Driver:
             breaking.mended(self.point, run_id, now)
         elif what == "jobs":
             self.starter_lists(event.jobs)
+
+    def _note_end(self, run_id: str, how: str, now: float) -> None:
+        """The history of this execution point gets the job that ended."""
+        h = self.point.holdings.get(self.point.by_run.get(run_id, ""))
+        if self.history.is_kept and h is not None and h.activation is not None and h.activation.run_id == run_id:
+            began = h.slot.run.activated_at if h.slot.run is not None else now
+            self.history.add(record(h.activation.job.ad, h.name, how, began, now))
 
     def _left(self, left: starter_pb2.JobLeft, now: float) -> None:
         """A run left something behind; the starter tells it until it hears that the journal has it."""

@@ -181,29 +181,6 @@ async def test_suspend_continue_and_vacate(schedd: RunningAccessPoint, point: Ex
     assert numbers(schedd.home.root / "j.log") == [0, 1, 10, 11, 4, 1, 5]
 
 
-async def test_a_claim_is_kept_idle_for_the_next_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
-    await schedd.submit(KeepClaimIdle=30)
-    await schedd.negotiate(point.address)
-    await schedd.until_gone()
-    assert point.releases == []
-    await schedd.submit(1)  # nobody negotiates for this one
-    await schedd.until_gone()
-    assert len(point.history) == 2
-
-
-async def test_jobs_of_other_submitters_do_not_use_a_claim(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
-    point.slots = 1
-    await schedd.submit(1)
-    await schedd.submit(1, AccountingGroup="other.group")
-    assert await schedd.negotiate(point.address, slots=1) == 1
-
-    async def one_left() -> bool:
-        return len(await schedd.jobs()) == 1
-
-    await schedd.until(one_left)
-    assert len(point.releases) == 1
-
-
 async def test_dollar_references_are_filled_in_from_the_slot(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     seen: list[str] = []
 
@@ -243,66 +220,12 @@ async def test_periodic_policies_act_on_the_queue(schedd: RunningAccessPoint) ->
     assert [(ad["JobStatus"], ad.get("HoldReason")) for ad in ads] == [(5, "three"), (1, None)]
 
 
-async def test_a_refused_claim_leaves_the_job_runnable(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
-    point.refuse_claims = True
-    await schedd.submit(1)
-    await schedd.negotiate(point.address)
-    point.refuse_claims = False
-
-    async def matched() -> bool:
-        await schedd.negotiate(point.address)
-        return not await schedd.jobs()
-
-    await schedd.until(matched)
-    assert len(point.history) == 1
-
-
-async def test_the_negotiator_is_told_what_became_of_its_matches(
-    schedd: RunningAccessPoint, point: ExecutionPoint
-) -> None:
-    point.refuse_claims = True
-    await schedd.submit(1)
-
-    async def told(what: int) -> bool:
-        await schedd.negotiate(point.address)
-        return any(fate.what == what for fate in schedd.fates)
-
-    await schedd.until(lambda: told(schedd_pb2.MatchFate.OVER))
-    refused = schedd.fates[0]
-    assert (refused.match_id, refused.count) == (1, 1)
-    point.refuse_claims = False
-    await schedd.until(lambda: told(schedd_pb2.MatchFate.CLAIMED))
-    claimed = schedd.fates[-1] if schedd.fates[-1].slot_names else schedd.fates[-2]
-    assert len(claimed.slot_names) == 1
-
-    async def given_back() -> bool:
-        await schedd.negotiate(point.address)
-        fates = [f.what for f in schedd.fates if f.match_id == claimed.match_id]
-        return fates == [schedd_pb2.MatchFate.CLAIMED, schedd_pb2.MatchFate.OVER]
-
-    await schedd.until(given_back)
-
-
 async def test_jobs_submitted_on_hold_wait_with_code_15(schedd: RunningAccessPoint) -> None:
     await schedd.submit(2, JobStatus=5, UserLog="j.log")
     ads = await schedd.jobs()
     assert [(ad["JobStatus"], ad["HoldReasonCode"]) for ad in ads] == [(5, 15)] * 2
     await schedd.point.ledger._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 12, 0, 12]
-
-
-async def test_procs_may_differ_in_significant_attributes(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
-    await schedd.submit(procs=[{"RequestMemory": 100 + p % 2, "Args": str(p)} for p in range(6)])
-    query = schedd_pb2.ResourceRequestsQuery(significant_attributes=["RequestMemory"], with_submitters=True)
-    from slotwise.table import unpack_ads
-
-    found: list[Any] = []
-    submitters: list[Any] = []
-    async for reply in schedd.stub.ResourceRequests(query, metadata=schedd.daemon):
-        found += unpack_ads(reply.pack) if reply.pack else []
-        submitters += unpack_ads(reply.submitters) if reply.submitters else []
-    assert [(ad["RequestMemory"], ad["ResourceRequestCount"]) for ad in found] == [(100, 3), (101, 3)]
-    assert [(ad["Name"], ad["IdleJobs"]) for ad in submitters] == [(f"{schedd.owner}@here", 6)]
 
 
 async def test_files_of_an_evicted_run_go_to_the_next_one(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
@@ -393,20 +316,3 @@ async def test_a_stream_that_breaks_while_inputs_flow_leaves_no_thread_waiting(
         return not schedd.point.transfers.tasks
 
     await schedd.until(over)
-
-
-async def test_a_refused_activation_sends_the_job_to_another_slot(
-    schedd: RunningAccessPoint, point: ExecutionPoint
-) -> None:
-    point.refuse_activations = 1
-    await schedd.submit(1, UserLog="j.log")
-    await schedd.negotiate(point.address)
-
-    async def done() -> bool:
-        await schedd.negotiate(point.address)
-        return not await schedd.jobs()
-
-    await schedd.until(done)
-    await schedd.point.ledger._idle.wait()
-    assert numbers(schedd.home.root / "j.log") == [0, 1, 5]
-    assert len(point.history) == 1

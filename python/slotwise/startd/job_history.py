@@ -1,0 +1,102 @@
+"""The execution point's own history: an ad for each job that ended here (STARTD_HISTORY).
+
+The ad is the one the job came with, with the usage that was told last, and how long it was here. `slotwise history
+-startd` reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+from slotwise.classad import ClassAd
+from slotwise.config import Config
+from slotwise.daemon import history_file
+
+_log = logging.getLogger(__name__)
+#: JobStatus: completed, and removed for one that did not end by itself.
+_COMPLETED, _REMOVED = 4, 3
+
+
+@dataclass(frozen=True)
+class JobHistorySettings:
+    """Where the file is ("" for none), how large it may grow (bytes), how many older ones are kept."""
+
+    path: str = ""
+    size_most: int = 20 * 1024 * 1024
+    rotations: int = 2
+
+    @classmethod
+    def of(cls, config: Config) -> JobHistorySettings:
+        """As the configuration says."""
+        return cls(
+            (config.get("STARTD_HISTORY") or "").strip(),
+            config.get_int("MAX_HISTORY_LOG", 20 * 1024 * 1024),
+            max(1, config.get_int("MAX_HISTORY_ROTATIONS", 2)),
+        )
+
+
+def record(ad: ClassAd, slot_name: str, how: str, activated_at: float, now: float) -> ClassAd:
+    """The ad of a job that ended here."""
+    ended = ad.copy()
+    ended.update(
+        {
+            "CompletionDate": int(now),
+            "RemoteWallClockTime": max(0, int(now - activated_at)),
+            "JobStatus": _COMPLETED if how == "exited" else _REMOVED,
+            "RemoteHost": slot_name,
+        }
+    )
+    return ended
+
+
+class JobHistory:
+    """Has records written in a thread, those of a moment together."""
+
+    def __init__(self, settings: JobHistorySettings) -> None:
+        self.settings = settings
+        self._waiting: list[ClassAd] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is such a history."""
+        return bool(self.settings.path)
+
+    def add(self, ad: ClassAd) -> None:
+        """A job ended."""
+        self._waiting.append(ad)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def close(self) -> None:
+        """Write what waits."""
+        if self._writing is not None:
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def _write(self) -> None:
+        while self._waiting:
+            ads, self._waiting = self._waiting, []
+            try:
+                await asyncio.to_thread(partial(write, self.settings, ads))
+            except OSError as error:
+                _log.warning("STARTD_HISTORY cannot be written: %s", error)
+
+
+def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
+    """Append records.
+
+    :raises OSError: when that is not possible.
+    """
+    text, offset = "", history_file.size_of(settings.path)
+    for ad in ads:
+        body = ad.print_old()
+        banner = (
+            f"*** Offset = {offset + len(text)} ClusterId = {ad.get('ClusterId', -1)} ProcId = {ad.get('ProcId', -1)}"
+            f' Owner = "{ad.get("Owner", "?")}" CompletionDate = {ad["CompletionDate"]}'
+            f" CurrentTime = {ad['CompletionDate']}\n"
+        )
+        text += body + ("" if body.endswith("\n") else "\n") + banner
+    history_file.append(settings.path, text, size_most=settings.size_most, rotations=settings.rotations)
