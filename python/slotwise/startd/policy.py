@@ -39,6 +39,9 @@ JUDGING: Mapping[str, str] = {
     "RunBenchmarks": "LastBenchmark =?= undefined || LastBenchmark == 0",
 }
 
+#: Names that knobs had in former manuals; they still win.
+_FORMER = {"IS_OWNER": "IsOwner"}
+
 _UNIVERSES = {5: "VANILLA", 7: "SCHEDULER", 9: "GRID", 10: "JAVA", 11: "PARALLEL", 12: "LOCAL", 13: "VM"}
 Get = Callable[[str], str | None]
 
@@ -68,7 +71,7 @@ class Policy:
         self.texts: dict[str, str] = {}
         self._compiled: dict[str, Expression] = {}
         for knob, default in JUDGING.items():
-            text = (get(knob) or "").strip() or default
+            text = (get(_FORMER.get(knob, knob)) or "").strip() or (get(knob) or "").strip() or default
             self.texts[knob] = new_syntax(text)
             self._compiled[knob] = compiled(knob, text)
             for suffix in _UNIVERSES.values():

@@ -53,6 +53,16 @@ def test_nice_users_have_no_retirement_unless_they_say_so() -> None:
         assert host.place("slot1") == after
 
 
+def test_is_owner_by_its_former_name() -> None:
+    """The chapter of 6.8: IsOwner, optimized for a shared resource."""
+    text = 'KeyboardIdle > 900 {} Owner == "coltrane"'
+    for operator, state in (("&&", "Owner/Idle"), ("||", "Unclaimed/Idle")):
+        host = point(NUM_SLOTS="1", START=text.format(operator), IsOwner="START =?= False", IS_OWNER="False")
+        host.it.settings.sample.keyboard = (34, 34)
+        host.poll()
+        assert host.place("slot1") == state
+
+
 def test_a_match_that_comes_to_nothing_gives_the_slot_back() -> None:
     """The schedd tries to claim, and there is some error: Owner, and from there Unclaimed at once."""
     host = point(NUM_SLOTS="1")
