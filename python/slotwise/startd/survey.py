@@ -9,6 +9,7 @@ from typing import Any
 
 from slotwise import __version__
 from slotwise.errors import ConfigError
+from slotwise.model.slot import Activity
 from slotwise.startd import following
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
@@ -117,9 +118,13 @@ def take_sample(
     settings = point.settings
     machine_load = float(load.read()["TotalLoadAvg"])
     slots = []
+    benchmarks = 1.0  # they run one at a time, for the first slot that waits for them
     for h in sorted(point.holdings.values(), key=lambda h: (h.slot_id, h.dslot_id)):
         room = h.free.cpus if h.children else h.total.cpus
-        slots.append(LoadOf(h.name, h.slot.state.state, float(room), h.condor_load))
+        ours = h.condor_load
+        if h.slot.state.activity is Activity.BENCHMARKING:
+            ours, benchmarks = ours + benchmarks, 0.0
+        slots.append(LoadOf(h.name, h.slot.state.state, float(room), ours))
     loads = share_load(machine_load, slots)
     boost = seconds(config, "DISCONNECTED_KEYBOARD_IDLE_BOOST", 1200)
     real = idle.read(
