@@ -145,3 +145,17 @@ def test_groups_come_with_their_members() -> None:
 def test_uptime_counts_until_now_though_the_ad_is_old() -> None:
     ad = ClassAd({"Name": "m", "DaemonStartTime": 1000, "LastHeardFrom": 1001})
     assert "1+01:01:01" in VIEWS["master"].shown(wide=False).text([ad], Scene(1000.0 + 90061))
+
+
+def test_columns_of_groups_are_shown_on_request_and_groups_stand_first() -> None:
+    group = {"IsAccountingGroup": True, "Priority": 0.0, "LastUpdate": 0}
+    ads = [
+        ClassAd({"Name": "physics.ann@x", "AccountingGroup": "physics", "Priority": 5.0, "LastUpdate": 0}),
+        ClassAd({"Name": "biology", "GroupSortKey": 0.5, **group}),
+        ClassAd({"Name": "physics", "GroupSortKey": 0.25, **group}),
+    ]
+    shown = priorities_text(ads, "priority", flat=False, now=0.0, extra=("groupid", "sortkey"), groups_first=True)
+    lines = shown.splitlines()
+    assert lines[1].split()[:3] == ["Group", "Group", "Group"] and lines[2].split()[2:5] == ["Id", "Sort", "Key"]
+    assert [line.split()[0] for line in lines[4:7]] == ["physics", "biology", "physics.ann@x"]
+    assert lines[4].split()[1:3] == ["1", "0.25"] and lines[5].split()[1:3] == ["0", "0.5"]

@@ -9,9 +9,9 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import REST, Option, Parsed, parse
-from slotwise.cli.render.ads import json_array, json_lines, long_text
+from slotwise.cli.render.ads import chosen, json_array, json_lines, long_text, read_file, xml_text
 from slotwise.cli.render.autoformat import Columns, Shape, lines
-from slotwise.cli.render.userprio import priorities_text
+from slotwise.cli.render.userprio import EXTRA, priorities_text
 from slotwise.errors import UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
@@ -68,6 +68,12 @@ OPTIONS = [
     Option("flat", 2),
     Option("hierarchical", 2, stands_for="hier"),
     Option("grouprollup", 6),
+    Option("grouporder", 6),
+    Option("groupid", 6),
+    Option("sortkey", 3),
+    Option("inputfile", 1, 1),
+    Option("attributes", 2, 1),
+    Option("xml", 3),
     Option("getreslist", 4, 1),
     Option("constraint", 3, 1),
     Option("long", 1),
@@ -83,11 +89,12 @@ OPTIONS = [
     Option("name", 1, 1),
 ]  # fmt: skip
 _ACTIVE_S = 24 * 3600
-USAGE = """usage: slotwise userprio [options]
+USAGE = """usage: slotwise userprio [options] [USER ...]
   -allusers, -activefrom M D Y     who is shown (default: active in the last 24 hours)
-  -all, -most, -usage, -quotas, -priority    which columns
-  -flat, -hierarchical, -constraint EXPR
-  -long, -json, -jsonl, -af[:letters] ATTRIBUTE...
+  -all, -most, -usage, -quotas, -priority    which columns; -groupid, -order, -sortkey, -surplus: these too
+  -flat, -hierarchical, -grouporder (groups first), -constraint EXPR
+  -inputfile FILE                  ads from a file, as -long prints them
+  -long, -xml, -json, -jsonl, -attributes A,B, -af[:letters] ATTRIBUTE...
   -getreslist USER                 slots of a submitter
   -setprio USER V, -setfactor USER V, -setceiling USER V, -setfloor USER V    with -duration SECONDS: for a while
   -setaccum USER S, -setbegin USER T, -setlast USER T
@@ -103,11 +110,11 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
-    if parsed.words:
-        raise UsageError(f"unexpected word {parsed.words[0]!r}", hint="--help lists the options")
     try:
         edits = [given for given in parsed.options if given.name in _EDITS]
         if edits:
+            if parsed.words:
+                raise UsageError(f"unexpected word {parsed.words[0]!r}", hint="--help lists the options")
             for given in edits:
                 _edit(given.name, given.values, parsed, inv)
             return 0
@@ -171,16 +178,22 @@ def _ask(constraint: str, inv: Invocation) -> list[ClassAd]:
 
 def _show(parsed: Parsed, inv: Invocation) -> int:
     constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
-    ads = [ad for ad in _ask(constraint, inv) if ad.get("Name") != "<none>"]
+    file = parsed.value("inputfile")
+    found = _ask(constraint, inv) if file is None else chosen(read_file(inv.path(file)), constraint, None)
+    ads = [ad for ad in found if ad.get("Name") != "<none>"]
     since = _since(parsed)
-    if since is not None:
+    if parsed.words:
+        wanted = {word.lower() for word in parsed.words}
+        ads = [ad for ad in ads if {name := str(ad.get("Name")).lower(), name.partition("@")[0]} & wanted]
+    elif since is not None:
         ads = [ad for ad in ads if _active(ad, since)]
     ads.sort(key=lambda ad: (float(ad.get("Priority", 0.0)), str(ad.get("Name"))))
-    if parsed.has("long"):
-        inv.stdout.write(long_text(ads))
+    names = (parsed.value("attributes") or "").replace(",", " ").split() or None
+    if parsed.has("long") or parsed.has("xml"):
+        inv.stdout.write(long_text(ads, names) if parsed.has("long") else xml_text(ads, names))
         return 0
     if parsed.has("json") or parsed.has("jsonl"):
-        array = json_array(ads)
+        array = json_array(ads, names)
         inv.stdout.write(array if parsed.has("json") else json_lines(array))
         return 0
     af = parsed.all("af")
@@ -191,7 +204,11 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
             inv.stdout.write(line)
         return 0
     which = next((name for name in ("all", "most", "usage", "quotas", "priority") if parsed.has(name)), "default")
-    inv.stdout.write(priorities_text(ads, which, flat=parsed.has("flat"), now=time.time()))
+    extra = [name for name in EXTRA if parsed.has(name)]
+    table = priorities_text(
+        ads, which, flat=parsed.has("flat"), now=time.time(), extra=extra, groups_first=parsed.has("grouporder")
+    )
+    inv.stdout.write(table)
     return 0
 
 

@@ -56,6 +56,10 @@ def _real_priority(ad: ClassAd, now: float) -> str:
     return f"{_num(ad, 'Priority') / factor:.2f}"
 
 
+def _of_group(name: str) -> Callable[[ClassAd, float], str]:
+    return lambda ad, now: f"{_num(ad, name):g}" if ad.get("IsAccountingGroup") is True and name in ad else ""
+
+
 _FIELDS: dict[str, _Field] = {
     "config_quota": _Field("Config", "Quota", _quota("ConfigQuota")),
     "quota": _Field("Effective", "Quota", _quota("EffectiveQuota")),
@@ -79,6 +83,13 @@ _FIELDS: dict[str, _Field] = {
     "floor": _Field("Submitter", "Floor", _limit("Floor", 0)),
     "ceiling": _Field("Submitter", "Ceiling", _limit("Ceiling", -1)),
 }
+#: Columns that are shown on request only, behind the names.
+EXTRA = {
+    "groupid": _Field("Group", "Id", _of_group("AccountingGroupId")),
+    "order": _Field("Group", "Order", _of_group("AccountingGroupId")),
+    "sortkey": _Field("Group", "Sort Key", _of_group("GroupSortKey")),
+    "surplus": _FIELDS["surplus"],
+}
 _QUOTAS = ["config_quota", "quota", "surplus"]
 _SETS = {
     "default": ["effective", "factor", "in_use", "usage", "since", "floor", "ceiling"],
@@ -90,19 +101,34 @@ _SETS = {
 _SETS["all"] = [*_QUOTAS, *(name for name in _FIELDS if name not in _QUOTAS)]
 
 
-def priorities_text(ads: Sequence[ClassAd], which: str, *, flat: bool, now: float) -> str:
-    """The table. ``which`` names the set of columns; quotas are shown when there are groups.
+def priorities_text(
+    ads: Sequence[ClassAd],
+    which: str,
+    *,
+    flat: bool,
+    now: float,
+    extra: Sequence[str] = (),
+    groups_first: bool = False,
+) -> str:
+    """The table. ``which`` names the set of columns; quotas are shown when there are groups; ``extra`` ones on request.
 
-    Submitters are expected by effective priority, best first; without ``flat`` each group is followed by its members.
+    Submitters are expected by effective priority, best first; without ``flat`` each group is followed by its members,
+    with ``groups_first`` all groups stand before all submitters.
     """
     groups = [ad for ad in ads if ad.get("IsAccountingGroup") is True]
+    for number, group in enumerate(sorted(groups, key=lambda ad: str(ad.get("Name")))):
+        group["AccountingGroupId"] = number
     names = list(_SETS[which])
     if not groups:
         names = [name for name in names if name not in (*_QUOTAS, "requested")]
     elif which in ("default", "most"):
         names = ["quota", *names]
-    fields = [_FIELDS[name] for name in names]
-    ordered = [(ad, 0) for ad in ads] if flat or not groups else _by_group(ads, groups)
+    fields = [EXTRA[name] for name in extra if name not in names] + [_FIELDS[name] for name in names]
+    if groups_first:
+        above = sorted(groups, key=lambda ad: (str(ad.get("Name")).count("."), _num(ad, "GroupSortKey")))
+        ordered = [(ad, 0) for ad in [*above, *(ad for ad in ads if ad.get("IsAccountingGroup") is not True)]]
+    else:
+        ordered = [(ad, 0) for ad in ads] if flat or not groups else _by_group(ads, groups)
     rows = [["  " * depth + str(ad.get("Name")), *(f.cell(ad, now) for f in fields)] for ad, depth in ordered]
     users = [ad for ad in ads if ad.get("IsAccountingGroup") is not True]
     sums = [f"Number of users: {len(users)}", *(_sum(users, field) for field in fields)]
