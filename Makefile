@@ -49,7 +49,8 @@ test-python: build ## The Python tests against the installed package
 
 search: build ## The properties once more, on new random examples and many of them
 	PROPTEST_CASES=2000 cargo test --release --workspace --exclude slotwise-python --quiet
-	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/property -q
+	HYPOTHESIS_PROFILE=search SLOTWISE_CLASSAD_CASES=200000 SLOTWISE_CLASSAD_SEED=$$(date +%s) \
+		$(BIN)/python -m pytest tests/property -q
 
 test-guest: build ## Host tests on a kernel with cgroup version 2, and LVM, in an emulated guest (up to an hour; root)
 	PYTHON=$(abspath $(BIN))/python bash tests/host/guest.sh

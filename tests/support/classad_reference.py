@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -107,9 +108,32 @@ def _serve() -> None:
             return {"raised": True, "unparse": text}
         return {"type": name, "value": value, "unparse": text}
 
+    def ads(case: dict[str, Any]) -> dict[str, Any]:
+        kinds = {"new": "New", "old": "Old", "auto": "Auto", "json": "JSON", "xml": "XML"}
+        try:
+            if case["format"] == "new1":
+                found = [classad2.ClassAd(case["text"])]
+            else:
+                found = list(classad2.parseAds(case["text"], getattr(classad2.ParserType, kinds[case["format"]])))
+        except Exception:
+            return {"parse_error": True}
+        try:
+            return {"ads": [_printed(ad) for ad in found]}
+        except UnicodeDecodeError:
+            return {"unprintable": True}
+
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
+        case = json.loads(line)
+        signal.setitimer(signal.ITIMER_REAL, 3)  # some texts are read for ever; the process ends then
+        told = ads(case) if "format" in case else answer(case)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
+
+
+def _printed(ad: Any) -> dict[str, Any]:
+    forms = {"new": repr(ad), "old": ad.printOld(), "json": ad.printJson(), "pretty": str(ad)}
+    return {"attrs": {name: repr(ad.lookup(name)) for name in ad.keys()}, **forms}  # noqa: SIM118 (it is no dict)
 
 
 if __name__ == "__main__":
