@@ -43,6 +43,7 @@ AUTH_SSL_SERVER_CERTFILE = {tls}/{host}.pem
 AUTH_SSL_SERVER_KEYFILE = {tls}/{host}.key
 AUTH_SSL_CLIENT_CAFILE = {tls}/ca.pem
 DAEMON_LIST = {daemons}
+SLOTWISE_START_TIMEOUT = {start_s:g}
 """
 DAEMONS = {"cm": "MASTER, COLLECTOR, NEGOTIATOR", "ap": "MASTER, SCHEDD", "ep": "MASTER, STARTD"}
 #: Within a namespace of its own: host names, the host's own name, then the command.
@@ -102,7 +103,7 @@ def hosts() -> Iterator[dict[str, Host]]:
         root = Path(directory)
         _certificates(root / "tls")
         made = {
-            name: Host(root, name, COMMON.format(tls=root / "tls", host=name, daemons=daemons))
+            name: Host(root, name, COMMON.format(tls=root / "tls", host=name, daemons=daemons, start_s=60 * PATIENCE))
             for name, daemons in DAEMONS.items()
         }
         lines = [f"10.77.0.{n} {name}.example {name}\n" for n, name in enumerate(made, 2)]

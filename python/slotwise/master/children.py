@@ -19,8 +19,9 @@ from slotwise.home import PoolHome
 from slotwise.master.spawner import READY_FD, SPAWNER_FD
 
 _log = logging.getLogger(__name__)
-#: A fork takes milliseconds; a spawner that needs this long hangs.
-_FORK_S = 15.0
+#: A fork takes milliseconds; a spawner that needs this long hangs. A new one imports the daemons first, which takes
+#: its time on a slow or busy host.
+_FORK_S, _FIRST_FORK_S = 15.0, 120.0
 #: How soon a lost spawner is replaced at first, and at most when new ones do not live.
 _FIRST_REPLACE_S = 0.2
 _LONGEST_REPLACE_S = 300.0
@@ -42,6 +43,7 @@ class SpawnerClient:
     def _attach(self, channel: socket.socket) -> None:
         channel.setblocking(False)
         self._channel = channel
+        self._has_spoken = False
         with contextlib.suppress(OSError):
             channel.send(json.dumps({"hello": True}).encode())
         asyncio.get_running_loop().add_reader(channel.fileno(), self._read)
@@ -56,6 +58,7 @@ class SpawnerClient:
         if not data:
             self._detach()
             return
+        self._has_spoken = True
         report = json.loads(data)
         if "exited" in report:
             self._exits[report["exited"]] = report["status"]
@@ -93,7 +96,7 @@ class SpawnerClient:
             self._detach()
             raise HostError(f"the spawner does not take requests: {error}") from None
         try:
-            return await asyncio.wait_for(waiting, _FORK_S)
+            return await asyncio.wait_for(waiting, _FORK_S if self._has_spoken else _FIRST_FORK_S)
         except TimeoutError:
             self._waiting.pop(name, None)
             self._discard()

@@ -122,6 +122,14 @@ class Run:
 
     def hear(self, message: schedd_pb2.ShadowMessage) -> None:
         """The shadow said something."""
+        try:
+            self._hear(message)
+        except Exception as error:
+            _log.exception("run %s: a message of the shadow could not be acted on", self.run_id)
+            if self.state.phase in (Phase.OFFERED, Phase.INPUT):
+                self._give_up(error)
+
+    def _hear(self, message: schedd_pb2.ShadowMessage) -> None:
         what = message.WhichOneof("what")
         if what == "accepted":
             self._accepted(message.accepted)
@@ -277,9 +285,12 @@ class Run:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("run %s: %s", self.run_id, error, exc_info=error)
             if self.state.phase in (Phase.OFFERED, Phase.STARTING, Phase.OUTPUT, Phase.CHECKPOINT):
-                # Nothing else would bring it to an end; the job is not to blame.
-                reason = f"The starter failed: {error!r}"
-                self.on(moves.Failed(End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR)))
+                self._give_up(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """End a run that nothing else would bring to its end; the job is not to blame."""
+        self.job = self.job or NO_JOB
+        self.on(moves.Failed(End(How.EVICTED, reason=f"The starter failed: {error!r}", reason_code=STARTER_ERROR)))
 
     def say(self, **what: Any) -> None:
         """Tell the shadow something; dropped while the stream is broken."""
