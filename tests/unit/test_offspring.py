@@ -12,8 +12,8 @@ import slotwise
 from slotwise.daemon import offspring
 
 SOURCES = Path(slotwise.__file__).parent
-#: The only modules that fork, before there is gRPC in the process.
-FORKS = {"master/spawner.py"}
+#: The only modules that fork: before there is gRPC in the process, or in a program of their own that has none.
+FORKS = {"master/spawner.py", "starter/visits/launch.py"}
 #: What makes subprocess and asyncio fork truly.
 TRUE_FORK = {"preexec_fn", "user", "group", "extra_groups"}
 
