@@ -200,3 +200,16 @@ def test_a_collector_that_died_knows_everything_again(pool: Pool) -> None:
     pool.kill("collector")
     for option in ("-slots", "-schedd", "-negotiator", "-master"):
         pool.until(f"{option} is known again", lambda o=option: pool.run("status", o, check=False).stdout, 60)
+
+
+def test_ads_of_any_kind_are_advertised_and_taken_back(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "ads").write_text('Name = "matlab"\nSeats = 5\n\nName = "ansys"\nSeats = 2\n')
+    one = pool.run("advertise", "UPDATE_LICENSE_AD", "ads", cwd=tmp_path, check=False)
+    assert one.returncode == 2 and "-multiple" in one.stderr
+    assert "2 of 2 ads" in pool.run("advertise", "-multiple", "UPDATE_LICENSE_AD", "ads", cwd=tmp_path).stdout
+    assert pool.run("status", "-license", "-af", "Name", "Seats").stdout == "ansys 2\nmatlab 5\n"
+    (tmp_path / "query").write_text('MyType = "Query"\nTargetType = "License"\nRequirements = Seats > 3\n')
+    assert "1 ads left" in pool.run("advertise", "INVALIDATE_LICENSE_ADS", "query", cwd=tmp_path).stdout
+    assert pool.run("status", "-license", "-af", "Name").stdout == "ansys\n"
+    for bad in ("UPDATE_NOTHING_AD", "LICENSE"):
+        assert pool.run("advertise", bad, "ads", cwd=tmp_path, check=False).returncode == 2

@@ -57,6 +57,7 @@ COMMANDS: dict[str, Command] = {
     "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
     "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
     "update-machine-ad": Command("slotwise.cli.machine_ad:main", "add attributes to the ads of a machine's slots"),
+    "advertise": Command("slotwise.cli.advertise:main", "put ads of any kind into the collector, or take them back"),
     "off": Command("slotwise.cli.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
     "on": Command("slotwise.cli.daemons:on", "start daemons that were stopped"),
     "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
