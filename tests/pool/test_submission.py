@@ -92,7 +92,6 @@ def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
     assert pool.run("submit", "-dump", "-", "s.sub", cwd=tmp_path).stdout.count("ProcId = ") == 3
     for words, told in (
         (("-maxjobs", "2"), "-maxjobs allows 2"),
-        (("-interactive",), "-interactive"),
         (("-force-mpi-universe",), "MPI"),
         (("-nonsense",), "-nonsense"),
     ):
