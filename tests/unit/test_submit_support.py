@@ -54,7 +54,7 @@ def test_what_would_be_another_job_is_refused_by_name(statement: str, remedy: st
 @pytest.mark.parametrize(
     "statement",
     ["notification = always", "stream_output = true\noutput = o", "transfer_error = false\nerror = e",
-     "next_job_start_delay = 5", "skip_if_dataflow = true", "submit_fail_empty_fields = true",
+     "skip_if_dataflow = true", "submit_fail_empty_fields = true",
      "ulog_execute_attrs = Cpus", "manifest = true"],
 )  # fmt: skip
 def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:

@@ -285,6 +285,7 @@ def claim_settings(settings: Settings, address: str) -> ClaimSettings:
         start_vanilla=settings.start_vanilla,
         start_count=settings.start_count,
         start_delay_s=settings.start_delay_s,
+        next_start_delay_most_s=settings.next_start_delay_most_s,
     )
 
 

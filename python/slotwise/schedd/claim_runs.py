@@ -47,6 +47,8 @@ class ClaimSettings:
     #: JOB_START_COUNT and JOB_START_DELAY (seconds).
     start_count: int = 1
     start_delay_s: float = 0.0
+    #: MAX_NEXT_JOB_START_DELAY (seconds).
+    next_start_delay_most_s: float = 600.0
 
 
 class ClaimRuns(ABC):
@@ -133,7 +135,8 @@ class ClaimRuns(ABC):
         A job that waits so stays idle in the queue: should this process die, its claim finds a job anew.
         Jobs that follow others on a claim do not come here: as in the reference, they start at once.
         """
-        wait_s = self.start_rate.wait_s(decision.now)
+        asked_s = self.ads.number(job, "NextJobStartDelay", 0)
+        wait_s = self.start_rate.wait_s(decision.now, min(asked_s, self.settings.next_start_delay_most_s))
         if wait_s <= 0:
             return self.begin(job, claim, decision, batch)
         claim.reserved, claim.idle_since = job, 0.0

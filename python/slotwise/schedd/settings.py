@@ -34,6 +34,7 @@ class Settings:
     start_vanilla: ExprTree | None = None
     start_count: int = 1
     start_delay_s: float = 0.0
+    next_start_delay_most_s: float = 600.0
     #: MAX_CONCURRENT_UPLOADS and its part for one user; 0: no bound.
     uploads_most: int = 100
     uploads_per_user_most: int = 20
@@ -86,6 +87,7 @@ def read_settings(config: Config, host: str) -> Settings:
         start_vanilla=config.get_expr("START_VANILLA_UNIVERSE"),
         start_count=max(1, config.get_int("JOB_START_COUNT", 1)),
         start_delay_s=number("JOB_START_DELAY", 0),
+        next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY", 600),
         uploads_most=config.get_int("MAX_CONCURRENT_UPLOADS", 100),
         uploads_per_user_most=config.get_int("MAX_CONCURRENT_UPLOADS_PER_USER", 20),
         jobs_most=_limit(config, "MAX_JOBS_SUBMITTED"),

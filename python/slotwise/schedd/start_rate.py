@@ -1,4 +1,4 @@
-"""How fast jobs may start: JOB_START_COUNT in every JOB_START_DELAY seconds. Pure."""
+"""How fast jobs may start: JOB_START_COUNT in every JOB_START_DELAY seconds, and what jobs ask for. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ class StartRate:
     #: The period that starts are given in now: when it begins, and how many it has.
     _begins: float = 0.0
     _given: int = 0
+    #: What a job asked for that starts before (``next_job_start_delay``).
+    _not_before: float = 0.0
 
-    def wait_s(self, now: float) -> float:
-        """How long the next start has to wait; it counts as given."""
-        if self.delay_s <= 0:
-            return 0.0
-        if now >= self._begins + self.delay_s:
-            self._begins, self._given = now, 0
-        elif self._given >= max(1, self.count):
-            self._begins, self._given = self._begins + self.delay_s, 0
-        self._given += 1
-        return max(0.0, self._begins - now)
+    def wait_s(self, now: float, then_s: float = 0.0) -> float:
+        """How long the next start has to wait; it counts as given.
+
+        :param then_s: the least time between this start and the one after it.
+        """
+        moment = max(now, self._not_before)
+        if self.delay_s > 0:
+            if moment >= self._begins + self.delay_s:
+                self._begins, self._given = moment, 0
+            elif self._given >= max(1, self.count):
+                self._begins, self._given = max(moment, self._begins + self.delay_s), 0
+            self._given += 1
+            moment = max(moment, self._begins)
+        if then_s > 0:
+            self._not_before = moment + then_s
+        return moment - now

@@ -120,7 +120,6 @@ RULES = (
     _warned("stream_input", "StreamIn", "input is sent before the run begins"),
     _warned("transfer_output", "", "standard output is transferred all the same", _is_false_text),
     _warned("transfer_error", "", "standard error is transferred all the same", _is_false_text),
-    _warned("next_job_start_delay", "NextJobStartDelay", "jobs start without a delay between them"),
     _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
     _warned("manifest", "ManifestDesired", "no manifest is made"),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),

@@ -17,6 +17,15 @@ def test_starts_are_spread_over_periods() -> None:
     assert [StartRate().wait_s(5) for _ in range(50)] == [0.0] * 50
 
 
+def test_a_job_may_ask_that_the_next_one_waits() -> None:
+    rate = StartRate()
+    moments = [100 + rate.wait_s(100, then_s) for then_s in (0, 5, 0, 0, 30, 0)]
+    assert moments == [100, 100, 105, 105, 105, 135]
+    assert rate.wait_s(200) == 0.0
+    both = StartRate(count=2, delay_s=10)
+    assert [100 + both.wait_s(100, then_s) for then_s in (0, 25, 0, 0, 0)] == [100, 100, 125, 125, 135]
+
+
 async def test_transfers_are_bounded_and_shared_between_users() -> None:
     queue = TransferQueue(most=3, per_user_most=2)
     order: list[str] = []
