@@ -12,7 +12,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use classad::{Ad, Context, Expr, Host, Name, Side, Value};
+use classad::{Ad, Expr, Name, Side, Value};
 use rustc_hash::FxHashMap;
 
 use crate::answers::{Numbers, Truth, Values};
@@ -22,6 +22,7 @@ use crate::clause::{Clause, ClauseCache};
 use crate::groups::Groups;
 use crate::leaf::LeafCache;
 use crate::reads::Reads;
+pub use crate::settings::{EvalSettings, HostRef};
 use crate::table::{AdTable, ColumnId};
 
 /// Distinct expressions of one attribute that are followed one by one.
@@ -38,68 +39,6 @@ pub enum Owner {
     Job,
     /// MY is the row of the table.
     Slot,
-}
-
-/// What evaluation may know besides the ads.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct EvalSettings {
-    /// Seconds since the epoch.
-    pub now: i64,
-    /// Seconds local time is east of UTC.
-    pub utc_offset_s: i32,
-    /// Seed of `random()`.
-    pub seed: u64,
-    /// STRICT_CLASSAD_EVALUATION.
-    pub strict: bool,
-    /// Who answers `userMap()` and the like.
-    pub host: HostRef,
-}
-
-/// Facts of the machine for the few functions that ask for them, or nobody to ask.
-#[derive(Clone, Copy)]
-pub struct HostRef(pub Option<&'static dyn Host>);
-
-impl HostRef {
-    fn version(self) -> u64 {
-        self.0.map_or(0, Host::version)
-    }
-}
-
-impl Default for HostRef {
-    /// The host that this process has installed.
-    fn default() -> Self {
-        Self(classad::host::installed())
-    }
-}
-
-impl std::fmt::Debug for HostRef {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(if self.0.is_some() {
-            "HostRef(Some)"
-        } else {
-            "HostRef(None)"
-        })
-    }
-}
-
-impl PartialEq for HostRef {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.is_some() == other.0.is_some()
-    }
-}
-
-impl EvalSettings {
-    pub(crate) fn context<'a>(&self, my: Option<&'a Ad>, target: Option<&'a Ad>) -> Context<'a> {
-        Context {
-            my,
-            target,
-            now: self.now,
-            utc_offset_s: self.utc_offset_s,
-            seed: self.seed,
-            strict: self.strict,
-            host: self.host.0.map(|host| host as &dyn Host),
-        }
-    }
 }
 
 /// See the module text.

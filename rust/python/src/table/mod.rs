@@ -5,21 +5,23 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use ::classad::{Ad, Expr, Name, Value};
+use ::classad::{Name, Value};
 use ::columns::{AdTable, ColumnId, Notes, TextLoader};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
 
-use crate::classad::convert::{from_python, to_python};
+use crate::classad::convert::to_python;
 
 mod ask;
+mod cluster;
 mod convert;
 mod packs;
 mod reports;
 
 use ask::{Asked, Chunks, Form};
-use convert::{ad_from_python, ad_to_python, names, refused, text};
+use cluster::Cluster;
+use convert::{ad_from_python, ad_to_python, names, refused, text, values_of};
 use packs::PackBuilder;
 use reports::{ApplyReport, LoadReport, PyTextLoader, key_rule};
 
@@ -352,23 +354,7 @@ impl PyAdTable {
                 Ok((table.select(&query), columns))
             })
             .map_err(|error| refused(py, &error))?;
-        let out = PyList::empty(py);
-        for values in &columns {
-            let mut made: Vec<Option<Bound<'py, PyAny>>> = Vec::new();
-            let column = PyList::empty(py);
-            for row in &rows {
-                let group = values.groups().group_of()[*row as usize] as usize;
-                if made.len() <= group {
-                    made.resize(group + 1, None);
-                }
-                if made[group].is_none() {
-                    made[group] = Some(to_python(py, values.get(*row))?);
-                }
-                column.append(made[group].as_ref())?;
-            }
-            out.append(column)?;
-        }
-        Ok(out)
+        values_of(py, &rows, &columns)
     }
 
     /// The rows of a question as an Arrow stream capsule.
@@ -407,47 +393,8 @@ impl PyAdTable {
         columns: Option<&Bound<'_, PyDict>>,
         received_at: f64,
     ) -> PyResult<()> {
-        let template = ad_from_python(template)?;
-        let (batch, ads) = match deltas {
-            None => (None, Vec::new()),
-            Some(given) => match given.cast::<PyBytes>() {
-                Ok(bytes) => (Some(bytes.as_bytes()), Vec::new()),
-                Err(_) => {
-                    let ads: PyResult<Vec<Ad>> = given
-                        .try_iter()?
-                        .map(|ad| Ok((*ad_from_python(&ad?)?).clone()))
-                        .collect();
-                    (None, ads?)
-                }
-            },
-        };
-        let mut extra: Vec<(Name, Vec<Expr>)> = Vec::new();
-        for (name, values) in columns.into_iter().flat_map(|columns| columns.iter()) {
-            let values = values
-                .try_iter()?
-                .map(|value| from_python(&value?))
-                .collect::<PyResult<Vec<_>>>()?;
-            extra.push((Name::from(name.extract::<String>()?.as_str()), values));
-        }
-        if !ads.is_empty() && ads.len() != keys.len()
-            || extra.iter().any(|column| column.1.len() != keys.len())
-        {
-            return Err(PyValueError::new_err(
-                "deltas and columns must be as many as keys",
-            ));
-        }
-        let done = py.detach(|| {
-            let bytes: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-            let mut table = self.write();
-            let rows = match batch {
-                Some(batch) => table.insert_from_pack(&template, &bytes, batch, received_at)?,
-                None => table.insert_from_template(&template, &bytes, &ads, received_at)?,
-            };
-            for (name, values) in &extra {
-                table.set_column(name, &rows, values)?;
-            }
-            Ok(())
-        });
+        let cluster = Cluster::of(template, &keys, deltas, columns)?;
+        let done = py.detach(|| cluster.insert(&mut self.write(), &keys, received_at));
         done.map_err(|error| refused(py, &error))
     }
 }

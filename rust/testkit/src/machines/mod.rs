@@ -1,8 +1,11 @@
 //! Slot ads.
 
+mod common;
+
 use std::fmt::Write;
 
 use crate::mix;
+use common::COMMON;
 
 /// What a pool of machines looks like.
 #[derive(Clone, Debug)]
@@ -319,110 +322,3 @@ pub fn slot_text(spec: &MachineSpec, index: u64) -> String {
 pub fn slot_ad(spec: &MachineSpec, index: u64) -> classad::Ad {
     crate::parse_long(&slot_text(spec, index))
 }
-
-/// Attributes that are equal in the whole pool.
-const COMMON: [(&str, &str); 88] = [
-    ("MyType", "\"Machine\""),
-    ("TargetType", "\"Job\""),
-    ("AuthenticatedIdentity", "\"condor@pool.example.org\""),
-    ("AuthenticationMethod", "\"IDTOKENS\""),
-    ("AvailSince", "1799000000"),
-    ("CanHibernate", "false"),
-    ("ClassAdLifetime", "900"),
-    ("ClockDay", "5"),
-    ("ClockMin", "600"),
-    ("COLLECTOR_HOST_STRING", "\"cm.example.org\""),
-    (
-        "CondorPlatform",
-        "\"$CondorPlatform: X86_64-AlmaLinux_9 $\"",
-    ),
-    (
-        "CondorVersion",
-        "\"$CondorVersion: 25.14.1 2026-10-16 BuildID: 900000 PackageID: 25.14.1-1 $\"",
-    ),
-    ("ExpectedMachineGracefulDrainingCompletion", "0"),
-    ("ExpectedMachineGracefulDrainingBadput", "0"),
-    ("ExpectedMachineQuickDrainingBadput", "0"),
-    ("ExpectedMachineQuickDrainingCompletion", "0"),
-    ("FileSystemDomain", "\"cluster.example.org\""),
-    ("HasContainer", "true"),
-    ("HasDocker", "false"),
-    ("HasEncryptExecuteDirectory", "true"),
-    ("HasFileTransfer", "true"),
-    (
-        "HasFileTransferPluginMethods",
-        "\"data,http,https,ftp,file,osdf,stash,pelican\"",
-    ),
-    ("HasIOProxy", "true"),
-    ("HasJICLocalConfig", "true"),
-    ("HasJICLocalStdin", "true"),
-    ("HasJobDeferral", "true"),
-    ("HasJobTransferPlugins", "true"),
-    ("HasMPI", "false"),
-    ("HasPerFileEncryption", "true"),
-    ("HasReconnect", "true"),
-    ("HasRotationalScratch", "false"),
-    ("HasSelfCheckpointTransfers", "true"),
-    ("HasTDP", "true"),
-    ("HasTransferInputRemaps", "true"),
-    ("HasUserNamespaces", "true"),
-    ("HasVM", "false"),
-    ("HibernationLevel", "0"),
-    ("HibernationState", "\"NONE\""),
-    ("HibernationSupportedStates", "\"S3,S4,S5\""),
-    ("HttpProxyPort", "3128"),
-    ("IsLocalStartd", "false"),
-    (
-        "IsValidCheckpointPlatform",
-        "((TARGET.CheckpointPlatform =?= MY.CheckpointPlatform) || (TARGET.LastCheckpointPlatform =?= MY.CheckpointPlatform) || (TARGET.NumCkpts == 0))",
-    ),
-    ("IsWakeAble", "true"),
-    ("IsWakeEnabled", "false"),
-    ("IsWakeOnLanEnabled", "false"),
-    ("JobBusyTime", "0"),
-    ("LastDrainStartTime", "0"),
-    ("LastDrainStopTime", "0"),
-    ("MachineMaxVacateTime", "10 * 60"),
-    ("MachineResources", "\"Cpus Memory Disk Swap GPUs\""),
-    ("MaxJobRetirementTime", "0"),
-    ("MonitorSelfRegisteredSocketCount", "2"),
-    ("MonitorSelfSecuritySessions", "4"),
-    ("MonitorSelfCPUUsage", "0.01"),
-    ("NextFetchWorkDelay", "-1"),
-    ("NumPids", "0"),
-    ("Offline", "false"),
-    ("PslotRollupInformation", "true"),
-    ("RecentDaemonCoreDutyCycle", "0.001"),
-    ("RecentJobBusyTimeAvg", "0.0"),
-    ("RecentJobBusyTimeCount", "0"),
-    ("RecentJobDurationAvg", "0.0"),
-    ("RecentJobStarts", "0"),
-    ("RetirementTimeRemaining", "0"),
-    ("SlotHasUserNamespaces", "true"),
-    (
-        "StarterAbilityList",
-        "\"HasFileTransfer,HasVM,HasMPI,HasReconnect,HasJobDeferral,HasTDP,HasJICLocalStdin,HasPerFileEncryption\"",
-    ),
-    ("StarterHasHTTP", "true"),
-    ("SubnetMask", "\"255.255.0.0\""),
-    ("TimeToLive", "2147483647"),
-    ("TotalCondorLoadAvg", "0.0"),
-    ("TotalGPUs", "0"),
-    ("TransferQueueContact", "undefined"),
-    ("UidDomain", "\"cluster.example.org\""),
-    ("Unhibernate", "MY.MachineLastMatchTime =!= undefined"),
-    ("UpdatesHistory", "\"00000000000000000000000000000000\""),
-    ("UpdatesLost", "0"),
-    ("UpdatesSequenced", "0"),
-    ("UtsnameMachine", "\"x86_64\""),
-    ("UtsnameRelease", "\"5.14.0-427.el9.x86_64\""),
-    ("UtsnameSysname", "\"Linux\""),
-    ("UtsnameVersion", "\"#1 SMP PREEMPT_DYNAMIC\""),
-    ("VMType", "undefined"),
-    ("WakeOnLanEnabledFlags", "\"NONE\""),
-    ("WakeOnLanSupportedFlags", "\"Magic Packet\""),
-    ("WantAdRevaluate", "false"),
-    ("has_avx", "true"),
-    ("has_avx2", "true"),
-    ("has_avx512f", "false"),
-];

@@ -1,11 +1,15 @@
 //! Results of clauses, by group of rows, remembered across jobs and cycles.
 
+mod key;
+mod numbers;
+
+use key::result_key;
+
 use std::sync::{Arc, Mutex};
 
 use classad::{Ad, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::ads::canonical_text;
 use crate::answers::{Numbers, Truth, Values};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, ExprId};
@@ -316,96 +320,6 @@ impl LeafCache {
         }
         entry.stamp = groups.stamp;
     }
-
-    /// The numbers that an expression gives.
-    pub fn numbers(
-        &self,
-        matcher: &Matcher,
-        table: &AdTable,
-        clause: &Clause,
-        owner: Owner,
-        job: Option<&Ad>,
-        reads: &Reads,
-    ) -> Arc<Numbers> {
-        let key = result_key(matcher, clause, owner, job, reads);
-        let columns = if reads.dynamic {
-            Vec::new()
-        } else {
-            reads.columns.clone()
-        };
-        let groups = self.groups(table, &columns);
-        let mut by_group = Vec::new();
-        if !reads.dynamic
-            && let Some(entry) = lock(&self.numbers).get_mut(&key)
-            && *entry.columns == *columns
-        {
-            if entry.numbers.groups.stamp == groups.stamp {
-                entry.used = self.stamp;
-                return entry.numbers.clone();
-            }
-            if groups.restarted <= entry.numbers.groups.stamp {
-                by_group.clone_from(&entry.numbers.by_group);
-            }
-        }
-        let scalar = Scalar::new(matcher, table, clause, owner, job);
-        if reads.dynamic {
-            let groups = Arc::new(Groups::each_row(table));
-            let by_row = (0..table.row_end())
-                .map(|row| number(&scalar.row(row as Row)))
-                .collect();
-            return Arc::new(Numbers {
-                groups,
-                by_group: by_row,
-            });
-        }
-        let known = by_group.len();
-        by_group.resize(groups.count(), f64::NAN);
-        scalar.tuples(&groups, known, |group, value| {
-            by_group[group] = number(value)
-        });
-        let numbers = Arc::new(Numbers { groups, by_group });
-        let entry = NumberEntry {
-            columns: columns.into(),
-            numbers: numbers.clone(),
-            used: self.stamp,
-        };
-        let mut bytes = lock(&self.number_bytes);
-        if *bytes < REMEMBER_BYTES {
-            *bytes += numbers.by_group.len() * 8;
-            drop(bytes);
-            lock(&self.numbers).insert(key, entry);
-        }
-        numbers
-    }
-
-    /// The values that an expression gives.
-    pub fn values(
-        &self,
-        matcher: &Matcher,
-        table: &AdTable,
-        clause: &Clause,
-        owner: Owner,
-        job: Option<&Ad>,
-        reads: &Reads,
-    ) -> Values {
-        let scalar = Scalar::new(matcher, table, clause, owner, job);
-        if reads.dynamic {
-            return Values {
-                groups: Arc::new(Groups::each_row(table)),
-                by_group: (0..table.row_end())
-                    .map(|row| scalar.row(row as Row))
-                    .collect(),
-            };
-        }
-        let groups = self.groups(table, &reads.columns);
-        let mut by_group = vec![Value::Undefined; groups.count()];
-        scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone());
-        Values { groups, by_group }
-    }
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_number().unwrap_or(f64::NAN)
 }
 
 /// One bit a row from one bit a group.
@@ -421,46 +335,6 @@ fn spread(by_group: &Bitmap, group_of: &[u32]) -> Bitmap {
         *word = bits;
     }
     out
-}
-
-/// By what a result is remembered: the expression and all it reads of the job.
-fn result_key(
-    matcher: &Matcher,
-    clause: &Clause,
-    owner: Owner,
-    job: Option<&Ad>,
-    reads: &Reads,
-) -> Box<[u8]> {
-    let mut key = Vec::with_capacity(96);
-    key.push(owner as u8);
-    key.extend_from_slice(&clause.id.to_le_bytes());
-    for name in &reads.job_names {
-        key.push(0);
-        let Some(expr) = job.and_then(|job| job.get(name)) else {
-            continue;
-        };
-        key.extend_from_slice(name.as_bytes());
-        key.push(b'=');
-        match expr {
-            // Texts show reals with 16 digits: not all that there are.
-            classad::Expr::Lit(Value::Real(value)) => {
-                key.push(1);
-                key.extend_from_slice(&value.to_bits().to_le_bytes());
-            }
-            classad::Expr::Lit(Value::Int(value)) => {
-                key.push(2);
-                key.extend_from_slice(&value.to_le_bytes());
-            }
-            other => key.extend_from_slice(&canonical_text(other)),
-        }
-    }
-    if reads.unsteady {
-        let settings = matcher.settings();
-        key.push(0);
-        key.extend_from_slice(&settings.now.to_le_bytes());
-        key.extend_from_slice(&settings.seed.to_le_bytes());
-    }
-    key.into()
 }
 
 /// A poisoned lock only means that another thread panicked between two whole updates.

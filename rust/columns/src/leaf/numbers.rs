@@ -1,0 +1,96 @@
+//! Numbers and values that expressions give, by group of rows.
+
+use super::key::result_key;
+use super::*;
+
+impl LeafCache {
+    /// The numbers that an expression gives.
+    pub fn numbers(
+        &self,
+        matcher: &Matcher,
+        table: &AdTable,
+        clause: &Clause,
+        owner: Owner,
+        job: Option<&Ad>,
+        reads: &Reads,
+    ) -> Arc<Numbers> {
+        let key = result_key(matcher, clause, owner, job, reads);
+        let columns = if reads.dynamic {
+            Vec::new()
+        } else {
+            reads.columns.clone()
+        };
+        let groups = self.groups(table, &columns);
+        let mut by_group = Vec::new();
+        if !reads.dynamic
+            && let Some(entry) = lock(&self.numbers).get_mut(&key)
+            && *entry.columns == *columns
+        {
+            if entry.numbers.groups.stamp == groups.stamp {
+                entry.used = self.stamp;
+                return entry.numbers.clone();
+            }
+            if groups.restarted <= entry.numbers.groups.stamp {
+                by_group.clone_from(&entry.numbers.by_group);
+            }
+        }
+        let scalar = Scalar::new(matcher, table, clause, owner, job);
+        if reads.dynamic {
+            let groups = Arc::new(Groups::each_row(table));
+            let by_row = (0..table.row_end())
+                .map(|row| number(&scalar.row(row as Row)))
+                .collect();
+            return Arc::new(Numbers {
+                groups,
+                by_group: by_row,
+            });
+        }
+        let known = by_group.len();
+        by_group.resize(groups.count(), f64::NAN);
+        scalar.tuples(&groups, known, |group, value| {
+            by_group[group] = number(value)
+        });
+        let numbers = Arc::new(Numbers { groups, by_group });
+        let entry = NumberEntry {
+            columns: columns.into(),
+            numbers: numbers.clone(),
+            used: self.stamp,
+        };
+        let mut bytes = lock(&self.number_bytes);
+        if *bytes < REMEMBER_BYTES {
+            *bytes += numbers.by_group.len() * 8;
+            drop(bytes);
+            lock(&self.numbers).insert(key, entry);
+        }
+        numbers
+    }
+
+    /// The values that an expression gives.
+    pub fn values(
+        &self,
+        matcher: &Matcher,
+        table: &AdTable,
+        clause: &Clause,
+        owner: Owner,
+        job: Option<&Ad>,
+        reads: &Reads,
+    ) -> Values {
+        let scalar = Scalar::new(matcher, table, clause, owner, job);
+        if reads.dynamic {
+            return Values {
+                groups: Arc::new(Groups::each_row(table)),
+                by_group: (0..table.row_end())
+                    .map(|row| scalar.row(row as Row))
+                    .collect(),
+            };
+        }
+        let groups = self.groups(table, &reads.columns);
+        let mut by_group = vec![Value::Undefined; groups.count()];
+        scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone());
+        Values { groups, by_group }
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_number().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,65 @@
+//! What evaluation may know besides the ads.
+
+use classad::{Ad, Context, Host};
+
+/// What evaluation may know besides the ads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EvalSettings {
+    /// Seconds since the epoch.
+    pub now: i64,
+    /// Seconds local time is east of UTC.
+    pub utc_offset_s: i32,
+    /// Seed of `random()`.
+    pub seed: u64,
+    /// STRICT_CLASSAD_EVALUATION.
+    pub strict: bool,
+    /// Who answers `userMap()` and the like.
+    pub host: HostRef,
+}
+
+/// Facts of the machine for the few functions that ask for them, or nobody to ask.
+#[derive(Clone, Copy)]
+pub struct HostRef(pub Option<&'static dyn Host>);
+
+impl HostRef {
+    pub(crate) fn version(self) -> u64 {
+        self.0.map_or(0, Host::version)
+    }
+}
+
+impl Default for HostRef {
+    /// The host that this process has installed.
+    fn default() -> Self {
+        Self(classad::host::installed())
+    }
+}
+
+impl std::fmt::Debug for HostRef {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(if self.0.is_some() {
+            "HostRef(Some)"
+        } else {
+            "HostRef(None)"
+        })
+    }
+}
+
+impl PartialEq for HostRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_some() == other.0.is_some()
+    }
+}
+
+impl EvalSettings {
+    pub(crate) fn context<'a>(&self, my: Option<&'a Ad>, target: Option<&'a Ad>) -> Context<'a> {
+        Context {
+            my,
+            target,
+            now: self.now,
+            utc_offset_s: self.utc_offset_s,
+            seed: self.seed,
+            strict: self.strict,
+            host: self.host.0.map(|host| host as &dyn Host),
+        }
+    }
+}

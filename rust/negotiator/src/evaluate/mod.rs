@@ -1,0 +1,286 @@
+//! What one request and one class of slots think of each other.
+
+mod answers;
+mod candidate;
+mod inserted;
+mod limits;
+mod ranks;
+mod ways;
+
+pub use answers::Answers;
+pub use inserted::{
+    REMOTE_NAMES, SUBMITTER_NAMES, insert_remote, insert_submitter, live_signature,
+};
+
+use crate::amounts::{amounts, asked_amounts, carve_amounts, with_consumption};
+use crate::config::CycleConfig;
+use crate::cycle::PlainWay;
+use crate::index::SlotIndex;
+use crate::ledger::Ledger;
+use crate::plan::Plan;
+use crate::pool::{Head, Pool};
+use crate::request::{Request, Submitter};
+use crate::reserve::may_use;
+use crate::slot::{Division, SlotClass};
+use answers::{NO, YES};
+use classad::{Ad, Context, Expr, Name, Value, evaluate};
+use columns::{AdTable, Bitmap, Matcher, Row};
+use fairshare::GroupTree;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// What stays the same for a whole cycle.
+#[derive(Clone, Copy)]
+pub struct Shared<'a> {
+    /// Slot ads.
+    pub table: &'a AdTable,
+    /// The engine that asks conditions of whole columns.
+    pub matcher: &'a Matcher,
+    /// Slots by class.
+    pub index: &'a SlotIndex,
+    /// What is looked at.
+    pub plan: &'a Plan,
+    /// Knobs.
+    pub config: &'a CycleConfig,
+    /// Epoch seconds.
+    pub now: i64,
+    /// How plain slots are gone through.
+    pub plain_way: PlainWay,
+}
+
+impl<'a> Shared<'a> {
+    /// Evaluates `expr` of `my` against `target`.
+    #[must_use]
+    pub fn eval(&self, expr: &Expr, my: &Ad, target: &Ad) -> Value {
+        let context = Context {
+            my: Some(my),
+            target: Some(target),
+            now: self.now,
+            ..Context::default()
+        };
+        evaluate(expr, &context)
+    }
+}
+
+/// One request being negotiated for.
+pub struct Evaluation<'a> {
+    shared: Shared<'a>,
+    /// The job with the attributes the cycle inserts.
+    pub job: Cow<'a, Ad>,
+    request: &'a Request,
+    submitter: &'a Submitter,
+    families: u8,
+    /// What the job asks of each resource and what that is rounded up to, where no slot is needed to know.
+    asked: OnceCell<Option<Vec<(Name, f64, f64)>>>,
+    constant_rank: Option<f64>,
+    /// Answers so far.
+    pub answers: Answers,
+    /// What the answers are kept under.
+    pub signature: u128,
+    /// Busy classes that nothing but a look at their match would tell apart.
+    pub deferred: Vec<u32>,
+    /// Groups as they stand, for slots that are looked at besides those of the pool.
+    pub groups: Option<Arc<GroupTree>>,
+}
+
+impl<'a> Evaluation<'a> {
+    /// Prepares a request; `answers` hold what is known of it already.
+    #[must_use]
+    pub fn new(
+        shared: Shared<'a>,
+        request: &'a Request,
+        submitter: &'a Submitter,
+        job: Cow<'a, Ad>,
+        answers: Answers,
+    ) -> Self {
+        let constant_rank = if shared.config.selection.ignore_job_ranks {
+            Some(0.0)
+        } else {
+            match job.get_str("Rank") {
+                None => Some(0.0),
+                Some(Expr::Lit(value)) => Some(value.as_number().unwrap_or(0.0)),
+                Some(_) => None,
+            }
+        };
+        Self {
+            shared,
+            job,
+            request,
+            submitter,
+            families: crate::slot::address_families(&submitter.address),
+            asked: OnceCell::new(),
+            constant_rank,
+            answers,
+            signature: request.signature,
+            deferred: Vec::new(),
+            groups: None,
+        }
+    }
+
+    /// Inserts what is known of a slot's user into an ad that is not one of the pool.
+    pub fn insert_remote_user(&self, slot: &mut Ad, user: &str, ledger: &Ledger) {
+        let none = || Arc::new(GroupTree::build(Vec::new()).0);
+        let groups = self.groups.clone().unwrap_or_else(none);
+        insert_remote(slot, user, ledger, &groups);
+    }
+
+    /// Everything that stays the same for the cycle.
+    #[must_use]
+    pub fn shared(&self) -> Shared<'a> {
+        self.shared
+    }
+
+    /// Name of the submitter.
+    #[must_use]
+    pub fn submitter(&self) -> &str {
+        &self.submitter.name
+    }
+
+    /// Whether the request may be looked at on this class at all.
+    fn may_meet(&self, facts: &SlotClass) -> bool {
+        if self.shared.config.preemption.partitionable && facts.rolled_up {
+            return false;
+        }
+        if facts
+            .held_by_schedd
+            .as_ref()
+            .is_some_and(|holder| *holder != self.submitter.schedd)
+        {
+            return false;
+        }
+        if let Some(reserved) = &facts.reserved
+            && !may_use(
+                reserved,
+                &self.submitter.name,
+                &self.request.first_job.to_string(),
+                &self.job,
+                self.shared.now,
+            )
+        {
+            return false;
+        }
+        self.families == 0 || facts.families == 0 || self.families & facts.families != 0
+    }
+
+    /// Rows among which slots of a class match: none when all slots of the class are alike in that.
+    fn rows_of(&self, pool: &Pool<'a>, class: usize) -> Option<&Bitmap> {
+        if pool.representative(class).is_none() || pool.classes()[class].partitionable {
+            return None;
+        }
+        self.answers.rows.as_deref()
+    }
+
+    /// Whether both Requirements hold for a row as it stands in the table.
+    #[must_use]
+    pub fn accepts_row(&self, row: Row) -> bool {
+        match &self.answers.rows {
+            Some(rows) => rows.get(row as usize),
+            None => requirements_hold(&self.shared, &self.job, &self.shared.table.ad(row)),
+        }
+    }
+
+    /// What a match would take of a slot that is divided, or nothing when it is not.
+    #[must_use]
+    pub fn amounts_of(&self, facts: &SlotClass) -> Option<Vec<f64>> {
+        match facts.division {
+            Division::Whole => Some(Vec::new()),
+            _ => self.amounts(facts),
+        }
+    }
+
+    /// The best slot of a class that matches, at or after place `from`.
+    #[must_use]
+    pub fn head(&self, pool: &Pool<'a>, class: usize, from: u32) -> Option<Head> {
+        pool.head(class, from, self.rows_of(pool, class))
+    }
+
+    /// Slots of a class that match and are left.
+    #[must_use]
+    pub fn count(&self, pool: &Pool<'a>, class: usize) -> u64 {
+        pool.count(class, self.rows_of(pool, class))
+    }
+
+    /// Both Requirements hold, and the resources suffice; slots of undivided
+    /// classes are looked at one by one when the best is sought.
+    pub fn matches(&mut self, pool: &Pool<'a>, facts: &SlotClass, class: usize) -> bool {
+        if self.rows_of(pool, class).is_some() {
+            return true;
+        }
+        self.answers.ready(class, pool.generation(class));
+        match self.answers.known[class] {
+            YES => return true,
+            NO => return false,
+            _ => {}
+        }
+        let whole = !matches!(facts.division, Division::ConsumptionPolicy { .. });
+        let yes = match (&self.answers.rows, pool.representative(class)) {
+            (Some(rows), Some(row)) if whole => {
+                rows.get(row as usize)
+                    && (facts.division == Division::Whole || self.amounts(facts).is_some())
+            }
+            _ if facts.division == Division::Carved => {
+                self.amounts(facts).is_some()
+                    && requirements_hold(&self.shared, &self.job, &facts.ad)
+            }
+            _ => matches(&self.shared, &self.job, facts),
+        };
+        self.answers.known[class] = if yes { YES } else { NO };
+        yes
+    }
+
+    /// What a match would take of a divided slot.
+    #[must_use]
+    pub fn amounts(&self, facts: &SlotClass) -> Option<Vec<f64>> {
+        let asked = self
+            .asked
+            .get_or_init(|| asked_amounts(&self.job, self.shared.config, self.shared.now));
+        match (asked, &facts.division) {
+            (Some(asked), Division::Carved) => carve_amounts(asked, facts),
+            _ => amounts(&self.job, facts, self.shared.config, self.shared.now),
+        }
+    }
+}
+
+/// Whether the value of PREEMPTION_REQUIREMENTS permits preemption: true itself, no number.
+#[must_use]
+pub fn allows(value: &Value) -> bool {
+    matches!(value, Value::Bool(true))
+}
+
+/// Whether both are numbers and the first is greater.
+#[must_use]
+pub fn exceeds(rank: Option<f64>, current: Option<f64>) -> bool {
+    matches!((rank, current), (Some(rank), Some(current)) if rank > current)
+}
+
+/// Whether a job and a class match: resources suffice and both Requirements are true.
+#[must_use]
+pub fn matches(shared: &Shared<'_>, job: &Ad, facts: &SlotClass) -> bool {
+    let taken = match facts.division {
+        Division::Whole => None,
+        _ => match amounts(job, facts, shared.config, shared.now) {
+            None => return false,
+            Some(amounts) => Some(amounts),
+        },
+    };
+    let replaced;
+    let job = match (&facts.division, taken) {
+        (Division::ConsumptionPolicy { .. }, Some(amounts)) => {
+            replaced = with_consumption(job, facts, &amounts);
+            &replaced
+        }
+        _ => job,
+    };
+    requirements_hold(shared, job, &facts.ad)
+}
+
+/// Whether both Requirements are true.
+#[must_use]
+pub fn requirements_hold(shared: &Shared<'_>, job: &Ad, slot: &Ad) -> bool {
+    let holds = |my: &Ad, target: &Ad| {
+        my.get_str("Requirements")
+            .is_some_and(|expr| shared.eval(expr, my, target).is_true())
+    };
+    holds(job, slot) && holds(slot, job)
+}
