@@ -21,6 +21,7 @@ pub mod read;
 pub mod requirements;
 pub mod resources;
 pub mod scope;
+pub mod slice;
 pub mod start;
 pub mod transfer;
 pub mod units;
