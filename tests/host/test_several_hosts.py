@@ -27,6 +27,7 @@ def _namespaces_work() -> bool:
 
 pytestmark = [
     pytest.mark.host,
+    pytest.mark.timeout(200 * PATIENCE),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
     pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),
     pytest.mark.skipif(
