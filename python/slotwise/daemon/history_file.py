@@ -15,9 +15,15 @@ def append(path: str, text: str, *, size_most: int, rotations: int) -> None:
 
     :raises OSError: when that is not possible.
     """
-    _rotate(Path(path), len(text), size_most, rotations)
-    with Path(path).open("a") as stream:
-        stream.write(text)
+    data = encoded(text)
+    _rotate(Path(path), len(data), size_most, rotations)
+    with Path(path).open("ab") as stream:
+        stream.write(data)
+
+
+def encoded(text: str) -> bytes:
+    """Text of ads as it stands in files: bytes of a job's strings that are no UTF-8 stay what they were."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def size_of(path: str) -> int:

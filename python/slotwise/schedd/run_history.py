@@ -7,17 +7,13 @@ moment may cost a record here, and never repeats one.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 
 from slotwise.daemon import history_file
+from slotwise.daemon.record_writer import RecordWriter
 from slotwise.table import unpack_ads
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,39 +50,17 @@ class RunRecord:
         )
 
 
-class RunHistory:
+class RunHistory(RecordWriter[RunRecord]):
     """Gathers records and has a worker thread write them, those of a moment together."""
 
     def __init__(self, threads: Executor) -> None:
+        super().__init__(lambda records: write(self.settings, records), "the history of runs", threads)
         self.settings = RunHistorySettings()
-        self._threads = threads
-        self._waiting: list[RunRecord] = []
-        self._writing: asyncio.Task[None] | None = None
 
     @property
     def is_kept(self) -> bool:
         """Whether records go anywhere."""
         return bool(self.settings.path or self.settings.directory)
-
-    def add(self, record: RunRecord) -> None:
-        """A run is over, durably."""
-        self._waiting.append(record)
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    async def close(self) -> None:
-        """Write what waits."""
-        if self._writing is not None:
-            await asyncio.gather(self._writing, return_exceptions=True)
-
-    async def _write(self) -> None:
-        while self._waiting:
-            records, self._waiting = self._waiting, []
-            work = partial(write, self.settings, records)
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._threads, work)
-            except OSError as error:
-                _log.warning("the history of runs cannot be written: %s", error)
 
 
 def write(settings: RunHistorySettings, records: list[RunRecord]) -> None:
@@ -97,7 +71,8 @@ def write(settings: RunHistorySettings, records: list[RunRecord]) -> None:
     texts = [record.text() for record in records]
     if settings.directory:
         for record, text in zip(records, texts, strict=True):
-            with open(os.path.join(settings.directory, f"job.runs.{record.cluster}.{record.proc}.ads"), "a") as stream:
-                stream.write(text)
+            name = f"job.runs.{record.cluster}.{record.proc}.ads"
+            with open(os.path.join(settings.directory, name), "ab") as stream:
+                stream.write(history_file.encoded(text))
     if settings.path:
         history_file.append(settings.path, "".join(texts), size_most=settings.size_most, rotations=settings.rotations)

@@ -6,16 +6,13 @@ The ad is the one the job came with, with the usage that was told last, and how 
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from dataclasses import dataclass
-from functools import partial
 
 from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.daemon import history_file
+from slotwise.daemon.record_writer import RecordWriter
 
-_log = logging.getLogger(__name__)
 #: JobStatus: completed, and removed for one that did not end by itself.
 _COMPLETED, _REMOVED = 4, 3
 
@@ -52,37 +49,17 @@ def record(ad: ClassAd, slot_name: str, how: str, activated_at: float, now: floa
     return ended
 
 
-class JobHistory:
+class JobHistory(RecordWriter[ClassAd]):
     """Has records written in a thread, those of a moment together."""
 
     def __init__(self, settings: JobHistorySettings) -> None:
+        super().__init__(lambda ads: write(self.settings, ads), "STARTD_HISTORY")
         self.settings = settings
-        self._waiting: list[ClassAd] = []
-        self._writing: asyncio.Task[None] | None = None
 
     @property
     def is_kept(self) -> bool:
         """Whether there is such a history."""
         return bool(self.settings.path)
-
-    def add(self, ad: ClassAd) -> None:
-        """A job ended."""
-        self._waiting.append(ad)
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    async def close(self) -> None:
-        """Write what waits."""
-        if self._writing is not None:
-            await asyncio.gather(self._writing, return_exceptions=True)
-
-    async def _write(self) -> None:
-        while self._waiting:
-            ads, self._waiting = self._waiting, []
-            try:
-                await asyncio.to_thread(partial(write, self.settings, ads))
-            except OSError as error:
-                _log.warning("STARTD_HISTORY cannot be written: %s", error)
 
 
 def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
@@ -94,9 +71,11 @@ def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
     for ad in ads:
         body = ad.print_old()
         banner = (
-            f"*** Offset = {offset + len(text)} ClusterId = {ad.get('ClusterId', -1)} ProcId = {ad.get('ProcId', -1)}"
+            f"*** Offset = {offset} ClusterId = {ad.get('ClusterId', -1)} ProcId = {ad.get('ProcId', -1)}"
             f' Owner = "{ad.get("Owner", "?")}" CompletionDate = {ad["CompletionDate"]}'
             f" CurrentTime = {ad['CompletionDate']}\n"
         )
-        text += body + ("" if body.endswith("\n") else "\n") + banner
+        record = body + ("" if body.endswith("\n") else "\n") + banner
+        text += record
+        offset += len(history_file.encoded(record))
     history_file.append(settings.path, text, size_most=settings.size_most, rotations=settings.rotations)

@@ -1,0 +1,47 @@
+"""Records that a worker thread writes, those of a moment together, so that a daemon's loop never waits for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class RecordWriter(Generic[T]):
+    """Gathers records and has them written.
+
+    :param write: appends records, in a thread; may raise OSError, which is logged and costs these records.
+    :param name: what they are, for the log.
+    :param threads: where ``write`` runs; the loop's own threads without it.
+    """
+
+    def __init__(self, write: Callable[[list[T]], None], name: str, threads: Executor | None = None) -> None:
+        self._write = write
+        self._name = name
+        self._threads = threads
+        self._waiting: list[T] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    def add(self, record: T) -> None:
+        """One more is to be written."""
+        self._waiting.append(record)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self._write_all())
+
+    async def close(self) -> None:
+        """Write what waits."""
+        if self._writing is not None:
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def _write_all(self) -> None:
+        while self._waiting:
+            records, self._waiting = self._waiting, []
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._threads, self._write, records)
+            except OSError as error:
+                _log.warning("%s cannot be written: %s", self._name, error)
