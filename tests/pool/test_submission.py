@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,3 +167,33 @@ def test_why_a_job_does_not_run_on_some_machine(pool: Pool, tmp_path: Path) -> N
     assert job in pool.run("q", "-unmatchable").stdout
     assert job in pool.run("q", "-analyze:summary").stdout
     pool.run("rm", job)
+
+
+def test_names_of_files_need_not_be_utf8(pool: Pool, tmp_path: Path) -> None:
+    latin, odd = os.fsdecode(b"caf\xe9.txt"), os.fsdecode(b"b\xff")
+    (tmp_path / "prog").write_text(
+        '#!/bin/sh\nfor f in in/*; do cat "$f"; done > "$(printf \'caf\\351.txt\')"\n'
+        "mkdir tree; cp caf* \"tree/$(printf 'b\\377')\"\n"
+    )
+    (tmp_path / "prog").chmod(0o755)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / latin).write_text("coffee\n")
+    (tmp_path / "s.sub").write_text(
+        "executable = prog\ntransfer_input_files = in\nlog = l\nshould_transfer_files = yes\n"
+        "transfer_output_files = tree\nqueue\n"
+    )
+    pool.run("submit", "s.sub", cwd=tmp_path)
+    pool.run("wait", "l", "-wait", "60", cwd=tmp_path)
+    assert (tmp_path / "tree" / odd).read_text() == "coffee\n"
+    (tmp_path / "all.sub").write_text(
+        "executable = prog\ntransfer_input_files = in\nlog = l2\nshould_transfer_files = yes\nqueue\n"
+    )
+    pool.run("submit", "all.sub", cwd=tmp_path)
+    pool.run("wait", "l2", "-wait", "60", cwd=tmp_path)
+    assert (tmp_path / latin).read_text() == "coffee\n"
+
+
+def test_texts_that_are_no_utf8_are_refused_with_a_reason(pool: Pool) -> None:
+    refused = pool.run("hold", "-reason", os.fsdecode(b"bad \xff"), "1", check=False)
+    assert refused.returncode == 1
+    assert "is not UTF-8" in refused.stderr

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -253,7 +254,7 @@ class _StarterSide:
     def finish(self, run: PretendedRun) -> None:
         script = self.point.script(run.ad)
         for name, data in script.outputs.items():
-            self.say(run, output=schedd_pb2.FilePiece(name=name, mode=0o644, data=data, last=True))
+            self.say(run, output=schedd_pb2.FilePiece(name=os.fsencode(name), mode=0o644, data=data, last=True))
         ended = schedd_pb2.RunEnded(
             how=script.how,
             code=script.signal or script.exit_code,
@@ -314,7 +315,8 @@ class _StarterSide:
         if run is None:
             return
         if what == "input":
-            run.inputs[message.input.name] = run.inputs.get(message.input.name, b"") + message.input.data
+            name = os.fsdecode(message.input.name)
+            run.inputs[name] = run.inputs.get(name, b"") + message.input.data
         elif what == "inputs_complete":
             if message.inputs_complete.error:
                 run.hold = message.inputs_complete

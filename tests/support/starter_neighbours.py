@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,9 +98,10 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             run.updates += unpack_ads(message.update.pack)
         elif what == "output":
             piece = message.output
-            before = run.outputs.get(piece.name, b"") if piece.offset else b""
-            run.outputs[piece.name] = before + piece.data
-            run.modes[piece.name] = piece.mode
+            name = os.fsdecode(piece.name)
+            before = run.outputs.get(name, b"") if piece.offset else b""
+            run.outputs[name] = before + piece.data
+            run.modes[name] = piece.mode
         elif what == "io":
             run.asked.append(message.io.op)
             answer = self._about_job(run, message.io)
@@ -125,7 +127,7 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             for offset in range(0, max(1, len(data)), 100_000):
                 part = data[offset : offset + 100_000]
                 piece = schedd_pb2.FilePiece(
-                    name=name, mode=mode, data=part, offset=offset, last=offset + len(part) >= len(data)
+                    name=os.fsencode(name), mode=mode, data=part, offset=offset, last=offset + len(part) >= len(data)
                 )
                 await context.write(schedd_pb2.ShadowMessage(run_id=run_id, input=piece))
         if not self.completes_inputs:

@@ -58,6 +58,9 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except UnicodeEncodeError as error:  # bytes of the command line or of a file that are no text
+        inv.err(f"ERROR: {error.object!r} is not UTF-8, and only UTF-8 can be sent")
+        return 1
     except Exception as error:
         if (failure := _failed_call(error)) is None:
             raise

@@ -68,7 +68,7 @@ def parts(jobs: Iterable[tuple[str, ClassAd]], owner: str) -> Iterator[schedd_pb
         try:
             for piece in input_pieces(plan):
                 part = schedd_pb2.SpoolPart(jobs=names)
-                part.file.name = posixpath.join(source.below, piece.name)
+                part.file.name = os.fsencode(posixpath.join(source.below, piece.name))
                 part.file.mode, part.file.data, part.file.offset = piece.mode, piece.data, piece.offset
                 part.file.last, part.file.directory = piece.last, piece.directory
                 yield part
@@ -127,7 +127,7 @@ class Arrivals:
 
     def take(self, piece: Any) -> Path:
         """Write a piece; a file is under its own name only when it is whole."""
-        name = posixpath.normpath(piece.name)
+        name = posixpath.normpath(os.fsdecode(piece.name))
         if posixpath.isabs(name) or name.startswith(".."):
             raise SubmitError(f"the access point sent a file called {piece.name!r}")
         target = self._places.get(name, self.root / name)

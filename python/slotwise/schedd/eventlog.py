@@ -138,7 +138,7 @@ def _append_text(path: str, text: str, *, sync: bool = False) -> int:
     descriptor = os.open(path, flags, 0o644)
     try:
         before = os.fstat(descriptor).st_size
-        data = memoryview(text.encode())
+        data = memoryview(text.encode("utf-8", "surrogateescape"))
         try:
             while data:
                 data = data[os.write(descriptor, data) :]

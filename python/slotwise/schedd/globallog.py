@@ -44,7 +44,7 @@ class GlobalLog:
         if size < 0:
             self._sequence += 1
             text = self._header(now) + text
-        with open(path, "a") as stream:
+        with open(path, "a", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(text)
 
     def _rotate(self) -> None:

@@ -195,7 +195,6 @@ class Queue(JobBook):
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
         """The job's process was started."""
         now = int(decision.now)
-        job.failures = 0
         decision.set(
             job,
             {"NumJobStarts": int(job.number("NumJobStarts")) + 1, "JobCurrentStartExecutingDate": now},
@@ -309,11 +308,15 @@ class Queue(JobBook):
             "NumVacates": int(job.number("NumVacates")) + 1,
             "NumVacatesByReason": _counted(job, "NumVacatesByReason", VACATE_NAMES.get(code, f"Code{code}")),
         }
-        if end.how == "not_started":
+        if end.how == "not_started" or (end.how == "evicted" and code == Vacate.STARTER_ERROR):
+            # Tried again at once, it would most likely fail again, many times a second.
             job.failures += 1
-            job.cool_until = decision.now + min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** (job.failures - 1))
+            job.cool_until = decision.now + min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
             changes["JobCoolDownExpiration"] = int(job.cool_until)
             changes["NumJobCoolDowns"] = int(job.number("NumJobCoolDowns")) + 1
+        else:
+            job.failures = 0
+        if end.how == "not_started":
             decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
         elif end.how == "lost":
             slot = str((job.changes or {}).get("LastRemoteHost") or "the slot")

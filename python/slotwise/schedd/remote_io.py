@@ -58,7 +58,7 @@ class RemoteRequests:
         decision = Decision(self._clock.now())
         if io.op == "get_attr":
             ad = self._ads.ad(run.job)
-            done.data = str(ad.lookup(io.name)).encode() if io.name in ad else b""
+            done.data = str(ad.lookup(io.name)).encode("utf-8", "surrogateescape") if io.name in ad else b""
             done.error = 0 if io.name in ad else errno.ENOENT
         elif io.op == "ulog":
             decision.log(run.job, events.generic(self._queue.frame(run.job, decision.now), io.text))
@@ -104,7 +104,7 @@ def _act(io: schedd_pb2.RemoteIo, iwd: str) -> bytes:
         case "rmdir":
             Path(path).rmdir()
         case "getdir":
-            return "".join(f"{entry.name}\n" for entry in sorted(Path(path).iterdir())).encode()
+            return b"".join(os.fsencode(entry.name) + b"\n" for entry in sorted(Path(path).iterdir()))
         case _:
             raise ValueError(io.op)
     return b""

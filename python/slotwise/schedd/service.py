@@ -159,7 +159,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             yield common_pb2.AdChunk(data=as_json(rows))
         elif request.view == "nobatch":
             for text in self._listing.lines(caller, request):
-                yield common_pb2.AdChunk(data=text.encode())
+                yield common_pb2.AdChunk(data=text.encode("utf-8", "surrogateescape"))
                 await asyncio.sleep(0)
         elif request.view == "factory":
             yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, request)))

@@ -98,7 +98,12 @@ class Spooling:
                 file = part.file
                 for job in jobs:
                     write = partial(
-                        made[job.key].write, file.name, file.mode, file.data, file.offset, directory=file.directory
+                        made[job.key].write,
+                        os.fsdecode(file.name),
+                        file.mode,
+                        file.data,
+                        file.offset,
+                        directory=file.directory,
                     )
                     await self._in_thread(write)
             if part.commit:
@@ -149,7 +154,7 @@ class Spooling:
                     data = await self._in_thread(partial(sandbox.read, result, offset))
                     last = not data or offset + len(data) >= result.size
                     piece = schedd_pb2.FilePiece(
-                        name=result.name, mode=result.mode, data=data, offset=offset, last=last
+                        name=os.fsencode(result.name), mode=result.mode, data=data, offset=offset, last=last
                     )
                     yield schedd_pb2.SandboxPiece(job=job.key, file=piece)
                     offset += len(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -206,7 +207,7 @@ class Transfers:
                 schedd_pb2.ShadowMessage(
                     run_id=run.id,
                     input=schedd_pb2.FilePiece(
-                        name=piece.name,
+                        name=os.fsencode(piece.name),
                         mode=piece.mode,
                         data=piece.data,
                         last=piece.last,
@@ -225,12 +226,12 @@ class Transfers:
             return None
         run.received_bytes += len(piece.data)
         if transfer.results.is_small(piece):
-            transfer.results.keep(piece.name, piece.mode, piece.data, directory=piece.directory)
+            transfer.results.keep(os.fsdecode(piece.name), piece.mode, piece.data, directory=piece.directory)
             return None
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(
             self._threads,
-            partial(transfer.results.write, piece.name, piece.mode, piece.data, piece.offset),
+            partial(transfer.results.write, os.fsdecode(piece.name), piece.mode, piece.data, piece.offset),
         )
 
     async def place(self, run: Run, *, evicted: bool) -> TransferError | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 from typing import Any
 
 from slotwise.classad import ClassAd
@@ -193,7 +194,7 @@ class Run:
         except OSError as error:
             reason = (
                 f"Transfer input files failure at execution point while receiving files. "
-                f"Details: writing to file {piece.name}: (errno {error.errno}) {error.strerror}"
+                f"Details: writing to file {os.fsdecode(piece.name)}: (errno {error.errno}) {error.strerror}"
             )
             self.on(moves.InputsDone(reason, TRANSFER_INPUT_ERROR, error.errno or 0))
         except SlotwiseError as error:

@@ -129,13 +129,18 @@ def send_end(run: Run) -> None:
             how=str(end.how),
             code=end.code,
             ad=pack_one(attributes),
-            reason=end.reason,
+            reason=_sendable(end.reason),
             reason_code=end.reason_code,
             reason_subcode=end.reason_subcode,
             at=int(at),
             core_dumped=end.core,
         )
     )
+
+
+def _sendable(text: str) -> str:
+    """Text for a message: bytes of a file name that are no UTF-8 as question marks."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def tell_gone(run: Run) -> None:
@@ -153,7 +158,7 @@ def tell_gone(run: Run) -> None:
         how=how.get(end.how, "failed") if end is not None else "evicted",
         broken=left is not None,
         left=left,
-        reason=end.reason if end is not None else "",
+        reason=_sendable(end.reason) if end is not None else "",
         code=(end.code if end.by_itself else end.reason_code) if end is not None else 0,
         cpu_s=usage.user_s + usage.system_s if usage is not None else 0.0,
     )

@@ -65,7 +65,7 @@ class Inbox:
         :raises OSError: when the file system refuses it (full, read-only, no right).
         :raises UsageError: when the name leads out of the scratch directory.
         """
-        relative = safe_name(piece.name)
+        relative = safe_name(os.fsdecode(piece.name))
         with rights_of(self._identity):
             if piece.directory:
                 self._scratch.joinpath(relative).mkdir(parents=True, exist_ok=True)
@@ -306,8 +306,9 @@ def pieces(outputs: list[Output], identity: Identity) -> Iterator[schedd_pb2.Fil
     :raises OutputError: when a file cannot be read.
     """
     for output in outputs:
+        name = os.fsencode(output.name)
         if output.directory:
-            yield schedd_pb2.FilePiece(name=output.name, mode=output.mode, directory=True, last=True)
+            yield schedd_pb2.FilePiece(name=name, mode=output.mode, directory=True, last=True)
             continue
         offset = 0
         fd = -1
@@ -320,7 +321,7 @@ def pieces(outputs: list[Output], identity: Identity) -> Iterator[schedd_pb2.Fil
                 data = os.read(fd, min(PIECE, left))
                 left -= len(data)
                 last = not data or left == 0
-                yield schedd_pb2.FilePiece(name=output.name, mode=output.mode, data=data, last=last, offset=offset)
+                yield schedd_pb2.FilePiece(name=name, mode=output.mode, data=data, last=last, offset=offset)
                 offset += len(data)
         except OSError as error:
             raise OutputError(_missing(output.path, error)) from None

@@ -133,6 +133,23 @@ async def test_holds_and_vacates_of_the_execution_point(schedd: RunningAccessPoi
     assert numbers(schedd.home.root / "j.log") == [0, 1, 4, 12, 13, 1, 5]
 
 
+async def test_a_job_that_its_starters_fail_is_not_tried_without_end(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    evicted = schedd_pb2.RunEnded.EVICTED
+    point.script = lambda ad: Script(how=evicted, reason="The starter failed", reason_code=1007)
+    await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+
+    async def cooling() -> bool:
+        return bool(await schedd.jobs("JobCoolDownExpiration > 0"))
+
+    await schedd.until(cooling)
+    assert await schedd.negotiate(point.address) == 0, "nothing is asked for while the job cools down"
+    (ad,) = await schedd.jobs()
+    assert (ad["VacateReasonCode"], ad["NumJobCoolDowns"], ad["NumShadowStarts"], ad["JobStatus"]) == (1007, 1, 1, 1)
+
+
 async def test_a_running_job_is_removed_when_its_run_is_over(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     point.script = lambda ad: Script(until_killed=True)
     cluster = await schedd.submit(UserLog="j.log")

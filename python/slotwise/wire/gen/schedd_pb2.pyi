@@ -565,13 +565,13 @@ class FilePiece(_message.Message):
     LAST_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
-    name: str
+    name: bytes
     mode: int
     data: bytes
     last: bool
     directory: bool
     offset: int
-    def __init__(self, name: _Optional[str] = ..., mode: _Optional[int] = ..., data: _Optional[bytes] = ..., last: _Optional[bool] = ..., directory: _Optional[bool] = ..., offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[bytes] = ..., mode: _Optional[int] = ..., data: _Optional[bytes] = ..., last: _Optional[bool] = ..., directory: _Optional[bool] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class FileTransferState(_message.Message):
     __slots__ = ("stage", "at", "host")
