@@ -12,6 +12,7 @@ import pytest
 from slotwise.starter.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.hiding import HIDER, hidden_pid, let_go
 from tests.support.patience import PATIENCE
 from tests.support.starter_bench import StarterBench, is_alive, job_python, processes_below, starter_bench
 
@@ -22,16 +23,6 @@ NOBODY = 65534
 MOUNT = Path("/sys/fs/cgroup")
 WITHOUT_ROOT = {"CREATE_CGROUP_WITHOUT_ROOT": "true"}
 HOG = "b = bytearray()\nwhile True: b += bytes(8 << 20)"
-HIDER = """
-import os, time
-if not os.fork():
-    os.setsid()
-    if os.fork(): os._exit(0)
-    os.environ.clear()
-    open("hidden", "w").write(str(os.getpid()))
-    while True: time.sleep(0.05)
-while not os.path.exists("hidden"): time.sleep(0.02)
-"""
 
 
 def _give(group: Path) -> None:
@@ -125,10 +116,10 @@ async def test_limits_hold_in_a_delegated_subtree(delegated: tuple[Path, ...], c
 async def test_families_are_stopped_and_ended_in_a_delegated_subtree(delegated: tuple[Path, ...]) -> None:
     async with starter_bench(NOBODY, delegated, **WITHOUT_ROOT) as bench:
         run = bench.submit(job_python(), "-S", "-c", HIDER)
-        mark = await bench.eventually(lambda: list(bench.execute.glob("dir_*/scratch/hidden")), "it hides")
-        pid = int(mark[0].read_text() or 0) if mark[0].exists() else 0
+        pid = await hidden_pid(bench)
+        let_go(bench)
         assert (await bench.ended(run)).how == EXITED
-        assert not pid or not is_alive(pid)
+        assert not is_alive(pid)
         run = bench.submit("/bin/sh", "-c", "while :; do :; done & while :; do :; done")
         await bench.running(run)
         startd = bench.startd
@@ -156,6 +147,8 @@ async def test_without_the_knob_nothing_is_touched_and_the_gaps_are_told(delegat
         for words in ("CREATE_CGROUP_WITHOUT_ROOT", "memory is measured", "CPU shares", "number of processes"):
             assert words in gaps and words in bench.log()
         run = bench.submit(job_python(), "-S", "-c", HIDER)
+        await hidden_pid(bench)
+        let_go(bench)
         assert (await bench.ended(run)).how == EXITED
         await bench.clean()
         await bench.eventually(lambda: not processes_below(bench.execute), "nothing of the job lives")

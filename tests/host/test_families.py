@@ -8,25 +8,11 @@ from typing import Any
 import pytest
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.hiding import HIDER, hidden_pid, let_go
 from tests.support.starter_bench import StarterBench, job_python, segments, starter_bench
 
 pytestmark = pytest.mark.host
 EVICTED = schedd_pb2.RunEnded.EVICTED
-#: Forks twice, changes session, closes all, and writes a mark that only a living process can write. The job itself ends
-#: when the mark was seen.
-HIDER = """
-import os, time
-if os.fork():
-    while not os.path.exists("seen"): time.sleep(0.02)
-    os._exit(0)
-os.setsid()
-if os.fork(): os._exit(0)
-os.setsid() if False else os.setpgid(0, 0)
-os.environ.clear()
-for fd in range(3): os.close(fd)
-open("hidden", "w").write(str(os.getpid()))
-while True: time.sleep(0.05)
-"""
 WITHOUT_CGROUPS = {"BASE_CGROUP": ""}
 
 
@@ -40,21 +26,6 @@ def _alive(pid: int) -> bool:
 def _cpu_ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
-
-
-async def _hidden_pid(bench: StarterBench) -> int:
-    """The process that hides (as its namespace numbers it), by the mark it leaves in the scratch directory."""
-
-    def mark() -> str:
-        found = list(bench.execute.glob("dir_*/scratch/hidden"))
-        return found[0].read_text() if found else ""
-
-    return int(await bench.eventually(mark, "the hider has hidden"))
-
-
-def _let_go(bench: StarterBench) -> None:
-    """The job may end."""
-    next(iter(bench.execute.glob("dir_*/scratch"))).joinpath("seen").touch()
 
 
 @pytest.mark.parametrize(
@@ -71,10 +42,10 @@ def _let_go(bench: StarterBench) -> None:
 async def test_a_hider_dies_with_the_job(root: None, knobs: dict[str, Any]) -> None:
     async with starter_bench(**knobs) as bench:
         run = bench.submit(job_python(), "-S", "-c", HIDER)
-        pid = await _hidden_pid(bench)
+        pid = await hidden_pid(bench)
         if "USE_PID_NAMESPACES" in knobs:
             pid = 0  # a number that means nothing here
-        _let_go(bench)
+        let_go(bench)
         ended = await bench.ended(run)
         assert (ended.how, ended.code) == (schedd_pb2.RunEnded.EXITED, 0)
         assert not pid or not _alive(pid)
@@ -252,9 +223,9 @@ async def test_a_dedicated_account_is_swept(root: None) -> None:
         **WITHOUT_CGROUPS,
     ) as bench:
         run = bench.submit(job_python(), "-S", "-c", HIDER)
-        pid = await _hidden_pid(bench)
+        pid = await hidden_pid(bench)
         assert Path(f"/proc/{pid}").stat().st_uid == 5
-        _let_go(bench)
+        let_go(bench)
         await bench.ended(run)
         assert not _alive(pid)
 
