@@ -11,8 +11,6 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli import history_files
-from slotwise.config import load
-from slotwise.errors import ConfigError
 from slotwise.startd import survey
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
@@ -22,7 +20,7 @@ from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_p
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.serving import metadata
-from tests.support.startd_host import START, DeafJournal, job_ad, schedd_at, startd_host, until, write_config
+from tests.support.startd_host import START, DeafJournal, job_ad, schedd_at, startd_host, until
 
 
 async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_path: Path) -> None:
@@ -243,25 +241,6 @@ async def test_drain_cancel_vacate_and_query(tmp_path: Path) -> None:
             await stub.Vacate(startd_pb2.VacateRequest(), metadata=metadata("READ"))
 
 
-async def test_reconfig_takes_policy_at_once_and_warns_about_layout(tmp_path: Path) -> None:
-    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
-        former = host.capability()
-        write_config(host.home, 'START = TARGET.Owner == "bob"\nSTARTD_ATTRS = Rack\nRack = "r7"\n')
-        config = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
-        assert await host.startd.reconfig(config) == []
-        assert host.capability() != former
-        assert (await schedd.claim(host.capability())).WhichOneof("what") == "refused"
-        assert next(iter(host.point.holdings.values())).ad["Rack"] == "r7"
-        write_config(host.home, "NUM_SLOTS = 2\n")
-        changed = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
-        assert "restart" in (await host.startd.reconfig(changed))[0]
-        write_config(host.home, "PREEMPT = ((\n")
-        with pytest.raises(ConfigError, match="PREEMPT"):
-            await host.startd.reconfig(
-                load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
-            )
-
-
 async def test_attributes_from_outside_live_until_a_restart(tmp_path: Path) -> None:
     async with startd_host(tmp_path) as host:
         batch = common_pb2.AdBatch(pack=pack_ads([ClassAd({"Temperature": 40})]))
@@ -318,21 +297,6 @@ async def test_a_start_that_waits_for_the_starter_is_not_taken_for_gone(tmp_path
 async def test_the_first_look_at_the_policy_knows_how_long_the_keyboard_was_idle(tmp_path: Path) -> None:
     knobs = "START = KeyboardIdle > 600\nIS_OWNER = START =?= False\nDISCONNECTED_KEYBOARD_IDLE_BOOST = 900\n"
     async with startd_host(tmp_path, knobs) as host:
-        assert host.place("slot1") == "Unclaimed/Idle"
-
-
-async def test_a_reconfig_to_an_owner_expression_without_value_changes_nothing(tmp_path: Path) -> None:
-    async with startd_host(tmp_path, "IS_OWNER = KeyboardIdle < 60 || CpuIsBusy\nRANK = 7\n") as host:
-        for text in ("IS_OWNER = NoSuchAttribute\nRANK = 8\n", "IS_OWNER = (\nRANK = 8\n"):
-            fresh = load(str(write_config(host.home, text)), subsystem="STARTD", env={}, home=host.home)
-            with pytest.raises(ConfigError, match="IS_OWNER"):
-                await host.startd.reconfig(fresh)
-            assert host.point.settings.policy(1, 0).texts["RANK"] == "7"
-        fresh = load(
-            str(write_config(host.home, "IS_OWNER = Fits\nSTARTD_ATTRS = Fits\nFits = Memory < 0\n")),
-            subsystem="STARTD", env={}, home=host.home,
-        )  # fmt: skip
-        await host.startd.reconfig(fresh)
         assert host.place("slot1") == "Unclaimed/Idle"
 
 

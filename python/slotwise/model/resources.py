@@ -66,17 +66,15 @@ class Resources:
 
     def shortfall(self, wanted: Resources) -> str | None:
         """The first resource of which less is here than ``wanted``, or None when it fits."""
-        pairs = [
-            ("Cpus", self.cpus, wanted.cpus),
-            ("Memory", self.memory_mib, wanted.memory_mib),
-            ("Disk", self.disk_kib, wanted.disk_kib),
-        ]
-        shared = {tag: len(names) for tag, names in self.shared.items()}
-        pairs += [(tag, self.custom.get(tag, shared.get(tag, 0)), amount) for tag, amount in wanted.custom.items()]
-        for name, have, want in pairs:
-            if want > have + 1e-9:
+        for name in ("Cpus", "Memory", "Disk", *wanted.custom):
+            if wanted.amount(name) > self.amount(name) + 1e-9:
                 return name
         return None
+
+    def amount(self, name: str) -> float:
+        """How much there is of the resource that :meth:`shortfall` calls ``name``."""
+        standard = {"Cpus": self.cpus, "Memory": self.memory_mib, "Disk": self.disk_kib}
+        return standard.get(name, self.custom.get(name, len(self.shared.get(name, ()))))
 
     def without_devices(self) -> Resources:
         """The same amounts with no device names."""

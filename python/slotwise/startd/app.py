@@ -32,7 +32,7 @@ from slotwise.startd.reading import seconds
 from slotwise.startd.replay import StimuliFile
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
-from slotwise.startd.slots.layout import plan
+from slotwise.startd.slots.layout import PlannedSlot, plan
 from slotwise.startd.starter_link import StarterLink
 from slotwise.startd.states import Backfill, Slot
 from slotwise.table import unpack_ads
@@ -64,12 +64,8 @@ class Startd:
         self._resources = machine_resources(config, self._facts, self._custom)
         self._hostname = config.get("FULL_HOSTNAME") or context.address.name
         settings = self._settings(config, self._resources)
-        layout = plan(
-            self._resources,
-            slot_types(config, self._resources),
-            config.get("SLOT_CONFIG_FAILURE_MODE") or "CONTINUE",
-            suits=settings.device_suits,
-        )
+        self._layout = self._planned(config, settings)
+        settings.read_all((slot.slot_id, slot.type_number) for slot in self._layout)
         self.journal = Journal(context.home.spool / "startd.sqlite")
         boot, self._sequence = int(now), 0
         me = context.address.target
@@ -78,7 +74,7 @@ class Startd:
             self._sequence += 1
             return ids.claim_id(me, boot, self._sequence)
 
-        self.point = ExecutionPoint(settings, layout, new_id, now)
+        self.point = ExecutionPoint(settings, self._layout, new_id, now)
         self._x, self._own = XProbe(context.env), SelfMonitor(now)
         survey.take_sample(self.point, config, self._execute, now, self._x, self._own)
         for h in self.point.holdings.values():  # the first look was without load and idle times
@@ -130,10 +126,8 @@ class Startd:
         settings = self._settings(config, self.point.settings.resources)
         settings.sample = self.point.settings.sample
         settings.set_draining_start(self.point.settings.draining_start)
-        for h in self.point.holdings.values():  # all knobs are read before any is replaced
-            settings.policy(h.slot_id, h.type_number)
-            settings.slot_knobs(h.slot_id, h.type_number)
-            settings.requesting(h.slot_id, h.type_number)
+        settings.read_all((h.slot_id, h.type_number) for h in self.point.holdings.values())
+        changed = self._planned(config, settings) != self._layout
         now = self._context.clock.now()
         must_decide.require_of(self.point, settings, now)
         kept = ("LastBenchmark", "Mips", "KFlops")
@@ -152,12 +146,7 @@ class Startd:
         self.driver.touch_all()
         self.driver.flush()
         self.driver.wake.set()
-        fresh = slot_types(config, self._resources)
-        layout = plan(self._resources, fresh)
-        now_planned = [(h.slot_id, h.total) for h in self.point.holdings.values() if h.parent is None]
-        if [(slot.slot_id, slot.resources) for slot in layout] != now_planned:
-            return ["the slot types have changed; they take effect when the startd restarts"]
-        return []
+        return ["the slot types have changed; they take effect when the startd restarts"] if changed else []
 
     async def stop(self, mode: str) -> None:
         """End all claims as ``mode`` says, take the ads back, end the starter."""
@@ -336,6 +325,11 @@ class Startd:
             drain.take_up(self.point, record, now)
         except (ConfigError, KeyError, TypeError, ValueError) as error:
             _log.error("the drain of the former startd cannot go on: %s", error)
+
+    def _planned(self, config: Config, settings: Settings) -> list[PlannedSlot]:
+        """The slots that the configuration makes of what the machine had when the startd began."""
+        mode = config.get("SLOT_CONFIG_FAILURE_MODE") or "CONTINUE"
+        return plan(self._resources, slot_types(config, self._resources), mode, suits=settings.device_suits)
 
     def _settings(self, config: Config, resources: Resources) -> Settings:
         name = (config.get("STARTD_NAME") or "").strip()

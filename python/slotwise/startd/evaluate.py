@@ -70,7 +70,9 @@ def compiled(knob: str, text: str) -> Expression:
         return Compiled(ExprTree(text, old=True))
     except (AdSyntaxError, ValueError) as error:
         raise ConfigError(
-            f"{knob} is not an expression: {error}", hint=f"`slotwise config val {knob}` shows its value", key=knob
+            f"{knob} is not an expression: {error}",
+            hint=f"`slotwise config val {knob.split()[0]}` shows its value",
+            key=knob.split()[0],
         ) from None
 
 

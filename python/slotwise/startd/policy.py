@@ -73,11 +73,11 @@ class Policy:
         for knob, default in JUDGING.items():
             text = (get(_FORMER.get(knob, knob)) or "").strip() or (get(knob) or "").strip() or default
             self.texts[knob] = new_syntax(text)
-            self._compiled[knob] = compiled(knob, text)
+            self._compiled[knob] = compiled(full_name(get, knob), text)
             for suffix in _UNIVERSES.values():
                 special = (get(f"{knob}_{suffix}") or "").strip()
                 if special:
-                    self._compiled[f"{knob}_{suffix}"] = compiled(f"{knob}_{suffix}", special)
+                    self._compiled[f"{knob}_{suffix}"] = compiled(full_name(get, f"{knob}_{suffix}"), special)
         #: Knobs that others mention by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
         self.mentioned = {knob: text for knob, text in self.texts.items() if _is_mentioned(knob, self.texts, get)}
         #: The owner's PREEMPT says itself what is to be done about conflicts of backfill slots.
@@ -183,14 +183,27 @@ def _is_mentioned(knob: str, texts: Mapping[str, str], get: Get) -> bool:
     return any(pattern.search(text) for text in (*texts.values(), *special))
 
 
-def knobs_of(get: Get, slot_id: int, type_number: int) -> Get:
+@dataclass(frozen=True)
+class OfSlot:
     """A slot's view of the configuration: ``SLOT<n>_X``, then ``SLOT_TYPE_<N>_X``, then ``X``."""
 
-    def find(name: str) -> str | None:
-        for prefix in (f"SLOT{slot_id}_", f"SLOT_TYPE_{type_number}_" if type_number else ""):
-            value = get(prefix + name) if prefix else None
-            if value is not None and value.strip():
-                return value
-        return get(name)
+    get: Get
+    prefixes: tuple[str, ...]
 
-    return find
+    def __call__(self, name: str) -> str | None:
+        """The knob's value for the slot."""
+        return self.get(self.full_name(name))
+
+    def full_name(self, name: str) -> str:
+        """The knob that has the value."""
+        return next((full for prefix in self.prefixes if (self.get(full := prefix + name) or "").strip()), name)
+
+
+def knobs_of(get: Get, slot_id: int, type_number: int) -> Get:
+    """The knobs of a slot; type 0 is none."""
+    return OfSlot(get, (f"SLOT{slot_id}_", *([f"SLOT_TYPE_{type_number}_"] if type_number else [])))
+
+
+def full_name(get: Get, name: str) -> str:
+    """The knob to name in errors: the one of the slot or its type, where it is that one's."""
+    return get.full_name(name) if isinstance(get, OfSlot) else name

@@ -25,6 +25,12 @@ def words(text: str | None) -> list[str]:
     return [word for word in re.split(r"[,\s]+", text or "") if word]
 
 
+def set_empty(config: Knobs) -> frozenset[str]:
+    """The knobs that were set to nothing, in capitals; for :meth:`Knobs.get` they are undefined."""
+    settings = getattr(config, "settings", None)
+    return frozenset(name.upper() for name, text, _ in settings() if not text.strip()) if settings else frozenset()
+
+
 def flag(config: Knobs, name: str) -> bool:
     """A truth knob, false when undefined."""
     return flag_text(config.get(name))

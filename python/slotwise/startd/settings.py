@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from slotwise.startd import ads
 from slotwise.startd.ads import SlotKnobs
 from slotwise.startd.clauses import clause_names, health_attributes
 from slotwise.startd.evaluate import Expr, Expression, compiled, truth
-from slotwise.startd.policy import Policy, Timers, knobs_of
+from slotwise.startd.policy import Policy, Timers, full_name, knobs_of
 from slotwise.startd.reading import (
     Knobs,
     device_property,
@@ -23,6 +23,7 @@ from slotwise.startd.reading import (
     knob_expression,
     literal_or_expression,
     seconds,
+    set_empty,
     words,
 )
 from slotwise.startd.requests import DEFAULT_MODIFIERS, Requesting
@@ -79,6 +80,7 @@ class Settings:
     draining_start: Expression | None = None
     #: Knobs that travel with runs, by slot name, once read.
     limits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _empty: frozenset[str] = frozenset()
     _policies: dict[tuple[int, int], Policy] = field(default_factory=dict)
     _knobs: dict[tuple[int, int], SlotKnobs] = field(default_factory=dict)
     _requesting: dict[tuple[int, int], Requesting] = field(default_factory=dict)
@@ -120,9 +122,20 @@ class Settings:
             broken_lasts=flag(config, "CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
             keyboard_slots=int(seconds(config, "SLOTS_CONNECTED_TO_KEYBOARD", 0)),
             console_slots=int(seconds(config, "SLOTS_CONNECTED_TO_CONSOLE", 0)),
+            _empty=set_empty(config),
         )
 
     # --------------------------------------------------------------------------------------------------- per slot
+
+    def read_all(self, slots: Iterable[tuple[int, int]]) -> None:
+        """Read the knobs of these slots (ids with types) now.
+
+        :raises ConfigError: for a knob that would fail when it is first needed.
+        """
+        for slot in slots:
+            self.policy(*slot)
+            self.slot_knobs(*slot)
+            self.requesting(*slot)
 
     def policy(self, slot_id: int, type_number: int) -> Policy:
         """The policy of a slot; dynamic slots have that of their partitionable one."""
@@ -205,8 +218,9 @@ class Settings:
         attrs = {}
         for name in dict.fromkeys(names):
             text = (get(name) or "").strip()
-            if text:
-                attrs[name] = knob_expression(name, text)
+            taken_out = {f"SLOT{slot_id}_{name}".upper(), f"SLOT_TYPE_{type_number}_{name}".upper()} & self._empty
+            if text and (full_name(get, name) != name or not taken_out):
+                attrs[name] = knob_expression(full_name(get, name), text)
         health = health_attributes(get)
         attrs.update(health)
         clauses = {knob: clause_names(get, f"{knob}_REQUIREMENTS_CLAUSES") for knob in ("SLOT", "PSLOT", "DSLOT")}
@@ -218,7 +232,9 @@ class Settings:
         if flag_text(get("CONSUMPTION_POLICY")):
             for tag in ("Cpus", "Memory", "Disk", *self.resources.custom):
                 default = f"ifThenElse(target.Request{tag} =?= undefined, 0, target.Request{tag})"
-                consumption[tag] = (get(f"CONSUMPTION_{tag.upper()}") or default).strip()
+                knob = f"CONSUMPTION_{tag.upper()}"
+                consumption[tag] = (get(knob) or default).strip()
+                compiled(full_name(get, knob), consumption[tag])
         latches = {}
         for name in words(self.config.get("SYSTEM_STARTD_LATCH_EXPRS")) + words(self.config.get("STARTD_LATCH_EXPRS")):
             latches[name] = compiled(name, (get(name) or "").strip() or name)
@@ -246,7 +262,7 @@ class Settings:
             if text and "catalogs" in text:
                 text = DEFAULT_MODIFIERS[tag]  # the reference's default also subtracts shared catalogues: none here
             if text:
-                modifiers[tag] = compiled(knob, text)
+                modifiers[tag] = compiled(full_name(get, knob), text)
         consumption = {
             tag: compiled(f"CONSUMPTION_{tag.upper()}", text)
             for tag, text in self.slot_knobs(slot_id, type_number).consumption.items()
@@ -270,6 +286,9 @@ def filler_wanted(config: Knobs) -> bool:
 
 def machine_resources(config: Knobs, facts: Mapping[str, Any], custom: list[CustomResource]) -> Resources:
     """What the startd may give out: detected amounts, overridden by NUM_CPUS and MEMORY, less what is reserved."""
+    for knob in ("NUM_CPUS", "MEMORY", "RESERVED_MEMORY", "RESERVED_DISK", "RESERVED_SWAP"):
+        if seconds(config, knob, 0) < 0:
+            raise ConfigError(f"{knob} is negative", hint="0 or no value: what is detected", key=knob)
     cpus = seconds(config, "NUM_CPUS", 0) or float(facts.get("DetectedCpus", 1))
     memory = seconds(config, "MEMORY", 0) or float(facts.get("DetectedMemory", 1))
     memory = max(1.0, memory - seconds(config, "RESERVED_MEMORY", 0))
@@ -291,8 +310,9 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
 
     :raises ConfigError: for SLOT_TYPE_0, an unknown share, or a count that is no number.
     """
-    if config.get("SLOT_TYPE_0") is not None:
-        raise ConfigError("SLOT_TYPE_0 may not be set", hint="types begin with 1", key="SLOT_TYPE_0")
+    for knob in ("SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"):
+        if config.get(knob) is not None:
+            raise ConfigError(f"{knob} may not be set", hint="types begin with 1", key=knob)
     types = []
     most = int(seconds(config, "MAX_SLOT_TYPES", 10))
     prefix = (config.get("STARTD_RESOURCE_PREFIX") or "slot").strip()
@@ -302,10 +322,12 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
         if text is None and count is None:
             continue
         shares = parse_shares(text or "auto", list(resources.tags), key=f"SLOT_TYPE_{number}")
+        for tag, constraint in shares.constraints.items():
+            compiled(f"SLOT_TYPE_{number} (constraint of {tag})", constraint)
         types.append(
             SlotType(
                 number,
-                int(seconds(config, f"NUM_SLOTS_TYPE_{number}", 0)),
+                _how_many(config, f"NUM_SLOTS_TYPE_{number}"),
                 shares,
                 flag(config, f"SLOT_TYPE_{number}_PARTITIONABLE"),
                 (config.get(f"SLOT_TYPE_{number}_NAME_PREFIX") or prefix).strip(),
@@ -314,6 +336,16 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
         )
     if any(slot_type.count for slot_type in types):
         return types
+    if types:
+        named = ", ".join(f"SLOT_TYPE_{slot_type.number}" for slot_type in types)
+        _log.warning("%s: no slots are made of it, as its NUM_SLOTS_TYPE_<N> is not set or 0", named)
     text = config.get("NUM_SLOTS")
     plain = default_types(int(seconds(config, "NUM_SLOTS", 0)) if text else None, resources.cpus)
     return [replace(slot_type, prefix=prefix) for slot_type in plain]
+
+
+def _how_many(config: Knobs, knob: str) -> int:
+    count = seconds(config, knob, 0)
+    if count < 0 or count != int(count):
+        raise ConfigError(f"{knob} is {count:g}", hint="it is a number of slots", key=knob)
+    return int(count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,14 +87,32 @@ def inventory(config: Any) -> list[CustomResource]:
     return custom_resources(names, config.get, _run_inventory)
 
 
+#: An inventory program has so long (seconds): less than `slotwise up` waits, so that the fault is named.
+_INVENTORY_S = 20
+
+
 def _run_inventory(tag: str, command: str) -> str:
     try:
         done = subprocess.run(
-            command.split(), capture_output=True, text=True, timeout=60, check=True, stdin=subprocess.DEVNULL
+            shlex.split(command),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_INVENTORY_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError(f"the inventory of {tag} failed: {error}", key=f"MACHINE_RESOURCE_INVENTORY_{tag}") from None
-    return done.stdout
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines()
+        what = f"exit status {error.returncode}" + (f", {said[-1]}" if said else "")
+    except subprocess.TimeoutExpired:
+        what = f"no end after {_INVENTORY_S} s"
+    except (OSError, ValueError) as error:
+        what = str(error)
+    else:
+        return done.stdout
+    knob = f"MACHINE_RESOURCE_INVENTORY_{tag}"
+    raise ConfigError(f"{knob}: {command} failed: {what}", hint="correct it, or remove the knob", key=knob)
 
 
 def custom_attributes(resources: list[CustomResource]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
+from slotwise.startd import survey
 from slotwise.startd.settings import machine_resources, slot_types
 from slotwise.startd.slots.custom import CustomResource, amount_or_devices, custom_resources, parse_inventory
 from slotwise.startd.slots.layout import PlannedSlot, plan
@@ -101,7 +102,7 @@ def test_auto_gets_an_equal_part_of_what_is_left() -> None:
 
 
 def test_minimal_is_one_core_one_mib_and_a_little_disk() -> None:
-    assert parse_shares("minimal", []).of("cpus") == Minimal()
+    assert parse_shares("minimal", []).of("cpus") == parse_shares("min", []).of("cpus") == Minimal()
     (slot,) = typed("minimal")
     assert (slot.resources.cpus, slot.resources.memory_mib, slot.resources.disk_kib) == (1, 1, 1024)
 
@@ -119,7 +120,7 @@ def test_an_unknown_resource_is_an_error_only_as_an_amount() -> None:
         typed("cpus=1, widgets=2")
 
 
-@pytest.mark.parametrize("text", ["cpus=lots", "mem=10X", "1/0", "%", "cpus=2G"])
+@pytest.mark.parametrize("text", ["cpus=lots", "mem=10X", "1/0", "%", "cpus=2G", "2", "nan%", "-5%", "2G%"])
 def test_what_is_not_a_share_is_refused_by_name(text: str) -> None:
     with pytest.raises(ConfigError, match="SLOT_TYPE_1"):
         typed(text)
@@ -129,15 +130,37 @@ def test_what_does_not_fit_is_broken_cleared_or_refused() -> None:
     knobs = {"SLOT_TYPE_1": "mem=100", "NUM_SLOTS_TYPE_1": "3"}
     made = slots(**knobs)
     assert [bool(slot.broken) for slot in made] == [False, False, True]
-    assert "Memory" in str(made[2].broken)
+    assert made[2].broken == "Memory: slot3 (slot type 1) wants 100 MiB, and 56 MiB are left"
     assert slots(mode="CLEAR", **knobs) == []
     with pytest.raises(ConfigError, match="Memory"):
         slots(mode="ABORT", **knobs)
+    with pytest.raises(ConfigError, match="CONTINUE, CLEAR, ABORT"):
+        slots(mode="CONTINU", **knobs)
 
 
 def test_type_zero_may_not_be_set() -> None:
     with pytest.raises(ConfigError, match="SLOT_TYPE_0"):
         slots(SLOT_TYPE_0="25%")
+    with pytest.raises(ConfigError, match="NUM_SLOTS_TYPE_0"):
+        slots(NUM_SLOTS_TYPE_0="1")
+
+
+@pytest.mark.parametrize("text", ["-3", "1.5"])
+def test_a_number_of_slots_is_whole_and_not_negative(text: str) -> None:
+    with pytest.raises(ConfigError, match="NUM_SLOTS_TYPE_1"):
+        slots(SLOT_TYPE_1="cpus=1", NUM_SLOTS_TYPE_1=text)
+    with pytest.raises(ConfigError, match="NUM_SLOTS"):
+        slots(NUM_SLOTS="-1")
+
+
+def test_a_type_of_which_no_slots_are_made_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert [slot.type_number for slot in slots(SLOT_TYPE_2="cpus=1")] == [0]
+    assert "SLOT_TYPE_2" in caplog.text
+
+
+def test_a_constraint_that_is_no_expression_is_refused_with_its_slot_type() -> None:
+    with pytest.raises(ConfigError, match="SLOT_TYPE_1"):
+        typed("cpus=1, gpus=1:Capability>")
 
 
 def test_prefixes_change_names() -> None:
@@ -149,6 +172,12 @@ def test_overrides_and_reserves_come_off_the_machine() -> None:
     knobs = Knobs(NUM_CPUS="40", MEMORY="1000", RESERVED_MEMORY="100", RESERVED_DISK="1", RESERVED_SWAP="1")
     found = machine_resources(knobs, {"TotalDisk": 10_000, "TotalVirtualMemory": 2000, "DetectedCpus": 2}, [])
     assert (found.cpus, found.memory_mib, found.disk_kib, found.swap_kib) == (40, 900, 8976, 976)
+
+
+@pytest.mark.parametrize("knob", ["NUM_CPUS", "MEMORY", "RESERVED_DISK"])
+def test_negative_amounts_are_refused(knob: str) -> None:
+    with pytest.raises(ConfigError, match=knob):
+        machine_resources(Knobs({knob: "-3"}), {"DetectedCpus": 2}, [])
 
 
 # --------------------------------------------------------------------------------------------------- custom resources
@@ -202,3 +231,21 @@ def test_slot_types_above_the_highest_number_are_not_read() -> None:
     many = {"SLOT_TYPE_11": "cpus=1", "NUM_SLOTS_TYPE_11": "2", "SLOT_TYPE_1": "cpus=1", "NUM_SLOTS_TYPE_1": "1"}
     assert [slot.type_number for slot in slots(**many)] == [1]
     assert [slot.type_number for slot in slots(MAX_SLOT_TYPES="11", **many)] == [1, 11, 11]
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("/bin/sh -c 'echo no bus >&2; exit 3'", "exit status 3, no bus"),
+        ("/nowhere/inventory", "No such file"),
+        ("/bin/sh -c 'exit", "No closing quotation"),
+    ],
+)
+def test_an_inventory_program_that_fails_is_named_with_its_knob(command: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"MACHINE_RESOURCE_INVENTORY_DISH: .*{why}"):
+        survey.inventory(Knobs(MACHINE_RESOURCE_INVENTORY_DISH=command))
+
+
+def test_bytes_that_are_no_text_do_not_stop_an_inventory() -> None:
+    (dish,) = survey.inventory(Knobs(MACHINE_RESOURCE_INVENTORY_DISH=r"printf '\301\nDetectedDISH = 2\n'"))
+    assert dish.amount == 2

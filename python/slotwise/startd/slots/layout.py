@@ -5,6 +5,7 @@ Source: manual, "Dividing System Resources in Multi-core Machines"; spec 8.2.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,12 @@ from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import BrokenCode, SlotKind
 from slotwise.startd.slots.shares import Amount, Auto, Fraction, Minimal, Share, Shares
+
+_log = logging.getLogger(__name__)
+
+#: What SLOT_CONFIG_FAILURE_MODE may be.
+MODES = ("CONTINUE", "CLEAR", "ABORT")
+LESS = "lower the shares of the slot types"
 
 #: The least that a slot has: one core, 1 MiB of memory, 1024 KiB of disk.
 LEAST = {"cpus": 1.0, "memory": 1.0, "disk": 1024.0, "swap": 0.0}
@@ -57,6 +64,8 @@ def default_types(num_slots: int | None, cpus: float) -> list[SlotType]:
     """
     if num_slots is None:
         return [SlotType(0, 1, Shares(Fraction(1.0)), partitionable=True)]
+    if num_slots < 0:
+        raise ConfigError(f"NUM_SLOTS is {num_slots}", hint="it is a number of slots", key="NUM_SLOTS")
     if num_slots > cpus:
         raise ConfigError(
             f"NUM_SLOTS is {num_slots}, but the machine has {cpus:g} cores",
@@ -78,8 +87,13 @@ def plan(
     When there is not enough: ABORT raises, CLEAR gives no slots, CONTINUE marks the slots that do not fit as broken.
     Backfill types divide all of the machine once more; they take devices from the end of the list.
 
-    :raises ConfigError: with the resource and the slot that does not fit, in mode ABORT.
+    :raises ConfigError: with the resource and the slot that does not fit, in mode ABORT; for an unknown mode.
     """
+    mode = failure_mode.strip().upper()
+    if mode not in MODES:
+        raise ConfigError(
+            f"SLOT_CONFIG_FAILURE_MODE is {failure_mode}", hint=", ".join(MODES), key="SLOT_CONFIG_FAILURE_MODE"
+        )
     kinds = [slot_type for slot_type in types for _ in range(slot_type.count)]
     amounts = {
         name: _divide_twice(name, machine, kinds) for name in ("cpus", "memory", "disk", "swap", *machine.custom)
@@ -101,16 +115,25 @@ def plan(
             pools[slot_type.backfill] = left.minus(wanted)
             slots.append(replace(slot, resources=wanted))
             continue
-        reason = f"{short}: {slot.local_name} wants more than the machine has left"
-        if failure_mode.upper() == "ABORT":
-            raise ConfigError(reason, hint="lower the shares of the slot types", key=f"SLOT_TYPE_{slot_type.number}")
-        if failure_mode.upper() == "CLEAR":
+        reason = _reason(short, slot, wanted, left, code)
+        if mode == "ABORT":
+            raise ConfigError(reason, hint=LESS, key=f"SLOT_TYPE_{slot_type.number}")
+        if mode == "CLEAR":
+            _log.error("no slots are made (SLOT_CONFIG_FAILURE_MODE = CLEAR): %s (%s)", reason, LESS)
             return []
         slots.append(replace(slot, resources=Resources(), broken=reason, broken_code=code))
     return slots
 
 
 Suits = Callable[[str, str, str], bool]
+_UNITS = {"Memory": " MiB", "Disk": " KiB"}
+
+
+def _reason(name: str, slot: PlannedSlot, wanted: Resources, left: Resources, code: int) -> str:
+    """What a slot lacks, with the amounts."""
+    unit, want, have = _UNITS.get(name, ""), wanted.amount(name), left.amount(name)
+    enough = "fewer suit its constraint" if code == BrokenCode.NO_DEVICES else f"{have:.12g}{unit} are left"
+    return f"{name}: {slot.local_name} (slot type {slot.type_number}) wants {want:.12g}{unit}, and {enough}"
 
 
 def with_devices(free: Resources, wanted: Resources, constraints: Mapping[str, str], suits: Suits) -> Resources:

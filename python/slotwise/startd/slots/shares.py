@@ -61,10 +61,10 @@ _STANDARD = (
     ("cpus", "cpus"), ("ram", "memory"), ("memory", "memory"), ("swap", "swap"), ("virtualmemory", "swap"),
     ("disk", "disk"),
 )  # fmt: skip
-_UNITS = {"K": 1, "M": 2, "G": 3, "T": 4}
+_UNITS = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 #: Power of 1024 that a bare number stands for: memory is MiB, disk and swap KiB.
 _NATIVE = {"memory": 2, "disk": 1, "swap": 1}
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)I?B?", re.IGNORECASE)
 _RATIO = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)")
 
 
@@ -79,7 +79,7 @@ def parse_shares(text: str, tags: Collection[str], *, key: str = "SLOT_TYPE") ->
     for item in _items(text):
         name, equals, value = item.partition("=")
         if not equals or _looks_like_value(name):
-            default = _share(item, None, key)
+            default = _blanket(item, key)
             continue
         value, _, constraint = value.partition(":")
         resource = resource_named(name.strip(), tags)
@@ -125,12 +125,22 @@ def _looks_like_value(name: str) -> bool:
     return bool(_NUMBER.fullmatch(name.strip()))
 
 
+def _blanket(text: str, key: str) -> Share:
+    """A value for everything that is not named; a bare number would be cores, MiB and KiB at once."""
+    share = _share(text, None, key)
+    if isinstance(share, Amount):
+        raise ConfigError(
+            f"{key}: {text!r} alone names no resource", hint="write cpus=..., or 25%, 1/4, auto or minimal", key=key
+        )
+    return share
+
+
 def _share(text: str, resource: str | None, key: str) -> Share:
     """One value."""
     lowered = text.lower()
     if lowered == "auto" or lowered == "automatic":
         return Auto()
-    if lowered == "minimal":
+    if lowered in ("minimal", "min"):
         return Minimal()
     if text.endswith("%"):
         return Fraction(_number(text[:-1], text, key) / 100)
@@ -152,7 +162,6 @@ def _share(text: str, resource: str | None, key: str) -> Share:
 
 
 def _number(text: str, whole: str, key: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"{key}: {whole!r} is not a percentage", hint="write it like 25%", key=key) from None
+    if not _NUMBER.fullmatch(text.strip()) or not text.strip()[-1].isdigit():
+        raise ConfigError(f"{key}: {whole!r} is not a percentage", hint="write it like 25%", key=key)
+    return float(text)
