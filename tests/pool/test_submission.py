@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -105,6 +108,7 @@ def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
 def test_results_of_acting_for_programs(pool: Pool, tmp_path: Path) -> None:
     words = ("executable=/bin/true", "hold=true", "-terse", "-queue", "2")
     cluster = pool.run("submit", *words, cwd=tmp_path).stdout.partition(".")[0]
+    pool.run("hold", f"{cluster}.0")
     said = pool.run("hold", f"{cluster}.0", "-long", check=False)
     assert said.returncode == 1 and f"job_{cluster}_0 = 4" in said.stdout and "result_total_4 = 1" in said.stdout
     assert "JobAction = 3" in pool.run("rm", "-held", cluster, "-long").stdout
@@ -197,3 +201,40 @@ def test_texts_that_are_no_utf8_are_refused_with_a_reason(pool: Pool) -> None:
     refused = pool.run("hold", "-reason", os.fsdecode(b"bad \xff"), "1", check=False)
     assert refused.returncode == 1
     assert "is not UTF-8" in refused.stderr
+
+
+def test_submissions_outlive_the_schedd_and_queue_nothing_twice(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "s.sub").write_text("executable = /bin/true\nhold = true\nbatch_name = once\nqueue 2\n")
+
+    def submits() -> list[str]:
+        return [pool.run("submit", "-terse", "s.sub", cwd=tmp_path).stdout for _ in range(12)]
+
+    with ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(submits), threads.submit(submits)]
+        for _ in range(2):  # a third death in a row would make the master wait for long
+            pool.kill("schedd")
+            pool.until("another schedd answers", lambda: pool.answers("schedd"))
+    told = sorted(ids.split()[0] for one in both for ids in one.result())
+    queued = pool.run("q", "-const", 'JobBatchName == "once"', "-af:j", "ProcId").stdout.splitlines()
+    assert sorted(line.split()[0] for line in queued if line.endswith(" 0")) == told
+    assert len(queued) == 48
+    pool.run("rm", "-const", 'JobBatchName == "once"')
+
+
+def test_descriptions_need_not_be_utf8(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"in\xfc")).write_text("input\n")
+    (tmp_path / "s.sub").write_bytes(
+        b"# Pr\xfcfung\nexecutable = /bin/sh\narguments = \"-c 'cat in\xfc; echo $0 $X' b\xf6se\"\nlog = l\n"
+        b'environment = "X=\xdf"\ntransfer_input_files = in\xfc\noutput = $(x).out\nqueue x in (\xe4 \xc3\xa4)\n'
+    )
+    job = pool.run("submit", "-terse", "s.sub", cwd=tmp_path).stdout.split()[0]
+    pool.run("wait", "l", "-wait", "60", cwd=tmp_path)
+    for name in (b"\xe4.out", b"\xc3\xa4.out"):
+        assert (tmp_path / os.fsdecode(name)).read_bytes() == b"input\nb\xf6se \xdf\n"
+    shown = subprocess.run(
+        [sys.executable, "-m", "slotwise", "history", job, "-long"], env=pool.env, capture_output=True, check=True
+    )
+    assert b'Out = "\xe4.out"' in shown.stdout
+    (tmp_path / "bad.sub").write_bytes(b"executable = /bin/true\ninput = no\xfc\nqueue\n")
+    refused = pool.run("submit", "bad.sub", cwd=tmp_path, check=False)
+    assert refused.returncode == 1 and "bad.sub:2: Input file" in refused.stderr and "does not exist" in refused.stderr

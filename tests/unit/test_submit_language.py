@@ -246,7 +246,7 @@ def test_an_executable_that_cannot_be_sent_is_refused(tmp_path: Path, name: str,
 
 def test_misspelt_keys_are_noticed() -> None:
     (warning,) = read(EXE + "requst_memory = 1G\nqueue\n").warnings
-    assert "line 2" in warning
+    assert "t.sub:2: " in warning
     assert "did you mean request_memory?" in warning
     assert not read(EXE + "x = 1\narguments = $(x)\nqueue\n").warnings
 

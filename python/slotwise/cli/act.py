@@ -127,6 +127,7 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
         chosen.ids.extend(kept)
     if parsed.has("held"):
         constraints.append("JobStatus == 5")
+        chosen.all = False
     chosen.constraint = " && ".join(f"({text})" for text in constraints)
     if not (chosen.all or chosen.ids or chosen.owners or chosen.constraint):
         inv.err("You did not specify any jobs")
@@ -176,28 +177,33 @@ def _reason(text: str | None, inv: Invocation) -> str:
 def report(
     verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, reply: schedd_pb2.ActReply, inv: Invocation
 ) -> int:
-    """Say what became of the request; the exit status is 1 when anything did not succeed."""
+    """Say what became of the request.
+
+    The exit status is 0 when every job that was named was acted on; of jobs chosen otherwise, at least one, because
+    those of other users, or held already, are no failure then.
+    """
     totals = dict(reply.totals)
     done = totals.get("success", 0)
+    one_by_one = any("." in one.id for one in reply.jobs)
+    status = 0 if done and (len(totals) == 1 or not one_by_one) else 1
     if parsed.has("long"):
         inv.out(_result_ad(verb, reply), end="")
-        return 0 if done and len(totals) == 1 else 1
+        return status
     if parsed.has("totals"):
         inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
-        return 0 if done and len(totals) == 1 else 1
+        return status
     if reply.jobs:
         return _report_ids(verb, reply, inv)
-    what = _what(chosen)
-    if done and len(totals) == 1:
-        inv.out(f"{what} have been {verb.past}")
-        return 0
-    if done:
-        inv.err(f"Couldn't {verb.infinitive} all {_lower(what)}")
+    what = _what(parsed, chosen)
+    if not done:
+        inv.err(f"Couldn't find/{verb.infinitive} all {what}")
+        for key, count in totals.items():
+            inv.err(f"  {count} {_RESULTS.get(key, key)}")
         return 1
-    inv.err(f"Couldn't find/{verb.infinitive} all {_lower(what)}")
-    for key, count in totals.items():
-        inv.err(f"  {count} {_RESULTS.get(key, key)}")
-    return 1
+    inv.out(f"All {what} have been {verb.past}")
+    if denied := totals.get("permission_denied", 0):
+        inv.err(f"Warning: {denied} jobs of other users were left as they are")
+    return 0
 
 
 #: Numbers of actions and of results in the ads of ``-long``.
@@ -213,16 +219,15 @@ def _result_ad(verb: Verb, reply: schedd_pb2.ActReply) -> str:
     return "\n".join(sorted(lines, key=str.lower)) + "\n"
 
 
-def _lower(text: str) -> str:
-    return text.removeprefix("All ")
-
-
-def _what(chosen: schedd_pb2.JobSelection) -> str:
-    if chosen.constraint:
-        return f"All jobs matching constraint {chosen.constraint}"
+def _what(parsed: Parsed, chosen: schedd_pb2.JobSelection) -> str:
+    jobs = "held jobs" if parsed.has("held") else "jobs"
+    if constraints := parsed.expressions("constraint"):
+        return f"{jobs} matching constraint {' && '.join(f'({text})' for text in constraints)}"
     if chosen.owners:
-        return f"All jobs of user {', '.join(chosen.owners)}"
-    return "All jobs"
+        return f"{jobs} of user " + ", ".join(f'"{owner}"' for owner in chosen.owners)
+    if chosen.ids:
+        return f"{jobs} in cluster {', '.join(chosen.ids)}"
+    return jobs
 
 
 def _report_ids(verb: Verb, reply: schedd_pb2.ActReply, inv: Invocation) -> int:
@@ -234,21 +239,43 @@ def _report_ids(verb: Verb, reply: schedd_pb2.ActReply, inv: Invocation) -> int:
             continue
         status = 1
         if whole:
-            inv.err(f"Couldn't find/{verb.infinitive} all jobs in cluster {one.id}" + _because(one.result, verb))
-        elif one.result == "not_found":
-            inv.err(f"Job {one.id} not found")
+            inv.err(f"Couldn't find/{verb.infinitive} all jobs in cluster {one.id}{_why_not(one.result, verb)}")
         else:
-            inv.err(f"Job {one.id}{_because(one.result, verb)}")
+            inv.err(_failure(one.id, one.result, verb))
     return status
 
 
-def _because(result: str, verb: Verb) -> str:
+def _why_not(result: str, verb: Verb) -> str:
+    """Why nothing was done to a whole cluster, behind a colon; nothing when there is none."""
     return {
-        "not_found": "",
-        "permission_denied": f": permission denied to {verb.infinitive} it",
-        "bad_status": f": not in a state in which it can be {verb.past}",
+        "permission_denied": ": permission denied",
+        "bad_status": f": none is {_state_for(verb)}",
         "already_done": f": already {verb.past}",
-    }.get(result, f": {result}")
+    }.get(result, "")
+
+
+def _failure(job: str, result: str, verb: Verb) -> str:
+    """What is said of one job to which nothing was done, in the words that scripts look for."""
+    if result == "not_found":
+        return f"Job {job} not found"
+    if result == "permission_denied":
+        return f"Permission denied to {'force removal of' if verb is _FORCE else verb.infinitive} job {job}"
+    if result == "already_done":
+        return f"Job {job} already {verb.past}"
+    if result == "bad_status" and verb is _FORCE:
+        return f"Job {job} not in `X' state to be forcibly removed"
+    if result == "bad_status":
+        return f"Job {job} not {_state_for(verb)} to be {verb.past}"
+    return f"Job {job}: {result}"
+
+
+def _state_for(verb: Verb) -> str:
+    """The state in which a job must be for the verb."""
+    if verb is _FORCE:
+        return "in the state X"
+    return {"release": "held", "continue": "suspended", "hold": "queued", "remove": "queued"}.get(
+        verb.infinitive, "running"
+    )
 
 
 # ---- attributes
@@ -355,7 +382,7 @@ def _edit(
         if one.result == "not_found":
             inv.err(f"Job {one.id} not found")
         elif one.result == "permission_denied":
-            inv.err(f"Job {one.id}: permission denied to edit it")
+            inv.err(f"Permission denied to edit job {one.id}")
     if done and not quiet:
         for attribute in request.set:
             inv.out(f'Set attribute "{attribute}" for {done} matching jobs.')

@@ -17,11 +17,11 @@ Main = Callable[[list[str], Invocation], int]
 
 
 def command(name: str) -> Main:
-    """The function of subcommand ``name``.
+    """The function of subcommand ``name``; ``vacate_job``, as the reference spells it, is ``vacate-job``.
 
     :raises UsageError: when there is none.
     """
-    entry = COMMANDS.get(name)
+    entry = COMMANDS.get(name.replace("_", "-"))
     if entry is None:
         near = [known for known in COMMANDS if known.startswith(name[:2])]
         hint = f"did you mean {', '.join(near)}?" if near else "`slotwise help` lists the commands"

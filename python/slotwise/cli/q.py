@@ -245,7 +245,9 @@ class _Listing:
             rows = json.loads(b"".join(chunk.data for chunk in pieces) or b"[]")
             self._inv.out(tables.batch_table(rows, self._width()), end="")
         else:
-            self._inv.out(tables.JOBS_HEADING + "".join(chunk.data.decode() for chunk in pieces), end="")
+            self._inv.out(
+                tables.JOBS_HEADING + "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces), end=""
+            )
         self._inv.out(self._queue.footer(totals), end="")
 
     def _batches_of_ads(self) -> None:

@@ -96,7 +96,7 @@ class Live(Queue):
 
     def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
         query.query.form = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON
-        pieces = (chunk.data.decode() for chunk in self.ask(query))
+        pieces = (chunk.data.decode(errors="surrogateescape") for chunk in self.ask(query))
         if form == "jsonl":
             inv.out(as_lines("".join(pieces)), end="")
             return

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slotwise.cli import interactive
+from slotwise.cli import interactive, sending
 from slotwise.cli.options import REST, Option, Parsed, parse
 from slotwise.errors import SubmitError, UsageError
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from slotwise.config import Config
     from slotwise.submit import Submission
 
-#: Submissions up to this many jobs go in one message.
-_ONE_MESSAGE = 5_000
-_TIMEOUT_S = 600.0
 _MOST_DOTS = 50
 
 OPTIONS = [
@@ -106,7 +103,7 @@ def main(args: list[str], inv: Invocation) -> int:
     _refuse_what_cannot_be(parsed)
     inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
     if parsed.has("capabilities"):
-        return _capabilities(inv, parsed)
+        return sending.capabilities(inv, parsed)
     wish = _wish(parsed, inv)
     if parsed.has("interactive"):
         interactive.shape(wish)
@@ -126,12 +123,12 @@ def main(args: list[str], inv: Invocation) -> int:
         check(made.job(proc) for made in submission.clusters for proc in range(made.count))
     first = 0
     if submission.mentions_cluster:
-        first = _reserve(inv, parsed, len(submission.clusters))
+        first = sending.reserve(inv, parsed, len(submission.clusters))
         submission = _read(wish, config, inv, first)
-    reply = _send(inv, wish, submission, first)
+    reply = sending.send(inv, parsed, submission, first, spool=wish.spool)
     _report(inv, wish, submission, reply)
     if wish.spool:
-        _spool(inv, wish, submission, reply)
+        sending.spool(inv, parsed, submission, reply, _owner(inv))
     if parsed.has("interactive"):
         return interactive.visit(f"{reply.clusters[0].cluster_id}.0", parsed, inv)
     return 0
@@ -178,7 +175,7 @@ def _wish(parsed: Parsed, inv: Invocation) -> Wish:
 
 def _text_of(name: str, inv: Invocation) -> str:
     try:
-        return inv.path(name).read_text(encoding="utf-8", errors="replace")
+        return inv.path(name).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise SubmitError(f"cannot read {name}: {error.strerror}", hint="check the name of the file") from None
 
@@ -267,107 +264,13 @@ def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -
         for text in ads():
             inv.out(text, end="")
     else:
-        with Path(inv.path(out)).open("w", encoding="utf-8") as file:
+        with Path(inv.path(out)).open("w", encoding="utf-8", errors="surrogateescape") as file:
             file.writelines(ads())
     if said:
         inv.out("Dry-Run job(s)" + "." * min(submission.count, _MOST_DOTS))
         for number, cluster in enumerate(submission.clusters, start=1):
             inv.out(f"{cluster.count} job(s) dry-run to cluster {number}.")
     return 0
-
-
-# ---- the access point
-
-
-def _call(inv: Invocation, call: Any, request: Any) -> Any:
-    import grpc
-
-    from slotwise.wire.status import to_error
-
-    try:
-        return call(request, metadata=inv.metadata(), timeout=_TIMEOUT_S)
-    except grpc.RpcError as failure:
-        raise to_error(failure, peer="the schedd") from None
-
-
-def _stub(inv: Invocation, parsed: Parsed) -> Any:
-    from slotwise.wire.gen import schedd_pb2_grpc
-
-    address = parsed.value("address")
-    if address is not None:
-        return schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0]))
-    return inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
-
-
-def _capabilities(inv: Invocation, parsed: Parsed) -> int:
-    """What this access point can do with a submission."""
-    from slotwise.cli.ping import greeting
-
-    name, version = greeting(inv, "schedd", parsed.value("address"))
-    inv.out(f"Schedd {name} ({version}) has these capabilities:")
-    for what, how in (
-        ("Universes", "vanilla"),
-        ("Spooling of files", "submit -spool, transfer-data"),
-        ("Late materialization", "max_materialize, max_idle"),
-    ):
-        inv.out(f"  {what:<22}{how}")
-    return 0
-
-
-def _reserve(inv: Invocation, parsed: Parsed, count: int) -> int:
-    """Cluster ids that the description's file names can contain."""
-    from slotwise.wire.gen import schedd_pb2
-
-    reply = _call(inv, _stub(inv, parsed).ReserveClusters, schedd_pb2.ReserveClustersRequest(count=count))
-    return int(reply.first)
-
-
-def _send(inv: Invocation, wish: Wish, submission: Submission, first: int) -> Any:
-    """One message when the submission is small, else a stream; all of it or nothing is queued."""
-    from slotwise.wire.gen import schedd_pb2 as pb
-
-    stub = _stub(inv, wish.parsed)
-
-    def packed(data: bytes) -> bytes:
-        if not wish.spool:
-            return data
-        from slotwise.cli.spool import without_log
-
-        return without_log(data)
-
-    def head(index: int) -> Any:
-        cluster_id = first + index if first else 0
-        return pb.ClusterSubmission(cluster_ad=packed(submission.clusters[index].pack()), cluster_id=cluster_id)
-
-    if submission.count <= _ONE_MESSAGE:
-        bundle = pb.SubmitBundle(client="slotwise submit")
-        for index, cluster in enumerate(submission.clusters):
-            part = head(index)
-            part.procs.count = cluster.count
-            part.procs.deltas = packed(cluster.deltas())
-            bundle.clusters.append(part)
-        return _call(inv, stub.SubmitOne, bundle)
-
-    def parts() -> Iterator[Any]:
-        for index, cluster in enumerate(submission.clusters):
-            yield pb.SubmitPart(open_cluster=head(index))
-            for count, deltas in cluster.batches():
-                yield pb.SubmitPart(more_procs=pb.ProcBatch(count=count, deltas=packed(deltas)))
-        yield pb.SubmitPart(commit=True)
-
-    return _call(inv, stub.Submit, parts())
-
-
-def _spool(inv: Invocation, wish: Wish, submission: Submission, reply: Any) -> None:
-    """Send the files of the jobs that were queued; with the last of them the jobs are released."""
-    from slotwise.cli.spool import parts
-
-    def jobs() -> Iterator[tuple[str, Any]]:
-        for made, cluster in zip(submission.clusters, reply.clusters, strict=True):
-            for proc in range(made.count):
-                yield f"{cluster.cluster_id}.{cluster.first_proc + proc}", made.job(proc)
-
-    _call(inv, _stub(inv, wish.parsed).Spool, parts(jobs(), _owner(inv)))
 
 
 def _report(inv: Invocation, wish: Wish, submission: Submission, reply: Any) -> None:

@@ -26,8 +26,10 @@ _PAUSE_FIRST_S = 0.05
 _PAUSE_MOST_S = 1.0
 
 
-def error_of_call(failure: grpc.RpcError) -> SlotwiseError:
+def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
     """The error that a failed call stands for; :class:`PeerUnavailableError` when the schedd gave none."""
+    if isinstance(failure, SlotwiseError):
+        return failure
     trailing = failure.trailing_metadata() if callable(getattr(failure, "trailing_metadata", None)) else ()
     told = any(name == "slotwise-error" for name, _ in trailing or ())
     if not told and callable(getattr(failure, "code", None)) and failure.code() in _BROKEN:
@@ -73,7 +75,7 @@ class Patience:
                 self.reached = True
                 return found
 
-    def _pause(self, failure: grpc.RpcError, pauses: Iterator[float]) -> float:
+    def _pause(self, failure: grpc.RpcError | SlotwiseError, pauses: Iterator[float]) -> float:
         error = error_of_call(failure)
         pause = next(pauses, None) if isinstance(error, PeerUnavailableError) else None
         if pause is None:
@@ -89,7 +91,7 @@ class Patience:
         while True:
             try:
                 found = attempt(pauses is not None)
-            except grpc.RpcError as failure:
+            except (grpc.RpcError, PeerUnavailableError) as failure:  # the latter: no schedd is found at all
                 pauses = pauses or self.pauses()
                 time.sleep(self._pause(failure, pauses))
             else:

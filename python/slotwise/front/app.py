@@ -88,7 +88,7 @@ class CommandServer:
                 _log.exception("a call failed")
 
     def _answer(self, request: CommandRequest) -> bytes:
-        entry = COMMANDS.get(request.argv[0]) if request.argv else None
+        entry = COMMANDS.get(request.argv[0].replace("_", "-")) if request.argv else None
         if entry is None or not entry.may_be_resident(request.argv[1:]) or request.uid != os.geteuid():
             return _NOT_SERVED
         return b"S" + bytes([self._run(request) & 0xFF])

@@ -77,6 +77,28 @@ class Outcome:
         return reply
 
 
+_STARTED = frozenset((Status.RUNNING, Status.TRANSFERRING_OUTPUT))
+#: States in which an action means a job that is chosen with others: by cluster, owner or constraint.
+_SUITABLE: dict[int, frozenset[Status]] = {
+    schedd_pb2.ActRequest.REMOVE: frozenset(Status) - {Status.REMOVED},
+    schedd_pb2.ActRequest.REMOVE_FORCE: frozenset((Status.REMOVED,)),
+    schedd_pb2.ActRequest.HOLD: frozenset(Status) - {Status.REMOVED, Status.COMPLETED},
+    schedd_pb2.ActRequest.RELEASE: frozenset((Status.HELD,)),
+    schedd_pb2.ActRequest.SUSPEND: _STARTED,
+    schedd_pb2.ActRequest.CONTINUE: frozenset((Status.SUSPENDED,)),
+    schedd_pb2.ActRequest.VACATE: _STARTED | {Status.SUSPENDED},
+    schedd_pb2.ActRequest.VACATE_FAST: _STARTED | {Status.SUSPENDED},
+}
+
+
+def _suits(job: Job, action: int) -> bool:
+    """Whether the action means ``job`` when it is one of many; files that are on their way keep it from release."""
+    if action == schedd_pb2.ActRequest.RELEASE and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
+        return False
+    states = _SUITABLE.get(action)
+    return states is None or job.status in states
+
+
 _PAST = {0: "removed", 1: "removed", 2: "held", 3: "released"}
 
 
@@ -117,6 +139,7 @@ class Actions:
             superuser,
             request.jobs,
             lambda job, decision: self._act(job, action, reason, request.subcode, decision),
+            suits=lambda job: _suits(job, action),
             on_factories=bool(decision.factories),
         )
 
@@ -158,7 +181,8 @@ class Actions:
             return SUCCESS if queue.remove_at_once(job, decision) else BAD_STATUS
         if action == act.HOLD:
             if job.status == Status.HELD:
-                return ALREADY_DONE
+                done = queue.hold_instead(job, reason, subcode, decision)
+                return SUCCESS if done else ALREADY_DONE
             return SUCCESS if queue.hold(job, reason, int(Hold.USER_REQUEST), subcode, decision) else BAD_STATUS
         if action == act.RELEASE:
             if job.status == Status.HELD and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT:
@@ -192,16 +216,22 @@ class Actions:
         selection: schedd_pb2.JobSelection,
         act: Callable[[Job, Decision], str],
         *,
+        suits: Callable[[Job], bool] = lambda job: True,
         on_factories: bool = False,
     ) -> schedd_pb2.ActReply:
         """Do ``act`` to each selected job, in pieces that do not stop the daemon, durable before it is answered.
 
+        Of jobs that are not named one by one, those that it does not suit are not meant.
         ``on_factories``: something was done to clusters as a whole, so that no job at all is no failure.
         """
         outcome = Outcome()
         waiting = []
         decision = Decision(self._clock.now())
         for count, (job, name) in enumerate(self._selected(selection, outcome), 1):
+            if "." not in name and not suits(job):
+                if name:
+                    outcome.named.setdefault(name, BAD_STATUS)
+                continue
             allowed = superuser or job.owner == caller.user
             result = act(job, decision) if allowed else DENIED
             outcome.count(result)

@@ -47,7 +47,21 @@ class Queue(JobBook):
         self._held(job, reason, code, subcode, decision)
         return True
 
+    def hold_instead(self, job: Job, reason: str, subcode: int, decision: Decision) -> bool:
+        """A user holds a job that is held for another reason, so that no policy releases it; else false."""
+        if job.number("HoldReasonCode") in (Hold.USER_REQUEST, Hold.SPOOLING_INPUT):
+            return False
+        code = int(Hold.USER_REQUEST)
+        decision.set(job, self._hold_attributes(job, reason, code, subcode))
+        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
+        return True
+
     def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
+        self.move(job, Status.HELD, decision, self._hold_attributes(job, reason, code, subcode))
+        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
+
+    @staticmethod
+    def _hold_attributes(job: Job, reason: str, code: int, subcode: int) -> Changes:
         changes: Changes = {
             "HoldReason": reason,
             "HoldReasonCode": code,
@@ -57,8 +71,7 @@ class Queue(JobBook):
         }
         if code != Hold.USER_REQUEST:
             changes["NumSystemHolds"] = int(job.number("NumSystemHolds")) + 1
-        self.move(job, Status.HELD, decision, changes)
-        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
+        return changes
 
     def release(self, job: Job, reason: str, decision: Decision) -> bool:
         """Held to idle; false when the job is not held."""

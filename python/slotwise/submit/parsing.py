@@ -35,7 +35,7 @@ def parse(
     stdin: str | None = None,
     seed: int | None = None,
 ) -> Submission:
-    """Make jobs from a description.
+    """Make jobs from a description. Bytes that are no UTF-8 are lone surrogates in ``text``, as in names of files.
 
     :param filename: name of the description, for messages and ``$(SUBMIT_FILE)``.
     :param cwd: where relative names start; the process's directory when None.
@@ -47,7 +47,7 @@ def parse(
     :param before: statements that stand before the description.
     :param append: statements that stand before each queue statement.
     :param spool: inputs are spooled; the jobs wait on hold for them.
-    :param check_files: whether the executable must be there.
+    :param check_files: whether the executable and input files must be there.
     :param check_support: whether commands that the pool does not carry out are refused or warned about.
     :param first_cluster: id of the first cluster, when reserved.
     :param stdin: what ``queue from -`` reads.
@@ -58,8 +58,8 @@ def parse(
     moment = time.time() if now is None else now
     local = time.localtime(moment)
     facts: dict[str, Any] = {
-        "file": filename,
-        "cwd": str(cwd or Path.cwd()),
+        "file": _held(filename),
+        "cwd": _held(str(cwd or Path.cwd())),
         "owner": owner,
         "now": int(moment),
         "date": (local.tm_year, local.tm_mon, local.tm_mday),
@@ -67,23 +67,43 @@ def parse(
         "spool": spool,
         "check_files": check_files and not support.skips_file_checks((text, *before, *append)),
         "first_cluster": first_cluster,
-        "before": list(before),
-        "append": list(append),
-        "queue": queue_args,
-        "stdin": stdin,
-        "environment": list(env.items()),
+        "before": [_held(line) for line in before],
+        "append": [_held(line) for line in append],
+        "queue": None if queue_args is None else _held(queue_args),
+        "stdin": None if stdin is None else _held(stdin),
+        "environment": [(_held(name), _held(value)) for name, value in env.items()],
         "seed": random.getrandbits(64) if seed is None else seed,
     }
     try:
-        data = _native.parse_submit(text, facts, None if config is None else config.data)
+        data = _native.parse_submit(_held(text), facts, None if config is None else config.data)
     except ValueError as error:
+        error.args = tuple(_released(part) if isinstance(part, str) else part for part in error.args)
         raise submit_error(error) from None
     clusters = tuple(Cluster(data, index, count) for index, count in enumerate(data.counts()))
-    warnings = list(data.warnings)
+    warnings = [_released(warning) for warning in data.warnings]
     if check_support and support.is_suspect((text, *before, *append)):
         firsts = (cluster.job(0) for cluster in clusters if cluster.count)
         warnings += support.check(firsts, text, filename or "the description")
     return Submission(clusters, tuple(warnings), data.mentions_cluster, data.max_materialize)
+
+
+#: How the native language holds bytes that are no UTF-8 in text (its module ``bytes``): each as one character, and the
+#: four bytes of a character that would be taken for one likewise.
+_HOLD = {0xDC00 + byte: 0x10FD00 + byte for byte in range(0x80, 0x100)} | {
+    0x10FD00 + byte: "".join(chr(0x10FD00 + part) for part in chr(0x10FD00 + byte).encode())
+    for byte in range(0x80, 0x100)
+}
+_RELEASE = {0x10FD00 + byte: 0xDC00 + byte for byte in range(0x80, 0x100)}
+
+
+def _held(text: str) -> str:
+    """Python's text (bytes that are no UTF-8 are lone surrogates) as the native language wants it."""
+    return text if text.isascii() else text.translate(_HOLD)
+
+
+def _released(text: str) -> str:
+    """The native language's text as Python has it."""
+    return text if text.isascii() else text.translate(_RELEASE)
 
 
 def _macros(config: Config | None) -> list[tuple[str, str]]:

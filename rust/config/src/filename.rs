@@ -91,7 +91,7 @@ impl Parts {
             Some(quote) => requote(&mut text, start, end, quote),
             None => text[start..end.max(start)].to_vec(),
         };
-        String::from_utf8_lossy(&kept).into_owned()
+        crate::bytes::hold(&kept).into_owned()
     }
 
     fn written(&self, name: &str, cwd: Option<&str>) -> Vec<u8> {

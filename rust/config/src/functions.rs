@@ -211,7 +211,7 @@ fn substr(with: &Expander<'_>, body: &str) -> Text {
     let rest = total - start;
     let length = if length < 0 { rest + length } else { length }.clamp(0, rest);
     let bytes = &text.as_bytes()[start as usize..(start + length) as usize];
-    Ok(String::from_utf8_lossy(bytes).into_owned())
+    Ok(crate::bytes::hold(bytes).into_owned())
 }
 
 fn number(with: &Expander<'_>, kind: Kind, body: &str) -> Text {

@@ -5,6 +5,7 @@
 //! commands, environment and random numbers, and touches none of them itself.
 
 pub mod args;
+pub mod bytes;
 pub mod condition;
 pub mod error;
 pub mod expand;

@@ -39,6 +39,12 @@ pub trait Source {
         (!self.readable(path)).then(|| "does not exist or cannot be read".to_owned())
     }
 
+    /// Why a file or directory cannot be sent along as input, as the rest of a sentence that begins with its name;
+    /// `None` when it can.
+    fn input_fault(&self, _path: &str) -> Option<String> {
+        None
+    }
+
     /// An environment variable of whoever reads.
     fn env(&self, name: &str) -> Option<String>;
 

@@ -86,7 +86,7 @@ async def test_only_own_jobs_are_shown_and_touched(schedd: RunningAccessPoint) -
     assert (await run(schedd, "q", "-allusers", "-af", "ClusterId", user="mallory")).out == f"{cluster}\n"
     refused = await run(schedd, "rm", f"{cluster}.0", user="mallory")
     assert refused.status == 1
-    assert "permission denied" in refused.err
+    assert refused.err == f"Permission denied to remove job {cluster}.0\n"
     edited = await run(schedd, "qedit", f"{cluster}.0", "RequestMemory", "5", user="mallory")
     assert edited.status == 1
     assert [ad["RequestMemory"] for ad in await schedd.jobs()] == [128]
@@ -110,6 +110,36 @@ async def test_hold_release_and_remove(schedd: RunningAccessPoint) -> None:
     assert (await run(schedd, "rm", f"{cluster}.0")).err == f"Job {cluster}.0 not found\n"
     nothing = await run(schedd, "rm")
     assert nothing.status == 1 and "You did not specify any jobs" in nothing.err
+
+
+async def test_jobs_that_are_not_named_one_by_one_are_meant_if_it_suits_them(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(3)
+    await run(schedd, "hold", f"{cluster}.0")
+    again = await run(schedd, "hold", f"{cluster}.0")
+    assert (again.status, again.err) == (1, f"Job {cluster}.0 already held\n")
+    early = await run(schedd, "release", f"{cluster}.1")
+    assert (early.status, early.err) == (1, f"Job {cluster}.1 not held to be released\n")
+    released = await run(schedd, "release", "-all")
+    assert (released.status, released.out) == (0, "All jobs have been released\n")
+    assert (await run(schedd, "release", "-all")).err == "Couldn't find/release all jobs\n"
+    await run(schedd, "hold", f"{cluster}.1")
+    held = await run(schedd, "hold", "-const", "ProcId > 0")
+    assert (held.status, held.out) == (0, "All jobs matching constraint (ProcId > 0) have been held\n")
+    assert (await run(schedd, "vacate_job", str(cluster))).err == (
+        f"Couldn't find/vacate all jobs in cluster {cluster}: none is running\n"
+    )
+    only = await run(schedd, "rm", "-held", schedd.owner)
+    assert only.out == f'All held jobs of user "{schedd.owner}" have been marked for removal\n'
+    assert [ad["ProcId"] for ad in await schedd.jobs()] == [0]
+    other = await run(schedd, "rm", "-all", user="mallory")
+    assert (other.status, other.err) == (1, "Couldn't find/remove all jobs\n  1 Permission Denied\n")
+
+
+async def test_a_user_s_hold_replaces_another(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(1, JobStatus=5, HoldReason="submitted on hold", HoldReasonCode=15)
+    assert (await run(schedd, "hold", f"{cluster}.0", "-reason", "mine")).out == f"Job {cluster}.0 held\n"
+    (ad,) = await schedd.jobs("JobStatus == 5")
+    assert (ad["HoldReason"], ad["HoldReasonCode"]) == ("mine", 1)
 
 
 async def test_prio_and_qedit(schedd: RunningAccessPoint) -> None:

@@ -25,7 +25,7 @@ def as_table(ads: Iterable[ClassAd]) -> AdTable:
 
 def long_text(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
     """``Name = value`` lines sorted by name, a blank line after each ad."""
-    return as_table(ads).long_text(None, projection).decode()
+    return as_table(ads).long_text(None, projection).decode(errors="surrogateescape")
 
 
 def json_array(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
@@ -59,7 +59,7 @@ def read_file(path: Path) -> Iterator[ClassAd]:
 
 def read_stream(name: str, inv: Invocation) -> Iterator[ClassAd]:
     """The ads of a file in long form, or of standard input when it is called ``-``."""
-    return parse_ads(inv.stdin.read().encode()) if name == "-" else read_file(inv.path(name))
+    return parse_ads(inv.stdin.read().encode(errors="surrogateescape")) if name == "-" else read_file(inv.path(name))
 
 
 def chosen(ads: Iterable[ClassAd], constraint: str, limit: int | None) -> list[ClassAd]:

@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::expr;
+use crate::submit::commands;
 use crate::submit::env::Environment;
 use crate::submit::job::{self, Done, Job};
 
@@ -62,10 +63,23 @@ pub fn executable(job: &mut Job<'_>) -> Done {
         if job.has("Cmd") {
             return Ok(());
         }
+        let misspelt = job
+            .scope
+            .set
+            .entries()
+            .iter()
+            .find(|entry| commands::similar(&entry.name) == Some("executable"));
+        let hint = match misspelt {
+            Some(entry) => format!(
+                "did you mean `executable` by `{}` in line {}?",
+                entry.name, entry.origin.line
+            ),
+            None => "add `executable = PROGRAM`".to_owned(),
+        };
         return Err(job.bad(
             "executable",
             "No 'executable' parameter was provided",
-            "add `executable = PROGRAM`",
+            &hint,
         ));
     };
     let name = job::unquoted(&name).to_owned();

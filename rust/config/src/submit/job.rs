@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use classad::{Ad, Expr, Syntax, Value, parse_expr};
 
+use crate::bytes;
 use crate::error::{Code, ConfigError};
 use crate::expand::{Expander, Scope};
 use crate::expr;
@@ -125,7 +126,7 @@ impl Job<'_> {
     /// A string attribute.
     pub fn text(&self, attribute: &str) -> Option<String> {
         match self.get(attribute)? {
-            Expr::Lit(Value::Str(text)) => Some(text.to_text().into_owned()),
+            Expr::Lit(Value::Str(text)) => Some(bytes::hold(text.as_bytes()).into_owned()),
             _ => None,
         }
     }
@@ -150,7 +151,8 @@ impl Job<'_> {
 
     /// Sets a string attribute.
     pub fn put_text(&mut self, attribute: &str, text: &str) {
-        self.put(attribute, text);
+        let text = classad::Str::from(bytes::release(text).as_ref());
+        self.put(attribute, Value::Str(text));
     }
 
     /// Sets an attribute to an expression that a command gives.
@@ -162,7 +164,7 @@ impl Job<'_> {
 
     /// Parses an expression that a command gives.
     pub fn parse(&self, attribute: &str, text: &str, command: &str) -> Result<Expr, ConfigError> {
-        parse_expr(text.as_bytes(), Syntax::OLD).map_err(|error| {
+        parse_expr(&bytes::release(text), Syntax::OLD).map_err(|error| {
             let message = format!(
                 "{attribute} is no expression: {} at character {}\n{}",
                 error.message,

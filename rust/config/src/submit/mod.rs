@@ -71,7 +71,7 @@ pub struct Facts {
     pub macros: Vec<(String, String)>,
     /// Inputs are spooled: jobs wait on hold for them.
     pub spool: bool,
-    /// Whether executables must be there.
+    /// Whether executables and input files must be there.
     pub check_files: bool,
     /// Cluster id of the first cluster, when it is known already; clusters after it count on.
     pub first_cluster: Option<i32>,

@@ -29,6 +29,12 @@ pub fn files(job: &mut Job<'_>) -> Done {
         job.put_text("FileSystemDomain", &domain);
     }
     sizes(job, inputs.as_deref().unwrap_or_default())?;
+    if should != "NO"
+        && let Some(input) = job.text("In")
+        && job.truth("transfer_input", "TransferIn", true)?
+    {
+        input_is_there(job, "input", &input)?;
+    }
     if should == "NO" {
         if job.truth("transfer_executable", "TransferExecutable", false)? {
             let message = "You explicitly requested that the executable be transferred, but should_transfer_files is NO";
@@ -40,6 +46,10 @@ pub fn files(job: &mut Job<'_>) -> Done {
         }
     } else {
         if let Some(list) = inputs.take() {
+            let image = job.text("ContainerImageFullPath");
+            for name in list.iter().filter(|name| image.as_ref() != Some(name)) {
+                input_is_there(job, "transfer_input_files", name)?;
+            }
             job.put_text("TransferInput", &list.join(","));
         }
         if let Some(text) = job.command("public_input_files", "PublicInputFiles")? {
@@ -53,6 +63,23 @@ pub fn files(job: &mut Job<'_>) -> Done {
         job.put_text("TransferOutputRemaps", job::unquoted(&text));
     }
     Ok(())
+}
+
+/// Refuses an input that is to come from here and cannot.
+fn input_is_there(job: &Job<'_>, command: &str, name: &str) -> Done {
+    if !job.facts.check_files || name == "/dev/null" || name.contains("$$(") || name.contains("://")
+    {
+        return Ok(());
+    }
+    let path = job.full_path(name);
+    match job.scope.world.input_fault(&path) {
+        None => Ok(()),
+        Some(fault) => Err(job.bad(
+            command,
+            format!("Input file {path} {fault}"),
+            "correct the name, or set skip_filechecks = true if the file will be there in time",
+        )),
+    }
 }
 
 /// A container image that is a file here goes along with the job.

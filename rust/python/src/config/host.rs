@@ -1,7 +1,9 @@
 //! The machine as configuration files and submit descriptions read it.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use ::config::bytes::{hold, release};
 use ::config::{Seeded, Source};
 
 /// The machine as configuration and submit descriptions see it.
@@ -21,26 +23,26 @@ impl Host {
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
-        std::path::Path::new(&self.cwd).join(name)
+        as_path(&self.cwd).join(as_path(name))
     }
 }
 
 impl Source for Host {
     fn read(&self, path: &str) -> Result<String, String> {
         match std::fs::read(self.path(path)) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) => Err(error.to_string()),
+            Ok(bytes) => Ok(hold(&bytes).into_owned()),
+            Err(error) => Err(reason(&error)),
         }
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>, String> {
-        let entries = std::fs::read_dir(self.path(directory)).map_err(|error| error.to_string())?;
+        let entries = std::fs::read_dir(self.path(directory)).map_err(|error| reason(&error))?;
         let names = entries.filter_map(|entry| {
             let entry = entry.ok()?;
             let path = format!(
                 "{}/{}",
                 directory.trim_end_matches('/'),
-                entry.file_name().to_string_lossy()
+                hold(entry.file_name().as_bytes())
             );
             (!self.path(&path).is_dir()).then_some(path)
         });
@@ -50,17 +52,21 @@ impl Source for Host {
     fn run(&self, command: &str) -> Result<(String, i32), String> {
         let words = ::config::args::split_either(command)?;
         let (program, arguments) = words.split_first().ok_or("the command is empty")?;
-        let output = std::process::Command::new(program)
-            .args(arguments)
-            .current_dir(&self.cwd)
+        let output = std::process::Command::new(as_path(program))
+            .args(arguments.iter().map(|word| as_path(word)))
+            .current_dir(as_path(&self.cwd))
             .env_clear()
-            .envs(&self.environment)
+            .envs(
+                self.environment
+                    .iter()
+                    .map(|(name, value)| (as_path(name), as_path(value))),
+            )
             .stdin(std::process::Stdio::null())
             .stderr(std::process::Stdio::inherit())
             .output()
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| reason(&error))?;
         Ok((
-            String::from_utf8_lossy(&output.stdout).into_owned(),
+            hold(&output.stdout).into_owned(),
             output.status.code().unwrap_or(-1),
         ))
     }
@@ -69,9 +75,9 @@ impl Source for Host {
         // In one step: another reader of the same configuration sees all of it or nothing.
         let path = self.path(path);
         let partial = path.with_extension(format!("new.{}", std::process::id()));
-        std::fs::write(&partial, text)
+        std::fs::write(&partial, release(text))
             .and_then(|()| std::fs::rename(&partial, &path))
-            .map_err(|error| error.to_string())
+            .map_err(|error| reason(&error))
     }
 
     fn readable(&self, path: &str) -> bool {
@@ -85,17 +91,32 @@ impl Source for Host {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Some("does not exist".to_owned());
             }
-            Err(error) => return Some(format!("cannot be looked at: {error}")),
+            Err(error) => return Some(format!("cannot be looked at: {}", reason(&error))),
             Ok(facts) if facts.is_dir() => return Some("is a directory".to_owned()),
             Ok(facts) if !facts.is_file() => return Some("is not a regular file".to_owned()),
             Ok(facts) if facts.len() == 0 => return Some("has zero length".to_owned()),
             Ok(_) => {}
         }
         match first_line(&path) {
-            Err(error) => Some(format!("cannot be read: {error}")),
+            Err(error) => Some(format!("cannot be read: {}", reason(&error))),
             Ok(line) if line.starts_with(b"#!") && line.ends_with(b"\r\n") => {
                 Some("is a script with DOS line ends (CRLF)".to_owned())
             }
+            Ok(_) => None,
+        }
+    }
+
+    fn input_fault(&self, path: &str) -> Option<String> {
+        let path = self.path(path);
+        match std::fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Some("does not exist".to_owned())
+            }
+            Err(error) => Some(format!("cannot be looked at: {}", reason(&error))),
+            // Of pipes and devices nothing is asked: to open one may wait for its other end.
+            Ok(facts) if facts.is_file() => std::fs::File::open(&path)
+                .err()
+                .map(|error| format!("cannot be read: {}", reason(&error))),
             Ok(_) => None,
         }
     }
@@ -118,7 +139,7 @@ impl Source for Host {
         entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;
-                let name = entry.file_name().to_string_lossy().into_owned();
+                let name = hold(entry.file_name().as_bytes()).into_owned();
                 Some((name, entry.path().is_dir()))
             })
             .collect()
@@ -130,6 +151,20 @@ impl Source for Host {
 
     fn random(&self, below: u64) -> u64 {
         self.numbers.below(below)
+    }
+}
+
+/// A name as the system has it.
+fn as_path(name: &str) -> std::path::PathBuf {
+    std::ffi::OsString::from_vec(release(name).into_owned()).into()
+}
+
+/// What the system says, without its number.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
     }
 }
 

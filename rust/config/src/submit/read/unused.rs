@@ -15,12 +15,13 @@ impl Reading<'_> {
             {
                 continue;
             }
-            let line = if entry.origin.line > 0 {
-                format!("line {}: ", entry.origin.line)
-            } else {
-                String::new()
+            let place = self.set.place(&entry.origin);
+            let place = match place.line {
+                0 => String::new(),
+                line if place.file.is_empty() => format!("line {line}: "),
+                line => format!("{}:{line}: ", place.file),
             };
-            let mut text = format!("{line}`{} = {}` was not used", entry.name, entry.raw);
+            let mut text = format!("{place}`{} = {}` was not used", entry.name, entry.raw);
             if !commands::is_known(&entry.name) {
                 match commands::similar(&entry.name) {
                     Some(name) => text.push_str(&format!("; did you mean {name}?")),
