@@ -17,9 +17,9 @@ def test_a_machine_is_made_whole(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(BASE + KNOBS)
     pool.up()
     log = submit(pool, 600)
-    pool.until("it runs", lambda: events(log, "001") == 1)
-    pool.until("the job has to make room", lambda: events(log, "004") == 1)
-    pool.until("the machine is whole, and works again", lambda: events(log, "001") == 2 or slots(pool, Cpus=4))
+    pool.until("it runs", lambda: events(log, "001"))
+    pool.until("the job has to make room", lambda: events(log, "004"))
+    pool.until("the machine is whole, and works again", lambda: events(log, "001") > 1 or slots(pool, Cpus=4))
     ad = pool.until("it tells", lambda: [a for a in pool.json("status", "-defrag") if a.get("DrainSuccesses")])[0]
     assert ad["RecentDrainsList"][0]["what"] == "graceful"
     assert ad["DrainFailures"] == 0

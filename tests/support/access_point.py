@@ -101,7 +101,7 @@ class RunningAccessPoint:
         """What the process had in memory is gone; nothing it planned happens any more."""
         point = self.point
         never = asyncio.get_running_loop().create_future
-        point.store.commit = lambda batch, may_fail=False: never()  # type: ignore[method-assign]
+        point.store.commit = lambda batch, may_fail=False, told=None: never()  # type: ignore[method-assign]
         for task in [*point._tasks, point.ledger._task]:
             if task is not None:
                 task.cancel()

@@ -106,11 +106,19 @@ class Pool:
             if found:
                 return found
             time.sleep(0.02)
-        raise AssertionError(f"not within {timeout_s:g} s: {what}\n{self.logs()}")
+        raise AssertionError(f"not within {timeout_s:g} s: {what}\n{self.jobs()}\n{self.logs()}")
 
     def answers(self, daemon: str) -> bool:
         """Whether the daemon answers a ping."""
         return self.run("ping", "--quiet", daemon, check=False).returncode == 0
+
+    def jobs(self) -> str:
+        """What the queue tells of its jobs and why they wait; for messages of failed tests."""
+        names = (
+            "ClusterId ProcId JobStatus EnteredCurrentStatus RemoteHost HoldReason VacateReason JobCoolDownExpiration"
+        )
+        told = self.run("q", "-limit", "20", "-af:lh", *names.split(), check=False)
+        return f"--- q\n{told.stdout}{told.stderr}"
 
     def logs(self, lines: int = 15) -> str:
         """The ends of all logs."""

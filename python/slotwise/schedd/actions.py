@@ -316,7 +316,7 @@ class Actions:
         self._queue.runnable.discard(job)
         ad = self._ads.ad(job)
         job.priority, job.log = priority_of(ad), log_of(ad)
-        job.submitter = self._admission.submitter(job.owner, ad)
+        self._queue.charge(job, self._admission.submitter(job.owner, ad))
         job.autocluster = None
         if waiting:
             self._queue.runnable.add(job)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
 from slotwise.schedd import draft as drafting
 from slotwise.schedd import events
-from slotwise.schedd.ads import JobAds, native
+from slotwise.schedd.ads import FreshAds, JobAds, fresh_ads, native
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.draft import Draft, DraftSettings, Incoming
@@ -62,6 +64,7 @@ class Submission:
         """Whether any of its jobs may start, now or once it is made."""
         return any(draft.parts or any(job.status == Status.IDLE for job in draft.jobs) for draft in self.drafts)
 
+    @cached_property
     def reply(self) -> schedd_pb2.SubmitReply:
         """What the caller is told."""
         reply = schedd_pb2.SubmitReply()
@@ -74,6 +77,18 @@ class Submission:
 _KEY_MOST = 64
 #: What was found of a submission before it is queued: itself, why it is refused, or how it was answered before.
 Checked = Submission | SlotwiseError | schedd_pb2.SubmitReply
+
+
+@dataclass
+class Underway:
+    """Submissions on their way to the disk together. They arrive whether or not anyone waits for them."""
+
+    submissions: list[Submission]
+    #: Whether event logs tell of them.
+    logged: bool
+    durable: asyncio.Future[None]
+    #: Each on its own way, once they were refused together.
+    alone: list[Underway] = field(default_factory=list)
 
 
 class Admission:
@@ -145,34 +160,26 @@ class Admission:
         if again and (reply := await self.earlier(owner, key)) is not None:
             return reply
         submission = self.check(owner, clusters, superuser=superuser, key=key)
-        try:
-            await self._queue_all([submission])
-        finally:
-            self._arrived(submission)
-        return submission.reply()
+        await self._arrival(self.begin([submission]))
+        return submission.reply
 
-    async def submit_each(self, submissions: Sequence[Checked]) -> schedd_pb2.SubmitAnswers:
-        """Queue checked submissions in one transaction; an answer for each, in order.
+    async def answers(self, checked: Sequence[Checked], underway: Underway) -> schedd_pb2.SubmitAnswers:
+        """An answer for each submission, in order, once those ``underway`` among them have arrived.
 
         Errors and earlier replies among them are answered as they are.
-        When the transaction is refused (a full disk), each is tried alone.
         """
-        sound = [one for one in submissions if isinstance(one, Submission)]
         refused: dict[int, SlotwiseError] = {}
         try:
-            await self._queue_all(sound)
-        except HostError:
-            for one in sound:
-                try:
-                    await self._queue_all([one])
-                except HostError as error:
-                    refused[id(one)] = error
-        finally:
-            for one in sound:
-                self._arrived(one)
+            await self._arrival(underway)
+        except HostError as error:
+            refused = {id(one): error for one in underway.submissions}
+            for alone in underway.alone:
+                with contextlib.suppress(HostError):
+                    await self._arrival(alone)
+                    del refused[id(alone.submissions[0])]
         answers = schedd_pb2.SubmitAnswers()
-        for each in submissions:
-            answer = each if not isinstance(each, Submission) else refused.get(id(each)) or each.reply()
+        for each in checked:
+            answer = each if not isinstance(each, Submission) else refused.get(id(each)) or each.reply
             if isinstance(answer, SlotwiseError):
                 answers.answers.add(error_code=answer.code, error=str(answer))
             else:
@@ -182,7 +189,7 @@ class Admission:
     def check(
         self, owner: str, clusters: Sequence[Incoming], *, superuser: bool = False, key: bytes = b""
     ) -> Submission:
-        """A submission with its ids; it is queued by :meth:`submit_each`.
+        """A submission with its ids; it is queued by :meth:`begin`.
 
         :raises UsageError: for a submission that makes no sense, DeniedError over a limit.
         """
@@ -235,27 +242,49 @@ class Admission:
 
     # ---- durable, then in memory
 
-    async def _queue_all(self, submissions: Sequence[Submission]) -> None:
+    def begin(self, submissions: Sequence[Submission]) -> Underway:
+        """Send checked submissions to the disk, in one transaction; when that is refused, each in its own."""
         decision, batch = Decision(self._clock.now()), Batch()
         for submission in submissions:
             for draft in submission.drafts:
                 self._cluster_rows(draft, batch, decision)
             if submission.key:
-                reply = submission.reply().SerializeToString()
+                reply = submission.reply.SerializeToString()
                 batch.remember(submission.owner, submission.key, int(decision.now), reply)
-        await self._ledger.commit(decision, batch, may_fail=True)
-        for submission in submissions:
-            for draft in submission.drafts:
-                self.enter(draft)
-                if draft.parts:
-                    self.on_factory(draft)
-        if self._ledger.on_new_work and any(one.brings_work for one in submissions):
-            self._ledger.on_new_work()
-        if decision.entries:
+        drafts: list[tuple[Draft, FreshAds | None]] = []
+
+        def told(error: HostError | None) -> None:
+            if error is not None and len(underway.submissions) > 1:
+                underway.alone = [self.begin([submission]) for submission in submissions]
+            else:
+                self._arrived(underway.submissions, drafts if error is None else [])
+
+        durable = self._ledger.commit(decision, batch, may_fail=True, told=told)
+        underway = Underway(list(submissions), bool(decision.entries), durable)
+        # While the disk works.
+        drafts += [(draft, self._fresh(draft)) for submission in submissions for draft in submission.drafts]
+        return underway
+
+    async def _arrival(self, underway: Underway) -> None:
+        await underway.durable
+        if underway.logged:
             # Whoever submits and then follows the log finds the log, and the submission in it.
             await self._ledger.logs_written()
 
-    def _arrived(self, submission: Submission) -> None:
+    def _arrived(self, submissions: Sequence[Submission], entering: Sequence[tuple[Draft, FreshAds | None]]) -> None:
+        """Submissions are durable and enter the queue, or were refused and do not."""
+        try:
+            for draft, fresh in entering:
+                self._enter(draft, fresh)
+                if draft.parts:
+                    self.on_factory(draft)
+            if entering and self._ledger.on_new_work and any(one.brings_work for one in submissions):
+                self._ledger.on_new_work()
+        finally:
+            for submission in submissions:
+                self._settled(submission)
+
+    def _settled(self, submission: Submission) -> None:
         if (underway := self._keys.pop((submission.owner, submission.key), None)) is not None:
             underway.set()
         left = self._underway.get(submission.owner, 0) - submission.count
@@ -315,23 +344,28 @@ class Admission:
 
     def enter(self, draft: Draft) -> None:
         """The draft's jobs are durable: they are in the queue from now on."""
-        cluster = draft.cluster
+        self._enter(draft, self._fresh(draft))
+
+    def _fresh(self, draft: Draft) -> FreshAds | None:
         if not draft.jobs:
-            self._queue.admit(cluster, [])
-            return
-        self._ads.insert(
-            cluster,
+            return None
+        return fresh_ads(
+            draft.cluster,
             draft.submitted,
             [job.proc for job in draft.jobs],
             draft.delta_pack or None,
             {"GlobalJobId": draft.globals, **_columns(draft.jobs)},
             dollars=b"$$(" in draft.pack or b"$$(" in draft.delta_pack,
         )
+
+    def _enter(self, draft: Draft, fresh: FreshAds | None) -> None:
+        if fresh is not None:
+            self._ads.insert(fresh)
         if len({id(job.changes) for job in draft.jobs}) > 1:
             for job in draft.jobs:
                 if job.changes:
                     self._ads.set(job.key, job.changes)
-        self._queue.admit(cluster, draft.jobs)
+        self._queue.admit(draft.cluster, draft.jobs)
 
 
 def _notes(draft: Draft) -> tuple[str, str]:
@@ -354,4 +388,4 @@ def _columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
     return {name: [value] * len(jobs) for name, value in native(changes or {}).items()}
 
 
-__all__ = ["Admission", "AdmissionSettings", "Checked", "Submission"]
+__all__ = ["Admission", "AdmissionSettings", "Checked", "Submission", "Underway"]

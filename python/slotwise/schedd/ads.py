@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
@@ -44,6 +45,37 @@ def kept(ad: ClassAd) -> Changes:
     return changes
 
 
+@dataclass(frozen=True, slots=True)
+class FreshAds:
+    """Ads of new jobs of one cluster, ready for the table."""
+
+    cluster: int
+    template: ClassAd
+    keys: list[str]
+    deltas: bytes | Sequence[ClassAd] | None
+    columns: dict[str, Iterable[Any]]
+    dollars: bool
+
+
+def fresh_ads(
+    cluster: Cluster,
+    submitted: ClassAd,
+    procs: Sequence[int],
+    deltas: bytes | Sequence[ClassAd] | None,
+    columns: Mapping[str, Iterable[Any]],
+    *,
+    dollars: bool = False,
+) -> FreshAds:
+    """Ads for new jobs: the cluster's ad, what the schedd adds to all, each job's delta, then the columns.
+
+    ``dollars``: some attribute has ``$$()`` in it.
+    """
+    template = submitted.copy()
+    template.update(native(cluster.common))
+    keys = [f"{cluster.number}.{proc}" for proc in procs]
+    return FreshAds(cluster.number, template, keys, deltas or None, {"ProcId": list(procs), **columns}, dollars)
+
+
 class JobAds:
     """Job ads by ``cluster.proc``."""
 
@@ -58,27 +90,11 @@ class JobAds:
 
     # ---- coming, changing, going
 
-    def insert(
-        self,
-        cluster: Cluster,
-        submitted: ClassAd,
-        procs: Sequence[int],
-        deltas: bytes | Sequence[ClassAd] | None,
-        columns: Mapping[str, Iterable[Any]],
-        *,
-        dollars: bool = False,
-    ) -> None:
-        """Ads for new jobs: the cluster's ad, what the schedd adds to all, each job's delta, then the columns.
-
-        ``dollars``: some attribute has ``$$()`` in it.
-        """
-        template = submitted.copy()
-        template.update(native(cluster.common))
-        number = cluster.number
-        keys = [f"{number}.{proc}" for proc in procs]
-        self.table.insert_from_template(template, keys, deltas or None, columns={"ProcId": list(procs), **columns})
-        if dollars:
-            self._dollars.add(number)
+    def insert(self, fresh: FreshAds) -> None:
+        """Ads for new jobs."""
+        self.table.insert_from_template(fresh.template, fresh.keys, fresh.deltas, columns=fresh.columns)
+        if fresh.dollars:
+            self._dollars.add(fresh.cluster)
 
     def set(self, key: str, changes: Changes) -> None:
         """Change attributes of a job."""
@@ -305,4 +321,4 @@ class JobAds:
         return kept(self.parse(pack)) if pack else {}
 
 
-__all__ = ["JobAds", "UnresolvedError", "kept", "native", "plain", "removed"]
+__all__ = ["FreshAds", "JobAds", "UnresolvedError", "fresh_ads", "kept", "native", "plain", "removed"]

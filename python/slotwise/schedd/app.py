@@ -256,7 +256,7 @@ class AccessPoint:
             "TotalHeldJobs": counts[5],
             "TotalRemovedJobs": counts[3],
             "TotalJobAds": sum(counts),
-            "NumUsers": len({cluster.owner for cluster in self.queue.clusters.values()}),
+            "NumUsers": sum(1 for jobs in self.queue.owned.values() if jobs),
             "MaxJobsRunning": self._settings.jobs_running_most,
             "Autoclusters": len(self.requests.autoclusters),
         }

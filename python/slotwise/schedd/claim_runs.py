@@ -207,8 +207,7 @@ class ClaimRuns(ABC):
 
     def commit_starts(self, decision: Decision, batch: Batch, started: list[Run]) -> None:
         """Make new runs durable, then activate them."""
-        done = asyncio.ensure_future(self.ledger.commit(decision, batch))
-        done.add_done_callback(lambda _: self.activate_all(started))
+        self.ledger.commit(decision, batch, told=lambda _: self.activate_all(started))
 
     def activate_all(self, runs: Iterable[Run]) -> None:
         """Activate claims for runs that are durable."""

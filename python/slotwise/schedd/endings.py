@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -95,8 +94,7 @@ class Endings:
             run.claim.failures += 1
         record = self.record(run)
         following = self._claiming.after_run(run, decision, batch)
-        done = asyncio.ensure_future(self._ledger.commit(decision, batch))
-        done.add_done_callback(lambda _: self._durable(run, following, record))
+        self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, record))
 
     def _durable(self, run: Run, following: Run | None, record: RunRecord | None) -> None:
         self.on_durable(run, following)

@@ -5,6 +5,7 @@ What happens to jobs is decided in :mod:`slotwise.schedd.queue`; here are the mo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from slotwise.errors import InvariantError
@@ -29,6 +30,9 @@ class JobBook:
         self.retired = 0
         #: Jobs in the queue by owner.
         self.owned: dict[str, int] = {}
+        #: Jobs in the queue by submitter, and those of them on hold; without those who have none.
+        self.submitted: dict[str, int] = {}
+        self.held: dict[str, int] = {}
         #: Idle jobs that wait before they are tried again, because starts of them failed.
         self.cooling: set[Job] = set()
 
@@ -76,6 +80,10 @@ class JobBook:
         totals = [sum(cluster.counts[status] for cluster in self.clusters.values()) for status in range(8)]
         if totals != self._totals:
             raise InvariantError(f"the queue counts {self._totals}, has {totals}")
+        submitted = Counter(job.submitter for job in self.jobs())
+        held = Counter(job.submitter for job in self.jobs() if job.status == Status.HELD)
+        if (submitted, held) != (self.submitted, self.held):
+            raise InvariantError(f"submitters count {self.submitted}, {self.held}; have {submitted}, {held}")
 
     # ---- coming and going
 
@@ -88,6 +96,7 @@ class JobBook:
             self._totals[job.status] += 1
             if job.status == Status.IDLE and not job.run:
                 self.runnable.add(job)
+            self._count(job, 1)
         self.owned[cluster.owner] = self.owned.get(cluster.owner, 0) + len(jobs)
 
     def retire(self, job: Job, decision: Decision) -> None:
@@ -98,6 +107,7 @@ class JobBook:
         cluster.counts[job.status] -= 1
         self._totals[job.status] -= 1
         self.owned[cluster.owner] -= 1
+        self._count(job, -1)
         if job.status == Status.COMPLETED:
             cluster.done += 1
         self.runnable.discard(job)
@@ -106,6 +116,17 @@ class JobBook:
         self.retired += 1
         if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
             self.close(cluster, decision)
+
+    def charge(self, job: Job, submitter: str) -> None:
+        """From now on the job counts as one of ``submitter``."""
+        self._count(job, -1)
+        job.submitter = submitter
+        self._count(job, 1)
+
+    def _count(self, job: Job, change: int) -> None:
+        _add(self.submitted, job.submitter, change)
+        if job.status == Status.HELD:
+            _add(self.held, job.submitter, change)
 
     @staticmethod
     def whole(cluster: Cluster) -> Job:
@@ -131,6 +152,8 @@ class JobBook:
         if status not in MOVES[former]:
             raise InvariantError(f"job {job.key} may not go from {Status(former).name} to {status.name}")
         job.status = status
+        if Status.HELD in (former, status):
+            _add(self.held, job.submitter, (status == Status.HELD) - (former == Status.HELD))
         counts = job.cluster.counts
         counts[former] -= 1
         counts[status] += 1
@@ -152,3 +175,10 @@ class JobBook:
             decision.new_work = True
         else:
             self.runnable.discard(job)
+
+
+def _add(counts: dict[str, int], name: str, change: int) -> None:
+    if left := counts.get(name, 0) + change:
+        counts[name] = left
+    else:
+        counts.pop(name, None)

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, Protocol
 
+from slotwise.errors import HostError
 from slotwise.schedd import eventlog
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.eventlog import LogFailure, LogSizes
 from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.job import Job
-from slotwise.schedd.store import Batch, PlannedText, Store
+from slotwise.schedd.store import Batch, PlannedText, Store, Told
 from slotwise.schedd.values import Changes, encode
 
 _log = logging.getLogger(__name__)
@@ -110,18 +111,22 @@ class Ledger:
         if self._written:
             await self._store.commit(self._with_written(Batch()))
 
-    def commit(self, decision: Decision, batch: Batch | None = None, *, may_fail: bool = False) -> Awaitable[None]:
-        """Make ``decision`` and ``batch`` durable; done when both are. Logs, kills and news follow by themselves."""
+    def commit(
+        self, decision: Decision, batch: Batch | None = None, *, may_fail: bool = False, told: Told | None = None
+    ) -> asyncio.Future[None]:
+        """Make ``decision`` and ``batch`` durable; done when both are.
+
+        Logs, kills and news follow by themselves, and last ``told`` is called, even when the one who awaits this was
+        cancelled: a client that leaves takes nothing back.
+        """
         batch = batch or Batch()
         self._rows(decision, batch)
         planned = self._plan(decision, batch)
         self._with_written(batch)
-        done = self._store.commit(batch, may_fail=may_fail)
         if planned:
             self._uncommitted += 1
             self._idle.clear()
-        done.add_done_callback(partial(self._committed, decision, planned))
-        return done
+        return self._store.commit(batch, may_fail=may_fail, told=partial(self._committed, decision, planned, told))
 
     async def logs_written(self) -> None:
         """Wait until the logs hold (or have refused) what every decision that is durable by now promised them."""
@@ -186,11 +191,18 @@ class Ledger:
             self._written = []
         return batch
 
-    def _committed(self, decision: Decision, planned: list[PlannedText], done: asyncio.Future[None]) -> None:
+    def _committed(
+        self, decision: Decision, planned: list[PlannedText], told: Told | None, error: HostError | None
+    ) -> None:
         self._uncommitted -= bool(planned)
-        if done.cancelled() or done.exception() is not None:
+        if error is None:
+            self._follow(decision, planned)
+        else:
             self._wake.set()
-            return
+        if told is not None:
+            told(error)
+
+    def _follow(self, decision: Decision, planned: list[PlannedText]) -> None:
         if planned:
             self._ready.extend(planned)
             self._last_ready = planned[-1].seq

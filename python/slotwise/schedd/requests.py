@@ -146,18 +146,12 @@ class Requests:
         self.assign()  # what idle jobs weigh is known by autocluster
         rows: dict[str, Changes] = {}
         book = self._claiming.book
-        names: dict[str, list[int]] = {}
-        for cluster in self._queue.clusters.values():
-            own = names.setdefault(cluster.submitter, [0] * 8)
-            for status, count in enumerate(cluster.counts):
-                own[status] += count
         weights: dict[str, float] = {}
         for run in book.runs.values():
             weight = self._ads.value_of(self._claiming.machine(run.claim), "SlotWeight")
             amount = float(weight) if isinstance(weight, (int, float)) else 1.0
             weights[run.job.submitter] = weights.get(run.job.submitter, 0.0) + amount
-        for name in {*names, *self._queue.runnable.submitters()}:
-            counts = names.get(name, [0] * 8)
+        for name in self._queue.submitted:
             idle = self._queue.runnable.count(name)
             idle_weight = self._idle_weight(name)
             rows[f"{name}#{self._name}"] = {
@@ -169,7 +163,7 @@ class Requests:
                 "MyAddress": self._address,
                 "RunningJobs": book.running(name),
                 "IdleJobs": idle,
-                "HeldJobs": counts[5],
+                "HeldJobs": self._queue.held.get(name, 0),
                 "WeightedRunningJobs": weights.get(name, 0.0),
                 "WeightedIdleJobs": idle_weight,
                 "FlockedJobs": 0,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from slotwise.classad import ClassAd
 from slotwise.schedd.admission import Admission
-from slotwise.schedd.ads import JobAds, native, removed
+from slotwise.schedd.ads import JobAds, fresh_ads, native, removed
 from slotwise.schedd.draft import describe, log_of, priority_of
 from slotwise.schedd.factory import Factory
 from slotwise.schedd.job import Cluster, Job
@@ -91,7 +91,7 @@ def _jobs(
     empty = ClassAd()
     deltas = [unpack_ads(row[3])[0] if row[3] else empty for row in rows]
     cluster.varied = frozenset(name.lower() for delta in deltas for name in delta)
-    ads.insert(
+    fresh = fresh_ads(
         cluster,
         submitted,
         [row[1] for row in rows],
@@ -99,6 +99,7 @@ def _jobs(
         {"GlobalJobId": [f"{schedd_name}#{row[0]}.{row[1]}#{stored.qdate}" for row in rows]},
         dollars=b"$$(" in stored.ad or any(row[3] and b"$$(" in row[3] for row in rows),
     )
+    ads.insert(fresh)
     jobs: list[Job] = []
     for row, delta in zip(rows, deltas, strict=True):
         job = Job(cluster, row[1], row[2])

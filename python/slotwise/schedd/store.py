@@ -17,7 +17,9 @@ import queue
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from slotwise.errors import HostError
 from slotwise.schedd.batch import (
@@ -34,7 +36,34 @@ from slotwise.schedd.schema import prepare
 
 _log = logging.getLogger(__name__)
 
-_Entry = tuple[Batch, "asyncio.Future[None]", asyncio.AbstractEventLoop, bool]
+#: Told that a batch is durable, or why it was refused.
+Told = Callable[[HostError | None], None]
+
+
+class _Entry(NamedTuple):
+    """A batch on its way to the disk."""
+
+    batch: Batch
+    done: asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop
+    may_fail: bool
+    told: Told | None
+
+    def settle(self, error: HostError | None) -> None:
+        """Tell those who wait; in their loop."""
+        failure: Exception | None = error
+        try:
+            if self.told is not None:
+                self.told(error)
+        except Exception as fault:
+            _log.exception("what follows a commit failed")
+            failure = failure or fault
+        if self.done.done():
+            return
+        if failure is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(failure)
 
 
 class Store:
@@ -104,8 +133,11 @@ class Store:
             reserved=_reserved(db),
         )
 
-    def commit(self, batch: Batch, *, may_fail: bool = False) -> asyncio.Future[None]:
+    def commit(self, batch: Batch, *, may_fail: bool = False, told: Told | None = None) -> asyncio.Future[None]:
         """Make ``batch`` durable; the future is done when it is.
+
+        ``told`` is called at that moment, before those who await the future go on, and whether or not they still do:
+        what must follow a change that is on the disk belongs there.
 
         A batch that ``may_fail`` fails with :class:`HostError` when the database refuses (a full disk). Any other is
         tried again until it succeeds: what happened in the pool cannot be undone, so it must be written down before
@@ -113,7 +145,7 @@ class Store:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        self._waiting.put((batch, done, loop, may_fail))
+        self._waiting.put(_Entry(batch, done, loop, may_fail, told))
         return done
 
     def close(self) -> None:
@@ -169,30 +201,25 @@ class Store:
     def _write_group(self, connection: sqlite3.Connection, entries: list[_Entry]) -> None:
         """All entries in one transaction; when that is refused, each alone, so that one cannot spoil the others."""
         try:
-            self._transaction(connection, [batch for batch, *_ in entries])
+            self._transaction(connection, [entry.batch for entry in entries])
         except sqlite3.Error as error:
             if len(entries) > 1:
                 for entry in entries:
                     self._write_group(connection, [entry])
                 return
-            _, done, loop, may_fail = entries[0]
-            if may_fail:
+            if entries[0].may_fail:
                 refusal = HostError(
                     f"the job queue cannot be written: {error}",
                     hint="is the disk of SPOOL full?",
                     path=str(self.path),
                 )
-                _tell(loop, [done], refusal)
+                _tell(entries, refusal)
                 return
             _log.error("the job queue cannot be written, trying again: %s", error)
             time.sleep(0.5)
             self._write_group(connection, entries)
             return
-        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-        for _, done, loop, _ in entries:
-            by_loop.setdefault(loop, []).append(done)
-        for loop, futures in by_loop.items():
-            _tell(loop, futures, None)
+        _tell(entries, None)
 
     def _transaction(self, connection: sqlite3.Connection, batches: list[Batch]) -> None:
         connection.execute("BEGIN IMMEDIATE")
@@ -221,18 +248,18 @@ def _reserved(db: sqlite3.Connection) -> set[int]:
     return found
 
 
-def _tell(loop: asyncio.AbstractEventLoop, futures: list[asyncio.Future[None]], error: Exception | None) -> None:
-    def settle() -> None:
-        for future in futures:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+def _tell(entries: list[_Entry], error: HostError | None) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Entry]] = {}
+    for entry in entries:
+        by_loop.setdefault(entry.loop, []).append(entry)
 
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(settle)
+    def settle(own: list[_Entry]) -> None:
+        for entry in own:
+            entry.settle(error)
+
+    for loop, own in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, own)
 
 
 __all__ = [

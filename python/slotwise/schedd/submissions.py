@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 
 from slotwise.errors import SlotwiseError
-from slotwise.schedd.admission import Admission, Checked
+from slotwise.schedd.admission import Admission, Checked, Submission, Underway
 from slotwise.schedd.draft import Incoming
 from slotwise.wire.gen import schedd_pb2
 
@@ -23,7 +23,7 @@ class SubmissionStream:
         self._admission = admission
         self._owner = owner
         self._superuser = superuser
-        self._waiting: asyncio.Queue[asyncio.Task[schedd_pb2.SubmitAnswers] | None] = asyncio.Queue(_AHEAD)
+        self._waiting: asyncio.Queue[tuple[list[Checked], Underway] | None] = asyncio.Queue(_AHEAD)
 
     async def serve(self, context: Any) -> None:
         """Serve the stream to its end; what was read is answered."""
@@ -33,7 +33,8 @@ class SubmissionStream:
                 earlier = [await self._earlier(bundle) for bundle in frame.submissions]
                 # Checked here and at once, so that ids are given in the order of arrival.
                 checked = [known or self._checked(sent) for known, sent in zip(earlier, frame.submissions, strict=True)]
-                await self._waiting.put(asyncio.create_task(self._admission.submit_each(checked)))
+                underway = self._admission.begin([one for one in checked if isinstance(one, Submission)])
+                await self._waiting.put((checked, underway))
             await self._waiting.put(None)
             await answering
         finally:
@@ -51,8 +52,8 @@ class SubmissionStream:
 
     async def _answer(self, context: Any) -> None:
         broken = False
-        while (task := await self._waiting.get()) is not None:
-            answers = await task
+        while (following := await self._waiting.get()) is not None:
+            answers = await self._admission.answers(*following)
             if not broken:
                 try:
                     await context.write(answers)

@@ -1,0 +1,77 @@
+"""Callers that go away while the disk works: what they asked for happens all the same, and wholly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.clock import SystemClock
+from slotwise.schedd.actions import Actions
+from slotwise.schedd.draft import Incoming
+from slotwise.table import pack_ads
+from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.security import Identity
+
+from tests.support.access_point import RunningAccessPoint
+from tests.support.execution_point import ExecutionPoint, Script
+
+
+@contextlib.asynccontextmanager
+async def disk_at_work(schedd: RunningAccessPoint) -> AsyncIterator[None]:
+    """Nothing becomes durable meanwhile: somebody else holds the database's lock."""
+    other = sqlite3.connect(schedd.point.store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("COMMIT")
+        other.close()
+
+
+async def abandoned(schedd: RunningAccessPoint, asked: Coroutine[Any, Any, Any]) -> None:
+    """Ask, and leave before the answer."""
+    async with disk_at_work(schedd):
+        task = asyncio.create_task(asked)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_submission_that_is_durable_is_in_the_queue(schedd: RunningAccessPoint) -> None:
+    ad = ClassAd({"Cmd": "/bin/true", "Iwd": "/tmp", "JobUniverse": 5, "Requirements": True, "UserLog": "job.log"})
+    cluster = schedd_pb2.ClusterSubmission(cluster_ad=pack_ads([ad]), procs=schedd_pb2.ProcBatch(count=2))
+    admission = schedd.point.admission
+    await abandoned(schedd, admission.submit(schedd.owner, [Incoming.whole(cluster)], key=b"mine"))
+
+    async def there() -> bool:
+        return len(await schedd.jobs()) == 2
+
+    await schedd.until(there)
+    again = await admission.submit(schedd.owner, [Incoming.whole(cluster)], key=b"mine", again=True)
+    assert [one.num_procs for one in again.clusters] == [2]
+    assert len(await schedd.jobs()) == 2
+    assert schedd.point.queue.runnable.count(f"{schedd.owner}@here") == 2
+
+
+async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
+    point.script = lambda ad: Script(until_killed=True)
+    await schedd.submit(UserLog="job.log")
+    await schedd.negotiate(point.address)
+
+    async def runs() -> bool:
+        return any("JobCurrentStartExecutingDate" in ad for ad in await schedd.jobs())
+
+    await schedd.until(runs)
+    of = schedd.point
+    actions = Actions(of.queue, of.ads, of.ledger, of.claiming, SystemClock(), of.admission, of.materializer)
+    request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
+    request.jobs.constraint = "true"
+    await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))
+    await schedd.until_gone()
+    assert [ad["JobStatus"] for ad in await schedd.history()] == [3]
