@@ -38,6 +38,20 @@ async def test_new_and_changed_top_level_files_go_back() -> None:
         assert (outputs["changed"], outputs["_condor_stdout"]) == (b"22\n", b"2")
 
 
+async def test_a_run_that_is_ended_before_its_shadow_answers_says_so_when_it_does() -> None:
+    async with starter_bench() as bench:
+        assert bench.startd is not None
+        bench.shadow.open.clear()
+        run = bench.submit(SH, "-c", "exit 0")
+        await bench.eventually(lambda: run in bench.shadow.greeted, "it says hello")
+        bench.startd.command(run, kill={"reason_code": 1010, "reason": "the machine drains"})
+        await bench.gone(run)
+        bench.shadow.open.set()
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (schedd_pb2.RunEnded.EVICTED, 1010)
+        assert bench.shadow.runs[run].started is None
+
+
 async def test_listed_outputs_and_directories() -> None:
     async with starter_bench() as bench:
         script = "mkdir -p a/b c; echo 1 > a/b/f; echo 2 > a/g; echo 3 > c/h; echo 4 > plain; echo 5 > unlisted"

@@ -53,6 +53,10 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         #: Whether it says that the inputs are complete; a shadow whose job has ended meanwhile does not.
         self.completes_inputs = True
         self.keeps_checkpoints = True
+        #: Cleared, it lets runs that say hello wait.
+        self.open = asyncio.Event()
+        self.open.set()
+        self.greeted: list[str] = []
         #: The directory of jobs at the access point, for chirp.
         self.files = path.parent
         self.listed: list[str] = []
@@ -91,6 +95,10 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             return
         self._contexts[message.run_id] = context
         if what == "hello":
+            self.greeted.append(message.run_id)
+            async with self.changed:
+                self.changed.notify_all()
+            await self.open.wait()
             await self._accept(message.run_id, run, message.hello.resume, context)
         elif what == "started":
             run.started = message.started

@@ -162,6 +162,8 @@ class Run:
     def _accepted(self, accepted: schedd_pb2.RunAccepted) -> None:
         self.accepted = True
         self.lost_at = None
+        if self.job is None and self.state.phase is Phase.ENDED:
+            self.job = NO_JOB  # told to go before the shadow has answered: all that is left to say is its end
         if self.job is not None:
             self._resume_inputs()
             if self.desk is not None:
