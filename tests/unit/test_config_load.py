@@ -136,3 +136,15 @@ def test_a_command_that_fails_leaves_no_file_and_stops_unless_ifexist_says_so(tm
     with pytest.raises(ConfigError, match="for write"):
         load(write(tmp_path / "no", f"include command into {tmp_path}/none/x : /bin/echo A = 1\n"), env={})
     assert not kept.exists() and not list(tmp_path.glob("*new*"))
+
+
+def test_expressions_in_macros_and_knobs_know_the_time_of_day(tmp_path: Path) -> None:
+    text = "ThisYear = splitTime(absTime(time(), 0)).Year\nYear = $EVAL(ThisYear)\nQUERY_TIMEOUT = time() > 0 ? 7 : 8\n"
+    config = load(write(tmp_path / "main", text), env={})
+    assert int(config.get("Year") or 0) >= 2024
+    assert config.get_int("QUERY_TIMEOUT") == 7
+
+
+def test_more_parents_than_a_path_has_are_none(tmp_path: Path) -> None:
+    config = load(write(tmp_path / "main", "P = /a/b/c.x\nTwo = $Fdd(P)\nAll = $Fddd(P)\nMore = [$Fddddn(P)]\n"), env={})
+    assert [config.get(name) for name in ("Two", "All", "More")] == ["a/b/", "/a/b/", "[]"]

@@ -220,13 +220,14 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Evaluates an expression with the names of another ad, as a fresh evaluation would.
-    pub(crate) fn eval_elsewhere(&mut self, expr: &Expr, scope: Scope) -> Outcome {
+    /// Evaluates an expression with the names of another ad, as a fresh evaluation would; `frame` says where it is
+    /// written.
+    pub(crate) fn eval_elsewhere(&mut self, expr: &Expr, scope: Scope, frame: Frame) -> Outcome {
         if self.depth <= 0 {
             return Err(Broken);
         }
         self.depth -= 1;
-        let result = self.elsewhere(scope, |e| e.eval_in(expr, Frame { nest: scope }));
+        let result = self.elsewhere(scope, |e| e.eval_in(expr, frame));
         self.depth += 1;
         result
     }

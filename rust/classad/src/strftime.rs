@@ -135,7 +135,8 @@ fn named(names: &[&'static str], at: i64, short: bool) -> &'static str {
 fn iso_week(c: &Calendar) -> (i64, i64) {
     let leap = |y: i64| (y % 4 == 0 && y % 100 != 0) || y % 400 == 0;
     let length = |y: i64| if leap(y) { 366 } else { 365 };
-    let week_days = |yday: i64, wday: i64| yday - (yday - wday + 4 + 3 * 7).rem_euclid(7) + 3;
+    // 378 days make every day of a year positive; days of fields out of range are as odd as in C.
+    let week_days = |yday: i64, wday: i64| yday - (yday - wday + 4 + 378) % 7 + 3;
     let days = week_days(c.yearday, c.weekday);
     if days < 0 {
         let days = week_days(c.yearday + length(c.year - 1), c.weekday);
@@ -150,8 +151,10 @@ fn iso_week(c: &Calendar) -> (i64, i64) {
 }
 
 fn push_field(out: &mut Vec<u8>, c: &Calendar, conversion: u8, style: Style) -> bool {
-    let hour12 = match c.hour % 12 {
+    // As in C, of an hour beyond 23 twelve is taken once.
+    let hour12 = match c.hour {
         0 => 12,
+        h if h > 12 => h - 12,
         h => h,
     };
     let mut number = |value, width, pad| push_number(out, value, width, pad, style);
@@ -175,7 +178,7 @@ fn push_field(out: &mut Vec<u8>, c: &Calendar, conversion: u8, style: Style) -> 
         b'g' => number(iso_week(c).0.rem_euclid(100), 2, b'0'),
         b'y' => number(c.year.rem_euclid(100), 2, b'0'),
         b'Y' => number(c.year, 1, b'0'),
-        b'C' => number(c.year.div_euclid(100), 2, b'0'),
+        b'C' => number(c.year.div_euclid(100), 1, b'0'),
         b's' => number(
             days_from_civil(c.year, c.month, c.day) * 86_400
                 + c.hour * 3600
@@ -220,7 +223,10 @@ fn push_words(out: &mut Vec<u8>, c: &Calendar, conversion: u8, style: Style) -> 
         b'n' => push_text(out, "\n", style),
         b't' => push_text(out, "\t", style),
         b'%' => push_text(out, "%", style),
-        b'z' => push_text(out, "+0000", style),
+        b'z' => {
+            push_text(out, "+", style);
+            push_number(out, 0, 4, b'0', style);
+        }
         b'Z' if style.swap => push_text(out, "utc", style),
         b'Z' => push_text(out, "UTC", style),
         _ => return false,

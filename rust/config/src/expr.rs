@@ -13,13 +13,15 @@ fn parse(text: &str) -> Option<Expr> {
     parse_computed(text.as_bytes(), Syntax::OLD).ok()
 }
 
-/// Evaluates a text as an attribute `name` of an otherwise empty ad: what refers to itself is an error.
-fn value_as(text: &str, name: &str) -> Option<Value> {
+/// Evaluates a text as an attribute `name` of an otherwise empty ad: what refers to itself is an error. `now` is what
+/// `time()` gives.
+fn value_as(text: &str, name: &str, now: i64) -> Option<Value> {
     let expr = parse(text)?;
     let mut ad = Ad::new();
     ad.set(name, expr.clone());
     let context = Context {
         my: Some(&ad),
+        now,
         ..Context::default()
     };
     Some(evaluate(&Expr::attr(name), &context))
@@ -122,15 +124,22 @@ pub fn leading_real(text: &str) -> Option<(f64, usize)> {
     text[start..end].parse().ok().map(|number| (number, end))
 }
 
-/// A text as an integer: a literal, or an expression that gives a number or truth value. `name` is the knob.
+/// As [`integer_at`], for texts that have nothing to do with the time of day.
 #[must_use]
 pub fn integer(text: &str, name: &str) -> Option<i64> {
+    integer_at(text, name, 0)
+}
+
+/// A text as an integer: a literal, or an expression that gives a number or truth value. `name` is the knob, `now`
+/// what `time()` gives.
+#[must_use]
+pub fn integer_at(text: &str, name: &str, now: i64) -> Option<i64> {
     if let Some((number, end)) = leading_integer(text)
         && skip_spaces(text.as_bytes(), end) == text.len()
     {
         return Some(number);
     }
-    match value_as(text, name)? {
+    match value_as(text, name, now)? {
         Value::Int(number) => Some(number),
         Value::Real(number) => Some(real_to_i64(number)),
         Value::Bool(truth) => Some(i64::from(truth)),
@@ -140,17 +149,23 @@ pub fn integer(text: &str, name: &str) -> Option<i64> {
 
 /// A text as a real number: a literal, or an expression that gives a number or truth value.
 #[must_use]
-pub fn real(text: &str, name: &str) -> Option<f64> {
+pub fn real(text: &str, name: &str, now: i64) -> Option<f64> {
     let (number, end) = strtod(text.as_bytes());
     if end > 0 && skip_spaces(text.as_bytes(), end) == text.len() {
         return Some(number);
     }
-    value_as(text, name)?.as_number()
+    value_as(text, name, now)?.as_number()
+}
+
+/// As [`boolean_at`], for texts that have nothing to do with the time of day.
+#[must_use]
+pub fn boolean(text: &str, name: &str) -> Option<bool> {
+    boolean_at(text, name, 0)
 }
 
 /// A text as a truth value: `true`, `false`, `1`, `0`, or an expression that gives a truth value or number.
 #[must_use]
-pub fn boolean(text: &str, name: &str) -> Option<bool> {
+pub fn boolean_at(text: &str, name: &str, now: i64) -> Option<bool> {
     let bytes = text.as_bytes();
     for (word, truth) in [("true", true), ("1", true), ("false", false), ("0", false)] {
         if bytes.len() >= word.len() && bytes[..word.len()].eq_ignore_ascii_case(word.as_bytes()) {
@@ -160,7 +175,7 @@ pub fn boolean(text: &str, name: &str) -> Option<bool> {
             break;
         }
     }
-    value_as(text, name)?.truth()
+    value_as(text, name, now)?.truth()
 }
 
 /// The truth value a text starts with.
@@ -177,8 +192,8 @@ pub fn leading_boolean(text: &str) -> Option<bool> {
 
 /// The text an expression evaluates to, if it is one and gives a string.
 #[must_use]
-pub fn string(text: &str) -> Option<String> {
-    value_as(text, "CondorString")?
+pub fn string(text: &str, now: i64) -> Option<String> {
+    value_as(text, "CondorString", now)?
         .as_str()
         .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
 }
@@ -186,10 +201,11 @@ pub fn string(text: &str) -> Option<String> {
 /// What an expression evaluates to in an empty ad, strings bare and all else as the language prints it; `None` for no
 /// expression, or one that breaks off.
 #[must_use]
-pub fn evaluated(text: &str) -> Option<String> {
+pub fn evaluated(text: &str, now: i64) -> Option<String> {
     let empty = Ad::new();
     let context = Context {
         my: Some(&empty),
+        now,
         ..Context::default()
     };
     let found = try_evaluate(&parse(text)?, &context).ok()?;

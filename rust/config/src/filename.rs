@@ -151,7 +151,9 @@ impl Parts {
         if dir_end == 0 {
             return (1.min(end), 1.min(end));
         }
-        let start = start_of_directories(text, keep.dirs);
+        let Some(start) = start_of_directories(text, keep.dirs) else {
+            return (0, 0);
+        };
         match (keep.base, keep.extension) {
             (true, false) => (start, dot),
             (false, false) => (start, without_slash),
@@ -211,13 +213,13 @@ fn requote(text: &mut Vec<u8>, mut start: usize, mut end: usize, quote: u8) -> V
     text[start.min(text.len() - 1)..].to_vec()
 }
 
-fn start_of_directories(text: &[u8], count: usize) -> usize {
+fn start_of_directories(text: &[u8], count: usize) -> Option<usize> {
     let starts: Vec<usize> = (0..text.len())
         .filter(|&at| matches!(text[at], b'/' | b'\\'))
         .map(|at| at + 1)
         .collect();
-    match starts.len().checked_sub(count + 1) {
-        Some(at) => starts[at],
-        None => 0,
+    match starts.len().checked_sub(count)? {
+        0 => Some(0),
+        above => Some(starts[above - 1]),
     }
 }

@@ -144,8 +144,8 @@ fn choice(with: &Expander<'_>, body: &str) -> Text {
         .unwrap_or(Cow::Borrowed(index))
         .into_owned();
     let index_text = with.expand_keeping_dollar(&raw)?;
-    let index =
-        expr::integer(&index_text, "CondorLong").filter(|n| (0..i64::from(i32::MAX)).contains(n));
+    let index = expr::integer_at(&index_text, "CondorLong", with.scope.source().now())
+        .filter(|n| (0..i64::from(i32::MAX)).contains(n));
     if index.is_none() {
         with.complain(format!(
             "$CHOICE needs the number of an item, not {index_text:?}"
@@ -185,7 +185,7 @@ fn substr(with: &Expander<'_>, body: &str) -> Text {
     let length = arguments.next();
     let number = |text: &str| -> Result<Option<i64>, ConfigError> {
         let text = value_or_text(with, text)?;
-        let number = expr::integer(&text, "CondorLong")
+        let number = expr::integer_at(&text, "CondorLong", with.scope.source().now())
             .filter(|n| (i64::from(i32::MIN)..=i64::from(i32::MAX)).contains(n));
         if number.is_none() {
             with.complain(format!("$SUBSTR needs a number, not {text:?}"));
@@ -230,12 +230,14 @@ fn number(with: &Expander<'_>, kind: Kind, body: &str) -> Text {
     }
     let text = value_or_text(with, name)?;
     let printed = if integer {
-        expr::integer(&text, "CondorLong").map(|number| match format {
-            Some(format) => printf::print(format, Arg::Int(number)).unwrap_or_default(),
-            None => number.to_string(),
-        })
+        expr::integer_at(&text, "CondorLong", with.scope.source().now()).map(
+            |number| match format {
+                Some(format) => printf::print(format, Arg::Int(number)).unwrap_or_default(),
+                None => number.to_string(),
+            },
+        )
     } else {
-        expr::real(&text, "CondorDouble").map(|number| match format {
+        expr::real(&text, "CondorDouble", with.scope.source().now()).map(|number| match format {
             Some(format) => printf::print(format, Arg::Real(number)).unwrap_or_default(),
             None => printf::real_16(number),
         })
@@ -267,7 +269,7 @@ fn string(with: &Expander<'_>, body: &str) -> Text {
         return Ok(format.to_owned());
     }
     let text = value_or_text(with, name)?;
-    let text = expr::string(&text).unwrap_or(text);
+    let text = expr::string(&text, with.scope.source().now()).unwrap_or(text);
     Ok(match format {
         Some(format) => printf::print(format, Arg::Text(&text)).unwrap_or_default(),
         None => text,
@@ -277,7 +279,7 @@ fn string(with: &Expander<'_>, body: &str) -> Text {
 fn eval(with: &Expander<'_>, body: &str) -> Text {
     let raw = with.scope.raw(body).unwrap_or(Cow::Borrowed(body));
     let text = with.expand(&raw)?;
-    Ok(match expr::evaluated(&text) {
+    Ok(match expr::evaluated(&text, with.scope.source().now()) {
         Some(value) => value,
         None if raw.contains('$') => text,
         None => String::new(),

@@ -65,6 +65,11 @@ pub trait Source {
 
     /// A number below `below` (which is at least 1), for `$RANDOM_CHOICE` and `$RANDOM_INTEGER`.
     fn random(&self, below: u64) -> u64;
+
+    /// Seconds since the epoch, for `time()` in expressions.
+    fn now(&self) -> i64 {
+        0
+    }
 }
 
 /// Numbers from a seed: splitmix64. The same seed gives the same numbers.

@@ -101,7 +101,7 @@ impl View<'_> {
         let Some(text) = self.text(name)? else {
             return Ok(otherwise);
         };
-        let mut number = expr::integer(&text, name).unwrap_or(otherwise);
+        let mut number = expr::integer_at(&text, name, self.source.now()).unwrap_or(otherwise);
         // What does not fit 32 bits is cut to them, and then no range applies.
         if knob.is_some_and(|knob| knob.reference_kind == Some(Type::Int))
             && i32::try_from(number).is_err()
@@ -130,7 +130,7 @@ impl View<'_> {
             return Ok(otherwise);
         };
         // A value that only starts like a truth value counts as that when it is no expression.
-        Ok(expr::boolean(&text, name)
+        Ok(expr::boolean_at(&text, name, self.source.now())
             .unwrap_or_else(|| expr::leading_boolean(&text).unwrap_or(otherwise)))
     }
 
@@ -143,7 +143,7 @@ impl View<'_> {
         let Some(text) = self.text(name)? else {
             return Ok(otherwise);
         };
-        let number = expr::real(&text, name).unwrap_or(otherwise);
+        let number = expr::real(&text, name, self.source.now()).unwrap_or(otherwise);
         Ok(number.clamp(f64::MIN, f64::MAX))
     }
 

@@ -141,7 +141,7 @@ enum Status {
 }
 
 /// Evaluates the first argument in each ad of the list that the second is. A reference is replaced by its
-/// definition first, if it has one here.
+/// definition first, if it has one here. Ads and lists written in the expression stay nested where they are written.
 fn in_each_context(
     e: &mut Evaluator<'_>,
     args: &[Expr],
@@ -149,10 +149,12 @@ fn in_each_context(
     mut take: impl FnMut(Value),
 ) -> Result<Status, Broken> {
     let mut expr = args[0].clone();
+    let mut written = frame;
     if is_reference(&expr)
         && let Ok(Some(definition)) = e.dereference(&expr, frame)
     {
         expr = definition;
+        written = Frame { nest: e.names };
     }
     let list = match e.eval_in(&args[1], frame) {
         Ok(Value::List(list)) => list,
@@ -169,7 +171,8 @@ fn in_each_context(
                 let around = e.scope_around(&ad);
                 let scope = e.scope_of(&ad);
                 let scope = e.linked(scope, around);
-                e.eval_elsewhere(&expr, scope).unwrap_or(Value::Error)
+                e.eval_elsewhere(&expr, scope, written)
+                    .unwrap_or(Value::Error)
             }
             Value::Undefined => Value::Undefined,
             _ => Value::Error,

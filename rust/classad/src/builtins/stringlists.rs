@@ -46,6 +46,22 @@ pub(super) fn size(args: &[Value], _: &Env) -> Value {
     }
 }
 
+/// The number an item begins with, as C's `scanf` reads it: what begins like a hexadecimal number or like
+/// `infinity` has to go on like one.
+fn scanned(item: &[u8]) -> Option<f64> {
+    let unsigned = item.strip_prefix(b"-").or(item.strip_prefix(b"+"));
+    let lower = unsigned.unwrap_or(item).to_ascii_lowercase();
+    let cut_short = match lower.as_slice() {
+        [b'0', b'x', rest @ ..] => !rest
+            .first()
+            .is_some_and(|b| b.is_ascii_hexdigit() || *b == b'.'),
+        [b'i', b'n', b'f', b'i', rest @ ..] => !rest.starts_with(b"nity"),
+        _ => false,
+    };
+    let (number, used) = strtod(item);
+    (used > 0 && !cut_short).then_some(number)
+}
+
 fn summary(
     args: &[Value],
     start: f64,
@@ -60,10 +76,9 @@ fn summary(
     let mut count = 0;
     let mut real = false;
     for item in items(list, separators) {
-        let (number, used) = strtod(item);
-        if used == 0 {
+        let Some(number) = scanned(item) else {
             return Value::Error;
-        }
+        };
         count += 1;
         real |= !item
             .iter()

@@ -167,6 +167,9 @@ impl Source for SubmitScope<'_> {
         self.touch();
         self.world.random(below)
     }
+    fn now(&self) -> i64 {
+        self.world.now()
+    }
     fn entries(&self, directory: &str) -> Vec<(String, bool)> {
         self.world.entries(directory)
     }

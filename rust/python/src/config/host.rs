@@ -152,6 +152,10 @@ impl Source for Host {
     fn random(&self, below: u64) -> u64 {
         self.numbers.below(below)
     }
+
+    fn now(&self) -> i64 {
+        crate::classad::convert::now()
+    }
 }
 
 /// A name as the system has it.

@@ -239,10 +239,11 @@ fn expression_complaint(text: &str) -> Option<(String, usize, String)> {
 #[pyfunction]
 fn typed_text(py: Python<'_>, kind: &str, text: &str, name: &str) -> PyResult<Option<Py<PyAny>>> {
     use ::config::expr;
+    let now = crate::classad::convert::now();
     let value = match kind {
-        "int" | "long" => expr::integer(text, name).map(Typed::Int),
-        "bool" => expr::boolean(text, name).map(Typed::Bool),
-        "double" => expr::real(text, name).map(Typed::Real),
+        "int" | "long" => expr::integer_at(text, name, now).map(Typed::Int),
+        "bool" => expr::boolean_at(text, name, now).map(Typed::Bool),
+        "double" => expr::real(text, name, now).map(Typed::Real),
         _ => Some(Typed::Text(text.to_owned())),
     };
     value.map(|value| typed_object(py, value)).transpose()
