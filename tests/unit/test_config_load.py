@@ -146,5 +146,7 @@ def test_expressions_in_macros_and_knobs_know_the_time_of_day(tmp_path: Path) ->
 
 
 def test_more_parents_than_a_path_has_are_none(tmp_path: Path) -> None:
-    config = load(write(tmp_path / "main", "P = /a/b/c.x\nTwo = $Fdd(P)\nAll = $Fddd(P)\nMore = [$Fddddn(P)]\n"), env={})
+    config = load(
+        write(tmp_path / "main", "P = /a/b/c.x\nTwo = $Fdd(P)\nAll = $Fddd(P)\nMore = [$Fddddn(P)]\n"), env={}
+    )
     assert [config.get(name) for name in ("Two", "All", "More")] == ["a/b/", "/a/b/", "[]"]
