@@ -6,6 +6,8 @@ from typing import Any
 
 from slotwise._native import evaluate_text, format_text, read_ads_as_reference
 
+FORMATS = ("new1", "new", "old", "auto", "json", "xml")
+
 
 def eval_case(case: dict[str, Any], strict: bool) -> dict[str, Any]:
     """Answer ``{"id","my","target","expr"}`` with ``{"id","type","value"}``.
@@ -29,7 +31,12 @@ def fmt_case(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def ads_case(case: dict[str, Any]) -> dict[str, Any]:
-    """Answer ``{"id","format","text"}`` with ``{"id","ads":[{"attrs","new","old","json","pretty"}]}``."""
+    """Answer ``{"id","format","text"}`` with ``{"id","ads":[{"attrs","new","old","json","pretty"}]}``.
+
+    :raises ValueError: for a format that is none of :data:`FORMATS`.
+    """
+    if case["format"] not in FORMATS:
+        raise ValueError(f"{case['format']!r} is no format (use one of {', '.join(FORMATS)})")
     ads = read_ads_as_reference(case["text"], case["format"])
     if ads is None:
         return {"id": case["id"], "parse_error": True}

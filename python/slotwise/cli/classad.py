@@ -126,10 +126,25 @@ def _plain(value: object) -> Any:
 
 
 def _jsonl(answer: Callable[[dict[str, Any]], dict[str, Any]], inv: Invocation) -> int:
-    for line in inv.stdin:
-        if line.strip():
-            inv.out(json.dumps(answer(json.loads(line))))
-    return 0
+    """Answer each line; one that is no case is named on standard error, and the others are answered all the same."""
+    status = 0
+    for number, line in enumerate(inv.stdin, 1):
+        if not line.strip():
+            continue
+        try:
+            case = json.loads(line)
+            if not isinstance(case, dict):
+                raise TypeError("it is no object")
+            told = answer(case)
+        except KeyError as missing:
+            inv.err(f"line {number} is no case: it has no {missing.args[0]!r}")
+        except (TypeError, ValueError) as error:
+            inv.err(f"line {number} is no case: {error}")
+        else:
+            inv.out(json.dumps(told))
+            continue
+        status = 1
+    return status
 
 
 def _eval(words: list[str], options: dict[str, str], inv: Invocation) -> int:

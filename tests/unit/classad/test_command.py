@@ -17,11 +17,14 @@ class Caller:
 
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd
+        self.told = ""
 
     def __call__(self, *args: str, stdin: str = "") -> tuple[int, str]:
-        out = io.StringIO()
-        inv = Invocation(cwd=self.cwd, env={}, stdin=io.StringIO(stdin), stdout=out, stderr=io.StringIO())
-        return main(list(args), inv), out.getvalue()
+        out, err = io.StringIO(), io.StringIO()
+        inv = Invocation(cwd=self.cwd, env={}, stdin=io.StringIO(stdin), stdout=out, stderr=err)
+        status = main(list(args), inv)
+        self.told = err.getvalue()
+        return status, out.getvalue()
 
 
 @pytest.fixture
@@ -87,6 +90,17 @@ def test_jsonl_forms(run: Caller) -> None:
     (ad,) = json.loads(text)["ads"]
     assert ad["attrs"] == {"a": "1"}
     assert set(ad) == {"attrs", "new", "old", "json", "pretty"}
+
+
+def test_a_line_that_is_no_case_is_named_and_the_others_are_answered(run: Caller) -> None:
+    lines = ["{", "[1]", '{"id": 1}', '{"id": 2, "expr": 5}', '{"id": 3, "expr": "1"}']
+    status, text = run("eval", "--jsonl", stdin="\n".join(lines))
+    assert status == 1
+    assert json.loads(text)["id"] == 3
+    assert [line.split(":")[0] for line in run.told.splitlines()] == [f"line {n} is no case" for n in (1, 2, 3, 4)]
+    status, _ = run("ads", "--jsonl", stdin='{"id": 1, "format": "yaml", "text": ""}\n')
+    assert status == 1
+    assert "'yaml' is no format" in run.told
 
 
 def test_wrong_words_are_usage_errors(run: Caller) -> None:

@@ -67,12 +67,27 @@ impl Lexer<'_> {
                 return self.fail(
                     Code::UnexpectedCharacter,
                     start,
-                    &format!("'{}' has no meaning here", first.escape_ascii()),
+                    &format!("'{}' has no meaning here", self.shown(start)),
                     "quote unusual names with '...' and text with \"...\"",
                 );
             }
         };
         self.at += length;
         Ok(token)
+    }
+
+    /// The character at a place, as a message shows it.
+    fn shown(&self, start: usize) -> String {
+        let width = match self.text[start] {
+            0xC0..=0xDF => 2,
+            0xE0..=0xEF => 3,
+            0xF0.. => 4,
+            _ => 1,
+        };
+        let bytes = &self.text[start..(start + width).min(self.text.len())];
+        match std::str::from_utf8(bytes) {
+            Ok(text) if !text.contains(char::is_control) => text.to_owned(),
+            _ => self.text[start].escape_ascii().to_string(),
+        }
     }
 }
