@@ -87,6 +87,23 @@ async def test_a_job_goes_on_without_the_starter_and_is_taken_up_again(root: Non
         await nothing_left(bench)
 
 
+async def test_a_job_whose_record_cannot_be_read_is_ended(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/sh", "-c", "sleep 600")
+        pid = (await bench.running(run)).pid
+        control = control_of(bench)
+        await bench.kill_9()
+        (control / "run.json").write_text('{"from": "another version"}')
+        await bench.start()
+        await bench.eventually(lambda: not is_alive(pid) and not control.exists(), "job and directories have gone")
+        startd = bench.startd
+        assert startd is not None
+        startd.command(list={})
+        listed = (await bench.eventually(lambda: startd.of("", "jobs"), "the starter lists its runs"))[0].jobs
+        assert listed == []
+        await nothing_left(bench)
+
+
 async def test_a_job_that_ends_while_the_starter_is_away_is_reported(root: None) -> None:
     async with starter_bench() as bench:
         run = bench.submit("/bin/sh", "-c", "echo out; exit 5")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,30 @@ async def test_a_suspended_job_stands_still_and_goes_on(root: None, knobs: dict[
         assert (await bench.ended(run)).how == EVICTED
 
 
+async def test_a_job_suspended_before_it_begins_does_nothing_until_it_may(root: None) -> None:
+    async with starter_bench() as bench:
+        script = "echo begun > begun; while :; do :; done"
+        run = bench.submit("/bin/sh", "-c", script, DeferralTime=int(time.time()) + 2, DeferralWindow=60)
+        startd = bench.startd
+        assert startd is not None
+        await bench.eventually(lambda: startd.of(run, "running"), "the shadow has accepted it")
+        startd.command(run, suspend={"resume": False})
+        pid = (await bench.running(run)).pid
+        await bench.eventually(lambda: startd.of(run, "suspended"), "it is suspended as soon as it runs")
+        still = _cpu_ticks(pid)
+        await bench.eventually(lambda: _elapsed(0.5), "half a second")
+        _began.clear()
+        assert _cpu_ticks(pid) == still
+        startd.command(run, suspend={"resume": True})
+        await bench.eventually(lambda: _cpu_ticks(pid) > still, "it goes on")
+        startd.command(run, kill={"fast": True})
+        assert (await bench.ended(run)).how == EVICTED
+
+
 _began: list[float] = []
 
 
 def _elapsed(seconds: float) -> bool:
-    import time
-
     if not _began:
         _began.append(time.monotonic())
     return time.monotonic() - _began[0] >= seconds

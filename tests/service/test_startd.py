@@ -294,6 +294,23 @@ async def test_a_start_that_waits_for_the_starter_is_not_taken_for_gone(tmp_path
         assert host.place("slot1_1") == "Claimed/Busy"
 
 
+async def test_a_lost_order_to_suspend_is_given_again(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        await schedd.send(claim_id, suspend=startd_pb2.SuspendClaim())
+        await until(lambda: len(host.starter.told("suspend")) == 1)
+        host.starter.hang_up()  # and the starter lists the job as one that runs
+        await until(lambda: len(host.starter.told("suspend")) == 2, "the order comes again")
+        assert not host.starter.told("suspend")[-1].suspend.resume
+        host.starter.suspended.add("1.0#1")
+        host.starter.hang_up()
+        await schedd.send(claim_id, suspend=startd_pb2.SuspendClaim(resume=True))
+        await until(lambda: schedd.states(claim_id)[-1:] == ["Claimed/Busy"])
+        await until(lambda: len(host.starter.told("suspend")) >= 3)
+        assert host.starter.told("suspend")[-1].suspend.resume
+
+
 async def test_the_first_look_at_the_policy_knows_how_long_the_keyboard_was_idle(tmp_path: Path) -> None:
     knobs = "START = KeyboardIdle > 600\nIS_OWNER = START =?= False\nDISCONNECTED_KEYBOARD_IDLE_BOOST = 900\n"
     async with startd_host(tmp_path, knobs) as host:

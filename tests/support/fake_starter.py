@@ -19,6 +19,8 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
         self.instant = False
         #: What runs left behind, told with every list.
         self.left: list[starter_pb2.JobLeft] = []
+        #: Runs that are listed as suspended.
+        self.suspended: set[str] = set()
 
     async def Jobs(self, requests: Any, context: Any) -> Any:
         """The startd's stream."""
@@ -38,7 +40,8 @@ class FakeStarter(starter_pb2_grpc.StarterServicer):
         what = command.WhichOneof("what")
         if what == "list":
             listed = [
-                starter_pb2.JobListed(run_id=run_id, slot_name=job.slot_name) for run_id, job in self.runs.items()
+                starter_pb2.JobListed(run_id=run_id, slot_name=job.slot_name, suspended=run_id in self.suspended)
+                for run_id, job in self.runs.items()
             ]
             self.tell(starter_pb2.JobEvent(jobs=starter_pb2.JobList(jobs=listed, left=self.left)))
             return

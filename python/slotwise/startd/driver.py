@@ -33,6 +33,7 @@ from slotwise.startd.outbox import (
     ToSchedd,
     ToStarter,
 )
+from slotwise.startd.states import Claimed, Cleaning, Suspended
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import startd_pb2, starter_pb2
 
@@ -296,7 +297,18 @@ class Driver:
             self._left(left, now)
         for run_id in sorted(listed - ours):
             self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
+        for job in jobs.jobs:
+            self._agree_on_suspension(job)
         for run_id in sorted(ours - listed - self.unsent_starts()):
             claiming.run_gone(self.point, run_id, now)
         self.told = listed & ours
         self.flush()
+
+    def _agree_on_suspension(self, job: starter_pb2.JobListed) -> None:
+        """A command to stop a job, or to let it go on, may have been lost with a stream or a starter."""
+        h = self.point.holdings.get(self.point.by_run.get(job.run_id, ""))
+        if h is None or not isinstance(h.slot.state, Claimed) or h.slot.state.run is None:
+            return
+        stopped = isinstance(h.slot.state.doing, Suspended)
+        if job.suspended != stopped and not isinstance(h.slot.state.doing, Cleaning):
+            self.point.outbox.starter.append(Freeze(job.run_id, resume=not stopped))

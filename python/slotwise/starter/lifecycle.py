@@ -57,7 +57,7 @@ def step(state: RunState, event: moves.Event, job: JobFacts) -> Step:
         case moves.KillAsked(kill):
             return _kill(state, kill, job)
         case moves.SuspendAsked(resume):
-            return state, [moves.Pause(resume)] if state.phase in _LIVING else []
+            return replace(state, pause=not resume), [moves.Pause(resume)] if state.phase in _LIVING else []
         case moves.Suspended(resumed):
             return replace(state, suspended=not resumed), [moves.TellSuspended(resumed)]
         case moves.OutputsSent(problem):
@@ -99,6 +99,8 @@ def _started(state: RunState, pid: int, job: JobFacts) -> Step:
         actions.append(_stop(state.kill, job))
     elif state.unwanted:
         actions.append(moves.StopHard())
+    elif state.pause:
+        actions.append(moves.Pause(resume=False))
     return replace(state, phase=Phase.RUNNING, pid=pid), actions
 
 

@@ -34,6 +34,8 @@ class RunState:
     phase: Phase = Phase.OFFERED
     pid: int = 0
     suspended: bool = False
+    #: Whether it is to stand still; one that has not begun yet does so as soon as it has.
+    pause: bool = False
     kill: Kill | None = None
     end: End | None = None
     #: ``all``, ``streams`` (standard output and error only) or ``none``.

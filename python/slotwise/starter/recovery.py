@@ -17,6 +17,9 @@ from slotwise.starter.scratch import RunDirectory
 
 _log = logging.getLogger(__name__)
 
+#: How long a job of which nothing is known may take to be killed, seconds.
+_END_S = 10.0
+
 
 async def recover(host: JobHost) -> None:
     """Bring the directories under EXECUTE and the runs of ``host`` in line. Before any command of the startd."""
@@ -29,6 +32,9 @@ async def recover(host: JobHost) -> None:
     for directory, (fate, names) in zip(directories, found, strict=True):
         run = _restored(host, directory)
         if run is None:
+            if fate == "alive":
+                _log.error("%s: its job is ended, as nothing is known of it any more", directory.path)
+                await _ended(directory.control)
             await loop.run_in_executor(None, _clear_away, host, directory)
             continue
         run.keeper.adopt()
@@ -57,6 +63,14 @@ def _fate(control: Path) -> tuple[str, list[str]]:
     except OSError as error:
         _log.error("%s: %s", control, error)
         return "unreadable", []
+
+
+async def _ended(control: Path) -> None:
+    """Have a keeper end its job, and wait a moment for it."""
+    deadline = asyncio.get_running_loop().time() + _END_S
+    while launcher.holder(control) is not None and asyncio.get_running_loop().time() < deadline:
+        launcher.command(control, "hard")
+        await asyncio.sleep(0.05)
 
 
 def _restored(host: JobHost, directory: RunDirectory) -> Run | None:
@@ -102,8 +116,9 @@ def _clear_orphans(host: JobHost) -> None:
 
 
 def _clear_volumes(host: JobHost) -> None:
+    places = (host.settings.execute, *host.settings.other_executes)
     for name in host.disks.volumes.leftovers():
-        if not (host.settings.execute / name).exists():
+        if not any((place / name).exists() for place in places):
             for problem in host.disks.volumes.remove(name, host.settings.execute / name / "scratch"):
                 _log.error("volume %s: %s", name, problem)
     for problem in host.disks.volumes.clear_trials():

@@ -62,7 +62,8 @@ class Run:
         self.shadow_address = ""
         self.link: ShadowLink | None = None
         self.accepted = False
-        self.lost_at: float | None = None
+        #: Since when no shadow knows of us, on the clock that nobody sets.
+        self.lost_at: float | None = host.clock.monotonic()
         # Known once the shadow has accepted the run:
         self.job_ad = ClassAd({})
         self.job: JobFacts | None = None
@@ -88,9 +89,11 @@ class Run:
         #: Files in and out, by what means.
         self.came, self.went = Traffic(), Traffic()
         self.volume: Volume | None = None
-        self.next_update_at = 0.0
+        #: When what is due, on the clock that nobody sets; None until the job runs.
+        self.next_update_at: float | None = None
         self.next_disk_at = 0.0
         self.next_startd_update_at = 0.0
+        self.measuring = False
         #: Programs beside the job that run now.
         self.helpers = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,7 +117,7 @@ class Run:
 
     def link_lost(self) -> None:
         """The shadow's stream broke."""
-        self.lost_at = self.host.clock.now()
+        self.lost_at = self.host.clock.monotonic()
         self.accepted = False
         self.visitors.leave()
         if self.inbox is not None:

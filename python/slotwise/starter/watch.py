@@ -1,4 +1,7 @@
-"""What the starter does as time goes by: renews the lease, tells usage, looks at disks, pools and broken streams."""
+"""What the starter does as time goes by: renews the lease, tells usage, looks at disks, pools and broken streams.
+
+All of it goes by a clock that nobody sets: if the time of day is corrected, leases and disks are looked at as before.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +19,45 @@ _log = logging.getLogger(__name__)
 
 #: How often the thin pool is looked at, seconds.
 _POOL_LOOK_S = 10.0
+#: How often the lease is renewed while a startd listens, seconds.
+_RENEW_S = 5.0
 
 
 async def keep_watch(host: JobHost) -> None:
     """Renew the lease, tell usage, look at disks and at broken streams; for ever."""
-    renewed = pool_looked = 0.0
+    await asyncio.gather(_keep_lease(host), _keep_looking(host))
+
+
+async def _keep_lease(host: JobHost) -> None:
+    """By itself, so that nothing slow about one run ends the lease of all."""
     while True:
-        await asyncio.sleep(1.0)
-        now = host.clock.now()
-        if host.board.listening and now - renewed >= 5:
-            renewed = now
+        if host.board.listening:
             users.forget_accounts()
             with contextlib.suppress(OSError):
                 os.utime(host.lease)
-        if host.disks.volumes.pooled and now - pool_looked >= _POOL_LOOK_S:
-            pool_looked = now
-            await look_at_pool(host)
+        await asyncio.sleep(_RENEW_S if host.board.listening else 1.0)
+
+
+async def _keep_looking(host: JobHost) -> None:
+    pool_looked = 0.0
+    while True:
+        await asyncio.sleep(1.0)
+        now = host.clock.monotonic()
         for run in list(host.runs.values()):
             try:
-                await look_at(host, run, now)
-            except Exception:  # whatever is wrong with one run, the leases of all others must be renewed
+                look_at(host, run, now)
+            except Exception:  # whatever is wrong with one run, the others are looked at
                 _log.exception("run %s", run.run_id)
+        if host.disks.volumes.pooled and now - pool_looked >= _POOL_LOOK_S:
+            pool_looked = now
+            try:
+                await look_at_pool(host)
+            except Exception:
+                _log.exception("the thin pool could not be looked at")
 
 
-async def look_at(host: JobHost, run: Run, now: float) -> None:
-    """Do what is due for one run."""
+def look_at(host: JobHost, run: Run, now: float) -> None:
+    """Do what is due for one run; ``now`` is of the clock that nobody sets."""
     if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
         _log.warning("run %s: its shadow was away for more than %d s", run.run_id, run.lease_s)
         run.on(moves.Unwanted(tell_startd=True))
@@ -51,23 +68,37 @@ async def look_at(host: JobHost, run: Run, now: float) -> None:
     if run.state.phase is not Phase.RUNNING or not run.started_at:
         return
     settings = host.settings
-    if not run.next_update_at:
-        run.next_update_at = run.started_at + settings.initial_update_s
-        run.next_startd_update_at = run.started_at + min(5.0, settings.startd_update_s)
-        run.next_disk_at = run.started_at + min(settings.poll_s, settings.initial_update_s)
+    if run.next_update_at is None:
+        began = now - max(0.0, host.clock.now() - run.started_at)
+        run.next_update_at = began + settings.initial_update_s
+        run.next_startd_update_at = began + min(5.0, settings.startd_update_s)
+        run.next_disk_at = began + min(settings.poll_s, settings.initial_update_s)
+    if run.measuring:  # a large directory takes its time; nobody else waits for it
+        return
     if now >= run.next_update_at or (settings.enforce_disk and now >= run.next_disk_at):
-        run.next_disk_at = now + max(settings.poll_s, 1.0)
-        run.disk = await host.disks.measure(run)
-        full = host.disks.over_limit(run)
-        if full is not None:
-            run.on(moves.Failed(full))
-            return
-    if now >= run.next_update_at:
-        run.next_update_at = now + settings.update_s
-        telling.update(run)
+        run.measuring = True
+        run.begin(_measured(host, run))
     elif now >= run.next_startd_update_at:
         run.next_startd_update_at = now + settings.startd_update_s
         telling.tell_startd_usage(run)
+
+
+async def _measured(host: JobHost, run: Run) -> None:
+    """Measure a run's disk use, and tell what is due; a job that has too much ends."""
+    try:
+        run.disk = await host.disks.measure(run)
+    finally:
+        run.measuring = False
+        now = host.clock.monotonic()
+        run.next_disk_at = now + max(host.settings.poll_s, 1.0)
+    if run.state.phase is not Phase.RUNNING:
+        return
+    full = host.disks.over_limit(run)
+    if full is not None:
+        run.on(moves.Failed(full))
+    elif run.next_update_at is not None and now >= run.next_update_at:
+        run.next_update_at = now + host.settings.update_s
+        telling.update(run)
 
 
 async def look_at_pool(host: JobHost) -> None:

@@ -1,0 +1,154 @@
+"""What the starter does as time goes by, and for runs whose shadow is not there yet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from slotwise.classad import ClassAd
+from slotwise.clock import ManualClock
+from slotwise.starter import moves, watch
+from slotwise.starter.facts import read_job, read_slot
+from slotwise.starter.lifecycle import step
+from slotwise.starter.moves import Phase, RunState
+from slotwise.starter.report import Disk
+from slotwise.starter.run import Run
+from slotwise.starter.scratch import RunDirectory
+from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, Kill, held
+from slotwise.wire.gen import schedd_pb2
+
+JOB = read_job({}.get)
+
+
+class SetClock(ManualClock):
+    """A clock whose time of day is set by hand, while time passes."""
+
+    set_by: float = 0.0
+
+    def now(self) -> float:
+        """The time of day."""
+        return super().now() + self.set_by
+
+
+class Disks:
+    """Measures as slowly as ``answer`` allows."""
+
+    def __init__(self) -> None:
+        self.volumes = SimpleNamespace(pooled=False)
+        self.measured = 0
+        self.answer: asyncio.Future[Disk] = asyncio.get_running_loop().create_future()
+        self.verdict: End | None = None
+
+    async def measure(self, run: Any) -> Disk:
+        """What the test says, when it says so."""
+        self.measured += 1
+        return await self.answer
+
+    def over_limit(self, run: Any) -> End | None:
+        """As the test says."""
+        return self.verdict
+
+
+def host_of(tmp_path: Path) -> Any:
+    settings = SimpleNamespace(
+        initial_update_s=8,
+        update_s=300,
+        startd_update_s=60,
+        poll_s=5,
+        enforce_disk=True,
+        hooks=SimpleNamespace(knobs={}),
+    )
+    posted: list[Any] = []
+    return SimpleNamespace(
+        clock=SetClock(), settings=settings, disks=Disks(), runs={}, posted=posted, lease=tmp_path / "lease",
+        board=SimpleNamespace(listening=True, post=posted.append),
+    )  # fmt: skip
+
+
+def run_of(host: Any, tmp_path: Path) -> Run:
+    directory = RunDirectory(tmp_path / "dir_1_1", tmp_path / "control")
+    run = Run(host, "1.0#1", read_slot({}.get, "slot1"), ClassAd({}), directory)
+    host.runs[run.run_id] = run
+    return run
+
+
+async def ticks() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_a_disk_is_looked_at_on_time_when_the_clock_is_set_back(tmp_path: Path) -> None:
+    host = host_of(tmp_path)
+    run = run_of(host, tmp_path)
+    run.accepted, run.lost_at, run.started_at = True, None, host.clock.now()
+    run.state = RunState(Phase.RUNNING, pid=0)
+    watch.look_at(host, run, host.clock.monotonic())
+    host.clock.set_by = -7200.0
+    host.clock.advance(6)
+    watch.look_at(host, run, host.clock.monotonic())
+    await ticks()
+    assert host.disks.measured == 1
+    host.disks.verdict = held("full", OUT_OF_RESOURCES, OUT_OF_DISK_SUBCODE)
+    host.disks.answer.set_result(Disk(9, 1))
+    await ticks()
+    assert run.state.end == host.disks.verdict
+
+
+async def test_a_slow_measurement_is_not_begun_twice_and_holds_nobody_up(tmp_path: Path) -> None:
+    host = host_of(tmp_path)
+    slow = run_of(host, tmp_path)
+    slow.lost_at, slow.started_at, slow.state = None, host.clock.now(), RunState(Phase.RUNNING, pid=0)
+    for _ in range(3):
+        host.clock.advance(20)
+        watch.look_at(host, slow, host.clock.monotonic())
+        await ticks()
+    assert host.disks.measured == 1
+    host.disks.answer.set_result(Disk(9, 1))
+    await ticks()
+    assert slow.disk == Disk(9, 1) and not slow.measuring
+
+
+async def test_a_run_whose_shadow_never_came_is_given_up_when_its_lease_is_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    host = host_of(tmp_path)
+    run = run_of(host, tmp_path)
+    run.lease_s = 100.0
+    host.clock.advance(99)
+    watch.look_at(host, run, host.clock.monotonic())
+    assert not run.state.unwanted
+    host.clock.advance(2)
+    host.dispose, host.forget = _nothing_left, host.runs.clear
+    watch.look_at(host, run, host.clock.monotonic())
+    assert run.state.unwanted and "shadow was away" in caplog.text
+
+
+async def _nothing_left(run: Any) -> list[str]:
+    return []
+
+
+async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_end(tmp_path: Path) -> None:
+    host = host_of(tmp_path)
+    run = run_of(host, tmp_path)
+    run.on(moves.KillAsked(Kill(fast=True, reason="the owner is back", code=1011)))
+    said: list[Any] = []
+    link: Any = SimpleNamespace(send=said.append)
+    run.link = link
+    run.hear(schedd_pb2.ShadowMessage(run_id=run.run_id, accepted=schedd_pb2.RunAccepted(job_ad=b"")))
+    (ended,) = [message.ended for message in said if message.WhichOneof("what") == "ended"]
+    assert (ended.reason, ended.reason_code) == ("the owner is back", 1011)
+
+
+def test_a_job_that_is_suspended_before_it_has_begun_stands_still_as_soon_as_it_has() -> None:
+    state = RunState(Phase.INPUT)
+    for event in (moves.SuspendAsked(resume=False), moves.InputsDone()):
+        state, actions = step(state, event, JOB)
+        assert not any(isinstance(action, moves.Pause) for action in actions)
+    assert moves.Pause(resume=False) in step(state, moves.Started(7), JOB)[1]
+    state, _ = step(state, moves.SuspendAsked(resume=True), JOB)
+    assert moves.Pause(resume=False) not in step(state, moves.Started(7), JOB)[1]
