@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from slotwise.config import load
+from slotwise.startd.cron import runner
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.startd_host import Host, startd_host, until, write_config
@@ -87,3 +89,38 @@ async def test_a_missing_program_harms_nobody(tmp_path: Path, caplog: pytest.Log
     async with startd_host(tmp_path / "home", text) as host:
         await until(lambda: "cannot be started" in caplog.text)
         assert host.place("slot1") == "Unclaimed/Idle"
+
+
+async def test_what_a_job_leaves_running_with_its_output_open_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_PATIENCE_S", 0.1)
+    lazy = script(tmp_path / "lazy", f"(sleep 1000 & echo $! >> {tmp_path}/pids); echo Run = $$")
+    async with startd_host(tmp_path / "home", "STARTD_CRON_JOBLIST = lazy\n" + knobs("lazy", lazy, PERIOD="1")) as host:
+        first = await until(lambda: shown(host, "Run"))
+        await until(lambda: shown(host, "Run") != first, "it runs again")
+    for pid in (tmp_path / "pids").read_text().split():
+        os.kill(int(pid), signal.SIGKILL)  # nobody else has: it may be a daemon that is to live
+
+
+async def test_a_job_that_is_ended_takes_its_children_along(tmp_path: Path) -> None:
+    child = f"(trap '' TERM; sleep 1000 & echo $! > {tmp_path}/pid; wait) &"
+    stubborn = script(tmp_path / "stubborn", f"{child} echo Up = 1; echo -; wait")
+    text = "STARTD_CRON_JOBLIST = stubborn\n" + knobs("stubborn", stubborn, MODE="OneShot")
+    async with startd_host(tmp_path / "home", text) as host:
+        await until(lambda: shown(host, "Up") == 1 and (tmp_path / "pid").exists())
+        pid = int((tmp_path / "pid").read_text())
+    await until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
+
+
+async def test_names_that_differ_in_case_are_one_attribute(tmp_path: Path) -> None:
+    text = "STARTD_CRON_JOBLIST = odd\n"
+    odd = script(tmp_path / "odd", "echo cpus = 99; echo 'no name = 1'; echo Odd = 2")
+    async with startd_host(tmp_path / "home", text + knobs("odd", odd, MODE="OneShot")) as host:
+        await until(lambda: shown(host, "Odd") == 2)
+        (h,) = host.point.holdings.values()
+        assert h.ad["Cpus"] == 4 and "no name" not in h.shown
+        write_config(host.home, "")
+        config = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
+        await host.startd.reconfig(config)
+        assert "Odd" not in h.ad and h.ad["Cpus"] == 4

@@ -208,8 +208,12 @@ class ExecutionPoint:
             for name, value in attributes.items()
             if (name not in shown and value is not None) or (name in shown and shown[name] != value)
         }
-        for name in [name for name in shown if name not in attributes]:
-            changes[name] = None
+        changes |= {name: None for name in shown if name not in attributes}
+        if None in changes.values():  # what is gone may be there under a name in other case
+            there = {name.lower(): name for name, value in attributes.items() if value is not None}
+            for name in [name for name, value in changes.items() if value is None and name.lower() in there]:
+                del changes[name]
+                changes[there[name.lower()]] = attributes[there[name.lower()]]
         write(h.ad, changes)
         h.shown = {name: value for name, value in attributes.items() if value is not None}
         changes.update(self._latch(h, now))
@@ -285,7 +289,8 @@ class ExecutionPoint:
             result["SlotBrokenCode"] = h.slot.broken_code
         result["ResourceConflict"] = h.conflict or None
         result.update(self.extra)
-        return result
+        last = {name.lower(): name for name in result}  # of names that differ in case only
+        return result if len(last) == len(result) else {name: result[name] for name in last.values()}
 
     # ------------------------------------------------------------------------------------------------- carrying out
 

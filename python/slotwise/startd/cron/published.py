@@ -8,6 +8,7 @@ else SlotName or Name (a beginning of the slot's name), else SlotTypeId, else Sl
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from slotwise.startd.evaluate import Expr, attribute, truth
 from slotwise.startd.reading import literal_or_expression
 
 _log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 #: Attributes that choose slots, and are not merged into their ads.
 CHOOSING = frozenset({"name", "slotid", "slotmergeconstraint", "slotname", "slottypeid"})
@@ -51,6 +54,9 @@ class Reader:
                 _log.warning("cron job %s: %r is no attribute", self._job.name, text)
             return None
         name = self._job.prefix + name.strip()
+        if not _NAME.fullmatch(name):
+            _log.warning("cron job %s: %r is no name of an attribute", self._job.name, name)
+            return None
         try:
             self._lines[name] = literal_or_expression(value)
         except (AdSyntaxError, ValueError) as error:

@@ -99,6 +99,8 @@ class CronRunner:
             await self._run_now(job)
         except OSError as error:
             _log.error("the cron job %s cannot be started: %s", job.name, error)
+        except Exception:  # the next run may do better
+            _log.exception("the cron job %s failed", job.name)
         finally:
             self._load -= job.load
             asyncio.get_running_loop().create_task(self._make_room())
@@ -123,29 +125,36 @@ class CronRunner:
         )
         self._running[key] = process
         assert process.stdout is not None and process.stderr is not None
+        reader = Reader(job)
+        reading = asyncio.gather(self._read(job, reader, process.stdout), _tail(process.stderr))
         try:
-            _, errors = await asyncio.gather(self._read(job, process.stdout), _tail(process.stderr))
+            errors = await _to_the_end(process, reading)
+            self._take(job, reader.end())
             status = await process.wait()
             if status and self._rules.log_failures:
                 _log.error("cron job %s: exit status %d: %s", job.name, status, errors)
         finally:
             self._running.pop(key, None)
+            reading.cancel()
             if process.returncode is None:
                 await asyncio.shield(_end(process))
+            # Its output may be open in what it left running; asyncio has no other way to let go of it.
+            process._transport.close()  # type: ignore[attr-defined]
 
-    async def _read(self, job: CronJob, stream: asyncio.StreamReader) -> None:
-        reader = Reader(job)
+    async def _read(self, job: CronJob, reader: Reader, stream: asyncio.StreamReader) -> None:
         while True:
             try:
                 line = await stream.readline()
             except ValueError:
                 _log.error("cron job %s: a line is too long", job.name)
                 continue
-            ended = reader.line(line.decode(errors="replace")) if line else reader.end()
-            if ended is not None:
-                self._said(job, ended)
             if not line:
                 return
+            self._take(job, reader.line(line.decode(errors="replace")))
+
+    def _take(self, job: CronJob, ended: Output | None) -> None:
+        if ended is not None:
+            self._said(job, ended)
 
     def _signal(self, key: str, number: signal.Signals) -> None:
         process = self._running.get(key)
@@ -162,6 +171,17 @@ async def _tail(stream: asyncio.StreamReader) -> str:
     return kept.decode(errors="replace").strip()
 
 
+async def _to_the_end(process: asyncio.subprocess.Process, reading: asyncio.Future[tuple[None, str]]) -> str:
+    """What a job wrote to its standard error; what it left running holds nobody up that has its output open."""
+    while True:
+        over = process.returncode is not None
+        done, _ = await asyncio.wait({reading}, timeout=_PATIENCE_S)
+        if done:
+            return reading.result()[1]
+        if over:
+            return "(unknown: its output is still open in what it left running)"
+
+
 async def _end(process: asyncio.subprocess.Process) -> None:
     """SIGTERM, and SIGKILL for what is left of its session's group."""
     for number, patience_s in ((signal.SIGTERM, _PATIENCE_S), (signal.SIGKILL, None)):
@@ -170,4 +190,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
                 await process.wait()
-                return
+                break
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
