@@ -48,7 +48,7 @@ class Pool:
         submission = parse(
             text,
             filename="<python>",
-            cwd=Path.cwd(),
+            cwd=os.getcwd(),  # noqa: PTH109 - many times a second
             env=self.env,
             config=self.config,
             queue_args=queue,

@@ -71,7 +71,7 @@ def parse(
         "append": [_held(line) for line in append],
         "queue": None if queue_args is None else _held(queue_args),
         "stdin": None if stdin is None else _held(stdin),
-        "environment": [(_held(name), _held(value)) for name, value in env.items()],
+        "environment": _environment(env),
         "seed": random.getrandbits(64) if seed is None else seed,
     }
     try:
@@ -104,6 +104,12 @@ def _held(text: str) -> str:
 def _released(text: str) -> str:
     """The native language's text as Python has it."""
     return text if text.isascii() else text.translate(_RELEASE)
+
+
+def _environment(env: Mapping[str, str]) -> list[tuple[str, str]]:
+    if all(map(str.isascii, env)) and all(map(str.isascii, env.values())):
+        return list(env.items())
+    return [(_held(name), _held(value)) for name, value in env.items()]
 
 
 def _macros(config: Config | None) -> list[tuple[str, str]]:

@@ -200,9 +200,12 @@ def _written(text: str, rule: Rule) -> str | None:
     return None if found is None else found.group(1)
 
 
+_SKIPS = re.compile(r"(?im)^\s*skip_filechecks\s*=\s*(true|t|yes|1)\s*$")
+
+
 def skips_file_checks(texts: Iterable[str]) -> bool:
     """Whether ``skip_filechecks`` is set: missing files are found out by the run, not here."""
-    return any(re.search(r"(?im)^\s*skip_filechecks\s*=\s*(true|t|yes|1)\s*$", text) for text in texts)
+    return any(_SKIPS.search(text) for text in texts)
 
 
 def _place(text: str, rule: Rule) -> tuple[int, str]:
