@@ -10,20 +10,32 @@ from slotwise.cli.parser import Parser
 from slotwise.errors import UsageError
 
 if TYPE_CHECKING:
-    import argparse
-
     from slotwise.cli.invocation import Invocation
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
+_VERBS = "create, show"
+
+
 def main(args: list[str], inv: Invocation) -> int:
     """Make or show tokens."""
-    parser = Parser(inv, "token", "Make tokens, and show what they say.")
-    verbs = parser.add_subparsers(dest="verb", parser_class=_Plain, required=True, metavar="VERB")
-    create = verbs.add_parser("create", help="make a token, signed with the key of this pool")
-    create.add_argument("--identity", "-identity", required=True, metavar="USER@DOMAIN")
-    create.add_argument(
+    if not args or args[0] in ("-h", "-help", "--help"):
+        inv.out(f"usage: slotwise token VERB ...; verbs are {_VERBS}; `slotwise token VERB --help` tells more")
+        return 0 if args else 2
+    verb = {"create": create, "show": show}.get(args[0])
+    if verb is None:
+        raise UsageError(f"token has no verb {args[0]!r}", hint=f"verbs are {_VERBS}")
+    return verb(args[1:], inv)
+
+
+def create(args: list[str], inv: Invocation) -> int:
+    """Make a token, signed with the key of this pool."""
+    from slotwise.wire import token
+
+    parser = Parser(inv, "token create", "Make a token, signed with the key of this pool.")
+    parser.add_argument("--identity", "-identity", metavar="USER@DOMAIN", help="whose token it is")
+    parser.add_argument(
         "--scope",
         "-scope",
         "-authz",
@@ -31,30 +43,13 @@ def main(args: list[str], inv: Invocation) -> int:
         metavar="SCOPE",
         help="READ, WRITE (default), DAEMON, ADMINISTRATOR",
     )
-    create.add_argument("--lifetime", "-lifetime", metavar="TIME", help="as 3600, 12h, 30d; without it no end")
-    create.add_argument("--file", "-file", metavar="FILE", help="write it there (mode 0600) and not to the output")
-    show = verbs.add_parser("show", help="what a token says; the caller's own without FILE")
-    show.add_argument("file", nargs="?", metavar="FILE")
-    show.add_argument("--json", "-json", action="store_true")
+    parser.add_argument("--lifetime", "-lifetime", metavar="TIME", help="as 3600, 12h, 30d; without it no end")
+    parser.add_argument("--file", "-file", metavar="FILE", help="write it there (mode 0600) and not to the output")
     options = parser.take(args)
     if options is None:
         return 0
-    return _create(options, inv) if options.verb == "create" else _show(options, inv)
-
-
-class _Plain(Parser):
-    """A verb's parser; the caller's streams are those of the outer one."""
-
-    def __init__(self, **more: object) -> None:
-        import argparse
-
-        more["add_help"] = False
-        argparse.ArgumentParser.__init__(self, **more)  # type: ignore[arg-type]
-
-
-def _create(options: argparse.Namespace, inv: Invocation) -> int:
-    from slotwise.wire import token
-
+    if options.identity is None:
+        raise UsageError("a token needs --identity USER@DOMAIN", hint="it names who will use the token")
     user, at, domain = options.identity.partition("@")
     if not (user and at and domain) or any(c.isspace() for c in options.identity):
         raise UsageError(f"{options.identity!r} is not an identity", hint="write it as user@domain")
@@ -84,9 +79,16 @@ def lifetime_s(text: str) -> int:
     return int(number) * _UNITS[unit]
 
 
-def _show(options: argparse.Namespace, inv: Invocation) -> int:
+def show(args: list[str], inv: Invocation) -> int:
+    """Say what a token says."""
     from slotwise.wire import token
 
+    parser = Parser(inv, "token show", "What a token says; your own without FILE.")
+    parser.add_argument("file", nargs="?", metavar="FILE")
+    parser.add_argument("--json", "-json", action="store_true", help="JSON for programs")
+    options = parser.take(args)
+    if options is None:
+        return 0
     env = dict(inv.env)
     if options.file:
         env["SLOTWISE_TOKEN_FILE"] = str(inv.path(options.file))

@@ -99,10 +99,6 @@ def _why_not(rules: DefragRules, wanted: int, draining: int, whole: int) -> str:
     return ""
 
 
-def _truth(text: str, ad: ClassAd, now: float) -> bool:
-    return ExprTree(text).eval(ad, None, now=int(now)) is True
-
-
 def _matching(slots: Iterable[ClassAd], text: str, now: float) -> list[ClassAd]:
     tree = ExprTree(text)
     return [ad for ad in slots if tree.eval(ad, None, now=int(now)) is True]

@@ -27,7 +27,6 @@ _NEWS_S = 2.0
 #: How long news that do not show the match yet are taken to be older than it. A startd tells changes within a fifth
 #: of a second; giving a slot away twice costs a refused claim, waiting too long costs idle machines.
 _SETTLE_S = 0.5
-_AMOUNTS = ("Cpus", "Memory", "Disk")
 
 
 @dataclass

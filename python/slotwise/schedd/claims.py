@@ -130,10 +130,6 @@ class ClaimBook:
         """Claims at one startd."""
         return [claim for claim in self.claims.values() if claim.startd == startd]
 
-    def runs_at(self, starter: str) -> list[Run]:
-        """Runs at one starter."""
-        return [run for run in self.runs.values() if run.starter == starter]
-
     def add(self, claim: Claim) -> None:
         """A claim was granted or restored."""
         self.claims[claim.id] = claim

@@ -52,11 +52,6 @@ def _real(value: float) -> str:
     return text if "." in text or "e" in text else text + ".0"
 
 
-def long_form(changes: Mapping[str, Value]) -> str:
-    """The attributes as ``Name = value`` lines."""
-    return "\n".join(f"{name} = {literal(value)}" for name, value in changes.items() if value is not None)
-
-
 def encode(changes: Mapping[str, Value]) -> str:
     """The changes as JSON text for the store; expressions become ``{"$": text}``."""
     return json.dumps(

@@ -49,11 +49,3 @@ def _join(pid: int, here: int) -> bool:
         return True
     finally:
         os.close(namespace)
-
-
-def visible_mounts(below: Path) -> list[str]:
-    """Mount points below a directory as this process sees them."""
-    start = f"{os.path.realpath(below)}/"
-    lines = Path("/proc/thread-self/mounts").read_text().splitlines()
-    places = (line.split()[1].encode().decode("unicode_escape") for line in lines)
-    return [place for place in places if place.startswith(start)]

@@ -6,7 +6,7 @@ use crate::expr::{Binary, Call, Expr};
 use crate::host::{self, Host};
 use crate::items::detach;
 use crate::ops;
-use crate::scope::{MY, ROOT, Scopes, TARGET};
+use crate::scope::{ROOT, Scopes};
 use crate::value::{AdValue, ListValue, Scope, Value};
 use std::sync::Arc;
 
@@ -147,20 +147,6 @@ impl<'a> Evaluator<'a> {
     pub fn eval(&mut self, expr: &Expr) -> Outcome {
         let nest = self.scopes.first();
         self.eval_in(expr, Frame { nest }).map(detach)
-    }
-
-    /// Evaluates an expression as one of TARGET's, with MY as its TARGET.
-    ///
-    /// # Errors
-    /// [`Broken`] when the evaluation was cut short.
-    pub fn eval_as_target(&mut self, expr: &Expr) -> Outcome {
-        if !self.scopes.matching {
-            return Ok(Value::Undefined);
-        }
-        self.names = TARGET;
-        let result = self.eval_in(expr, Frame { nest: TARGET }).map(detach);
-        self.names = MY;
-        result
     }
 
     /// Evaluates an expression where names and nesting stand now.

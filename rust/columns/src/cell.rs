@@ -124,12 +124,6 @@ impl Cell {
         (self.0 & TAG_MASK == TAG_STR).then_some(self.0 as u32)
     }
 
-    /// The id, if this is a wide integer.
-    #[inline]
-    pub fn big_id(self) -> Option<u32> {
-        (self.0 & TAG_MASK == TAG_BIG).then_some(self.0 as u32)
-    }
-
     /// The integer, if this is an inline one.
     #[inline]
     pub fn as_small_int(self) -> Option<i64> {

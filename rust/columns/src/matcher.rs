@@ -227,30 +227,6 @@ impl Matcher {
         self.leaves.groups(table, &columns)
     }
 
-    /// Rows that nothing in the matching of `job` tells apart: neither its Requirements nor theirs.
-    pub fn candidate_groups(&self, table: &AdTable, job: &Ad) -> Arc<Groups> {
-        let mut columns = Vec::new();
-        if let Some(expr) = job.get_str("Requirements") {
-            let clause = self.clauses.whole(expr);
-            columns.extend(&self.reads(table, &clause, Owner::Job, Some(job)).columns);
-        }
-        let clause = self.requirements();
-        columns.extend(&self.reads(table, &clause, Owner::Slot, Some(job)).columns);
-        self.leaves.groups(table, &columns)
-    }
-
-    /// Names of the columns that evaluating `expr` can read.
-    pub fn columns_read(
-        &self,
-        table: &AdTable,
-        expr: &Expr,
-        owner: Owner,
-        job: Option<&Ad>,
-    ) -> Vec<ColumnId> {
-        let clause = self.clauses.whole(expr);
-        self.reads(table, &clause, owner, job).columns.clone()
-    }
-
     // ---- how ----
 
     fn conjunction(

@@ -53,17 +53,6 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Lines from the middle of a text on, numbered from there.
-    #[must_use]
-    pub fn resume(text: &'a str, pos: usize, line: u32) -> Self {
-        Self {
-            text,
-            pos,
-            line,
-            rule: CommentRule::New,
-        }
-    }
-
     /// Number of complete physical lines taken so far.
     #[must_use]
     pub fn line(&self) -> u32 {

@@ -243,12 +243,6 @@ impl Ledger {
         self.usage(self.group_accounts[group])
     }
 
-    /// Number of the account of a group.
-    #[must_use]
-    pub fn group_account(&self, group: usize) -> usize {
-        self.group_accounts[group]
-    }
-
     /// Existing account of a name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {

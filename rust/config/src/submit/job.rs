@@ -15,8 +15,6 @@ use crate::submit::{Facts, Knobs};
 pub const VANILLA: i64 = 5;
 /// The local universe.
 pub const LOCAL: i64 = 12;
-/// The scheduler universe.
-pub const SCHEDULER: i64 = 7;
 
 /// Result of a step.
 pub type Done = Result<(), ConfigError>;
