@@ -99,7 +99,8 @@ pub fn exhausted(used: f64, limit: f64) -> bool {
 /// Starvation of a submitter: the smaller, the earlier it is served among equals.
 #[must_use]
 pub fn starvation(usage: f64, limit: f64) -> f64 {
-    let denominator = usage + limit;
+    // Without limits those who use least are still first.
+    let denominator = usage + limit.min(f64::MAX);
     if denominator > 0.0 {
         usage / denominator
     } else {

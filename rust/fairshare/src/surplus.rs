@@ -186,7 +186,14 @@ impl GroupTree {
                 times[table.members[j]]
             }
         };
-        order.sort_by(|a, b| time_of(*a).total_cmp(&time_of(*b)));
+        // Who waits as long as another goes first with the larger quota, then with the larger demand.
+        order.sort_by(|a, b| {
+            let more = |of: &[f64]| of[*b].total_cmp(&of[*a]);
+            time_of(*a)
+                .total_cmp(&time_of(*b))
+                .then_with(|| more(&table.quotas))
+                .then_with(|| more(&table.wanted))
+        });
         while tolerance::reached(left, 1.0) && table.wanted.iter().any(|w| *w > 0.0) {
             let takers = table.wanted.iter().filter(|w| **w > 0.0).count() as f64;
             let most = tolerance::whole_part(left / takers).max(1.0);

@@ -85,6 +85,8 @@ pub(crate) struct Cycle<'a> {
     pub left: Vec<u32>,
     /// Matches with sleeping slots in this spin, given back at its end.
     pub given_back: Vec<u32>,
+    /// With NEGOTIATOR_DEPTH_FIRST: jobs expected to run along with those matched in this turn, asked for again in the next.
+    pub along: Vec<u32>,
     pub account_of: Vec<usize>,
     /// Seconds used by each submitter entry and each access point.
     pub entry_time: Vec<f64>,
@@ -193,6 +195,7 @@ impl<'a> Cycle<'a> {
                 .collect(),
             left: demand.requests.iter().map(|r| r.count).collect(),
             given_back: vec![0; demand.requests.len()],
+            along: vec![0; demand.requests.len()],
             entry_time: demand.submitters.iter().map(|s| s.time_used_s).collect(),
             schedd_time: FxHashMap::default(),
             names_submitter: shared.plan.mentions(&crate::evaluate::SUBMITTER_NAMES),

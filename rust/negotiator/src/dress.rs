@@ -1,7 +1,8 @@
 //! Slot ads as a cycle sees them.
 //!
 //! A slot may say that other Requirements hold for the negotiator, the
-//! configuration adds attributes to every slot (`NEGOTIATOR_MATCH_EXPRS`), and a
+//! configuration adds attributes to every slot (`NEGOTIATOR_MATCH_EXPRS`), counts
+//! of matches begin anew, and a
 //! slot in use gets what is known of its user. Where conditions look at any of
 //! that, they are asked of a copy of the table that has it.
 //!
@@ -24,8 +25,8 @@ pub const STEADY_REMOTE_NAMES: [&str; 3] = ["RemoteUserPrio", "RemoteUserFloor",
 pub struct Wanted {
     /// NegotiatorRequirements in place of Requirements.
     pub requirements: bool,
-    /// The attributes of NEGOTIATOR_MATCH_EXPRS.
-    pub match_exprs: bool,
+    /// What every slot is given: the attributes of NEGOTIATOR_MATCH_EXPRS, and counts that begin anew.
+    pub given: bool,
     /// What is known of users of slots.
     pub users: bool,
 }
@@ -49,7 +50,7 @@ struct Stamp {
     version: u64,
     now: i64,
     wanted: Wanted,
-    match_exprs: Vec<(String, Expr)>,
+    given: Vec<(String, Expr)>,
     users: Vec<Known>,
 }
 
@@ -79,8 +80,8 @@ impl Dressed {
             true => known_users(slots, config, accounts, now),
             false => Vec::new(),
         };
-        let match_exprs = match wanted.match_exprs {
-            true => config.selection.match_exprs.clone(),
+        let given = match wanted.given {
+            true => config.selection.given_to_slots.clone(),
             false => Vec::new(),
         };
         let stamp = Stamp {
@@ -88,7 +89,7 @@ impl Dressed {
             version: slots.version(),
             now: if wanted.users { now } else { 0 },
             wanted,
-            match_exprs,
+            given,
             users,
         };
         if self.made.as_ref().is_none_or(|(old, _)| *old != stamp) {
@@ -108,7 +109,7 @@ fn put_on(slots: &AdTable, stamp: &Stamp) -> AdTable {
         let own = cells.filter(|(_, cell)| !cell.is_missing());
         table.put_values(&Name::from("Requirements"), own);
     }
-    for (name, expr) in &stamp.match_exprs {
+    for (name, expr) in &stamp.given {
         let cell = table.value_cell(expr);
         let rows = slots.rows().map(|row| (row, cell));
         table.put_values(&Name::from(name.as_str()), rows);

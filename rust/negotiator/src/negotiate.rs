@@ -10,6 +10,7 @@ use classad::Ad;
 use fairshare::{Limits, exhausted, tolerance};
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Answers kept at once; beyond that they are asked for again.
@@ -67,18 +68,21 @@ impl<'a> Cycle<'a> {
         let mut taken = Taken::default();
         let mut rejected: FxHashSet<i64> = FxHashSet::default();
         let mut limited = false;
+        let mut limits_met = BTreeSet::new();
         for at in 0..self.served[turn.entry].len() {
             let request = self.served[turn.entry][at];
             let autocluster = self.demand.requests[request].autocluster;
             if self.left[request] == 0 || rejected.contains(&autocluster) {
                 continue;
             }
-            let matched_all = |cycle: &Self| cycle.left[request] == 0;
-            match self.serve(turn, request, &mut taken, pie_left) {
+            let ended = self.serve(turn, request, &mut taken, pie_left, &mut limits_met);
+            let used_up = self.left[request] == 0;
+            self.left[request] += std::mem::take(&mut self.along[request]);
+            match ended {
                 Ended::Turn => return Verdict::Resume,
                 Ended::Request { too_heavy } => {
                     limited |= too_heavy;
-                    if !matched_all(self) {
+                    if !used_up {
                         rejected.insert(autocluster);
                     }
                 }
@@ -102,6 +106,7 @@ impl<'a> Cycle<'a> {
         request: usize,
         taken: &mut Taken,
         pie_left: &mut f64,
+        limits_met: &mut BTreeSet<String>,
     ) -> Ended {
         let demand = self.demand;
         let asked = &demand.requests[request];
@@ -123,15 +128,15 @@ impl<'a> Cycle<'a> {
             let evaluation = evaluation
                 .get_or_insert_with(|| self.evaluation(turn.entry, turn.negotiating, request));
             if let Some(limit) = evaluation.fixed_limit_met(&self.ledger) {
+                limits_met.insert(limit);
                 if !rank_only {
-                    self.reject(
-                        request,
-                        crate::outcome::Reason::ConcurrencyLimit(limit),
-                        Default::default(),
-                    );
+                    // The reason names all limits that this submitter's requests met one after the other.
+                    let reason = Reason::limits(limits_met);
+                    self.reject(request, reason, Default::default());
                 }
                 break;
             }
+            limits_met.clear();
             let of = (request, turn.negotiating);
             self.gather_if_needed(of, evaluation, &mut candidates, rank_only);
             let Some(list) = &mut candidates else { break };
@@ -160,7 +165,7 @@ impl<'a> Cycle<'a> {
             };
             let cost = best.cost;
             let free = best.state == SlotState::Free;
-            let nth = asked.count - self.left[request];
+            let nth = asked.count - self.left[request] - self.along[request];
             self.accept(turn, request, nth, best, evaluation, list);
             taken.total += cost;
             if free {
@@ -180,13 +185,9 @@ impl<'a> Cycle<'a> {
         for (class, row) in std::mem::take(&mut self.returning) {
             let turns = self.turns.entry(row).or_default();
             *turns += 1;
-            if self.shared.plan.mentions(&["CurMatches"]) {
-                let facts = &self.pool.classes()[class];
-                let before = own_number(&facts.ad, "CurMatches", self.shared.now).unwrap_or(0.0);
-                self.pool.put_counted(class, row, *turns, before as i64 + 1);
-            } else {
-                self.pool.put_last(class, row, *turns);
-            }
+            let facts = &self.pool.classes()[class];
+            let before = own_number(&facts.ad, "CurMatches", self.shared.now).unwrap_or(0.0);
+            self.pool.put_last(class, row, *turns, before as i64 + 1);
         }
     }
 
@@ -308,7 +309,8 @@ impl<'a> Cycle<'a> {
             .preemption()
             .map(|kind| Box::new(preempted(kind, &best, &facts)));
         let (offline, unclaimable) = (facts.offline, facts.offline || !facts.want_claiming);
-        let reevaluate = facts.reevaluate && facts.division == Division::Whole;
+        // A claim is given away once: only slots that nobody claims can be matched again.
+        let reevaluate = facts.reevaluate && unclaimable && facts.division == Division::Whole;
         let policy = &self.shared.config.partition;
         // The access point starts as many as fit on a machine it is given whole.
         let alone =
@@ -342,7 +344,9 @@ impl<'a> Cycle<'a> {
         self.left[request] -= 1;
         self.reservations
             .served(request as u32, row, self.left[request] == 0);
-        self.left[request] -= along.min(self.left[request]);
+        let along = along.min(self.left[request]);
+        self.left[request] -= along;
+        self.along[request] += along;
         self.matches.push(Match {
             request: request as u32,
             nth,

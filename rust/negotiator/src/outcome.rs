@@ -5,6 +5,7 @@ use classad::Name;
 use columns::Row;
 use fairshare::AccountRecord;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Why a claim is preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,6 +80,15 @@ pub enum Reason {
     SubmitterLimit,
     /// A machine is kept for it until it can be used.
     Reserved,
+}
+
+impl Reason {
+    /// The concurrency limits that were met.
+    #[must_use]
+    pub fn limits(names: &BTreeSet<String>) -> Self {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Self::ConcurrencyLimit(names.join(", "))
+    }
 }
 
 impl std::fmt::Display for Reason {

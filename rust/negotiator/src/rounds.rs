@@ -57,7 +57,10 @@ impl Cycle<'_> {
                 floor_round: true,
                 ..table
             };
+            // Entries that the floor round merges are apart again afterwards.
+            let served = self.served.clone();
             self.negotiate_pie(floor_round, &mut below.clone());
+            self.served = served;
         }
         self.negotiate_pie(table, entries);
     }
@@ -187,13 +190,13 @@ impl Cycle<'_> {
         }
         let target = group.allocated.max(group.quota);
         let missing = (target - group.usage).max(0.0);
-        let part = if most > 0.0 {
-            (step / most).min(1.0)
-        } else {
-            1.0
-        };
-        let mut amount = if missing > 0.0 {
-            (group.usage + missing * part).min(target)
+        let mut amount = if missing <= 0.0 {
+            target
+        } else if most > 0.0 {
+            (group.usage + missing * (step / most).min(1.0)).min(target)
+        } else if self.statistics.rounds > 1 {
+            // Everybody has what this round allots: what a group could not use before is not offered again.
+            0.0
         } else {
             target
         };

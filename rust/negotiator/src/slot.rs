@@ -161,7 +161,7 @@ impl SlotClass {
         if share.force_slot_weight || own_number(&ad, "SlotWeight", now).is_none() {
             ad.set("SlotWeight", share.slot_weight.clone());
         }
-        for (name, expr) in &config.selection.match_exprs {
+        for (name, expr) in &config.selection.given_to_slots {
             ad.set(name, expr.clone());
         }
         // A claim that waits to preempt is the one to beat.

@@ -240,8 +240,8 @@ impl Cycle<'_> {
         let left_schedd = time.schedd_s - schedd_used;
         let ceiling = self.ledger.ceiling_headroom(self.account_of[entry]);
         let _ = slice.share;
-        let idle: u32 = self.served[entry].iter().map(|r| self.left[*r]).sum();
-        if submitter.idle <= 0.0 || idle == 0 {
+        // Who has got all it asked for stays in the list, as the access point is not asked again before it is its turn.
+        if submitter.idle <= 0.0 {
             return Verdict::Done;
         }
         if left_entry <= 0.0 || left_schedd <= 0.0 || left_cycle <= 0.0 {
@@ -254,7 +254,7 @@ impl Cycle<'_> {
                     .schedds_out_of_time
                     .push(submitter.schedd.clone());
             }
-            self.held_back.insert(entry, (HeldBack::OutOfTime, idle));
+            self.hold_back(entry, HeldBack::OutOfTime);
             return Verdict::Done;
         }
         let least = self.min_slot_weight;
@@ -263,7 +263,7 @@ impl Cycle<'_> {
             return Verdict::Resume;
         }
         if ceiling <= 0.0 || ceiling < least {
-            self.held_back.insert(entry, (HeldBack::Ceiling, idle));
+            self.hold_back(entry, HeldBack::Ceiling);
             return Verdict::Done;
         }
         let began = self.clock.seconds();
@@ -287,9 +287,13 @@ impl Cycle<'_> {
     }
 
     pub(crate) fn note_share_limit(&mut self, entry: usize) {
+        self.hold_back(entry, HeldBack::ShareUsed);
+    }
+
+    fn hold_back(&mut self, entry: usize, why: HeldBack) {
         let left: u32 = self.served[entry].iter().map(|r| self.left[*r]).sum();
         if left > 0 {
-            self.held_back.insert(entry, (HeldBack::ShareUsed, left));
+            self.held_back.insert(entry, (why, left));
         }
     }
 }

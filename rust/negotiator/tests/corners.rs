@@ -88,8 +88,14 @@ fn limits_worked_out_without_a_slot_are_as_good_as_written() {
 #[test]
 fn a_slot_that_takes_several_matches_goes_once_to_like_jobs() {
     let case = Case::new()
-        .slots("ghost", 1, "WantAdRevaluate = true; GhostMultiplier = 10")
+        .slots(
+            "ghost",
+            1,
+            "WantAdRevaluate = true; WantClaiming = false; GhostMultiplier = 10",
+        )
         .jobs("u", 5, "")
+        .jobs("u", 5, "Requirements = TARGET.Memory > 1000000")
+        .jobs("u", 5, "Requirements = TARGET.NoSuch")
         .jobs(
             "u",
             5,
@@ -100,9 +106,17 @@ fn a_slot_that_takes_several_matches_goes_once_to_like_jobs() {
 }
 
 #[test]
+fn a_slot_that_is_claimed_goes_once() {
+    let case = Case::new()
+        .slots("counted", 1, "WantAdRevaluate = true; GhostMultiplier = 10")
+        .jobs("u", 5, "")
+        .jobs("v", 5, "");
+    assert_eq!(case.run().total(), 1);
+}
+
+#[test]
 fn a_slot_can_count_its_matches() {
-    let counting =
-        "WantAdRevaluate = true; GhostMultiplier = 10; Requirements = (CurMatches ?: 0) < 2";
+    let counting = "WantAdRevaluate = true; WantClaiming = false; GhostMultiplier = 10; Requirements = (CurMatches ?: 0) < 2";
     let mut case = Case::new().slots("ghost", 1, counting);
     for memory in 1..5 {
         let more =

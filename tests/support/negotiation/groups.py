@@ -167,7 +167,7 @@ class Groups(Knobs):
                     self.root.entries += group.entries
         total = self.pool if self.weighted else self.effective
         self.assign(self.root, total)
-        for _ in range(int(self.real("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS", 3))):
+        for round_ in range(int(self.real("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS", 3))):
             self.fairshare(self.root)
             if self.root.regroup:
                 self.root.quota = self.root.allocated = total
@@ -179,7 +179,8 @@ class Groups(Knobs):
             while True:
                 turn = min(turn + rate, most)
                 for group in order:
-                    self.negotiate_group(group, turn / most if most > 0 else 1.0)
+                    # Once nobody is short of what a later round allots, nothing more is offered.
+                    self.negotiate_group(group, turn / most if most > 0 else None if round_ else 1.0)
                 if turn >= most:
                     break
             used = 0.0
@@ -211,14 +212,14 @@ class Groups(Knobs):
 
         return sorted(groups, key=key)
 
-    def negotiate_group(self, group: Group, part: float) -> None:
+    def negotiate_group(self, group: Group, part: float | None) -> None:
         if group.allocated <= 0 or not group.entries:
             return
         if not self.consider and at_least(group.usage, group.allocated):
             return
         target = max(group.allocated, group.quota)
         missing = max(0.0, target - group.usage)
-        amount = min(target, group.usage + missing * part) if missing > 0 else target
+        amount = target if missing <= 0 else 0.0 if part is None else min(target, group.usage + missing * part)
         if not self.weighted:
             amount = whole(amount)
         if self.flag("NEGOTIATOR_STRICT_ENFORCE_QUOTA", True):

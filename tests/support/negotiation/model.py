@@ -8,6 +8,7 @@ consumption policy are matched once (``NEGOTIATOR_MULTIPLE_MATCHES_PER_PSLOT = F
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -226,6 +227,7 @@ class Model(Groups):
     def order(self, entries: list[Entry], entry: Entry, weight: float, headroom: float) -> tuple[Any, ...]:
         used = self.account(entry.name).usage
         limit = self.limits(entries, entry, weight, headroom)[1]
+        limit = min(limit, sys.float_info.max)
         starved = used / (used + limit) if used + limit > 0 else math.inf
         return (self.effective_priority(entry.name), starved, entry.name)
 
@@ -250,8 +252,6 @@ class Model(Groups):
         if math.isfinite(limit):
             limit = 0.0 if at_least(0.0, left[0]) else min(limit, left[0])
         headroom = math.inf if account.ceiling < 0 else max(0.0, account.ceiling - whole(account.usage))
-        if not any(request.left for request in entry.requests):
-            return True
         if spin > 1 and not (at_least(limit, self.lightest) and at_least(left[0], self.lightest)):
             return False
         if headroom == 0 or headroom < self.lightest:
@@ -271,6 +271,7 @@ class Model(Groups):
         used = used_free = 0.0
         limited = False
         refused: set[str] = set()
+        met: set[str] = set()
         for request in entry.requests:
             notes: dict[Any, Any] = {}
             refused_slots: dict[bool, Refused] = {}
@@ -279,6 +280,7 @@ class Model(Groups):
                 if (over and not lenient) or at_least(used, headroom):
                     return False
                 scan = Scan(self, entry, request, under, over, used, used_free, limit, free_limit)
+                scan.met = met
                 # With both STABLE switches on, preemption is judged once for all jobs of a request.
                 if all(self.flag(f"PREEMPTION_{name}_STABLE", True) for name in ("REQUIREMENTS", "RANK")):
                     scan.notes = notes

@@ -93,6 +93,8 @@ class Scan:
             self.job["SubmitterGroupQuota"] = group.quota
         self.under = under
         self.notes: dict[Any, Any] = {}
+        #: Limits that requests of this turn met one after the other, by what their ads say.
+        self.met: set[str] = set()
 
     def noted(self, what: str, slot: Slot, expr: ExprTree, ad: ClassAd) -> Any:
         """The value of a preemption expression, worked out once."""
@@ -113,7 +115,10 @@ class Scan:
         if fixed is not None and self.over(fixed):
             # No slot is looked at, so none is too heavy.
             self.refused.too_heavy = False
+            self.met |= self.refused.limits
+            self.refused.limits |= self.met
             return None
+        self.met.clear()
         slots = [slot for slot in self.model.slots if slot.name not in self.refused.slots]
         found = [c for c in map(self.look, slots) if c is not None]
         # Of equals the one that was put back least, then the first by name.
@@ -178,7 +183,7 @@ class Scan:
             return None
         ad = self.remote(slot.ad)
         taken = consumption(self.job, ad) if has_policy(ad) else None
-        if has_policy(ad) and taken is None:
+        if has_policy(ad) and (taken is None or slot.claims <= 0):
             return None
         job = self.job
         if taken is not None:
@@ -212,12 +217,16 @@ class Scan:
 
     def weigh(self, slot: Slot, ad: ClassAd, state: int, cost: float, evicts: list[Slot]) -> Candidate:
         model, low = self.model, -math.inf
-        pre = value_of(model.expr("NEGOTIATOR_PRE_JOB_RANK", PRE_JOB_RANK), ad, self.job)
-        post = value_of(model.expr("NEGOTIATOR_POST_JOB_RANK", POST_JOB_RANK), ad, self.job)
+        unseen = model.flag("NEGOTIATOR_IGNORE_JOB_RANKS", False)
+        # Slots may have to be in order before any job is known.
+        job = ClassAd() if unseen else self.job
+        pre = value_of(model.expr("NEGOTIATOR_PRE_JOB_RANK", PRE_JOB_RANK), ad, job)
+        post = value_of(model.expr("NEGOTIATOR_POST_JOB_RANK", POST_JOB_RANK), ad, job)
         own = value_of(self.job.lookup("Rank") if "Rank" in self.job else None, self.job, ad)
-        if model.flag("NEGOTIATOR_IGNORE_JOB_RANKS", False):
+        if unseen:
             own = 0.0
-        why = 0.0 if state == 2 else self.noted("rank", slot, model.expr("PREEMPTION_RANK", PREEMPTION_RANK), ad)
+        by = model.expr("PREEMPTION_RANK", PREEMPTION_RANK)
+        why = 0.0 if state == 2 or unseen else self.noted("rank", slot, by, ad)
         why = float(why) if isinstance(why, bool | int | float) and why == why else low
         key = (low if pre is None else pre, own or 0.0, low if post is None else post, state, why)
         return Candidate(slot, ad, state, key, cost, evicts)
@@ -280,8 +289,6 @@ class Scan:
                 rest = (number(ad, name, 0.0) or 0.0) - amount
                 ad[name] = int(rest) if rest == int(rest) else rest
             slot.weight = model.weight_of(ad)
-            if slot.claims <= 0:
-                model.slots.remove(slot)
         else:
             model.slots.remove(slot)
             # Dynamic slots that are evicted stay in the list, where nobody takes them: they go with their machine.

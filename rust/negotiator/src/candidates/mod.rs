@@ -334,8 +334,7 @@ impl Candidates {
     #[must_use]
     pub fn reason(&self) -> Reason {
         if !self.limits_met.is_empty() {
-            let names: Vec<&str> = self.limits_met.iter().map(String::as_str).collect();
-            Reason::ConcurrencyLimit(names.join(", "))
+            Reason::limits(&self.limits_met)
         } else if self.refused.protected > 0 {
             Reason::PreemptionRequirements
         } else if self.refused.too_heavy > 0 {

@@ -137,7 +137,12 @@ fn preemption(knobs: &Knobs<'_>) -> Result<PreemptionPolicy, CycleError> {
         consider_early: knobs.boolean("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", false)?,
         requirements: knobs.policy("PREEMPTION_REQUIREMENTS", "False", Value::Bool(true))?,
         requirements_stable: knobs.boolean("PREEMPTION_REQUIREMENTS_STABLE", true)?,
-        rank: knobs.policy("PREEMPTION_RANK", PREEMPTION_RANK, Value::Undefined)?,
+        rank: if knobs.boolean("NEGOTIATOR_IGNORE_JOB_RANKS", false)? {
+            // Slots are in order before any job is known, and none is preempted then.
+            Expr::Lit(Value::Undefined)
+        } else {
+            knobs.policy("PREEMPTION_RANK", PREEMPTION_RANK, Value::Undefined)?
+        },
         rank_stable: knobs.boolean("PREEMPTION_RANK_STABLE", true)?,
         partitionable: knobs.boolean("ALLOW_PSLOT_PREEMPTION", false)?,
     })
@@ -159,6 +164,9 @@ fn selection(knobs: &Knobs<'_>) -> Result<SelectionPolicy, CycleError> {
         };
         match_exprs.push((attribute, expr));
     }
+    let mut given_to_slots = match_exprs.clone();
+    given_to_slots.push(("MachineMatchCount".to_owned(), Expr::Lit(Value::Int(0))));
+    given_to_slots.push(("OfflineMatches".to_owned(), Expr::Lit(Value::Undefined)));
     let removed = knobs
         .text("REMOVE_SIGNIFICANT_ATTRIBUTES")
         .unwrap_or("CpusUsage, DiskUsage, GPUsUsage, MemoryUsage, ResidentSetSize");
@@ -174,6 +182,7 @@ fn selection(knobs: &Knobs<'_>) -> Result<SelectionPolicy, CycleError> {
         job_constraint: knobs.optional_expr("NEGOTIATOR_JOB_CONSTRAINT")?,
         submitter_constraint: knobs.optional_expr("NEGOTIATOR_SUBMITTER_CONSTRAINT")?,
         match_exprs,
+        given_to_slots,
         match_working_cm: knobs.boolean("MATCH_WORKING_CM_SLOTS", false)?,
         shutdown_threshold_s: knobs.number("NEGOTIATOR_TRIM_SHUTDOWN_THRESHOLD", 0.0)? as i64,
         cross_slot_prios: knobs.boolean("NEGOTIATOR_CROSS_SLOT_PRIOS", false)?,

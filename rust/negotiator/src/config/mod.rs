@@ -59,6 +59,8 @@ pub struct SelectionPolicy {
     pub submitter_constraint: Option<Expr>,
     /// `NEGOTIATOR_MATCH_EXPRS`: attribute name (with prefix) and expression.
     pub match_exprs: Vec<(String, Expr)>,
+    /// What every slot is given for the cycle, whatever its ad says: `match_exprs`, and counts that begin anew.
+    pub given_to_slots: Vec<(String, Expr)>,
     /// `MATCH_WORKING_CM_SLOTS`.
     pub match_working_cm: bool,
     /// `NEGOTIATOR_TRIM_SHUTDOWN_THRESHOLD`, seconds; 0 = off.

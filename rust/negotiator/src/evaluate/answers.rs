@@ -44,7 +44,7 @@ impl Answers {
                 table,
                 &selection.pre_job_rank,
                 Owner::Slot,
-                (!shared.plan.pre_rank_static).then_some(job),
+                (!shared.plan.pre_rank_static && !selection.ignore_job_ranks).then_some(job),
             )),
             known: Vec::new(),
             ranks: Vec::new(),

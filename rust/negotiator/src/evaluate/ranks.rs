@@ -3,7 +3,7 @@
 use super::Evaluation;
 use crate::pool::Pool;
 use crate::slot::SlotClass;
-use classad::Expr;
+use classad::{Ad, Expr};
 
 impl<'a> Evaluation<'a> {
     pub(super) fn job_rank(&mut self, pool: &Pool<'a>, facts: &SlotClass, class: usize) -> f64 {
@@ -33,7 +33,8 @@ impl<'a> Evaluation<'a> {
         if let Some(known) = pool.pre_rank(class) {
             return known;
         }
-        let rank = self.negotiator_rank(&self.shared.config.selection.pre_job_rank, facts);
+        let selection = &self.shared.config.selection;
+        let rank = self.negotiator_rank(&selection.pre_job_rank, facts);
         if self.shared.plan.pre_rank_static {
             pool.note_pre_rank(class, rank);
         }
@@ -51,10 +52,13 @@ impl<'a> Evaluation<'a> {
     }
 
     pub(super) fn negotiator_rank(&self, expr: &Expr, facts: &SlotClass) -> f64 {
-        let value = self.shared.eval(expr, &facts.ad, &self.job);
-        value
-            .as_number()
-            .filter(|n| !n.is_nan())
-            .unwrap_or(f64::NEG_INFINITY)
+        let value = if self.shared.config.selection.ignore_job_ranks {
+            // Slots are in order before any job is known.
+            self.shared.eval(expr, &facts.ad, &Ad::new())
+        } else {
+            self.shared.eval(expr, &facts.ad, &self.job)
+        };
+        let number = value.as_number().filter(|n| !n.is_nan());
+        number.unwrap_or(f64::NEG_INFINITY)
     }
 }

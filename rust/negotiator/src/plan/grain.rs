@@ -51,7 +51,7 @@ pub(super) fn grains(
     let selection = &config.selection;
     let optional = [&selection.slot_constraint, &selection.pool_constraint];
     exprs.extend(optional.into_iter().flatten().cloned());
-    exprs.extend(selection.match_exprs.iter().map(|(_, e)| e.clone()));
+    exprs.extend(selection.given_to_slots.iter().map(|(_, e)| e.clone()));
     exprs.extend(config.partition.carve.values().cloned());
     for name in names {
         for id in sources.slot_exprs(name) {

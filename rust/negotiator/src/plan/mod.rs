@@ -163,7 +163,7 @@ impl Plan {
         let changing = |name: &Name| {
             of_user(name) && !steady(name) || crossed && cross_slots::number_of(name).is_some()
         };
-        let by_config = |name: &Name| selection.match_exprs.iter().any(|(n, _)| name.is(n));
+        let by_config = |name: &Name| selection.given_to_slots.iter().any(|(n, _)| name.is(n));
         let mut asked = Mentions::default();
         conditions(config, &resources, jobs, &mut asked);
         asked.bare.insert(Name::from("Rank"));
@@ -173,7 +173,7 @@ impl Plan {
         let row_matching = !(reached.unbounded || conditions_see_usage);
         let dress = Wanted {
             requirements: slots.column_named("NegotiatorRequirements").is_some(),
-            match_exprs: asked.names().any(by_config),
+            given: asked.names().any(by_config),
             users: asked.names().any(of_user),
         };
         let conditions_see_submitter = asked.names().any(is_submitter_attribute);
@@ -263,7 +263,11 @@ fn policy_names(sources: &mut Sources<'_>, config: &CycleConfig) -> Option<FxHas
         is_live_attribute(name)
             || name.is("SlotWeight")
             || name.is("Requirements")
-            || config.selection.match_exprs.iter().any(|(n, _)| name.is(n))
+            || config
+                .selection
+                .given_to_slots
+                .iter()
+                .any(|(n, _)| name.is(n))
     };
     let stable = policy.requirements_stable && policy.rank_stable && !reached.unbounded;
     (stable && !reached.names().any(changes)).then(|| reached.names().cloned().collect())

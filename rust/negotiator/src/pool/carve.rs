@@ -171,6 +171,10 @@ impl<'a> Pool<'a> {
             self.put(rest, place);
             rest
         });
+        if again.is_none() {
+            // Without claims it cannot be matched, but a pool that has it is not used up: others are asked and told.
+            self.remaining += 1;
+        }
         self.carved.insert(row, own);
         (row, again)
     }

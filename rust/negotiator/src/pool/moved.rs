@@ -15,12 +15,9 @@ impl Pool<'_> {
             return;
         };
         self.put_user(class);
-        let mut facts = SlotClass::clone(&self.classes[class]);
+        let mut facts = self.facts_of(class, row);
         facts.reserved = Some(reserved);
-        let number = self.classes.len() as u32;
-        self.classes.push(Arc::new(facts));
-        self.base_of.push(number);
-        self.left.push(0);
+        let number = self.add_class(facts);
         let place = self.place(row);
         if self.untaken.get(row as usize) {
             self.untake(row);
@@ -55,19 +52,28 @@ impl Pool<'_> {
         self.remaining += 1;
     }
 
-    /// Puts a slot that was taken back behind the others of its class.
-    pub fn put_last(&mut self, class: usize, row: Row, turns: u32) {
+    /// Puts a slot that was taken back, behind its equals; it knows how often it was matched.
+    ///
+    /// It has a class of its own from now on, so that it is looked at by itself.
+    pub fn put_last(&mut self, class: usize, row: Row, turns: u32, matches: i64) {
+        let mut facts = self.facts_of(class, row);
+        facts.ad.set("CurMatches", Expr::Lit(Value::Int(matches)));
+        let number = self.add_class(facts);
         let place = Place {
             turns,
             ..self.place(row)
         };
-        self.put(class as u32, place);
+        self.put(number, place);
     }
 
-    /// The same for a slot that looks at how often it was matched: it has a class of its own from now on.
-    pub fn put_counted(&mut self, class: usize, row: Row, turns: u32, matches: i64) {
+    /// What is known of one slot of a class.
+    ///
+    /// The facts of a class have the ad of one of its slots: its slots may differ in what only the column engine looks at.
+    fn facts_of(&self, class: usize, row: Row) -> SlotClass {
         let mut facts = SlotClass::clone(&self.classes[class]);
-        // What a class knows of its slots is enough for the column engine only: this slot is looked at by itself.
+        if class >= self.base_classes() {
+            return facts;
+        }
         let of_class = self.representative(class).map(|first| self.table.ad(first));
         let mut ad = self.table.ad(row);
         for (name, expr) in &facts.ad {
@@ -78,12 +84,15 @@ impl Pool<'_> {
                 ad.insert(name.clone(), expr.clone());
             }
         }
-        ad.set("CurMatches", Expr::Lit(Value::Int(matches)));
         facts.ad = ad;
-        let number = self.classes.len();
+        facts
+    }
+
+    fn add_class(&mut self, facts: SlotClass) -> u32 {
+        let number = self.classes.len() as u32;
         self.classes.push(Arc::new(facts));
-        self.base_of.push(number as u32);
+        self.base_of.push(number);
         self.left.push(0);
-        self.put_last(number, row, turns);
+        number
     }
 }

@@ -72,6 +72,7 @@ impl Demand {
                 });
             }
         }
+        demand.keep_wanted(&mut idle, config, now);
         idle.sort_by(|a, b| {
             let by_order = || a.order.iter().zip(&b.order).map(|(x, y)| x.total_cmp(y));
             a.entry
@@ -85,6 +86,28 @@ impl Demand {
         });
         demand.merge(jobs, &idle, config, plan, now);
         Ok(demand)
+    }
+
+    /// Drops submitters that NEGOTIATOR_SUBMITTER_CONSTRAINT does not let take part, as their ads would say it.
+    fn keep_wanted(&mut self, idle: &mut Vec<Idle>, config: &CycleConfig, now: i64) {
+        if config.selection.submitter_constraint.is_none() {
+            return;
+        }
+        let mut place = Vec::with_capacity(self.submitters.len());
+        let mut kept = Vec::new();
+        for submitter in std::mem::take(&mut self.submitters) {
+            let wanted = Submitter::read(&submitter.ad(), config, now).is_some();
+            place.push(wanted.then_some(kept.len()));
+            kept.extend(wanted.then_some(submitter));
+        }
+        self.submitters = kept;
+        idle.retain_mut(|job| match place[job.entry] {
+            Some(entry) => {
+                job.entry = entry;
+                true
+            }
+            None => false,
+        });
     }
 
     fn merge(

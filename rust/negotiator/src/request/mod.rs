@@ -9,7 +9,7 @@ pub use significant::significant_attributes;
 
 use crate::config::CycleConfig;
 use crate::slot::{own_number, own_text, own_value};
-use classad::{Ad, Context, Expr, evaluate};
+use classad::{Ad, Context, Expr, Value, evaluate};
 use columns::Row;
 use fairshare::{LimitRequest, parse_limits};
 
@@ -152,6 +152,25 @@ impl Submitter {
             requests: Vec::new(),
             priorities: None,
         })
+    }
+}
+
+impl Submitter {
+    /// What an access point would advertise of it.
+    fn ad(&self) -> Ad {
+        let mut ad = Ad::new();
+        let mut set = |name: &str, value: Value| {
+            ad.set(name, Expr::Lit(value));
+        };
+        set("MyType", Value::str("Submitter"));
+        set("Name", Value::str(self.name.as_str()));
+        set("ScheddName", Value::str(self.schedd.as_str()));
+        for (name, amount) in [("IdleJobs", self.idle), ("RunningJobs", self.running)] {
+            set(name, Value::Int(amount as i64));
+        }
+        set("WeightedIdleJobs", Value::Real(self.weighted_idle));
+        set("WeightedRunningJobs", Value::Real(self.weighted_running));
+        ad
     }
 }
 
