@@ -303,10 +303,12 @@ def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
 
 
 def autoclusters(settings: Settings) -> Autoclusters:
-    """Empty autoclusters with the configured significant attributes."""
-    return Autoclusters(
-        replaced=settings.significant, added=settings.significant_added, removed=settings.significant_removed
-    )
+    """Empty autoclusters with the significant attributes that are configured, or that START_VANILLA_UNIVERSE reads."""
+    added = [*settings.significant_added]
+    if settings.start_vanilla is not None:
+        judged_by = settings.start_vanilla.references()
+        added += [*judged_by.target, *judged_by.bare]
+    return Autoclusters(replaced=settings.significant, added=added, removed=settings.significant_removed)
 
 
 __all__ = ["AccessPoint", "start"]

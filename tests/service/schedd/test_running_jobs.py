@@ -94,6 +94,25 @@ async def test_start_vanilla_universe_decides_which_jobs_start(tmp_path: Path) -
         await schedd.stop()
 
 
+async def test_what_start_vanilla_universe_reads_of_jobs_sets_them_apart(tmp_path: Path) -> None:
+    """Two jobs that differ in that alone: the first may not start, and does not keep the second from its slot."""
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(START_VANILLA_UNIVERSE='TARGET.Project =!= "closed"')
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        await schedd.submit(1, Project="closed")
+        await schedd.submit(1, Project="open")
+        assert await schedd.negotiate(point.address) == 1
+
+        async def one_left() -> bool:
+            return [ad["Project"] for ad in await schedd.jobs()] == ["closed"]
+
+        await schedd.until(one_left)
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
 async def test_jobs_start_at_the_rate_given_and_the_waiting_ones_survive_the_schedd(tmp_path: Path) -> None:
     """Two of five start; the others stay idle with their claims until this process ends, and start in the next one."""
     schedd = await RunningAccessPoint(tmp_path / "pool").start(JOB_START_COUNT="2", JOB_START_DELAY="1000")
