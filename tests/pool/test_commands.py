@@ -151,6 +151,26 @@ def test_ping_tells_who_one_is(pool: Pool) -> None:
     assert all(row["Answers"] and "ADMINISTRATOR" in row["Scopes"] for row in rows)
 
 
+def test_ping_tells_what_one_may_do(pool: Pool, tmp_path: Path) -> None:
+    assert (
+        pool.run("ping", "WRITE").stdout
+        == f"WRITE succeeded ({pool.json('ping', 'schedd')[0]['Identity']} to schedd)\n"
+    )
+    table = pool.run("ping", "-type", "COLLECTOR", "-table", "READ", "ADMINISTRATOR").stdout.splitlines()
+    assert [line.split()[:3] for line in table[1:]] == [
+        ["READ", "ALLOW", "collector"],
+        ["ADMINISTRATOR", "ALLOW", "collector"],
+    ]
+    token = tmp_path / "reader"
+    pool.run("token", "create", "--identity", "eve@here", "--scope", "READ", "--file", str(token))
+    refused = pool.run("ping", "ALL", check=False, SLOTWISE_TOKEN_FILE=str(token))
+    assert refused.returncode == 1
+    assert refused.stdout.splitlines()[:2] == [
+        "READ succeeded (eve@here to schedd)",
+        "WRITE failed (eve@here to schedd)",
+    ]
+
+
 def test_daemons_listen_on_loopback_only(pool: Pool) -> None:
     for name in ("collector", "schedd", "startd", "negotiator", "master"):
         at = json.loads((pool.home.run / f"{name}.json").read_text())

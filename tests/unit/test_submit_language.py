@@ -222,7 +222,7 @@ def test_refusals_name_line_key_and_remedy(text: str, line: int, key: str) -> No
     [
         ("missing", "does not exist"),
         ("directory", "is a directory"),
-        ("/tmp", "is a directory"),
+        ("/etc", "is a directory"),
         ("pipe", "is not a regular file"),
         ("empty", "has zero length"),
         ("dos", "CRLF"),

@@ -9,15 +9,27 @@ from slotwise.cli.parser import Parser
 from slotwise.errors import SlotwiseError
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from slotwise.cli.invocation import Invocation
 
+#: What a token may allow.
+LEVELS = ("READ", "WRITE", "DAEMON", "ADMINISTRATOR")
 _TIMEOUT_S = 5.0
 
 
 def main(args: list[str], inv: Invocation) -> int:
-    """Ping daemons of the pool; exit status 0 when all of them answer."""
+    """Ping daemons of the pool; exit status 0 when all of them answer, and grant every level that is named."""
     parser = Parser(inv, "ping", "Which daemons answer, who you are to them, and what you may do there.")
-    parser.add_argument("names", nargs="*", metavar="DAEMON", help="which (default: all that have been started)")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="DAEMON|LEVEL",
+        help="which daemons (default: all that have been started); READ, WRITE, DAEMON, ADMINISTRATOR or ALL: whether "
+        "you may do that there (default: at the schedd)",
+    )
+    parser.add_argument("--type", "-type", metavar="DAEMON", help="which daemon, as the reference has it")
+    parser.add_argument("--table", "-table", action="store_true", help="levels as a table")
     parser.add_argument("--json", "-json", action="store_true", help="one JSON array")
     parser.add_argument("--quiet", "-quiet", "-q", action="store_true", help="only the exit status")
     options = parser.take(args)
@@ -25,7 +37,12 @@ def main(args: list[str], inv: Invocation) -> int:
         return 0
     from slotwise.wire import address
 
-    names = options.names or address.published(inv.home)
+    levels = [word for word in options.words if word in (*LEVELS, "ALL")]
+    names = [word for word in options.words if word not in levels]
+    names += [options.type.lower()] if options.type else []
+    if levels:
+        return _levels(inv, names or ["schedd"], levels, options)
+    names = names or address.published(inv.home)
     if not names:
         inv.err(f"ERROR: no daemon runs in the pool at {inv.home.root} (start the pool with `slotwise up`)")
         return 1
@@ -35,6 +52,32 @@ def main(args: list[str], inv: Invocation) -> int:
     elif not options.quiet:
         _print_table(inv, rows)
     return 0 if all(row["Answers"] for row in rows) else 1
+
+
+def _levels(inv: Invocation, names: list[str], levels: list[str], options: Namespace) -> int:
+    """Whether the caller may do what is named at each daemon; exit status 0 when all of it."""
+    rows: list[dict[str, object]] = []
+    for name in names:
+        found = _ping(inv, name)
+        scopes = found.get("Scopes")
+        for level in LEVELS if "ALL" in levels else levels:
+            allowed = isinstance(scopes, list) and level in scopes
+            rows.append(
+                {"Daemon": name, "Level": level, "Allowed": allowed, "Identity": found.get("Identity") or ""}
+                | ({"Error": found["Error"]} if "Error" in found else {})
+            )
+    if options.json:
+        inv.out(json.dumps(rows, indent=2))
+    elif options.table:
+        inv.out(f"{'LEVEL':<14} {'DECISION':<9} {'DAEMON':<11} IDENTITY")
+        for row in rows:
+            decision = "ALLOW" if row["Allowed"] else "DENY"
+            inv.out(f"{row['Level']:<14} {decision:<9} {row['Daemon']:<11} {row['Identity'] or 'unauthenticated'}")
+    elif not options.quiet:
+        for row in rows:
+            who = row.get("Error") or f"{row['Identity'] or 'unauthenticated'} to {row['Daemon']}"
+            inv.out(f"{row['Level']} {'succeeded' if row['Allowed'] else 'failed'} ({who})")
+    return 0 if all(row["Allowed"] for row in rows) else 1
 
 
 def _ping(inv: Invocation, name: str) -> dict[str, object]:

@@ -227,7 +227,7 @@ class ClaimRuns(ABC):
         try:
             job_ad = self.ads.final_pack(run.job, self.machine(run.claim))
         except Exception as error:
-            self.give_up(run, "held", str(error), 0)
+            self.give_up(run, "unfit", str(error), 0)
             return
         link.send(
             startd_pb2.ClaimRequest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slotwise.schedd.codes import is_vacate
 from slotwise.schedd.events import Usage
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.values import Changes
@@ -58,8 +59,9 @@ class Decision:
 class RunEnd:
     """How a run ended, as told by the starter or found out by the schedd.
 
-    ``how`` is ``exited``, ``signaled``, ``evicted``, ``held``, ``not_started`` or ``lost``. ``code`` is the exit code
-    or signal. ``attributes`` are merged into the job ad.
+    ``how`` is ``exited``, ``signaled``, ``evicted``, ``held``, ``not_started``, ``lost``, or ``unfit``: the schedd
+    itself found that the job cannot run on what it was matched to. ``code`` is the exit code or signal. ``attributes``
+    are merged into the job ad.
     """
 
     how: str
@@ -76,6 +78,11 @@ class RunEnd:
     executed_s: float = 0.0
     #: Outcome of the exit policy; None unless the job ended by itself.
     verdict: Verdict | None = None
+
+    @property
+    def is_vacate(self) -> bool:
+        """Whether its codes send the job back to Idle; else they hold it."""
+        return is_vacate(self.reason_code, self.reason_subcode)
 
 
 @dataclass(frozen=True, slots=True)

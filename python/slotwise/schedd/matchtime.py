@@ -54,7 +54,11 @@ def _filled(inner: str, lookup: Lookup, evaluate: Lookup) -> str:
         value, default = lookup(name.strip()), tail if colon else None
     if value is None:
         if default is None:
-            raise UnresolvedError(f"$$({inner}) has no value in the ad of the matched slot")
+            # Without the reference itself: it would be filled in, or fail, in the hold reason as well.
+            raise UnresolvedError(
+                f"Cannot expand $$ expression ({inner}). The matched slot has no value for it; "
+                "change the job with qedit, or give a default behind a colon, and release it."
+            )
         return default
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from slotwise.errors import InvariantError
 from slotwise.schedd import events
-from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Vacate, is_vacate
+from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
 from slotwise.schedd.events import DateForm
 from slotwise.schedd.factory import HELD, REMOVED, RUNNING
@@ -246,7 +246,7 @@ class Queue(JobBook):
             self.sort_in(job, decision)  # it was held (and maybe released) while it ran
         elif end.how in ("exited", "signaled"):
             self._exited(job, end, decision)
-        elif end.how in ("held", "not_started") and not is_vacate(end.reason_code, end.reason_subcode):
+        elif end.how == "unfit" or (end.how in ("held", "not_started") and not end.is_vacate):
             self._held_by_execution_point(job, end, decision)
         else:
             self._vacated(job, end, decision)

@@ -83,6 +83,8 @@ RULES = (
     _refused("container_image", "ContainerImage", _NO_CONTAINERS, _RUN_IT),
     _refused("universe", "WantDocker", _NO_CONTAINERS, _RUN_IT),
     _refused("universe", "WantContainer", _NO_CONTAINERS, _RUN_IT),
+    _refused("universe", "JobUniverse", "jobs run in the vanilla universe only", "use universe = vanilla",
+             lambda value: value != 5),
     _refused("container_service_names", "ContainerServiceNames", _NO_CONTAINERS, _RUN_IT),
     _refused("cron_minute", "CronMinute", _NO_CALENDAR, _AT_A_TIME),
     _refused("cron_hour", "CronHour", _NO_CALENDAR, _AT_A_TIME),

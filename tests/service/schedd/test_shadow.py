@@ -212,6 +212,31 @@ async def test_dollar_references_are_filled_in_from_the_slot(schedd: RunningAcce
     assert seen[0] == "1024 none 2"
 
 
+async def test_a_dollar_reference_without_a_value_holds_the_job(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    cluster = await schedd.submit(Arguments="$$(Nothing)", UserLog="j.log")
+    await schedd.negotiate(point.address)
+
+    async def held() -> bool:
+        return bool(await schedd.jobs("JobStatus == 5"))
+
+    await schedd.until(held)
+    (ad,) = await schedd.jobs()
+    assert ad["HoldReason"].startswith("Cannot expand $$ expression (Nothing).") and ad["HoldReasonCode"] == 0
+    await schedd.stub.Edit(
+        schedd_pb2.EditRequest(jobs=schedd_pb2.JobSelection(ids=[str(cluster)]), set={"Arguments": '"$$(Memory)"'}),
+        metadata=schedd.user,
+    )
+    await schedd.stub.Act(
+        schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.RELEASE, jobs=schedd_pb2.JobSelection(ids=[str(cluster)])),
+        metadata=schedd.user,
+    )
+    await schedd.negotiate(point.address)
+    await schedd.until_gone()
+    assert numbers(schedd.home.root / "j.log") == [0, 12, 33, 13, 1, 5]
+
+
 async def test_completed_jobs_may_stay_in_the_queue(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     cluster = await schedd.submit(LeaveJobInQueue=True)
     await schedd.negotiate(point.address)

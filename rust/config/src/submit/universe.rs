@@ -40,14 +40,14 @@ pub fn universe(job: &mut Job<'_>) -> Done {
                 return Err(job.bad(
                     "universe",
                     format!("the {name} universe is not there yet"),
-                    "use vanilla, local, scheduler or container",
+                    "use vanilla",
                 ));
             }
             None => {
                 return Err(job.bad(
                     "universe",
                     format!("I don't know about the '{named}' universe"),
-                    "use vanilla, local, scheduler or container",
+                    "use vanilla",
                 ));
             }
         }
