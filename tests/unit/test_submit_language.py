@@ -244,6 +244,15 @@ def test_an_executable_that_cannot_be_sent_is_refused(tmp_path: Path, name: str,
         assert read(excuse + text, cwd=str(tmp_path)).count == 1
 
 
+def test_sizes_of_directories_count_no_links(tmp_path: Path) -> None:
+    (tmp_path / "data/below").mkdir(parents=True)
+    (tmp_path / "data/below/file").write_bytes(bytes(5000))
+    (tmp_path / "data/below/up").symlink_to(tmp_path)
+    (tmp_path / "data/root").symlink_to("/")
+    text = EXE + "transfer_input_files = data\nshould_transfer_files = yes\nqueue\n"
+    assert values(text, "TransferInputSizeMB", cwd=str(tmp_path)) == [1]
+
+
 def test_misspelt_keys_are_noticed() -> None:
     (warning,) = read(EXE + "requst_memory = 1G\nqueue\n").warnings
     assert "t.sub:2: " in warning

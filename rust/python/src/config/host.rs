@@ -172,16 +172,17 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// Bytes of a file, or of the files in a directory and those below it.
+/// Bytes of a file, or of the files in a directory and those below it, links left out as in the reference: one may lead
+/// to all the machine.
 fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
     let about = std::fs::metadata(path).ok()?;
     if !about.is_dir() || depth > 32 {
         return Some(about.len());
     }
-    let entries = std::fs::read_dir(path).ok()?;
+    let entries = std::fs::read_dir(path).ok()?.flatten();
+    let own = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
     Some(
-        entries
-            .filter_map(|entry| size_below(&entry.ok()?.path(), depth + 1))
+        own.filter_map(|entry| size_below(&entry.path(), depth + 1))
             .sum(),
     )
 }
