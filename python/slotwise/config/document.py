@@ -1,6 +1,6 @@
-"""Writes the reference pages of knobs, templates and submit commands from the tables that the programs use.
+"""Writes the reference page of knobs and templates from the tables that the programs use.
 
-``python -m slotwise.config.document DIRECTORY`` writes ``configuration.md`` and ``submit.md`` there.
+``python -m slotwise.config.document DIRECTORY`` writes ``configuration.md`` there.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import slotwise._native as _native
 from slotwise.config.table import Knob, knobs, templates
-from slotwise.submit.support import treatment
 
 _APPLIES = {
     "reconfig": "`slotwise reconfig`",
@@ -35,33 +33,6 @@ setting wins; `STARTD.X` and, for a daemon with a local name, `name.X` win over 
 finds mistakes; `slotwise config explain START` shows how an expression comes about. `*` in a name stands for a part
 that you choose. Defaults are the reference's, before expansion.
 """
-_ABOUT_SUBMIT = """\
-# Submit commands
-
-Generated from `rust/config/data/submit.tsv` by
-`python -m slotwise.config.document docs/reference`; do not edit.
-
-A description is a list of `key = value` lines and queue statements. `+Attr = expr` and `MY.Attr = expr` set an
-attribute of the job; `key @=tag` starts a text of several lines; `if`, `include`, macros and functions are those of
-the configuration language.
-
-| Queue statement | Jobs |
-| --- | --- |
-| `queue`, `queue N` | one, N |
-| `queue [N] [var] in [slice] (a b, c)` | N for each word |
-| `queue [N] [var] matching [files\\|dirs\\|any] [slice] (patterns)` | N for each file name that matches |
-| `queue [N] [v1,v2] from [slice] FILE` | N for each line; fields at commas or blanks; the last takes the rest |
-| `queue [N] [v1,v2] from COMMAND \\|` | N for each line that a command prints |
-| `queue [N] [v1,v2] from (` lines `)` | N for each line that follows |
-
-Slices are `[start:end:step]` as in Python. Automatic variables: Cluster, ClusterId, Process, ProcId, Row,
-ItemIndex, Step, JobId, SUBMIT_FILE, SUBMIT_TIME, Year, Month, Day. `$$(attr)` is filled in from the slot.
-
-In the last column: *done*; *kept*, in the ad only; *warned*, the job runs and a warning says what is missing;
-*refused*, nothing is queued; *no effect* for jobs that run here, as in HTCondor.
-
-| Command | Attribute | Value | In Slotwise |
-| --- | --- | --- | --- |"""
 
 
 def _cell(text: str | None) -> str:
@@ -118,28 +89,9 @@ def configuration_page() -> str:
     return "\n".join(lines)
 
 
-def submit_page() -> str:
-    """The page of submit commands."""
-    lines = [_ABOUT_SUBMIT]
-    kinds = {
-        "string": "text",
-        "expr": "expression",
-        "bool": "true or false",
-        "int": "number",
-        "uint": "number, not negative",
-    }
-    for name, attribute, kind in sorted(_native.submit_commands(), key=lambda row: row[0].lower()):
-        what, words = treatment(name)
-        told = what.value + (f" ({words})" if words else "")
-        lines.append(f"| `{name}` | {attribute or '(none)'} | {kinds[kind]} | {told} |")
-    lines += ["", "`request_<name> = amount` asks for a custom resource.", ""]
-    return "\n".join(lines)
-
-
 def write(directory: Path) -> None:
-    """Write both pages."""
+    """Write the page."""
     (directory / "configuration.md").write_text(configuration_page(), encoding="utf-8")
-    (directory / "submit.md").write_text(submit_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
