@@ -152,6 +152,7 @@ class AccessPoint:
     def _serve(self) -> None:
         context, settings = self._context, self._settings
         listing = Listing(self.queue, self.ads, context.clock, name=settings.name, address=context.address.shown)
+        listing.moving = self.transfers.signs.letters
         self.servicer = ScheddServicer(
             context.authenticator,
             context.clock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -61,6 +61,8 @@ class Listing:
         self._clock = clock
         self._name = name
         self._address = address
+        #: Letters for the state of jobs, by id, that move files just now.
+        self.moving: Mapping[str, str] = {}
 
     def constraint(self, caller: Identity, query: schedd_pb2.JobQuery) -> tuple[str, str]:
         """(constraint in all, part of it that is not about owners): what the query selects."""
@@ -283,6 +285,8 @@ class Listing:
         # As MemoryUsage, the expression that submissions carry, has it of the rounded size.
         size = (rounded(resident) + 1023) // 1024 if resident >= 0 else shape.image_mib
         letter = LETTERS[job.status] + ("c" if job in self._queue.cooling else "")
+        if self.moving and job.status == Status.RUNNING:
+            letter = self.moving.get(job.key, letter)
         return (
             f"{cluster.owner:<14.14} {submitted_at(cluster.qdate)} {span(wall):>12} {letter:<2} "
             f"{-job.priority[2]:<3d} {size:6.1f} "

@@ -25,6 +25,8 @@ from slotwise.schedd.reports import host_of
 from slotwise.schedd.results import Results, spooled_files
 from slotwise.schedd.starter_stream import StarterStream
 from slotwise.schedd.transfer_queue import TransferQueue
+from slotwise.schedd.transfer_signs import TransferSigns
+from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
@@ -73,8 +75,20 @@ class Transfers:
         self.limits_mib: tuple[float, float] = (-1, -1)
         #: Input files on their way to starters.
         self.uploads = TransferQueue()
+        self.signs = TransferSigns(self._show)
+        told = claiming.on_run_over
+
+        def run_over(run: Run) -> None:
+            told(run)
+            self.signs.end(run.id)
+
+        claiming.on_run_over = run_over
         #: Work under way.
         self.tasks: set[asyncio.Task[None]] = set()
+
+    def _show(self, job: str, changes: Changes) -> None:
+        if self._queue.by_key(job) is not None:
+            self._ads.set(job, changes)
 
     # ---- inputs
 
@@ -149,6 +163,7 @@ class Transfers:
         queued_s = -1
         if self.uploads.must_wait(user):
             self._note(run, "input_queued", host)
+            self.signs.queued(run.id, run.job.key)
             began = self._clock.now()
             await self.uploads.enter(user)
             queued_s, host = int(self._clock.now() - began), ""
@@ -157,9 +172,11 @@ class Transfers:
         try:
             if not run.over and run.stream is stream:
                 self._note(run, "input_started", host, queued_s)
+                self.signs.begin(run.id, run.job.key, inputs=True)
                 await self._send_inputs(run, stream, transfer)
         finally:
             self.uploads.leave(user)
+            self.signs.end(run.id)
 
     async def _send_inputs(self, run: Run, stream: StarterStream, transfer: Transfer) -> None:
         loop = asyncio.get_running_loop()
@@ -224,6 +241,7 @@ class Transfers:
         transfer = self.of(run)
         if transfer.ending:
             return None
+        self.signs.begin(run.id, run.job.key, inputs=False)
         run.received_bytes += len(piece.data)
         if transfer.results.is_small(piece):
             transfer.results.keep(os.fsdecode(piece.name), piece.mode, piece.data, directory=piece.directory)
@@ -256,6 +274,8 @@ class Transfers:
             await asyncio.get_running_loop().run_in_executor(self._threads, place)
         except TransferError as error:
             return error
+        finally:
+            self.signs.end(run.id)
         self._note(run, "output_finished")
         return None
 

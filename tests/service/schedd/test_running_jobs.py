@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import htcondor2
@@ -9,10 +10,13 @@ from slotwise.classad import ClassAd
 from slotwise.cli import history_files
 from slotwise.schedd import run_history
 from slotwise.schedd.run_history import RunHistorySettings, RunRecord
+from slotwise.schedd.transfer_signs import TransferSigns
+from slotwise.schedd.values import Changes
 from slotwise.table import pack_ads
 from slotwise.wire.gen import startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
+from tests.support.command import command
 from tests.support.execution_point import ExecutionPoint, Script
 
 
@@ -70,6 +74,58 @@ async def test_inputs_wait_for_their_turn_and_the_log_tells(tmp_path: Path) -> N
     finally:
         await point.stop()
         await schedd.stop()
+
+
+async def test_q_shows_jobs_that_move_files(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(MAX_CONCURRENT_UPLOADS="1")
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        (schedd.home.root / "in").write_text("x")
+        uploads = schedd.point.transfers.uploads
+        await uploads.enter("somebody else")
+        cluster = await schedd.submit(1, TransferInput="in", LeaveJobInQueue=True)
+        await schedd.negotiate(point.address)
+
+        async def shown(*words: str) -> str:
+            token = schedd.token_file(schedd.owner)
+            return (await command(schedd.home.root, "q", *words, token=token)).out
+
+        async def waits() -> bool:
+            return " <q " in await shown("-nobatch")
+
+        await schedd.until(waits)
+        assert f"  {cluster}.0 " in await shown("-io")
+        uploads.leave("somebody else")
+
+        async def completed() -> bool:
+            return bool(await schedd.jobs("JobStatus == 4"))
+
+        await schedd.until(completed)
+        assert f"  {cluster}.0 " not in await shown("-io")
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
+async def test_signs_are_shown_of_transfers_that_last() -> None:
+    shown: list[tuple[str, Changes]] = []
+    signs = TransferSigns(lambda job, changes: shown.append((job, changes)), shown_after_s=0.0)
+    signs.begin("1.0#1", "1.0", inputs=True)
+    signs.end("1.0#1")
+    await asyncio.sleep(0)
+    assert shown == []
+    signs.begin("1.0#2", "1.0", inputs=False)
+    signs.begin("1.0#2", "1.0", inputs=False)
+    while not shown:
+        await asyncio.sleep(0)
+    signs.begin("1.0#2", "1.0", inputs=False)
+    assert signs.letters == {"1.0": ">"}
+    signs.end("1.0#2")
+    signs.end("1.0#2")
+    assert signs.letters == {}
+    none = {"TransferringInput": None, "TransferringOutput": None, "TransferQueued": None}
+    assert shown == [("1.0", {"TransferringOutput": True}), ("1.0", none)]
 
 
 async def test_start_vanilla_universe_decides_which_jobs_start(tmp_path: Path) -> None:
