@@ -118,7 +118,7 @@ def _request(parsed: Parsed, inv: Invocation) -> startd_pb2.DrainRequest:
         raise UsageError("-start goes with -graceful only")
     return startd_pb2.DrainRequest(
         schedule=schedule,
-        reason=parsed.value("reason") or inv.env.get("USER", "") or "by command",
+        reason=parsed.value("reason") or inv.account or "by command",
         on_completion=completions[0] if completions else "nothing",
         check=parsed.value("check") or "",
         start=parsed.value("start") or "",

@@ -7,6 +7,7 @@ streams from here and never from ``os`` or ``sys``.
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,14 @@ class Invocation:
     def home(self) -> PoolHome:
         """The pool the caller means."""
         return PoolHome.from_env(self.env)
+
+    @property
+    def account(self) -> str:
+        """The caller's account; what the caller's environment says where the host knows none."""
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return self.env.get("USER", "")
 
     def path(self, name: str) -> Path:
         """A file name as the caller means it: relative to the caller's directory."""

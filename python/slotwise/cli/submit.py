@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,7 +127,7 @@ def main(args: list[str], inv: Invocation) -> int:
     reply = sending.send(inv, parsed, submission, first, spool=wish.spool)
     _report(inv, wish, submission, reply)
     if wish.spool:
-        sending.spool(inv, parsed, submission, reply, _owner(inv))
+        sending.spool(inv, parsed, submission, reply, inv.account)
     if parsed.has("interactive"):
         return interactive.visit(f"{reply.clusters[0].cluster_id}.0", parsed, inv)
     return 0
@@ -192,7 +191,7 @@ def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None)
         filename=wish.filename,
         cwd=inv.cwd,
         env=inv.env,
-        owner=_owner(inv),
+        owner=inv.account,
         config=config,
         queue_args=wish.queue,
         before=wish.before,
@@ -234,13 +233,6 @@ def _config(inv: Invocation) -> Config:
 def _warns_of_unused(wish: Wish, config: Config) -> bool:
     usual = config.get_bool("WARN_ON_UNUSED_SUBMIT_FILE_MACROS") is not False
     return usual != wish.parsed.has("unused")
-
-
-def _owner(inv: Invocation) -> str:
-    try:
-        return pwd.getpwuid(inv.uid).pw_name
-    except KeyError:
-        return inv.env.get("USER", "")
 
 
 def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:

@@ -86,6 +86,8 @@ class Driver:
         if (state := drain.state(point)) != self._kept:
             self.journal.remember("drain", drain.kept(point))
             self._kept = state
+        for entry in out.diary:
+            _log.log(logging.DEBUG if entry.ordinary else logging.INFO, "%s", entry)
         self._to_schedds(out.schedds)
         for command in out.starter:
             self._to_starter(command)

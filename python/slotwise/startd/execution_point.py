@@ -12,7 +12,7 @@ from typing import Any
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd import ads, breaking, conflicts
+from slotwise.startd import ads, breaking, conflicts, diary
 from slotwise.startd import events as ev
 from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.cron.published import Published
@@ -120,6 +120,8 @@ class ExecutionPoint:
         if outcome.slot is not h.slot:
             if outcome.slot.counters is not h.slot.counters:
                 self.statistics.counted(h.slot.counters, outcome.slot.counters, now)
+            if (told := diary.entry(h, outcome)) is not None:
+                self.outbox.diary.append(told)
             h.slot = outcome.slot
             if outcome.trace or outcome.actions:
                 self.outbox.changed[h.name] = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slotwise.startd.diary import Entry
 from slotwise.startd.states import Cause
 
 
@@ -130,3 +131,5 @@ class Outbox:
     own_ad: bool = False
     #: Slots that want the backfill client to run, or need it no more.
     fillers: list[tuple[str, str]] = field(default_factory=list)
+    #: Lines for the log.
+    diary: list[Entry] = field(default_factory=list)

@@ -68,6 +68,9 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
             deadline=request.deadline,
             now=driver.clock.now(),
         )
+        what = {drain.GRACEFUL: "gracefully", drain.QUICK: "quickly", drain.FAST: "fast"}
+        how = what[drain.schedule_of(request.schedule)]
+        _log.info("drain request %s: the machine is drained %s: %s", request_id, how, request.reason or "by command")
         driver.touch_all()
         driver.flush()
         return startd_pb2.DrainReply(request_id=request_id)
@@ -76,6 +79,8 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
     async def CancelDrain(self, request: startd_pb2.CancelDrainRequest, context: Any) -> common_pb2.Empty:
         """End draining."""
         driver = self._driver
+        if (order := driver.point.order) is not None:
+            _log.info("drain request %s: to be cancelled by command", order.request_id)
         drain.cancel(driver.point, request.request_id, driver.clock.now())
         driver.touch_all()
         driver.flush()
@@ -86,7 +91,9 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         """Make jobs leave: those of the named slots, or all."""
         driver = self._driver
         now = driver.clock.now()
-        for name in _slots_named(driver, list(request.slots)):
+        names = _slots_named(driver, list(request.slots))
+        _log.info("told to vacate %s%s", ", ".join(names), ", fast" if request.fast else "")
+        for name in names:
             h = driver.point.holdings.get(name)
             if h is not None:
                 driver.point.happen(h, ev.VacateCommanded(request.fast), now)

@@ -342,7 +342,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     _row(12, "Claimed/Busy,Suspended,Cleaning", "Claimed/Idle", "the job ended"),
     _row(13, "Claimed/Busy", "Claimed/Retiring", "PREEMPT, better claim, vacate or drain, gracefully"),
     _row(14, "Claimed/Busy", "Claimed/Suspended", "WANT_SUSPEND and SUSPEND; suspend command"),
-    _row(15, "Claimed/Suspended", "Claimed/Busy", "CONTINUE is true"),
+    _row(15, "Claimed/Suspended", "Claimed/Busy", "CONTINUE is true; continue command"),
     _row(16, "Claimed/Suspended", "Claimed/Retiring", "PREEMPT is true; CONTINUE in retirement"),
     _row(17, "Claimed/Suspended", "Preempting/Vacating,Killing", "retirement is over, or the claim ends at once"),
     _row(18, "Claimed/Retiring", "Preempting/Vacating,Killing", "retirement is over, the job ended, or fast vacate"),

@@ -105,6 +105,10 @@ class Run:
         state, actions = step(self.state, event, self.job or NO_JOB)
         if state.phase is not self.state.phase:
             _log.debug("run %s: %s -> %s", self.run_id, self.state.phase, state.phase)
+        if state.end is not None and state.end != self.state.end and not state.end.by_itself:
+            end = state.end
+            code = f" (code {end.reason_code}, subcode {end.reason_subcode})" if end.reason_code else ""
+            _log.info("run %s on %s: %s: %s%s", self.run_id, self.slot.name, end.how.lower(), end.reason, code)
         self.state = state
         for action in actions:
             self._do(action)

@@ -1,0 +1,62 @@
+"""What the startd's log says of its slots."""
+
+from __future__ import annotations
+
+from slotwise.startd import claiming
+from slotwise.startd import events as ev
+
+from tests.support.startd_point import Point, point
+
+
+def said(p: Point, *, ordinary: bool = False) -> list[str]:
+    lines = [str(entry) for entry in p.it.outbox.diary if entry.ordinary is ordinary]
+    p.forget()
+    return lines
+
+
+def test_the_ordinary_course_of_jobs_is_for_those_who_want_to_know_all() -> None:
+    p = point(NUM_SLOTS="1")
+    p.poll()
+    assert said(p) == ["slot1@host: Owner/Idle -> Unclaimed/Idle: IS_OWNER is no longer true"]
+    claim_id = p.claim()
+    assert said(p) == ["slot1@host: Unclaimed/Idle -> Claimed/Idle: claimed by ann@test from schedd"]
+    p.activate(claim_id)
+    p.gone()
+    assert said(p, ordinary=True) == [
+        "slot1@host (job 1.0): Claimed/Idle -> Claimed/Busy: the schedd activates the claim",
+        "slot1@host (job 1.0): Claimed/Busy -> Claimed/Idle: the job ended",
+    ]
+    claiming.tell_claim(p.it, claim_id, 0, ev.Released(reason="no more jobs", code=1009), p.now)
+    assert said(p) == ["slot1@host: Claimed/Idle -> Unclaimed/Idle: no more jobs (code 1009)"]
+
+
+def test_what_happens_to_a_job_is_told_with_the_cause() -> None:
+    p = point(
+        NUM_SLOTS="1", WANT_SUSPEND="Activity == \"Busy\"", SUSPEND="TimeIsUp =?= true", CONTINUE="false",
+        PREEMPT='Activity == "Suspended" && TimeIsUp =?= 2', MAXJOBRETIREMENTTIME="1000", MACHINEMAXVACATETIME="10",
+    )  # fmt: skip
+    p.poll()
+    p.run()
+    p.forget()
+    p.it.extra["TimeIsUp"] = True
+    p.poll(5)
+    assert said(p) == ["slot1@host (job 1.0): Claimed/Busy -> Claimed/Suspended: WANT_SUSPEND and SUSPEND are true"]
+    p.it.extra["TimeIsUp"] = 2
+    p.poll(5)
+    assert said(p) == [
+        "slot1@host (job 1.0): Claimed/Suspended -> Claimed/Retiring: The PREEMPT expression became true (code 1011)"
+    ]
+    p.happen("slot1", ev.VacateCommanded(fast=True))
+    assert said(p) == [
+        "slot1@host (job 1.0): Claimed/Retiring -> Preempting/Killing: "
+        "An administrator asked the job to leave (code 1010)"
+    ]
+
+
+def test_a_suspension_by_command_is_told_apart() -> None:
+    p = point(NUM_SLOTS="1")
+    p.poll()
+    p.run()
+    p.forget()
+    p.happen("slot1", ev.SuspendCommanded())
+    assert said(p) == ["slot1@host (job 1.0): Claimed/Busy -> Claimed/Suspended: suspended by command"]
