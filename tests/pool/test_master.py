@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable
+from pathlib import Path
 
 import jwt
 import pytest
@@ -38,6 +39,19 @@ def test_up_makes_a_key_and_a_token_that_only_the_owner_reads(pool: Pool) -> Non
     assert stat.S_IMODE(pool.home.secrets.stat().st_mode) == 0o700
     claims = jwt.decode((pool.home.secrets / "token").read_text().strip(), options={"verify_signature": False})
     assert claims["scope"] == "ADMINISTRATOR" and "@" in claims["sub"]
+
+
+def test_daemons_that_are_started_one_by_one_make_a_pool(make_pool: Callable[[str], Pool], tmp_path: Path) -> None:
+    pool = make_pool("NUM_CPUS = 1\n")
+    names = ("startd", "schedd", "starter", "negotiator", "collector")
+    processes = [pool.begin("daemon", name) for name in names]
+    for name in names:
+        pool.until(f"{name} answers", lambda name=name: pool.answers(name))
+    (tmp_path / "s.sub").write_text("executable = /bin/true\nlog = l\nqueue\n")
+    pool.run("submit", "s.sub", cwd=tmp_path)
+    pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
+    pool.down()
+    assert [process.wait(20) for process in processes] == [0] * len(names)
 
 
 def test_a_daemon_that_is_killed_comes_back(pool: Pool) -> None:

@@ -24,7 +24,7 @@ import grpc
 from slotwise import __version__
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
-from slotwise.daemon import classad_facts
+from slotwise.daemon import classad_facts, owner
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
@@ -247,6 +247,7 @@ async def _context(
 ) -> DaemonContext:
     clock = SystemClock()
     key = security.pool_key(home, create=True)
+    owner.write_owner_token(home, config)  # as `up` does: whoever starts daemons one by one wants to call them, too
     authenticator = security.Authenticator(key)
     server = make_server(authenticator)
     host, port = _endpoint(name, config)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pwd
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,13 +16,13 @@ from pathlib import Path
 
 from slotwise.config import Config, load, persistent, require_sound
 from slotwise.daemon import lock, process
-from slotwise.errors import DeniedError, HostError, PeerUnavailableError
+from slotwise.daemon.owner import write_owner_token
+from slotwise.errors import HostError, PeerUnavailableError
 from slotwise.home import PoolHome
 from slotwise.master.ending import await_end_of_down, await_revival
 from slotwise.master.policy import START_ORDER
 from slotwise.observe.log import log_file
 from slotwise.wire import address
-from slotwise.wire.token import mint, pool_key, verify, write_secret
 
 READY_FD = "SLOTWISE_READY_FD"
 #: Longest wait for the whole pool; each daemon has its own, shorter limit.
@@ -76,31 +74,6 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     else:
         result.daemons = _found(home)
     return result
-
-
-def owner_identity(config: Config) -> str:
-    """The identity of the user who owns the pool: login name and UID_DOMAIN (the host's name when unset)."""
-    try:
-        user = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        user = str(os.geteuid())
-    domain = config.get("UID_DOMAIN") or config.get("FULL_HOSTNAME") or socket.gethostname()
-    return f"{user}@{domain}"
-
-
-def write_owner_token(home: PoolHome, config: Config) -> None:
-    """Make the pool key and the owner's token (ADMINISTRATOR, mode 0600) unless good ones are there."""
-    key = pool_key(home, create=True)
-    path = home.secrets / "token"
-    identity = owner_identity(config)
-    try:
-        known, _ = verify(key, path.read_text().strip())
-        if known.name == identity and known.may("ADMINISTRATOR"):
-            path.chmod(0o600)
-            return
-    except (OSError, DeniedError):
-        pass
-    write_secret(path, mint(key, identity, ["ADMINISTRATOR"], issued_at=int(time.time())) + "\n")
 
 
 def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult | None:
