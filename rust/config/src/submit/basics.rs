@@ -1,8 +1,6 @@
-//! Steps about the program and its surroundings: directory, executable, arguments, environment, files.
+//! Steps about the surroundings of the program: directory, environment, standard files, notice.
 
-use crate::args;
 use crate::expr;
-use crate::submit::commands;
 use crate::submit::env::Environment;
 use crate::submit::job::{self, Done, Job};
 
@@ -36,7 +34,7 @@ pub fn directory(job: &mut Job<'_>) -> Done {
 }
 
 /// A path without double slashes.
-fn squeezed(path: &str) -> String {
+pub(super) fn squeezed(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for c in path.chars() {
         if !(c == '/' && out.ends_with('/')) {
@@ -44,121 +42,6 @@ fn squeezed(path: &str) -> String {
         }
     }
     out
-}
-
-/// Sets Cmd and TransferExecutable.
-pub fn executable(job: &mut Job<'_>) -> Done {
-    if job.command("shell", "")?.is_some() {
-        job.put_text("Cmd", "/bin/sh");
-        job.put("TransferExecutable", false);
-        return Ok(());
-    }
-    let in_container = job.is_true("WantDocker") || job.is_true("WantContainer");
-    let Some(name) = job.command("executable", "Cmd")? else {
-        if in_container {
-            job.put_text("Cmd", "");
-            job.put("TransferExecutable", false);
-            return Ok(());
-        }
-        if job.has("Cmd") {
-            return Ok(());
-        }
-        let misspelt = job
-            .scope
-            .set
-            .entries()
-            .iter()
-            .find(|entry| commands::similar(&entry.name) == Some("executable"));
-        let hint = match misspelt {
-            Some(entry) => format!(
-                "did you mean `executable` by `{}` in line {}?",
-                entry.name, entry.origin.line
-            ),
-            None => "add `executable = PROGRAM`".to_owned(),
-        };
-        return Err(job.bad(
-            "executable",
-            "No 'executable' parameter was provided",
-            &hint,
-        ));
-    };
-    let name = job::unquoted(&name).to_owned();
-    let mut transfer = true;
-    if let Some(text) = job.command("transfer_executable", "TransferExecutable")? {
-        transfer = !text.starts_with(['f', 'F']);
-        if !transfer {
-            job.put("TransferExecutable", false);
-        }
-    }
-    let path = if transfer {
-        squeezed(&job::absolute(&name, &job.facts.cwd))
-    } else {
-        name
-    };
-    let checked =
-        transfer && !path.contains("$$(") && !path.contains("://") && job.facts.check_files;
-    let fault = if checked {
-        job.scope.world.program_fault(&path)
-    } else {
-        None
-    };
-    if let Some(fault) = fault {
-        let hint = if fault.contains("CRLF") {
-            "take the carriage returns out (dos2unix does), or set skip_filechecks = true"
-        } else {
-            "correct the path, or set transfer_executable = false if it is on the execution points already"
-        };
-        return Err(job.bad(
-            "executable",
-            format!("Executable file {path} {fault}"),
-            hint,
-        ));
-    }
-    job.put_text("Cmd", &path);
-    Ok(())
-}
-
-/// Sets Arguments (new syntax) or Args (old syntax).
-pub fn arguments(job: &mut Job<'_>) -> Done {
-    if let Some(shell) = job.command("shell", "")? {
-        job.put_text("Arguments", &args::join_v2(&["-c".to_owned(), shell]));
-        return Ok(());
-    }
-    let old = job.command("arguments", "Args")?;
-    let new = job.command("arguments2", "")?;
-    if old.is_some() && new.is_some() && !job.truth("allow_arguments_v1", "", false)? {
-        let hint = "keep one, or set allow_arguments_v1 = true";
-        return Err(job.bad(
-            "arguments2",
-            "both 'arguments' and 'arguments2' are given",
-            hint,
-        ));
-    }
-    let problem = |job: &Job<'_>, text: &str, reason: String| {
-        let message = format!("{reason}; the full arguments you specified were: {text}");
-        job.bad(
-            "arguments",
-            message,
-            "new syntax: \"one 'two words' three\"; a double quote inside is doubled",
-        )
-    };
-    let Some(text) = new.or(old) else {
-        if !job.has("Args") && !job.has("Arguments") {
-            job.put_text("Arguments", "");
-        }
-        return Ok(());
-    };
-    match args::unquote_v2(&text).map_err(|reason| problem(job, &text, reason))? {
-        Some(inner) => {
-            let words = args::split_v2(&inner).map_err(|reason| problem(job, &text, reason))?;
-            job.put_text("Arguments", &args::join_v2(&words));
-        }
-        None => {
-            let raw = args::unwack_v1(&text).map_err(|reason| problem(job, &text, reason))?;
-            job.put_text("Args", &args::split_v1(&raw).join(" "));
-        }
-    }
-    Ok(())
 }
 
 /// Sets Environment.

@@ -8,7 +8,7 @@ use crate::set::MacroSet;
 use crate::submit::commands::{self, Command};
 use crate::submit::job::{Done, Job};
 use crate::submit::{
-    accounting, basics, gpus, policy, requirements, resources, transfer, universe,
+    accounting, basics, gpus, policy, program, requirements, resources, transfer, universe,
 };
 
 /// One step of making a job ad.
@@ -77,8 +77,8 @@ impl Step {
         match self {
             Self::Universe => universe::universe(job),
             Self::Directory => basics::directory(job),
-            Self::Executable => basics::executable(job),
-            Self::Arguments => basics::arguments(job),
+            Self::Executable => program::executable(job),
+            Self::Arguments => program::arguments(job),
             Self::Environment => basics::environment(job),
             Self::Status => basics::status(job),
             Self::Stream(which) => basics::stream(job, *which),

@@ -16,6 +16,7 @@ pub mod job;
 pub mod make;
 pub mod mentions;
 pub mod policy;
+pub mod program;
 pub mod queue;
 pub mod read;
 pub mod requirements;

@@ -196,18 +196,7 @@ impl<'a> Reading<'a> {
         depth: u32,
     ) -> Result<Option<Text>, ConfigError> {
         let Some(found) = statement::split(line) else {
-            let shown: String = line.chars().take(60).collect();
-            let word = shown.split_whitespace().next().unwrap_or_default();
-            let hint = match commands::similar(word) {
-                _ if queue_like(line) => "did you mean `queue`?".to_owned(),
-                Some(name) => format!("did you mean `{name} = ...`?"),
-                None => "a statement is `key = value`, or a queue statement".into(),
-            };
-            return Err(
-                ConfigError::new(Code::Syntax, format!("`{shown}` is no statement"))
-                    .hint(hint)
-                    .about(word),
-            );
+            return Err(no_statement(line));
         };
         let keyword = found.name.strip_prefix('@').unwrap_or(found.name);
         if found.op == Op::Colon {
@@ -228,17 +217,7 @@ impl<'a> Reading<'a> {
             return Ok(None);
         }
         if !found.between.is_empty() {
-            let message = format!(
-                "`{}` is no key",
-                line.split(['=', '@', '+']).next().unwrap_or(line).trim()
-            );
-            let hint = match queue_like(line) {
-                true => "a queue statement starts with the word queue".to_owned(),
-                false => "keys have no blanks; a line that goes on needs a \\ at the end of the line before".to_owned(),
-            };
-            return Err(ConfigError::new(Code::Syntax, message)
-                .hint(hint)
-                .about(found.name));
+            return Err(no_key(line, found.name));
         }
         let name = self.expand(found.name)?;
         if !statement::is_name(&name) {
@@ -259,15 +238,10 @@ impl<'a> Reading<'a> {
                 }));
             }
             Op::Append(joint) => {
-                let old = self
-                    .scope()
-                    .raw(&name)
-                    .map(|raw| raw.into_owned())
-                    .unwrap_or_default();
-                let value = if old.is_empty() {
-                    found.value.to_owned()
-                } else {
-                    format!("{old}{}{}", joint.text(), found.value)
+                let old = self.scope().raw(&name).map(|raw| raw.into_owned());
+                let value = match old.filter(|old| !old.is_empty()) {
+                    Some(old) => format!("{old}{}{}", joint.text(), found.value),
+                    None => found.value.to_owned(),
                 };
                 self.assign(&name, &value, origin.clone())?;
             }
@@ -296,6 +270,33 @@ impl<'a> Reading<'a> {
         }
         Ok(())
     }
+}
+
+/// The refusal of a line that is no statement at all.
+fn no_statement(line: &str) -> ConfigError {
+    let shown: String = line.chars().take(60).collect();
+    let word = shown.split_whitespace().next().unwrap_or_default();
+    let hint = match commands::similar(word) {
+        _ if queue_like(line) => "did you mean `queue`?".to_owned(),
+        Some(name) => format!("did you mean `{name} = ...`?"),
+        None => "a statement is `key = value`, or a queue statement".into(),
+    };
+    ConfigError::new(Code::Syntax, format!("`{shown}` is no statement"))
+        .hint(hint)
+        .about(word)
+}
+
+/// The refusal of a line with several words where one key belongs.
+fn no_key(line: &str, name: &str) -> ConfigError {
+    let words = line.split(['=', '@', '+']).next().unwrap_or(line).trim();
+    let hint = if queue_like(line) {
+        "a queue statement starts with the word queue"
+    } else {
+        "keys have no blanks; a line that goes on needs a \\ at the end of the line before"
+    };
+    ConfigError::new(Code::Syntax, format!("`{words}` is no key"))
+        .hint(hint)
+        .about(name)
 }
 
 fn queue_like(line: &str) -> bool {

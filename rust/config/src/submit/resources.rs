@@ -160,65 +160,81 @@ fn larger(
     }
     let attribute = what.attribute;
     let body = if !sizes.is_empty() {
-        let mut items: Vec<String> = sizes.iter().map(i64::to_string).collect();
-        items.extend(last);
-        job.put_expr(
-            &format!("Retry{attribute}"),
-            &format!("{{{}}}", items.join(",")),
-            command,
-        )?;
-        format!(
-            "EVALSET {attribute} Retry{attribute}[Retry{attribute}Index?:0]\u{1e}EVALSET Retry{attribute}Index \
-             MIN({{size(Retry{attribute})-1, (Retry{attribute}Index?:0)+1}})"
-        )
+        along(job, attribute, command, &sizes, last)?
     } else if let Some(increase) = increase {
-        let mut by = None;
-        let step = match units::size(increase, what.base) {
-            Some((size, unit)) if size > 0 => {
-                by = Some(size);
-                check_unit(
-                    job,
-                    "retry_request_memory_increase",
-                    increase,
-                    what.unit,
-                    unit,
-                )?;
-                format!("{attribute} + {size}")
-            }
-            _ => {
-                let parsed = job.parse(attribute, increase, "retry_request_memory_increase")?;
-                if !mentions::of(&parsed, &[]).of_target(attribute) {
-                    let message = format!(
-                        "{attribute} retry increment must be a positive number or an expression that references {attribute}"
-                    );
-                    return Err(job.bad(
-                        "retry_request_memory_increase",
-                        message,
-                        "for example 1G",
-                    ));
-                }
-                increase.to_owned()
-            }
-        };
-        match last {
-            Some(most) => {
-                job.put_expr(&format!("Max{attribute}"), &most, command)?;
-                job.put_expr(&format!("Next{attribute}"), &step, command)?;
-                format!("EVALSET {attribute} MIN({{Next{attribute}, Max{attribute}}})")
-            }
-            None => match (by, job.integer(attribute)) {
-                (Some(by), Some(now)) => format!("SET {attribute} {}", now + by),
-                _ => format!("EVALSET {attribute} {step}"),
-            },
-        }
+        by_steps(job, what, command, increase, last)?
     } else if let Some(last) = last {
-        format!(
-            "{} {attribute} {last}",
-            if by_expression { "EVALSET" } else { "SET" }
-        )
+        let verb = if by_expression { "EVALSET" } else { "SET" };
+        format!("{verb} {attribute} {last}")
     } else {
         return Ok(());
     };
+    at_eviction(job, what, &body);
+    Ok(())
+}
+
+/// The rule that takes one size of a list after the other.
+fn along(
+    job: &mut Job<'_>,
+    attribute: &str,
+    command: &str,
+    sizes: &[i64],
+    last: Option<String>,
+) -> Result<String, crate::ConfigError> {
+    let mut items: Vec<String> = sizes.iter().map(i64::to_string).collect();
+    items.extend(last);
+    let list = format!("{{{}}}", items.join(","));
+    job.put_expr(&format!("Retry{attribute}"), &list, command)?;
+    Ok(format!(
+        "EVALSET {attribute} Retry{attribute}[Retry{attribute}Index?:0]\u{1e}EVALSET Retry{attribute}Index \
+         MIN({{size(Retry{attribute})-1, (Retry{attribute}Index?:0)+1}})"
+    ))
+}
+
+/// The rule that adds `increase` each time, up to `most`.
+fn by_steps(
+    job: &mut Job<'_>,
+    what: &Sized,
+    command: &str,
+    increase: &str,
+    most: Option<String>,
+) -> Result<String, crate::ConfigError> {
+    const COMMAND: &str = "retry_request_memory_increase";
+    let attribute = what.attribute;
+    let mut by = None;
+    let step = match units::size(increase, what.base) {
+        Some((size, unit)) if size > 0 => {
+            by = Some(size);
+            check_unit(job, COMMAND, increase, what.unit, unit)?;
+            format!("{attribute} + {size}")
+        }
+        _ => {
+            let parsed = job.parse(attribute, increase, COMMAND)?;
+            if !mentions::of(&parsed, &[]).of_target(attribute) {
+                let message = format!(
+                    "{attribute} retry increment must be a positive number or an expression that references {attribute}"
+                );
+                return Err(job.bad(COMMAND, message, "for example 1G"));
+            }
+            increase.to_owned()
+        }
+    };
+    let Some(most) = most else {
+        return Ok(match (by, job.integer(attribute)) {
+            (Some(by), Some(now)) => format!("SET {attribute} {}", now + by),
+            _ => format!("EVALSET {attribute} {step}"),
+        });
+    };
+    job.put_expr(&format!("Max{attribute}"), &most, command)?;
+    job.put_expr(&format!("Next{attribute}"), &step, command)?;
+    Ok(format!(
+        "EVALSET {attribute} MIN({{Next{attribute}, Max{attribute}}})"
+    ))
+}
+
+/// Has `body` carried out when the job leaves its slot for want of the resource.
+fn at_eviction(job: &mut Job<'_>, what: &Sized, body: &str) {
+    let attribute = what.attribute;
     let requirements = job
         .knobs
         .text(&format!("ON_EVICT_CHECK_{attribute}_REQUIREMENTS"))
@@ -237,7 +253,6 @@ fn larger(
         checks = format!("{checks} {attribute}").trim().to_owned();
         job.put_text("TransformOnEvict", &checks);
     }
-    Ok(())
 }
 
 /// Sets RequestCpus.

@@ -157,27 +157,9 @@ fn mode(
     inputs: bool,
     outputs: bool,
 ) -> Result<(&'static str, &'static str), crate::ConfigError> {
-    let mut by_default = false;
-    let given = match job.command("ShouldTransferFiles", "should_transfer_files")? {
-        Some(text) => Some(text),
-        None => job.text("ShouldTransferFiles"),
-    };
-    let mut should = match given {
-        Some(text) => one_of(&SHOULD, &text).ok_or_else(|| {
-            let message = format!("invalid value ({text}) for should_transfer_files");
-            job.bad(
-                "should_transfer_files",
-                message,
-                "specify YES, NO, or IF_NEEDED",
-            )
-        })?,
-        None => {
-            by_default = true;
-            let knob = job.knobs.text("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES");
-            knob.and_then(|text| one_of(&SHOULD, &text))
-                .unwrap_or("IF_NEEDED")
-        }
-    };
+    let given = said(job, "ShouldTransferFiles", "should_transfer_files")?;
+    let by_default = given.is_none();
+    let should = should_transfer(job, given)?;
     if should == "NO" && (inputs || outputs) {
         let which = if inputs {
             "transfer_input_files"
@@ -187,18 +169,11 @@ fn mode(
         let message = format!(
             "you specified files to transfer via {which}, but you disabled should_transfer_files"
         );
-        return Err(job.bad(
-            which,
-            message,
-            "set should_transfer_files = YES, or drop the list",
-        ));
+        let hint = "set should_transfer_files = YES, or drop the list";
+        return Err(job.bad(which, message, hint));
     }
-    let given = match job.command("WhenToTransferOutput", "when_to_transfer_output")? {
-        Some(text) => Some(text),
-        None => job.text("WhenToTransferOutput"),
-    };
-    let mut when = match &given {
-        Some(text) => one_of(&WHEN, text).ok_or_else(|| {
+    let when = match said(job, "WhenToTransferOutput", "when_to_transfer_output")? {
+        Some(text) => one_of(&WHEN, &text).ok_or_else(|| {
             let message = format!("invalid value ({text}) for when_to_transfer_output");
             job.bad(
                 "when_to_transfer_output",
@@ -206,11 +181,9 @@ fn mode(
                 "specify ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS",
             )
         })?,
+        None if should == "NO" && !by_default => "NEVER",
         None => "ON_EXIT",
     };
-    if given.is_none() && should == "NO" && !by_default {
-        when = "NEVER";
-    }
     if (should == "NO") != (when == "NEVER") {
         let message = format!(
             "when_to_transfer_output specified as {when} yet should_transfer_files defined as {should}"
@@ -221,18 +194,46 @@ fn mode(
             "remove this contradiction",
         ));
     }
-    if when == "ON_EXIT_OR_EVICT" && should == "IF_NEEDED" {
-        if !by_default {
+    match (should, when) {
+        ("IF_NEEDED", "ON_EXIT_OR_EVICT") if by_default => Ok(("YES", when)),
+        ("IF_NEEDED", "ON_EXIT_OR_EVICT") => {
             let message = "when_to_transfer_output = ON_EXIT_OR_EVICT and should_transfer_files = IF_NEEDED are incompatible";
-            return Err(job.bad(
-                "when_to_transfer_output",
-                message,
-                "use ON_EXIT, or should_transfer_files = YES",
-            ));
+            let hint = "use ON_EXIT, or should_transfer_files = YES";
+            Err(job.bad("when_to_transfer_output", message, hint))
         }
-        should = "YES";
+        _ => Ok((should, when)),
     }
-    Ok((should, when))
+}
+
+/// What a command, or the ad by itself, says.
+fn said(
+    job: &Job<'_>,
+    attribute: &str,
+    command: &str,
+) -> Result<Option<String>, crate::ConfigError> {
+    Ok(job
+        .command(attribute, command)?
+        .or_else(|| job.text(attribute)))
+}
+
+fn should_transfer(
+    job: &Job<'_>,
+    given: Option<String>,
+) -> Result<&'static str, crate::ConfigError> {
+    let Some(text) = given else {
+        let knob = job.knobs.text("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES");
+        return Ok(knob
+            .and_then(|text| one_of(&SHOULD, &text))
+            .unwrap_or("IF_NEEDED"));
+    };
+    one_of(&SHOULD, &text).ok_or_else(|| {
+        let message = format!("invalid value ({text}) for should_transfer_files");
+        job.bad(
+            "should_transfer_files",
+            message,
+            "specify YES, NO, or IF_NEEDED",
+        )
+    })
 }
 
 fn sizes(job: &mut Job<'_>, inputs: &[String]) -> Done {

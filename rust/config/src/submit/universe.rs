@@ -27,30 +27,7 @@ pub fn universe(job: &mut Job<'_>) -> Done {
     let number = if topping {
         job::VANILLA
     } else {
-        let known = UNIVERSES
-            .iter()
-            .find(|(name, number)| *name == lower || number.to_string() == lower);
-        match known.map(|(_, number)| *number) {
-            Some(number @ (5 | 7 | 12)) => number,
-            Some(number) => {
-                let name = UNIVERSES
-                    .iter()
-                    .find(|(_, n)| *n == number)
-                    .map_or("", |(name, _)| name);
-                return Err(job.bad(
-                    "universe",
-                    format!("the {name} universe is not there yet"),
-                    "use vanilla",
-                ));
-            }
-            None => {
-                return Err(job.bad(
-                    "universe",
-                    format!("I don't know about the '{named}' universe"),
-                    "use vanilla",
-                ));
-            }
-        }
+        number_of(job, &named)?
     };
     let container = job.command("container_image", "ContainerImage")?;
     let docker = job.command("docker_image", "DockerImage")?;
@@ -71,28 +48,47 @@ pub fn universe(job: &mut Job<'_>) -> Done {
     }
     job.put("JobUniverse", number);
     if let Some(image) = docker {
-        job.put_text(
-            "DockerImage",
-            job::unquoted(&image).trim_start_matches("docker://"),
-        );
-        if lower == "docker" {
-            job.put("WantDocker", true);
-        } else {
-            job.put("WantContainer", true);
-            job.put("WantDockerImage", true);
-        }
+        want_docker_image(job, &image, lower == "docker");
     } else if let Some(image) = container {
-        let image = job::unquoted(&image).to_owned();
-        job.put("WantContainer", true);
-        let kind = if image.starts_with("docker:") {
-            "WantDockerImage"
-        } else if image.ends_with(".sif") {
-            "WantSIF"
-        } else {
-            "WantSandboxImage"
-        };
-        job.put(kind, true);
-        job.put_text("ContainerImage", &image);
+        want_container_image(job, job::unquoted(&image));
     }
     Ok(())
+}
+
+/// The number of a universe that jobs can have here.
+fn number_of(job: &Job<'_>, named: &str) -> Result<i64, crate::ConfigError> {
+    let lower = named.to_ascii_lowercase();
+    let known = UNIVERSES
+        .iter()
+        .find(|(name, number)| *name == lower || number.to_string() == lower);
+    let message = match known {
+        Some((_, number @ (5 | 7 | 12))) => return Ok(*number),
+        Some((name, _)) => format!("the {name} universe is not there yet"),
+        None => format!("I don't know about the '{named}' universe"),
+    };
+    Err(job.bad("universe", message, "use vanilla"))
+}
+
+fn want_docker_image(job: &mut Job<'_>, image: &str, as_docker_job: bool) {
+    let image = job::unquoted(image).trim_start_matches("docker://");
+    job.put_text("DockerImage", image);
+    if as_docker_job {
+        job.put("WantDocker", true);
+    } else {
+        job.put("WantContainer", true);
+        job.put("WantDockerImage", true);
+    }
+}
+
+fn want_container_image(job: &mut Job<'_>, image: &str) {
+    job.put("WantContainer", true);
+    let kind = if image.starts_with("docker:") {
+        "WantDockerImage"
+    } else if image.ends_with(".sif") {
+        "WantSIF"
+    } else {
+        "WantSandboxImage"
+    };
+    job.put(kind, true);
+    job.put_text("ContainerImage", image);
 }
