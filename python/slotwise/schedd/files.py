@@ -181,6 +181,8 @@ def _inputs(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
 def _pieces(path: str, name: str, *, executable: bool = False) -> Iterator[Piece]:
     state = os.stat(path)
     if stat.S_ISDIR(state.st_mode):
+        if name and os.path.islink(path):  # it may lead anywhere, or round in circles
+            raise OSError(errno.ELOOP, "links to directories are not transferred; name the directory itself", path)
         yield from _directory(path, name, state.st_mode)
         return
     mode = stat.S_IMODE(state.st_mode) | (0o111 if executable else 0)
@@ -227,7 +229,7 @@ def _directory(path: str, name: str, mode: int) -> Iterator[Piece]:
 
 def _input_error(path: str, error: OSError) -> TransferError:
     return TransferError(
-        f"Transfer input files failure at access point: reading {path}: {error.strerror or error}",
+        f"Transfer input files failure at access point: reading {error.filename or path}: {error.strerror or error}",
         int(Hold.TRANSFER_INPUT_ERROR),
         error.errno or 0,
     )

@@ -67,6 +67,18 @@ async def test_an_input_that_cannot_be_read_holds_the_job(schedd: RunningAccessP
     assert "missing" in ad["HoldReason"]
 
 
+async def test_a_link_to_a_directory_among_the_inputs_holds_the_job(
+    schedd: RunningAccessPoint, point: ExecutionPoint, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "round").symlink_to(".")
+    await schedd.submit(TransferInput=str(tmp_path / "in"))
+    await schedd.negotiate(point.address)
+    ad = await held(schedd)
+    assert ad["HoldReasonCode"] == 13
+    assert "in/round: links to directories are not transferred" in ad["HoldReason"]
+
+
 async def test_a_missing_working_directory_holds_the_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     await schedd.submit(Iwd="/no/such/place", TransferInput="x")
     await schedd.negotiate(point.address)
