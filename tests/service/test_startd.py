@@ -82,21 +82,6 @@ async def test_jobs_that_ended_here_are_in_the_history_of_the_startd(tmp_path: P
     assert text[: offsets[1]].rstrip().splitlines()[-1].startswith("*** Offset = 0 ")
 
 
-async def test_a_lease_that_is_not_renewed_ends_the_run(tmp_path: Path) -> None:
-    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
-        claim_id = (await schedd.claim(host.capability(), lease_s=100)).granted.slots[0].claim_id
-        await schedd.activate(claim_id, "1.0#1")
-        await host.pass_time(90)
-        await schedd.answer(await schedd.send(keep_alive=startd_pb2.KeepAlive(claim_ids=[claim_id, "nonsense"])))
-        assert next(e.alive.unknown for e in schedd.events if e.WhichOneof("what") == "alive") == ["nonsense"]
-        await host.pass_time(90)
-        assert host.place("slot1_1") == "Claimed/Busy"
-        await host.pass_time(20)
-        await until(lambda: not host.place("slot1_1"), "the slot is free")
-        assert [command.kill.fast for command in host.starter.told("kill")] == [True]
-        assert schedd.ended(claim_id) is None
-
-
 async def test_a_killed_startd_finds_its_claims_and_runs_again(tmp_path: Path) -> None:
     async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
         claims = (await schedd.claim(host.capability(), num_dynamic_slots=3)).granted.slots

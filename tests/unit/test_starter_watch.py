@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.clock import ManualClock
 from slotwise.starter import moves, watch
 from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.lifecycle import step
@@ -21,17 +20,9 @@ from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, Kill, held
 from slotwise.wire.gen import schedd_pb2
 
+from tests.support.set_clock import SetClock
+
 JOB = read_job({}.get)
-
-
-class SetClock(ManualClock):
-    """A clock whose time of day is set by hand, while time passes."""
-
-    set_by: float = 0.0
-
-    def now(self) -> float:
-        """The time of day."""
-        return super().now() + self.set_by
 
 
 class Disks:

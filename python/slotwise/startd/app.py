@@ -35,6 +35,7 @@ from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slots.layout import PlannedSlot, plan
 from slotwise.startd.starter_link import StarterLink
 from slotwise.startd.states import Backfill, Slot
+from slotwise.startd.time_step import StepWatch, shifted
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import startd_pb2_grpc
 
@@ -187,8 +188,11 @@ class Startd:
     async def _poll(self) -> None:
         """Look at policies every POLLING_INTERVAL while slots are in use, at timers when they run out."""
         clock, driver = self._context.clock, self.driver
-        last = clock.now()
+        steps, last = StepWatch(clock), clock.now()
         while True:
+            if step_s := steps.step_s():
+                last += step_s
+                self._clock_was_set(step_s)
             now = clock.now()
             timers = self.point.settings.timers
             interval = timers.polling_s if self.point.any_active() else min(timers.update_s, 60.0)
@@ -202,6 +206,8 @@ class Startd:
                 async with asyncio.timeout(wait):
                     await driver.wake.wait()
                 await asyncio.sleep(_GATHER_S)  # many changes, one look
+            if steps.pending():
+                continue
             now = clock.now()
             self._no_claim_shutdown(now)
             timer = self.point.next_timer(now)
@@ -218,6 +224,15 @@ class Startd:
             except Exception:
                 _log.exception("polling failed")
                 await asyncio.sleep(1)
+
+    def _clock_was_set(self, by_s: float) -> None:
+        _log.warning("the clock was set by %+.0f s: leases and deadlines of claims and jobs go on as before", by_s)
+        for h in self.point.holdings.values():
+            h.slot = shifted(h.slot, by_s)
+            self.point.outbox.dirty[h.name] = None
+        if self._idle_deadline is not None:
+            self._idle_deadline += by_s
+        self.driver.flush()
 
     def _sample(self) -> None:
         now = self._context.clock.now()
