@@ -88,15 +88,15 @@ impl Demand {
         Ok(demand)
     }
 
-    /// Drops submitters that NEGOTIATOR_SUBMITTER_CONSTRAINT does not let take part, as their ads would say it.
+    /// Drops submitters that take no part: those without idle or running jobs, and those that
+    /// NEGOTIATOR_SUBMITTER_CONSTRAINT leaves out, as their ads would say it.
     fn keep_wanted(&mut self, idle: &mut Vec<Idle>, config: &CycleConfig, now: i64) {
-        if config.selection.submitter_constraint.is_none() {
-            return;
-        }
         let mut place = Vec::with_capacity(self.submitters.len());
         let mut kept = Vec::new();
         for submitter in std::mem::take(&mut self.submitters) {
-            let wanted = Submitter::read(&submitter.ad(), config, now).is_some();
+            let wanted = submitter.idle + submitter.running > 0.0
+                && (config.selection.submitter_constraint.is_none()
+                    || Submitter::read(&submitter.ad(), config, now).is_some());
             place.push(wanted.then_some(kept.len()));
             kept.extend(wanted.then_some(submitter));
         }
