@@ -272,3 +272,31 @@ def test_parquet_files_hold_values_and_the_texts_of_conditions(shell: Shell) -> 
     assert slots["Memory"].dtype == polars.Int64 and slots["SlotWeight"].to_list() == [1] * len(slots)
     assert jobs["Requirements"].cast(polars.String).to_list() == ["TARGET.Memory >= RequestMemory"] * len(jobs)
     assert len(matches) == 3 and set(matches["slot"]) <= set(slots["Name"].cast(polars.String))
+
+
+def test_who_has_held_jobs_only_has_no_share(shell: Shell) -> None:
+    shell.pool(slots=4, jobs=4)
+    held = JOB.format(cluster=2, proc=0, owner="bob", memory=500).replace("JobStatus = 1", "JobStatus = 5")
+    jobs = shell.where / "jobs.ads"
+    jobs.write_text(jobs.read_text() + "\n" + held)
+    report = shell.json(negotiate)
+    assert [(row["name"], row["share"]) for row in report["submitters"]] == [("ann@pool", 1.0)]
+    assert len(report["matches"]) == 4
+
+
+def test_a_constraint_on_submitters_holds_for_files(shell: Shell) -> None:
+    shell.pool(slots=4, jobs=1)
+    other = JOB.format(cluster=2, proc=0, owner="bob", memory=500)
+    jobs = shell.where / "jobs.ads"
+    jobs.write_text(jobs.read_text() + "\n" + other)
+    shell.write("config", 'NEGOTIATOR_SUBMITTER_CONSTRAINT = Name == "bob@pool" && IdleJobs == 1\n')
+    report = shell.json(negotiate, "--config", "config")
+    assert [row["job"] for row in report["matches"]] == ["2.0"]
+    assert [row["name"] for row in report["submitters"]] == ["bob@pool"]
+
+
+def test_a_factor_is_never_less_than_one(shell: Shell) -> None:
+    shell.pool(slots=4, jobs=1)
+    shell.write("accounts", '{"submitters": [{"name": "ann@pool", "priority": 5, "factor": 0.5}]}')
+    (row,) = shell.json(negotiate, "--accounting", "accounts")["submitters"]
+    assert row["effective_priority"] == 5.0

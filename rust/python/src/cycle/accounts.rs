@@ -23,7 +23,8 @@ fn record_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<AccountRecord> {
     if let Some(priority) = number("priority")? {
         record.priority = priority.max(::fairshare::MIN_PRIORITY);
     }
-    record.factor = number("factor")?;
+    // A factor is never less than 1, however it was set.
+    record.factor = number("factor")?.filter(|f| *f > 0.0).map(|f| f.max(1.0));
     record.ceiling = number("ceiling")?.filter(|c| *c >= 0.0).map(|c| c as i64);
     record.floor = number("floor")?.unwrap_or(0.0).max(0.0) as i64;
     record.resources_used = number("resources_used")?.unwrap_or(0.0);
