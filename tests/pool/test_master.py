@@ -133,6 +133,13 @@ def test_a_port_that_is_taken_fails_the_start_and_shows_the_log(make_pool: Calla
     assert second.pids() == {}
 
 
+def test_up_tells_what_is_doubtful_in_the_configuration(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(SMALL + "NUM_CPUZ = 3\nDENY_WRITE = eve@*\n")
+    told = pool.run("up").stderr.splitlines()
+    assert [line.partition("condor_config:")[2][:11] for line in told] == ["2: warning:", "3: warning:"]
+    assert "did you mean NUM_CPUS?" in told[0] and "denies nobody" in told[1]
+
+
 def test_a_broken_configuration_starts_nothing(make_pool: Callable[[str], Pool]) -> None:
     broken = make_pool("use ROLE : Nonsense\n")
     done = broken.run("up", check=False)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from slotwise.cli.invocation import Invocation
 
 
+#: Doubts about the configuration that `up` tells; `config check` tells all.
+_DOUBTS_SHOWN = 5
+
+
 def up(args: list[str], inv: Invocation) -> int:
     """Start the pool in the background; returns when every daemon answers."""
     parser = Parser(inv, "up", "Start the pool in the background and wait until it answers.")
@@ -24,6 +28,10 @@ def up(args: list[str], inv: Invocation) -> int:
 
     config_file = str(inv.path(options.config)) if options.config else None
     result = control.bring_up(inv.home, inv.env, config_file)
+    for text in result.doubts[:_DOUBTS_SHOWN]:
+        inv.err(text)
+    if (more := len(result.doubts) - _DOUBTS_SHOWN) > 0:
+        inv.err(f"... and {more} more: `slotwise config check` lists them")
     if result.failed:
         inv.err(f"ERROR: {result.error}")
         for name, tail in result.log_tails:

@@ -44,6 +44,8 @@ class UpResult:
     was_running: bool = False
     failed: list[str] = field(default_factory=list)
     error: str = ""
+    #: What is doubtful in the configuration, each with its place and remedy.
+    doubts: list[str] = field(default_factory=list)
     log_tails: list[tuple[str, list[str]]] = field(default_factory=list)
 
 
@@ -54,7 +56,7 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     :raises HostError: when no master can be started.
     """
     config = load(config_file, subsystem="MASTER", env=env, home=home)
-    require_sound(config)
+    doubts = [str(problem) for problem in require_sound(config)]
     home.create()
     write_owner_token(home, config)
     result = None
@@ -69,6 +71,7 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
             break
     if result is None:
         raise HostError(f"the pool at {home.root} is taken down all the time", hint="what runs `slotwise down`?")
+    result.doubts = doubts
     if result.failed:
         result.log_tails = [(name, log_tail(home, name, config)) for name in result.failed]
     else:
