@@ -61,6 +61,7 @@ lint: build ## Formatting, lints, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/stubtest slotwise._native --mypy-config-file pyproject.toml
 	$(BIN)/lint-imports
 
 format: ## Put the sources into the standard form
