@@ -1,4 +1,4 @@
-"""``slotwise rm, hold, release, suspend, continue, vacate-job, prio, qedit``: act on jobs in the queue."""
+"""``slotwise rm, hold, release, suspend, continue, vacate-job``: act on jobs in the queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import grpc
 
-from slotwise.classad import new_syntax
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, Parsed, parse
 from slotwise.errors import UsageError
@@ -36,7 +35,7 @@ _CONTINUE = Verb("continue", _ACT.CONTINUE, "continued", "continue")
 _VACATE = Verb("vacate-job", _ACT.VACATE, "vacated", "vacate")
 _FAST = Verb("vacate-job", _ACT.VACATE_FAST, "fast-vacated", "fast-vacate")
 
-_COMMON = [
+COMMON = [
     Option("help", 1),
     Option("all", 2),
     Option("constraint", 3, 1),
@@ -48,7 +47,7 @@ _COMMON = [
     Option("debug", 1),
 ]
 _REASON = Option("reason", 3, 1)
-_HELD = Option("held", 3)
+_HELD = [Option("held", 3), Option("hold", 3, stands_for="held")]
 
 _RESULTS_IN_ORDER = ("error", "success", "not_found", "bad_status", "already_done", "permission_denied")
 #: Words of ``-totals``.
@@ -76,33 +75,38 @@ _OPTIONS_OF = {
 
 def rm(args: list[str], inv: Invocation) -> int:
     """Remove jobs; ``-forcex`` drops those that are being removed already."""
-    parsed = parse(args, [*_COMMON, _REASON, _HELD, Option("forcex", 6)])
+    parsed = parse(args, [*COMMON, _REASON, *_HELD, Option("forcex", 6), Option("transfer", 2)])
+    if parsed.has("transfer"):
+        raise UsageError(
+            "-transfer: files of a running job that is removed are not fetched",
+            hint="`slotwise ssh-to-job JOB cat FILE > FILE` copies one before",
+        )
     return _act(_FORCE if parsed.has("forcex") else _RM, parsed, inv)
 
 
 def hold(args: list[str], inv: Invocation) -> int:
     """Hold jobs."""
-    return _act(_HOLD, parse(args, [*_COMMON, _REASON, Option("subcode", 3, 1)]), inv)
+    return _act(_HOLD, parse(args, [*COMMON, _REASON, Option("subcode", 3, 1)]), inv)
 
 
 def release(args: list[str], inv: Invocation) -> int:
     """Release held jobs."""
-    return _act(_RELEASE, parse(args, [*_COMMON, _REASON, _HELD]), inv)
+    return _act(_RELEASE, parse(args, [*COMMON, _REASON, *_HELD]), inv)
 
 
 def suspend(args: list[str], inv: Invocation) -> int:
     """Suspend running jobs."""
-    return _act(_SUSPEND, parse(args, _COMMON), inv)
+    return _act(_SUSPEND, parse(args, COMMON), inv)
 
 
 def continue_(args: list[str], inv: Invocation) -> int:
     """Continue suspended jobs."""
-    return _act(_CONTINUE, parse(args, _COMMON), inv)
+    return _act(_CONTINUE, parse(args, COMMON), inv)
 
 
 def vacate_job(args: list[str], inv: Invocation) -> int:
     """Send running jobs back to the queue."""
-    parsed = parse(args, [*_COMMON, Option("fast", 1)])
+    parsed = parse(args, [*COMMON, Option("fast", 1)])
     return _act(_FAST if parsed.has("fast") else _VACATE, parsed, inv)
 
 
@@ -120,7 +124,7 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
         else:
             chosen.owners.append(word)
     constraints = parsed.expressions("constraint")
-    if constraints and any("." in word for word in chosen.ids):
+    if constraints and any("." in word for word in chosen.ids) and not parsed.has("jobids"):
         inv.err("Warning: full job ids cannot be mixed with -constraint; the ids are ignored")
         kept = [word for word in chosen.ids if "." not in word]
         del chosen.ids[:]
@@ -132,11 +136,11 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
     if not (chosen.all or chosen.ids or chosen.owners or chosen.constraint):
         inv.err("You did not specify any jobs")
         inv.err(f"usage: slotwise {name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
-        raise _NothingNamed
+        raise NothingNamedError
     return chosen
 
 
-class _NothingNamed(Exception):
+class NothingNamedError(Exception):
     """No jobs were named; the usage was shown."""
 
 
@@ -148,7 +152,7 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
         return 0
     try:
         chosen = selection(parsed, verb.name, parsed.words, inv)
-    except _NothingNamed:
+    except NothingNamedError:
         return 1
     request = schedd_pb2.ActRequest(
         action=verb.action,
@@ -156,15 +160,16 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
         reason=_reason(parsed.value("reason"), inv),
         subcode=parsed.number("subcode") or 0,
     )
-    stub = _stub(parsed, inv)
+    target = stub(parsed, inv)
     try:
-        reply = stub.Act(request, metadata=inv.metadata())
+        reply = target.Act(request, metadata=inv.metadata())
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     return report(verb, parsed, chosen, reply, inv)
 
 
-def _stub(parsed: Parsed, inv: Invocation) -> schedd_pb2_grpc.ScheddStub:
+def stub(parsed: Parsed, inv: Invocation) -> schedd_pb2_grpc.ScheddStub:
+    """The access point that is meant."""
     address = parsed.value("address")
     channel = inv.open(address.strip("<>").partition("?")[0]) if address else inv.channel("schedd")
     return schedd_pb2_grpc.ScheddStub(channel)
@@ -276,116 +281,3 @@ def _state_for(verb: Verb) -> str:
     return {"release": "held", "continue": "suspended", "hold": "queued", "remove": "queued"}.get(
         verb.infinitive, "running"
     )
-
-
-# ---- attributes
-
-
-def prio(args: list[str], inv: Invocation) -> int:
-    """Set (``-p n``) or change (``+n``, ``-n``) the priority of jobs."""
-    change: int | None = None
-    rest: list[str] = []
-    for place, word in enumerate(args):
-        if re.fullmatch(r"[+-]\d+", word) and change is None and (place == 0 or args[place - 1] != "-p"):
-            change = int(word)
-        else:
-            rest.append(word)
-    parsed = parse(rest, [*_COMMON, Option("p", 1, 1), Option("allusers", 8, stands_for="all")])
-    value = parsed.value("p")
-    if parsed.has("help") or (value is None and change is None):
-        inv.out("usage: slotwise prio [-p N | +N | -N] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
-        return 0 if parsed.has("help") else 1
-    request = schedd_pb2.EditRequest()
-    if value is not None:
-        if not re.fullmatch(r"[+-]?\d+", value):
-            raise UsageError(f"-p needs a whole number, not {value!r}")
-        request.set["JobPrio"] = value.lstrip("+")
-    else:
-        request.prio_relative, request.prio_change = True, change or 0
-    return _edit(request, "prio", parsed, parsed.words, inv, quiet=True)
-
-
-def qedit(args: list[str], inv: Invocation) -> int:
-    """Set attributes of jobs: ``qedit JOBS NAME VALUE [NAME VALUE ...]``, or from a file."""
-    options = [*_COMMON, Option("edits", 1, 1), Option("dry-run", 2), Option("forward", 3), Option("owner", 1, 1)]
-    parsed = parse(_protected(args), options)
-    if parsed.has("help") or not args:
-        inv.out("usage: slotwise qedit CLUSTER | CLUSTER.PROC | USER | -constraint EXPR  NAME VALUE [NAME VALUE ...]")
-        inv.out("  options: -edits FILE (lines NAME = VALUE)  -dry-run")
-        return 0 if parsed.has("help") else 1
-    words = [word.removeprefix(_KEPT) for word in parsed.words]
-    jobs, pairs = _split(words, parsed)
-    request = schedd_pb2.EditRequest(dry_run=parsed.has("dry-run"))
-    for name, text in pairs:
-        request.set[name] = new_syntax(text)
-    if (file := parsed.value("edits")) is not None:
-        for line in inv.path(file).read_text().splitlines():
-            name, equals, text = line.partition("=")
-            if equals and not line.lstrip().startswith("#"):
-                request.set[name.strip()] = new_syntax(text.strip())
-    if not request.set:
-        raise UsageError("no attributes were given", hint="give NAME VALUE pairs behind the jobs")
-    return _edit(request, "qedit", parsed, jobs, inv)
-
-
-#: Marks words that look like options but are values (negative numbers, expressions).
-_KEPT = "\0"
-
-
-def _protected(args: list[str]) -> list[str]:
-    """Values that begin with a dash are marked, so that they are not taken for options."""
-    return [_KEPT + word if re.fullmatch(r"-[\d(].*", word) else word for word in args]
-
-
-def _split(words: list[str], parsed: Parsed) -> tuple[list[str], list[tuple[str, str]]]:
-    """Jobs and NAME VALUE pairs. ``NAME=VALUE`` in one word is also understood."""
-    jobs: list[str] = []
-    rest = list(words)
-    if not parsed.has("constraint") and rest:
-        jobs.append(rest.pop(0))
-        while rest and re.fullmatch(r"\d+(\.\d+)?", rest[0]):
-            jobs.append(rest.pop(0))
-    pairs: list[tuple[str, str]] = []
-    while rest:
-        word = rest.pop(0)
-        name, equals, text = word.partition("=")
-        if equals and re.fullmatch(r"[A-Za-z_]\w*\s*", name):
-            pairs.append((name.strip(), text.strip()))
-        elif rest:
-            pairs.append((word, rest.pop(0)))
-        else:
-            raise UsageError(f"the attribute {word} has no value")
-    return jobs, pairs
-
-
-def _edit(
-    request: schedd_pb2.EditRequest,
-    name: str,
-    parsed: Parsed,
-    words: list[str],
-    inv: Invocation,
-    *,
-    quiet: bool = False,
-) -> int:
-    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
-    try:
-        request.jobs.CopyFrom(selection(parsed, name, words, inv))
-    except _NothingNamed:
-        return 1
-    stub = _stub(parsed, inv)
-    try:
-        reply = stub.Edit(request, metadata=inv.metadata())
-    except grpc.RpcError as error:
-        raise to_error(error, peer="the schedd") from None
-    done = reply.totals.get("success", 0)
-    for one in reply.jobs:
-        if one.result == "not_found":
-            inv.err(f"Job {one.id} not found")
-        elif one.result == "permission_denied":
-            inv.err(f"Permission denied to edit job {one.id}")
-    if done and not quiet:
-        for attribute in request.set:
-            inv.out(f'Set attribute "{attribute}" for {done} matching jobs.')
-    if not done:
-        inv.err("No jobs were changed.")
-    return 0 if done and len(reply.totals) == 1 else 1

@@ -39,6 +39,8 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
     if argv[0] in ("--version", "-version", "version"):
         inv.out(f"slotwise {__version__}")
         return 0
+    if argv[1:] in (["-version"], ["--version"]):
+        return dispatch(argv[1:], inv)
     try:
         run_it = command(argv[0])
         if machine_facts.asks(argv[1:]):

@@ -41,8 +41,8 @@ COMMANDS: dict[str, Command] = {
     "suspend": Command("slotwise.cli.act:suspend", "suspend running jobs", resident=True),
     "continue": Command("slotwise.cli.act:continue_", "continue suspended jobs", resident=True),
     "vacate-job": Command("slotwise.cli.act:vacate_job", "send running jobs back to the queue", resident=True),
-    "prio": Command("slotwise.cli.act:prio", "change job priorities", resident=True),
-    "qedit": Command("slotwise.cli.act:qedit", "change attributes of jobs", resident=True),
+    "prio": Command("slotwise.cli.edit:prio", "change job priorities", resident=True),
+    "qedit": Command("slotwise.cli.edit:qedit", "change attributes of jobs", resident=True),
     "transfer-data": Command(
         "slotwise.cli.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),

@@ -54,6 +54,7 @@ _WORDS = {
 }
 OPTIONS = [
     Option("help", 1),
+    Option("debug", 2),
     *(Option(name, len(name) if "ceil" in name else 4, count) for name, (_, count) in _EDITS.items()),
     Option("duration", 2, 1),
     Option("allusers", 4),

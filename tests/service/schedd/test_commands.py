@@ -156,6 +156,25 @@ async def test_prio_and_qedit(schedd: RunningAccessPoint) -> None:
     assert owner.status in (1, 2) and "Owner" in owner.err
 
 
+async def test_qedit_by_owner_ids_and_constraint(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(3)
+    only = await run(schedd, "qedit", "-jobids", f"{cluster}.0,{cluster}.2", "-const", "ProcId > 0", "Foo", "1")
+    assert only.out == 'Set attribute "Foo" for 1 matching jobs.\n'
+    assert [ad.get("Foo") for ad in await schedd.jobs()] == [None, None, 1]
+    mine = await run(schedd, "qedit", "-owner", schedd.owner, "Foo=2")
+    assert mine.out == 'Set attribute "Foo" for 3 matching jobs.\n'
+    assert (await run(schedd, "qedit", "-owner", "nobody-such", "Foo=3")).status == 1
+    assert [ad.get("Foo") for ad in await schedd.jobs()] == [2, 2, 2]
+    assert (await run(schedd, "prio", "-p", "7", "-a")).status == 0
+    assert [ad["JobPrio"] for ad in await schedd.jobs()] == [7, 7, 7]
+
+
+async def test_what_is_known_from_elsewhere_and_is_not_there_says_so(schedd: RunningAccessPoint) -> None:
+    refused = await run(schedd, "rm", "-transfer", "1")
+    assert refused.status == 2 and "not fetched" in refused.err
+    assert (await run(schedd, "rm", "-version")).out.startswith("slotwise ")
+
+
 async def test_history_newest_first_with_limit_and_forms(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     point.script = lambda ad: Script(exit_code=ad["ProcId"])
     cluster = await schedd.submit(5)
