@@ -65,6 +65,7 @@ def test_val_verbose_tells_where_a_value_comes_from(tmp_path: Path) -> None:
         ("PERIODIC_EXPR_TIMESLICE = a\n", 1, "must be a number"),
         ("COLLECTOR_PORT = 99999\n", 1, "out of range"),
         ("A = $(B)\nB = x$(A)\n", 1, "A -> B -> A"),
+        ("CGROUP_MEMORY_LIMIT_POLICY = sofft\n", 1, "write hard or soft or custom or none"),
         ("warning : look here\n", 1, "look here"),
     ],
 )

@@ -22,6 +22,15 @@ _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|LIST|ATTRS)$")
 #: Lists of hosts and users in the reference. One who sets these relies on them: that they are unused is no mere note.
 _DENIALS = re.compile(r"(HOST)?DENY_[A-Z_]+", re.IGNORECASE)
 
+#: Knobs whose value is one of a few words.
+_WORDS = {
+    "CGROUP_MEMORY_LIMIT_POLICY": ("hard", "soft", "custom", "none"),
+    "DEFRAG_DRAINING_SCHEDULE": ("graceful", "quick", "fast"),
+    "SLOTWISE_SCHEDD_SYNCHRONOUS": ("NORMAL", "FULL", "OFF"),
+    "BACKFILL_SYSTEM": ("BOINC",),
+    "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES": ("YES", "NO", "IF_NEEDED"),
+}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -136,6 +145,10 @@ def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem |
             message = f"{name} is no expression: {what} at character {at + 1}\n{excerpt}"
             return Problem(ERROR, "config-bad-expression", name, message, origin, _bracket_hint(text))
         return None
+    words = _WORDS.get(knob.name.upper())
+    if words is not None and text.strip().strip('"').lower() not in {word.lower() for word in words}:
+        message = f"{name} = {text} is no word that it knows"
+        return Problem(WARNING, "config-unknown-word", name, message, origin, f"write {' or '.join(words)}")
     value = _native.typed_text(knob.type, text, name)
     if value is None and knob.type in ("int", "long", "double", "bool"):
         kind = {"int": "an integer", "long": "an integer", "double": "a number", "bool": "true or false"}[knob.type]
