@@ -140,7 +140,9 @@ class _Listing:
     def show(self) -> None:
         """Print it."""
         form, parsed = self._form, self._parsed
-        if form.kind in ("long", "json", "jsonl"):
+        if form.kind != "table" and self._view == "autocluster":
+            form.write(jobviews.by_autocluster(self._ads()), self._inv, job_id, self._scene())
+        elif form.kind in ("long", "json", "jsonl"):
             self._query.query.projection.extend(form.attributes)
             self._queue.whole(form.kind, self._query, self._inv)
         elif form.kind in ("xml", "chosen"):
@@ -149,6 +151,8 @@ class _Listing:
             form.write(self._ads(names), self._inv, job_id, self._scene())
         elif form.layout is not None:
             self._layout(form.layout, None, form.rows)
+        elif parsed.has("totals"):
+            self._totals()
         elif parsed.has("group-by"):
             self._group_by()
         elif self._view == "factory":
@@ -212,13 +216,14 @@ class _Listing:
         layout = Layout((*items, Item("JobIds", "JOB_IDS", left=True)), summary=False, unique=True)
         self._layout(layout, None, lambda ads, scene: unique_rows(layout, ads, scene))
 
+    def _totals(self) -> None:
+        """The totals alone, of the jobs that a view chooses if one is named."""
+        totals = self._queue.totals(self._query, None)
+        self._inv.out(self._queue.header(totals) + self._queue.footer(totals), end="")
+
     def _default(self) -> None:
-        """The batch view, the table of jobs, or the totals alone."""
+        """The batch view, or the table of jobs."""
         parsed = self._parsed
-        if parsed.has("totals"):
-            totals = self._queue.totals(self._query, None)
-            self._inv.out(self._queue.header(totals) + self._queue.footer(totals), end="")
-            return
         one_a_job = any(parsed.has(name) for name in ("nobatch", "currentrun", "cumulative-time"))
         batches = parsed.has("batch") or not (one_a_job or queues.one_line_a_job(self._inv))
         if self._form.more or parsed.has("currentrun") or (parsed.has("dag") and not batches):

@@ -41,7 +41,7 @@ OPTIONS = [
         ("verbose", 0), ("snapshot", 4), ("debug", 2), ("diagnose", 3), ("world", 1), ("version", 3),
     )),
     *(Option(name, least, 1) for name, least in (
-        ("pool", 1), ("name", 2), ("direct", 3), ("subsystem", 3), ("constraint", 3), ("sort", 2), ("target", 4),
+        ("pool", 1), ("name", 2), ("direct", 3), ("subsystem", 4), ("constraint", 3), ("sort", 2), ("target", 4),
         ("ads", 2), ("merge", 5), ("group-by", 5), ("statistics", 5), ("annex-name", 10), ("annex-slots", 5),
         ("parquet", 4),
     )),

@@ -39,6 +39,17 @@ async def test_q_shows_batches_with_ids_and_counts(schedd: RunningAccessPoint) -
     assert "Total for query: 12 jobs; 0 completed, 0 removed, 12 idle" in "\n".join(lines)
 
 
+async def test_totals_of_a_view_and_ads_of_autoclusters(schedd: RunningAccessPoint) -> None:
+    cluster = await schedd.submit(3)
+    await run(schedd, "hold", f"{cluster}.0")
+    out = (await run(schedd, "q", "-hold", "-totals")).out
+    assert "Total for query: 1 jobs; 0 completed, 0 removed, 0 idle, 0 running, 1 held" in out
+    assert "HOLD_REASON" not in out
+    (ad,) = json.loads((await run(schedd, "q", "-autocluster", "-json")).out)
+    assert (ad["JobCount"], ad["JobIds"]) == (3, f"{cluster}.0-2")
+    assert "COUNT UNIVERSE" in (await run(schedd, "q", "-autocluster")).out
+
+
 async def test_q_nobatch_has_a_line_for_each_job(schedd: RunningAccessPoint) -> None:
     cluster = await schedd.submit(3, Arguments="a b")
     out = (await run(schedd, "q", "-nobatch")).out
