@@ -300,3 +300,31 @@ def test_a_factor_is_never_less_than_one(shell: Shell) -> None:
     shell.write("accounts", '{"submitters": [{"name": "ann@pool", "priority": 5, "factor": 0.5}]}')
     (row,) = shell.json(negotiate, "--accounting", "accounts")["submitters"]
     assert row["effective_priority"] == 5.0
+
+
+@pytest.mark.parametrize(("slots", "jobs", "said"), [("jobs", "jobs", "no slot ad"), ("slots", "slots", "no job ad")])
+def test_files_of_other_ads_are_refused(shell: Shell, slots: str, jobs: str, said: str) -> None:
+    shell.pool()
+    asked = ["--slots", f"{slots}.ads", "--jobs", f"{jobs}.ads"]
+    inv = Invocation(shell.where, {}, io.StringIO(), io.StringIO(), io.StringIO())
+    with pytest.raises(UsageError, match=said):
+        negotiate.main(asked, inv)
+
+
+def test_what_is_no_job_id_is_said_to_be_none(shell: Shell) -> None:
+    shell.pool()
+    with pytest.raises(UsageError, match=r"1\.x is no job id"):
+        shell.run(analyze, "1.x")
+
+
+def test_the_user_map_of_groups_holds_for_files(shell: Shell) -> None:
+    shell.pool(slots=4, jobs=3)
+    shell.write("groups.map", "* pool guests\n")
+    knobs = "NEGOTIATOR_CLASSAD_USER_MAP_NAMES = GROUP_PREFIX\nCLASSAD_USER_MAPFILE_GROUP_PREFIX = groups.map\n"
+    shell.write(
+        "config",
+        knobs.replace("groups.map", str(shell.where / "groups.map")) + "GROUP_NAMES = guests\nGROUP_QUOTA_guests = 2\n",
+    )
+    report = shell.json(negotiate, "--config", "config")
+    assert {row["submitter"] for row in report["matches"]} == {"guests.ann@pool"}
+    assert len(report["matches"]) == 2

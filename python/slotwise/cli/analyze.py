@@ -58,7 +58,10 @@ def main(args: list[str], inv: Invocation) -> int:
 
 
 def _proc(name: str) -> str:
-    return name if "." in name else f"{name}.0"
+    cluster, dot, proc = name.partition(".")
+    if not cluster.isdecimal() or (dot and not proc.isdecimal()):
+        raise UsageError(f"{name} is no job id", hint="cluster or cluster.proc, as in 12.0")
+    return f"{int(cluster)}.{int(proc or 0)}"
 
 
 def _job_of_files(given: CycleInput, name: str) -> ClassAd:

@@ -62,7 +62,10 @@ def main(args: list[str], inv: Invocation) -> int:
     if asked.parquet:
         from slotwise.negotiator.frames import write_parquet
 
-        write_parquet(inv.path(asked.parquet), given, report)
+        try:
+            write_parquet(inv.path(asked.parquet), given, report)
+        except OSError as error:
+            raise UsageError(f"cannot write to {asked.parquet}: {error.strerror}") from None
     if asked.json:
         inv.out(json.dumps(finite(report)))
     else:
@@ -93,7 +96,7 @@ def read_input(asked: argparse.Namespace, inv: Invocation) -> CycleInput:
         accounting = parse_accounting(_read(inv.path(asked.accounting)).decode(), asked.accounting)
     return CycleInput(
         slots=_slots(asked.slots, now, inv),
-        requests=_ads(asked.jobs, now, "job", inv),
+        requests=_jobs(asked.jobs, now, inv),
         submitters=None,
         knobs=_knobs(asked.config, inv),
         accounting=accounting,
@@ -114,7 +117,20 @@ def _slots(name: str, now: int, inv: Invocation) -> AdTable:
     """Slot ads; ads of daemons, which `condor_status -any` lists too, are no slots."""
     table = _ads(name, now, "Name", inv)
     table.remove_where('MyType =!= undefined && MyType != "Machine" && MyType != "Slot"')
+    _expect(table, name, inv, "slot ad", "slot ads have a Name and the MyType Machine, as `status -long` prints them")
     return table
+
+
+def _jobs(name: str, now: int, inv: Invocation) -> AdTable:
+    table = _ads(name, now, "job", inv)
+    _expect(table, name, inv, "job ad", "job ads have a ClusterId, as `q -long` prints them")
+    return table
+
+
+def _expect(table: AdTable, name: str, inv: Invocation, what: str, hint: str) -> None:
+    """A file of other ads (the two exchanged, say) is a mistake; an empty one is not."""
+    if len(table) == 0 and _read(inv.path(name)).strip():
+        raise UsageError(f"{name} has no {what}", hint=hint)
 
 
 def _read(path: Path) -> bytes:

@@ -183,6 +183,12 @@ fn selection(knobs: &Knobs<'_>) -> Result<SelectionPolicy, CycleError> {
         submitter_constraint: knobs.optional_expr("NEGOTIATOR_SUBMITTER_CONSTRAINT")?,
         match_exprs,
         given_to_slots,
+        group_prefix: words(
+            knobs
+                .text("NEGOTIATOR_CLASSAD_USER_MAP_NAMES")
+                .unwrap_or(""),
+        )
+        .any(|name| name.eq_ignore_ascii_case("GROUP_PREFIX")),
         match_working_cm: knobs.boolean("MATCH_WORKING_CM_SLOTS", false)?,
         shutdown_threshold_s: knobs.number("NEGOTIATOR_TRIM_SHUTDOWN_THRESHOLD", 0.0)? as i64,
         cross_slot_prios: knobs.boolean("NEGOTIATOR_CROSS_SLOT_PRIOS", false)?,

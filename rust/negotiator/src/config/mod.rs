@@ -61,6 +61,8 @@ pub struct SelectionPolicy {
     pub match_exprs: Vec<(String, Expr)>,
     /// What every slot is given for the cycle, whatever its ad says: `match_exprs`, and counts that begin anew.
     pub given_to_slots: Vec<(String, Expr)>,
+    /// The user map GROUP_PREFIX is configured (`NEGOTIATOR_CLASSAD_USER_MAP_NAMES`): it gives domains of submitters a group.
+    pub group_prefix: bool,
     /// `MATCH_WORKING_CM_SLOTS`.
     pub match_working_cm: bool,
     /// `NEGOTIATOR_TRIM_SHUTDOWN_THRESHOLD`, seconds; 0 = off.

@@ -1,6 +1,6 @@
 //! From job ads, or requests of access points, to submitters and their requests.
 
-use super::queue::{JobFacts, Reader, passes, submitter_of};
+use super::queue::{JobFacts, Reader, in_group, passes, submitter_of};
 use super::significant::significant;
 use super::{Demand, JobId, Request, Submitter, limit_spec};
 use crate::config::CycleConfig;
@@ -38,7 +38,10 @@ impl Demand {
         let mut entries: FxHashMap<(String, String), usize> = FxHashMap::default();
         let mut idle = Vec::new();
         for row in jobs.rows() {
-            let job = JobFacts::read(jobs, row, now)?;
+            let mut job = JobFacts::read(jobs, row, now)?;
+            if config.selection.group_prefix {
+                job.submitter = in_group(job.submitter, now);
+            }
             if !job.wants_matching {
                 continue;
             }

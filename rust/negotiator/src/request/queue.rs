@@ -6,7 +6,7 @@ use crate::index::hash_words;
 use crate::plan::{JOB_FACTS, Plan};
 use crate::request::JobId;
 use crate::slot::{own_number, own_text};
-use classad::{Ad, Context, Expr, Name, evaluate};
+use classad::{Ad, Context, Expr, Name, Value, evaluate};
 use columns::{AdTable, ColumnId, Row};
 
 /// What a request says of itself.
@@ -44,6 +44,23 @@ pub fn submitter_of(ad: &Ad, now: i64) -> Option<String> {
     }
     let domain = user.as_deref().map_or("", fairshare::names::domain_of);
     Some(format!("{name}@{domain}"))
+}
+
+/// The name under which a submitter is served: with the group that the user map GROUP_PREFIX gives its domain.
+pub(super) fn in_group(submitter: String, now: i64) -> String {
+    let Some((_, domain)) = submitter.rsplit_once('@') else {
+        return submitter;
+    };
+    let text = |s: &str| Expr::Lit(Value::str(s));
+    let call = Expr::call("userMap", vec![text("GROUP_PREFIX"), text(domain)]);
+    let context = Context {
+        now,
+        ..Context::default()
+    };
+    match evaluate(&call, &context).as_str() {
+        Some(group) => format!("{}.{submitter}", String::from_utf8_lossy(group)),
+        None => submitter,
+    }
 }
 
 /// What is read of each job or request: the attributes the cycle looks at.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use ::classad::{Ad, Expr, Name};
-use ::columns::{Row, TableError, Values};
+use ::columns::TableError;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::PyString;
 
-use crate::classad::convert::{from_python, syntax_error, to_python};
+use crate::classad::convert::{from_python, syntax_error};
 use crate::classad::{PyAd, PyExpr};
 
 /// The Python exception for a refused batch, text or question.
@@ -70,29 +70,4 @@ pub(super) fn names(texts: Vec<String>) -> Vec<Name> {
 
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Lists of the values of rows, one a column; equal values are one object.
-pub(super) fn values_of<'py>(
-    py: Python<'py>,
-    rows: &[Row],
-    columns: &[Values],
-) -> PyResult<Bound<'py, PyList>> {
-    let out = PyList::empty(py);
-    for values in columns {
-        let mut made: Vec<Option<Bound<'py, PyAny>>> = Vec::new();
-        let column = PyList::empty(py);
-        for row in rows {
-            let group = values.groups().group_of()[*row as usize] as usize;
-            if made.len() <= group {
-                made.resize(group + 1, None);
-            }
-            if made[group].is_none() {
-                made[group] = Some(to_python(py, values.get(*row))?);
-            }
-            column.append(made[group].as_ref())?;
-        }
-        out.append(column)?;
-    }
-    Ok(out)
 }

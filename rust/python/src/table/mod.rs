@@ -9,19 +9,21 @@ use ::classad::{Name, Value};
 use ::columns::{AdTable, ColumnId, Notes, TextLoader};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 
 use crate::classad::convert::to_python;
 
+mod answers;
 mod ask;
 mod cluster;
 mod convert;
 mod packs;
 mod reports;
 
+use answers::{counts_of, signatures_of, values_of};
 use ask::{Asked, Chunks, Form};
 use cluster::Cluster;
-use convert::{ad_from_python, ad_to_python, names, refused, text, values_of};
+use convert::{ad_from_python, ad_to_python, names, refused, text};
 use packs::PackBuilder;
 use reports::{ApplyReport, LoadReport, PyTextLoader, key_rule};
 
@@ -309,13 +311,7 @@ impl PyAdTable {
             let bytes: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
             self.read().signatures(&bytes, &attributes)
         });
-        let texts = found.texts.iter().map(|bytes| text(bytes)).collect();
-        let mentioned = found
-            .mentioned
-            .iter()
-            .map(|name| name.to_text().into_owned())
-            .collect();
-        (found.of, texts, mentioned)
+        signatures_of(found)
     }
 
     fn count_by<'py>(
@@ -328,16 +324,7 @@ impl PyAdTable {
         let counts = py
             .detach(|| self.read().count_by(&names, &query))
             .map_err(|error| refused(py, &error))?;
-        let out = PyList::empty(py);
-        for (values, count) in counts {
-            let mut items = values
-                .iter()
-                .map(|value| to_python(py, value))
-                .collect::<PyResult<Vec<_>>>()?;
-            items.push(count.into_pyobject(py)?.into_any());
-            out.append(PyTuple::new(py, items)?)?;
-        }
-        Ok(out)
+        counts_of(py, &counts)
     }
 
     fn values<'py>(
