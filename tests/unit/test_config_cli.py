@@ -66,6 +66,8 @@ def test_val_verbose_tells_where_a_value_comes_from(tmp_path: Path) -> None:
         ("COLLECTOR_PORT = 99999\n", 1, "out of range"),
         ("A = $(B)\nB = x$(A)\n", 1, "A -> B -> A"),
         ("CGROUP_MEMORY_LIMIT_POLICY = sofft\n", 1, "write hard or soft or custom or none"),
+        ("START = true  # always\n", 1, "a comment has a line of its own"),
+        ("DAEMON_LIST = MASTER, STARTD  # here\n", 1, "looks like a comment"),
         ("warning : look here\n", 1, "look here"),
     ],
 )

@@ -6,7 +6,7 @@ Nothing here refuses a configuration; :func:`require_sound` does, for the policy
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slotwise.config.table import Knob, find_knob, similar_knobs
 from slotwise.config.view import Config, Origin
@@ -22,6 +22,8 @@ _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|LIST|ATTRS)$")
 #: Lists of hosts and users in the reference. One who sets these relies on them: that they are unused is no mere note.
 _DENIALS = re.compile(r"(HOST)?DENY_[A-Z_]+", re.IGNORECASE)
 
+#: What people take for a comment behind a value.
+_COMMENT = re.compile(r"\s#(\s|$)")
 #: Knobs whose value is one of a few words.
 _WORDS = {
     "CGROUP_MEMORY_LIMIT_POLICY": ("hard", "soft", "custom", "none"),
@@ -132,7 +134,14 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
     knob = find_knob(name)
     if text is None or knob is None:
         return None
-    return _type_problem(knob, name, text, origin)
+    problem = _type_problem(knob, name, text, origin)
+    if not _COMMENT.search(text):
+        return problem
+    hint = "a comment has a line of its own: behind a value it is part of it"
+    if problem is not None:
+        return replace(problem, hint=hint)
+    message = f"{name} ends in what looks like a comment"
+    return Problem(WARNING, "config-comment-in-value", name, message, origin, hint)
 
 
 def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:
