@@ -87,6 +87,19 @@ async def test_a_job_goes_on_without_the_starter_and_is_taken_up_again(root: Non
         await nothing_left(bench)
 
 
+async def test_a_run_of_which_the_startd_knows_nothing_is_given_back_to_its_shadow(root: None) -> None:
+    async with starter_bench() as bench:
+        run = bench.submit("/bin/sh", "-c", "sleep 600")
+        pid = (await bench.running(run)).pid
+        startd = bench.startd
+        assert startd is not None
+        startd.command(run, forget={})
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code) == (EVICTED, 1009) and "no claim" in ended.reason
+        assert not is_alive(pid) and not startd.of(run, "gone")
+        await nothing_left(bench)
+
+
 async def test_a_job_whose_record_cannot_be_read_is_ended(root: None) -> None:
     async with starter_bench() as bench:
         run = bench.submit("/bin/sh", "-c", "sleep 600")

@@ -45,6 +45,7 @@ def events(job: JobFacts) -> st.SearchStrategy[moves.Event]:
         st.sampled_from([moves.LinkLost(), moves.LinkBack(True), moves.LinkBack(False)]),
         st.just(moves.Acked()),
         st.builds(moves.Unwanted, st.booleans()),
+        st.just(moves.Forgotten()),
     )
 
 
@@ -53,7 +54,7 @@ def events(job: JobFacts) -> st.SearchStrategy[moves.Event]:
 def test_laws(data: st.DataObject) -> None:
     job = data.draw(st.sampled_from(JOBS))
     state, told_gone, discarded, launched = RunState(), 0, 0, 0
-    order = list(Phase)
+    order, forgotten = list(Phase), False
     for event in data.draw(st.lists(events(job), max_size=25)):
         former = state
         state, actions = step(state, event, job)
@@ -72,8 +73,9 @@ def test_laws(data: st.DataObject) -> None:
             assert back in ((Phase.ENDED, Phase.OUTPUT), (Phase.CHECKPOINT, Phase.STARTING))
         if any(isinstance(a, moves.Relaunch) for a in actions):
             assert former.phase is Phase.CHECKPOINT and former.kill is None and job.checkpoint is not None
+        forgotten = forgotten or isinstance(event, moves.Forgotten)
         if state.phase is Phase.ENDED:
-            assert state.end is not None and told_gone == 1
+            assert state.end is not None and (told_gone == 1 or forgotten)
         if any(isinstance(a, moves.SendEnd) for a in actions):
             assert state.end is not None and state.phase is Phase.ENDED
     # From wherever it is, a run can be brought to its end.

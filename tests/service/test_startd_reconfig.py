@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from slotwise.classad import ClassAd
 from slotwise.config import load
 from slotwise.errors import ConfigError
 
-from tests.support.startd_host import schedd_at, startd_host, write_config
+from tests.support.fake_collector import FakeCollector
+from tests.support.startd_host import DeafJournal, schedd_at, startd_host, until, write_config
 
 
 async def test_reconfig_takes_policy_at_once_and_warns_about_layout(tmp_path: Path) -> None:
@@ -65,3 +67,18 @@ async def test_a_reconfig_to_an_owner_expression_without_value_changes_nothing(t
         )  # fmt: skip
         await host.startd.reconfig(fresh)
         assert host.place("slot1") == "Unclaimed/Idle"
+
+
+async def test_slots_that_a_fresh_layout_has_no_more_leave_the_collector_too(tmp_path: Path) -> None:
+    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        gone = f"slot1_1@{host.point.settings.name}"
+        host.startd.driver.journal = DeafJournal()  # it is killed
+        clock, starter, runs, collector = host.clock, host.starter, dict(host.starter.runs), FakeCollector()
+    starter.runs = runs
+    collector.public.upsert(gone, ClassAd({"Name": gone}))
+    async with startd_host(tmp_path, "NUM_SLOTS = 2\n", clock=clock, starter=starter, collector=collector) as host:
+        await until(lambda: f"slot2@{host.point.settings.name}" in collector.public, "the new slots are told")
+        assert gone not in collector.public
+        await until(lambda: {command.run_id for command in starter.told("forget")} == {"1.0#1"}, "its run is ended")

@@ -12,12 +12,13 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.starter import moves, watch
 from slotwise.starter.facts import read_job, read_slot
+from slotwise.starter.keeper_spec import KeeperResult
 from slotwise.starter.lifecycle import step
 from slotwise.starter.moves import Phase, RunState
 from slotwise.starter.report import Disk
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
-from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, Kill, held
+from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, How, Kill, MemoryRule, held
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.set_clock import SetClock
@@ -143,3 +144,17 @@ def test_a_job_that_is_suspended_before_it_has_begun_stands_still_as_soon_as_it_
     assert moves.Pause(resume=False) in step(state, moves.Started(7), JOB)[1]
     state, _ = step(state, moves.SuspendAsked(resume=True), JOB)
     assert moves.Pause(resume=False) not in step(state, moves.Started(7), JOB)[1]
+
+
+@pytest.mark.parametrize("phase", [Phase.INPUT, Phase.RUNNING, Phase.OUTPUT])
+def test_a_run_that_the_startd_has_forgotten_tells_its_shadow(phase: Phase) -> None:
+    result = KeeperResult("signaled", code=9, ended_by="hard")
+    end = End(How.EXITED) if phase is Phase.OUTPUT else None
+    state, actions = step(RunState(phase, pid=7, end=end, outputs="all"), moves.Forgotten(), JOB)
+    if phase is Phase.RUNNING:
+        assert actions == [moves.StopHard()]
+        state, actions = step(state, moves.KeeperEnded(result, MemoryRule(), JOB), JOB)
+    elif phase is Phase.OUTPUT:  # what it has done is not lost
+        state, actions = step(state, moves.OutputsSent(), JOB)
+    assert moves.SendEnd() in actions and not any(isinstance(action, moves.TellGone) for action in actions)
+    assert state.end is not None and state.end.how is (How.EXITED if phase is Phase.OUTPUT else How.EVICTED)

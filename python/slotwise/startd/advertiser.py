@@ -148,11 +148,16 @@ class Advertiser:
     # --------------------------------------------------------------------------------------------------------- packs
 
     def _whole(self) -> tuple[bytes, bytes]:
-        """All slots, whole."""
+        """All slots, whole, and the end of those that went while there was no stream, or no startd."""
         driver = self._driver
+        gone = [name for name in driver.gone if name not in driver.point.holdings]
         driver.unsent.clear()
         driver.gone.clear()
         public, private = PackBuilder(), PackBuilder()
+        for name in gone:
+            self._updates.pop(name, None)
+            public.remove(name)
+            private.remove(name)
         drain.publish(driver.point, driver.clock.now())
         for h in list(driver.point.holdings.values()):
             self._upsert(h, public, private)

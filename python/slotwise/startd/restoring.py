@@ -46,7 +46,7 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
             continue
         _fill(point, h, record, state, unpack, now)
     for name in names - point.holdings.keys():
-        point.outbox.dirty[name] = None
+        point.outbox.dirty[name] = point.outbox.removed[name] = None
     return lost
 
 

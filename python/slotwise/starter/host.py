@@ -190,10 +190,10 @@ class JobHost:
             run.on(moves.SuspendAsked(resume))
 
     def drop(self, run_id: str) -> None:
-        """The claim is gone: end the run, tell nobody."""
+        """The startd has no claim for the run: end it. Its shadow, which may not know that, is told."""
         run = self.runs.get(run_id)
         if run is not None:
-            run.on(moves.Unwanted(tell_startd=False))
+            run.on(moves.Forgotten())
 
     def listed(self) -> Iterator[starter_pb2.JobListed]:
         """The runs that hold a slot."""

@@ -20,6 +20,7 @@ from slotwise.starter import moves
 from slotwise.starter.facts import JobFacts
 from slotwise.starter.moves import Action, Phase, RunState, Step
 from slotwise.starter.verdict import (
+    CLAIM_DEACTIVATED,
     JOB_NOT_STARTED,
     JOB_REMOVED,
     TRANSFER_INPUT_ERROR,
@@ -33,6 +34,8 @@ from slotwise.starter.verdict import (
     killed,
 )
 
+#: What ends a run whose startd knows nothing of it.
+FORGOTTEN = Kill(fast=True, reason="The execution point has no claim for the job any more", code=CLAIM_DEACTIVATED)
 _LIVING = (Phase.STARTING, Phase.RUNNING)
 
 
@@ -72,6 +75,8 @@ def step(state: RunState, event: moves.Event, job: JobFacts) -> Step:
             return _acked(state)
         case moves.Unwanted(tell_startd):
             return _unwanted(state, tell_startd)
+        case moves.Forgotten():
+            return _forgotten(replace(state, told_gone=True), job)
     raise InvariantError(f"unknown event {event!r}")
 
 
@@ -233,6 +238,13 @@ def _acked(state: RunState) -> Step:
     if state.phase is not Phase.ENDED:
         return state, []
     return replace(state, phase=Phase.GONE), [moves.Discard()]
+
+
+def _forgotten(state: RunState, job: JobFacts) -> Step:
+    """A job that has ended holds no slot: its outputs and its end still go to the shadow."""
+    if state.phase in (Phase.OUTPUT, Phase.ENDED):
+        return state, []
+    return _kill(state, FORGOTTEN, job)
 
 
 def _unwanted(state: RunState, tell_startd: bool) -> Step:

@@ -149,6 +149,11 @@ class Unwanted:
     tell_startd: bool
 
 
+@dataclass(frozen=True)
+class Forgotten:
+    """The startd has no claim for the run: it is to end, and its shadow to be told; the startd hears no more of it."""
+
+
 Event = (
     Accepted
     | InputsDone
@@ -164,6 +169,7 @@ Event = (
     | LinkBack
     | Acked
     | Unwanted
+    | Forgotten
 )
 
 
