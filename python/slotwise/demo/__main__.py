@@ -118,6 +118,9 @@ def _tell(console: Console, pool: DemoPool, clusters: dict[str, str], halfway: d
         console.rule(f"[bold]{title}")
         console.print(f"$ slotwise {' '.join(words)}")
         console.print(pool.run(*words, check=False).strip("\n"), markup=False, soft_wrap=True)
+        if words[1] == "-hold":
+            first = (pool.work / work.BROKEN).read_text().splitlines()[0]
+            console.print(f"[dim]what is not there is the interpreter that its first line names: {first}[/]")
         if words[0] == "userprio" and halfway:
             shares = ", ".join(f"{user} {count}" for user, count in halfway.items())
             factors = " : ".join(str(factor) for factor in FACTORS.values())

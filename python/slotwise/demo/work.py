@@ -37,6 +37,8 @@ _COUNT_LINES = """#!/bin/sh
 awk 'END { print FILENAME, NR }' "$1"
 """
 
+#: The program that cannot be started.
+BROKEN = "broken.sh"
 _NO_INTERPRETER = """#!/no/such/interpreter
 nothing here can run
 """
@@ -58,7 +60,7 @@ def write(directory: Path) -> list[Submission]:
     (directory / "logs").mkdir()
     _program(directory / "count_primes.sh", _COUNT_PRIMES.replace("RANGE", str(RANGE)))
     _program(directory / "count_lines.sh", _COUNT_LINES)
-    _program(directory / "broken.sh", _NO_INTERPRETER)
+    _program(directory / BROKEN, _NO_INTERPRETER)
     for number in range(1, SWEEP_FILES + 1):
         lines = (f"{number} {line}\n" for line in range(number * 100))
         (directory / "data" / f"sample{number:02}.txt").write_text("".join(lines))

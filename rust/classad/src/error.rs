@@ -87,24 +87,29 @@ impl Span {
     }
 
     /// The line the place begins in, with carets below the place; both indented by two spaces. A place of several
-    /// lines is marked to the end of its first; of a long line, only what is near is shown.
+    /// lines is marked to the end of its first; of a long line, only what is near is shown, between dots.
     #[must_use]
     pub fn excerpt(self, text: &[u8]) -> String {
         let at = self.start.min(text.len());
         let rest = text[at..].iter().position(|&b| b == b'\n');
         let line_end = rest.map_or(text.len(), |p| at + p);
         let end = self.end.clamp(at, line_end);
-        let from = on_boundary(text, line_start(text, at).max(at.saturating_sub(SHOWN)));
+        let start = line_start(text, at);
+        let from = on_boundary(text, start.max(at.saturating_sub(SHOWN)));
         let to = on_boundary(text, line_end.min(end.max(at) + SHOWN));
         let shown = String::from_utf8_lossy(&text[from..to]);
         let shown = shown.trim_end().replace('\t', " ");
+        let (before, after) = (
+            if from > start { "..." } else { "" },
+            if to < line_end { "..." } else { "" },
+        );
         let indent = String::from_utf8_lossy(&text[from..at]).chars().count();
         let width = String::from_utf8_lossy(&text[at..end])
             .trim_end()
             .chars()
             .count();
-        let (indent, carets) = (" ".repeat(indent), "^".repeat(width.max(1)));
-        format!("  {shown}\n  {indent}{carets}")
+        let (indent, carets) = (" ".repeat(before.len() + indent), "^".repeat(width.max(1)));
+        format!("  {before}{shown}{after}\n  {indent}{carets}")
     }
 }
 
