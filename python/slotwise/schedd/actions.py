@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
-from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.errors import UsageError
 from slotwise.schedd import events
 from slotwise.schedd.admission import Admission
-from slotwise.schedd.ads import JobAds, plain
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision
@@ -22,33 +23,11 @@ from slotwise.schedd.materializer import Materializer
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.selection import constraint_of, parse_id
 from slotwise.schedd.store import Batch
-from slotwise.schedd.values import Changes, Expr, literal
+from slotwise.schedd.values import Changes, literal
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 from slotwise.wire.security import Identity
 
 _CHUNK = 2000
-#: Attributes that nobody changes by hand.
-IMMUTABLE = frozenset(
-    ("clusterid", "procid", "owner", "user", "osuser", "mytype", "targettype", "jobuniverse", "globaljobid")
-)
-#: Attributes that are the schedd's own.
-PROTECTED = frozenset(
-    (
-        "lastjobstatus",
-        "enteredcurrentstatus",
-        "qdate",
-        "autoclusterid",
-        "numjobstarts",
-        "numshadowstarts",
-        "publicclaimid",
-        "remotehost",
-        "holdreasoncode",
-        "holdreasonsubcode",
-        "numholds",
-        "numvacates",
-    )
-)
-
 SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = (
     "success",
     "not_found",
@@ -122,6 +101,7 @@ class Actions:
         self._clock = clock
         self._admission = admission
         self._materializer = materializer
+        self.locks = AttributeLocks()
 
     # ---- acting
 
@@ -282,16 +262,19 @@ class Actions:
 
         :raises UsageError: for an attribute that nobody may change, AdSyntaxError for text that is no expression.
         """
-        changes = checked_changes(dict(request.set), superuser=superuser)
+        changes = self.locks.checked(dict(request.set), superuser=superuser)
 
         if not request.dry_run and not request.prio_relative:
             batch = Batch()
             for cluster in self._factories(caller, superuser, request.jobs):
-                self._materializer.change(cluster, changes, batch)
+                if not self.locks.keep(self._materializer.shared(cluster), changes):
+                    self._materializer.change(cluster, changes, batch)
             if batch:
                 await self._ledger.commit(Decision(self._clock.now()), batch)
 
         def change(job: Job, decision: Decision) -> str:
+            if self.locks.immutable and self.locks.keep(self._ads.ad(job), changes):
+                return DENIED
             if not request.dry_run:
                 own = dict(changes)
                 if request.prio_relative:
@@ -321,35 +304,3 @@ class Actions:
         if waiting:
             self._queue.runnable.add(job)
             decision.new_work = True
-
-
-def checked_changes(texts: dict[str, str], *, superuser: bool) -> Changes:
-    """Attribute texts as values.
-
-    :raises UsageError: for an attribute that may not be changed, or a name that is none.
-    :raises AdSyntaxError: for text that is no expression.
-    """
-    changes: Changes = {}
-    for name, text in texts.items():
-        if not name.replace("_", "").isalnum() or name[0].isdigit():
-            raise UsageError(f"{name!r} is not an attribute name")
-        lower = name.lower()
-        if lower in IMMUTABLE or lower == "jobstatus" or (lower in PROTECTED and not superuser):
-            raise UsageError(f"the attribute {name} may not be changed")
-        try:
-            tree = ExprTree(text)
-        except AdSyntaxError as error:
-            raise AdSyntaxError(f"{name}: {error.message}", hint=error.hint) from None
-        value = plain(_literal(text, tree))
-        changes[name] = value if value is not None else Expr(text)
-    return changes
-
-
-def _literal(text: str, tree: ExprTree) -> object:
-    """The value of a literal, else None."""
-    from slotwise.classad import ClassAd
-
-    ad = ClassAd()
-    ad["X"] = tree
-    value = ad["X"]
-    return None if isinstance(value, ExprTree) else value

@@ -105,6 +105,9 @@ class AccessPoint:
             recall=self.store.submission,
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
+        self.actions = Actions(
+            self.queue, self.ads, self.ledger, self.claiming, clock, self.admission, self.materializer
+        )
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), lambda: context.metadata, name)
         self.advertiser = Advertiser(lambda: collector_target(context), lambda: context.metadata, self._own_ads)
@@ -147,6 +150,7 @@ class AccessPoint:
         rate.count, rate.delay_s = settings.start_count, settings.start_delay_s
         self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         self.run_history.settings = settings.run_history
+        self.actions.locks = self.shadows.requests.locks = settings.locks
         self.advertiser.interval_s = settings.schedd_interval_s
 
     def _serve(self) -> None:
@@ -157,9 +161,7 @@ class AccessPoint:
             context.authenticator,
             context.clock,
             admission=self.admission,
-            actions=Actions(
-                self.queue, self.ads, self.ledger, self.claiming, context.clock, self.admission, self.materializer
-            ),
+            actions=self.actions,
             listing=listing,
             history=History(self.store, settings.name),
             requests=self.requests,

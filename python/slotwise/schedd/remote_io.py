@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from slotwise.clock import Clock
-from slotwise.errors import SlotwiseError
+from slotwise.errors import SlotwiseError, UsageError
 from slotwise.schedd import events
-from slotwise.schedd.actions import checked_changes
 from slotwise.schedd.ads import JobAds
+from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.claims import Run
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.ledger import Ledger
@@ -39,6 +39,7 @@ class RemoteRequests:
         self._ledger = ledger
         self._transfers = transfers
         self._clock = clock
+        self.locks = AttributeLocks()
 
     async def answer(self, run: Run, io: schedd_pb2.RemoteIo) -> None:
         """Do what the job asks, if it said at submission that it would ask, and say what came of it."""
@@ -65,7 +66,10 @@ class RemoteRequests:
             await self._ledger.commit(decision)
         elif io.op == "set_attr":
             try:
-                self._queue.usage(run.job, checked_changes({io.name: io.text}, superuser=False), decision)
+                changes = self.locks.checked({io.name: io.text}, superuser=False)
+                if self.locks.keep(self._ads.ad(run.job), changes):
+                    raise UsageError(f"the attribute {io.name} may not be changed")
+                self._queue.usage(run.job, changes, decision)
                 await self._ledger.commit(decision)
             except SlotwiseError:
                 done.error = errno.EACCES

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree, new_syntax
 from slotwise.config import Config
+from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.events import DateForm
 from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.policy import SystemPolicy
@@ -49,6 +50,7 @@ class Settings:
     significant: tuple[str, ...] = ()
     significant_added: tuple[str, ...] = ()
     significant_removed: tuple[str, ...] = ()
+    locks: AttributeLocks = field(default_factory=AttributeLocks)
     transfer_limits_mib: tuple[float, float] = (-1, -1)
     event_log: GlobalLogSettings | None = None
     run_history: RunHistorySettings = field(default_factory=RunHistorySettings)
@@ -101,6 +103,7 @@ def read_settings(config: Config, host: str) -> Settings:
         significant=words("SIGNIFICANT_ATTRIBUTES"),
         significant_added=words("ADD_SIGNIFICANT_ATTRIBUTES"),
         significant_removed=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
+        locks=AttributeLocks.of(words("IMMUTABLE_JOB_ATTRS"), words("PROTECTED_JOB_ATTRS")),
         transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB", -1), number("MAX_TRANSFER_OUTPUT_MB", -1)),
         event_log=_event_log(config),
         run_history=RunHistorySettings(

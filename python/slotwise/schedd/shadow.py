@@ -57,7 +57,7 @@ class Shadows:
         self._reattachment = reattachment
         self._transfers = transfers
         self._clock = clock
-        self._requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
+        self.requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
         self._endings = Endings(queue, ads, claiming, transfers, clock, history)
         self._endings.on_durable = self._acknowledge
         self.visits = Visits(queue, claiming.book)
@@ -119,7 +119,7 @@ class Shadows:
         elif what == "transfer":
             self._transfer_state(run, message.transfer)
         elif what == "io":
-            self._transfers.spawn(self._requests.answer(run, message.io))
+            self._transfers.spawn(self.requests.answer(run, message.io))
         elif what == "visit":
             self.visits.hear(message.visit)
         elif what == "checkpoint":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -178,6 +179,24 @@ async def test_qedit_by_owner_ids_and_constraint(schedd: RunningAccessPoint) -> 
     assert [ad.get("Foo") for ad in await schedd.jobs()] == [2, 2, 2]
     assert (await run(schedd, "prio", "-p", "7", "-a")).status == 0
     assert [ad["JobPrio"] for ad in await schedd.jobs()] == [7, 7, 7]
+
+
+async def test_attributes_that_the_administrator_locks(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(
+        IMMUTABLE_JOB_ATTRS="Project, Cost", PROTECTED_JOB_ATTRS="JobPrio", QUEUE_SUPER_USERS="root@here"
+    )
+    try:
+        cluster = await schedd.submit(1, Project="astro")
+        kept = await run(schedd, "qedit", str(cluster), "project", '"other"')
+        assert (kept.status, kept.out) == (1, "")
+        assert (await run(schedd, "qedit", str(cluster), "Cost", "5")).status == 0, "it was not set yet"
+        assert (await run(schedd, "qedit", str(cluster), "Cost", "6")).status == 1
+        protected = await run(schedd, "prio", "-p", "5", str(cluster), user="mallory")
+        assert protected.status == 2 and "PROTECTED_JOB_ATTRS" in protected.err
+        (ad,) = await schedd.jobs()
+        assert (ad["Project"], ad["Cost"]) == ("astro", 5)
+    finally:
+        await schedd.stop()
 
 
 async def test_what_is_known_from_elsewhere_and_is_not_there_says_so(schedd: RunningAccessPoint) -> None:

@@ -1,0 +1,97 @@
+"""Which attributes of jobs in the queue may be changed by hand, and what the text of a change means. Pure.
+
+Manual: IMMUTABLE_JOB_ATTRS, PROTECTED_JOB_ATTRS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.schedd.ads import plain
+from slotwise.schedd.values import Changes, Expr
+
+#: Attributes that nobody changes by hand.
+_NEVER = frozenset(
+    (
+        "clusterid",
+        "procid",
+        "owner",
+        "user",
+        "osuser",
+        "mytype",
+        "targettype",
+        "jobuniverse",
+        "globaljobid",
+        "jobstatus",
+    )
+)
+#: Attributes that are the schedd's own.
+_OWN = frozenset(
+    (
+        "lastjobstatus",
+        "enteredcurrentstatus",
+        "qdate",
+        "autoclusterid",
+        "numjobstarts",
+        "numshadowstarts",
+        "publicclaimid",
+        "remotehost",
+        "holdreasoncode",
+        "holdreasonsubcode",
+        "numholds",
+        "numvacates",
+    )
+)
+
+
+@dataclass(frozen=True)
+class AttributeLocks:
+    """What the administrator adds to the attributes that are locked anyway; names in lower case.
+
+    ``immutable``: not changed once set, by nobody. ``protected``: changed by queue superusers only.
+    """
+
+    immutable: frozenset[str] = frozenset()
+    protected: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, immutable: Iterable[str], protected: Iterable[str]) -> AttributeLocks:
+        """From names as they are written."""
+        return cls(frozenset(name.lower() for name in immutable), frozenset(name.lower() for name in protected))
+
+    def keep(self, ad: Container[object], changes: Changes) -> bool:
+        """Whether a job with this ad must keep something that the changes concern."""
+        return any(name.lower() in self.immutable and name in ad for name in changes)
+
+    def checked(self, texts: dict[str, str], *, superuser: bool) -> Changes:
+        """Attribute texts as values.
+
+        :raises UsageError: for an attribute that may not be changed, or a name that is none.
+        :raises AdSyntaxError: for text that is no expression.
+        """
+        changes: Changes = {}
+        for name, text in texts.items():
+            if not name.replace("_", "").isalnum() or name[0].isdigit():
+                raise UsageError(f"{name!r} is not an attribute name")
+            lower = name.lower()
+            if lower in _NEVER or (not superuser and (lower in _OWN or lower in self.protected)):
+                hint = "PROTECTED_JOB_ATTRS: queue superusers may" if lower in self.protected else None
+                raise UsageError(f"the attribute {name} may not be changed", hint=hint)
+            try:
+                tree = ExprTree(text)
+            except AdSyntaxError as error:
+                raise AdSyntaxError(f"{name}: {error.message}", hint=error.hint) from None
+            value = plain(_literal(tree))
+            changes[name] = value if value is not None else Expr(text)
+        return changes
+
+
+def _literal(tree: ExprTree) -> object:
+    """The value of a literal, else None."""
+    ad = ClassAd()
+    ad["X"] = tree
+    value = ad["X"]
+    return None if isinstance(value, ExprTree) else value
