@@ -15,6 +15,7 @@ from slotwise.starter.devices import assigned_uuids, find_gpus, hidden
 from slotwise.starter.enforcement import assess
 from slotwise.starter.facts import SlotFacts
 from slotwise.starter.settings import StarterSettings, for_slot, read_settings
+from slotwise.starter.users import Account, UserRules, faults
 
 FIRST, SECOND, THIRD = "GPU-6a96bd13-1111", "GPU-6a96bd13-2222", "GPU-0c0ffee0-3333"
 HOST = {FIRST: (195, 0), SECOND: (195, 1), THIRD: (195, 2)}
@@ -83,11 +84,22 @@ NONE = CgroupHost()
         ("CGROUP_MEMORY_LIMIT_POLICY = soft", NONE, "memory is measured"),
         ("USE_GID_PROCESS_TRACKING = true", NONE, "MIN_TRACKING_GID and MAX_TRACKING_GID name no groups"),
         ("USE_GID_PROCESS_TRACKING = true", V2, None),
+        ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = slot[0-9", V2, "is no regular expression"),
+        ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = slot[0-9]+", V2, None),
+        ('STARTER_JOB_ENVIRONMENT = "A=1 B"', V2, "STARTER_JOB_ENVIRONMENT is left out"),
     ],
 )
 def test_what_does_not_hold_is_told(tmp_path: Path, text: str, host: CgroupHost, words: str | None) -> None:
     gaps = assess(settings(tmp_path, text), host, root=True, volumes="").gaps
     assert (words is None and gaps == ()) or (words is not None and any(words in gap for gap in gaps)), gaps
+
+
+def test_accounts_that_jobs_cannot_have_are_told() -> None:
+    rules = UserRules(slot_users={"slot1": "nobody-here", "slot2": "toor", "slot3": "ann"})
+    known = {"toor": Account("toor", 0, 0, "/root"), "ann": Account("ann", 1001, 1001, "/home/ann")}
+    told = faults(rules, is_root=True, find=known.get)
+    assert [fault.partition(":")[0] for fault in told] == ["SLOT1_USER", "SLOT2_USER"]
+    assert faults(rules, is_root=False, find=known.get) == []
 
 
 def test_a_refused_limit_is_told_once() -> None:

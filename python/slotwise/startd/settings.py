@@ -339,9 +339,16 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
     if types:
         named = ", ".join(f"SLOT_TYPE_{slot_type.number}" for slot_type in types)
         _log.warning("%s: no slots are made of it, as its NUM_SLOTS_TYPE_<N> is not set or 0", named)
-    text = config.get("NUM_SLOTS")
-    plain = default_types(int(seconds(config, "NUM_SLOTS", 0)) if text else None, resources.cpus)
-    return [replace(slot_type, prefix=prefix) for slot_type in plain]
+    several = int(seconds(config, "NUM_SLOTS", 0)) if config.get("NUM_SLOTS") else None
+    kind = config.get("SLOT_TYPE_0_PARTITIONABLE")
+    if several is None and kind and not flag_text(kind):
+        several = int(resources.cpus)
+    plain = default_types(several, resources.cpus)
+    whole = flag_text(kind) if kind else None
+    return [
+        replace(slot_type, prefix=prefix, partitionable=slot_type.partitionable if whole is None else whole)
+        for slot_type in plain
+    ]
 
 
 def _how_many(config: Knobs, knob: str) -> int:

@@ -19,7 +19,7 @@ from slotwise.starter.cgroup.plan import MEMORY_POLICIES, CgroupRules
 from slotwise.starter.chirp.rules import ChirpRules
 from slotwise.starter.environment import EnvironmentSettings, inherited_part
 from slotwise.starter.hook_rules import HookRules
-from slotwise.starter.users import UserRules
+from slotwise.starter.users import UserRules, faults
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
 DEFAULT_MAX_PROCESSES = 4096
@@ -275,7 +275,11 @@ def _misread(config: Config) -> tuple[str, ...]:
         found.append(f"CGROUP_MEMORY_LIMIT_POLICY {policy} is none of {', '.join(MEMORY_POLICIES)}: hard holds")
     if policy.lower() == "custom" and _expression(config, "CGROUP_HARD_MEMORY_LIMIT_EXPR") is None:
         found.append("memory is not limited: the policy is custom, and CGROUP_HARD_MEMORY_LIMIT_EXPR has no expression")
-    return tuple(found)
+    try:
+        environment_either(config.get("STARTER_JOB_ENVIRONMENT") or "")
+    except UsageError as error:
+        found.append(f"STARTER_JOB_ENVIRONMENT is left out: {error}")
+    return (*found, *faults(_user_rules(config), is_root=is_root()))
 
 
 def _cgroup_rules(config: Config) -> CgroupRules:

@@ -88,6 +88,22 @@ def choose(
     return _identity(account)
 
 
+def faults(rules: UserRules, *, is_root: bool, find: FindAccount = find_account) -> list[str]:
+    """What of the knobs about accounts cannot be followed on this host, in words."""
+    found = []
+    for slot, name in sorted((rules.slot_users or {}).items()) if is_root else ():
+        account = find(name)
+        if account is None:
+            found.append(f"{slot.upper()}_USER: there is no account {name}; jobs that need it do not start")
+        elif account.uid == 0:
+            found.append(f"{slot.upper()}_USER: {name} is root, as whom no job runs")
+    try:
+        re.compile(rules.dedicated)
+    except re.error as error:
+        found.append(f"DEDICATED_EXECUTE_ACCOUNT_REGEXP is no regular expression ({error}): no account is dedicated")
+    return found
+
+
 def is_dedicated(identity: Identity, rules: UserRules) -> bool:
     """True when the account serves this slot only, so that all its processes are the job's
     (DEDICATED_EXECUTE_ACCOUNT_REGEXP)."""

@@ -45,6 +45,13 @@ def test_num_slots_shares_everything_equally() -> None:
     assert [slot.resources.devices["GPUs"] for slot in made[:3]] == [("a",), ("b",), ("c",)]
 
 
+def test_slots_without_a_type_may_be_of_the_other_kind() -> None:
+    each = slots(SLOT_TYPE_0_PARTITIONABLE="false")
+    assert [(slot.kind, slot.resources.cpus) for slot in each] == [(SlotKind.STATIC, 1)] * 4
+    halves = slots(NUM_SLOTS="2", SLOT_TYPE_0_PARTITIONABLE="true")
+    assert [(slot.kind, slot.resources.cpus) for slot in halves] == [(SlotKind.PARTITIONABLE, 2)] * 2
+
+
 def test_more_slots_than_cores_are_refused() -> None:
     with pytest.raises(ConfigError, match="NUM_SLOTS is 5"):
         slots(NUM_SLOTS="5")
