@@ -230,6 +230,7 @@ class Startd:
         for h in self.point.holdings.values():
             h.slot = shifted(h.slot, by_s)
             self.point.outbox.dirty[h.name] = None
+        self.point.started_at += by_s  # what keyboards that are not there count from
         if self._idle_deadline is not None:
             self._idle_deadline += by_s
         self.driver.flush()

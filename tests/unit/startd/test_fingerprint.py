@@ -63,6 +63,16 @@ def test_threads_and_cores(root: Path) -> None:
     assert "has_avx512f" not in found
 
 
+def test_a_quota_of_either_version_of_cgroups_counts(tmp_path: Path) -> None:
+    group = tmp_path / "sys/fs/cgroup/cpu"
+    group.mkdir(parents=True)
+    assert cpu.limit({}, tmp_path) is None
+    (group / "cpu.cfs_period_us").write_text("100000\n")
+    for quota, cores in (("-1", None), ("350000", 3), ("50000", 1), ("many", None)):
+        (group / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        assert cpu.limit({}, tmp_path) == cores
+
+
 def test_limits_from_cgroup_and_batch_systems(root: Path) -> None:
     assert cpu.limit({}, root) == 1
     (root / "sys/fs/cgroup/cpu.max").write_text("max 100000\n")

@@ -54,11 +54,15 @@ def limit(env: Mapping[str, str], root: Path = Path("/")) -> int | None:
 
 
 def _cgroup_cpus(root: Path) -> int | None:
-    try:
-        quota, period = (root / "sys/fs/cgroup/cpu.max").read_text().split()
-        return None if quota == "max" else max(1, int(int(quota) / int(period)))
-    except (OSError, ValueError):
-        return None
+    """The quota of a container that the startd may run in, of either version of cgroups."""
+    groups = root / "sys/fs/cgroup"
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        try:
+            quota, period = " ".join((groups / name).read_text() for name in names).split()
+            return max(1, int(quota) // int(period)) if quota.isdigit() else None
+        except (OSError, ValueError, ZeroDivisionError):
+            continue
+    return None
 
 
 def _cpuinfo(root: Path) -> str:
