@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.pool import Pool
 
@@ -103,3 +106,48 @@ def test_a_job_speaks_to_its_access_point(make_pool: Callable[[str], Pool]) -> N
     silent = submit(pool, SPEAKER)
     pool.until("it has ended", lambda: events(silent, "005") == 2)
     assert "return value 2" in silent.read_text()
+
+
+#: Serves ``shelf://NAME``: files of the directory that it lies in.
+PLUGIN = """#!/bin/sh
+if [ "$1" = -classad ]; then
+    printf 'MultipleFileSupport = true\\nPluginType = "FileTransfer"\\nSupportedMethods = "shelf"\\n'; exit
+fi
+while [ $# -gt 0 ]; do
+    case $1 in -infile) in=$2 ;; -outfile) out=$2 ;; -upload) up=1 ;; esac; shift
+done
+local=$(grep -o 'LocalFileName = "[^"]*' "$in" | cut -d'"' -f2)
+url=$(grep -o 'Url = "[^"]*' "$in" | cut -d'"' -f2)
+far="$(dirname "$0")/shelf/${url#shelf://}"
+if [ "$up" ]; then cp "$local" "$far"; else cp "$far" "$local"; fi || exit 1
+printf '[ TransferSuccess = true; TransferUrl = "%s"; TransferTotalBytes = 1 ]\\n' "$url" > "$out"
+"""
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that jobs of other users reach."""
+    with tempfile.TemporaryDirectory(prefix="sw-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_inputs_and_results_that_are_urls(make_pool: Callable[[str], Pool], open_directory: Path) -> None:
+    place = open_directory
+    shelf, plugin = place / "shelf", place / "plugin"
+    shelf.mkdir()
+    shelf.chmod(0o777)
+    (shelf / "book").write_text("from the shelf\n")
+    plugin.write_text(PLUGIN)
+    plugin.chmod(0o755)
+    pool = make_pool(f"NUM_CPUS = 1\nFILETRANSFER_PLUGINS = {plugin}\n")
+    pool.up()
+    (place / "s.sub").write_text(
+        "executable = /bin/sh\narguments = \"-c 'cat book > made; echo here > stays'\"\nlog = l\n"
+        "should_transfer_files = yes\ntransfer_input_files = shelf://book\n"
+        'transfer_output_remaps = "made = shelf://kept"\nqueue\n'
+    )
+    pool.run("submit", "s.sub", cwd=place)
+    pool.run("wait", "-wait", "60", "l", cwd=place)
+    assert (shelf / "kept").read_text() == "from the shelf\n"
+    assert (place / "stays").read_text() == "here\n" and not (place / "made").exists()

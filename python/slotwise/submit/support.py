@@ -97,15 +97,13 @@ RULES = (
     _refused("encrypt_output_files", "EncryptOutputFiles", _CRYPT, _TLS),
     _refused("encrypt_execute_directory", "EncryptExecuteDirectory", "scratch directories are not encrypted",
              "use execution points whose EXECUTE is on an encrypted disk"),
-    _refused("output_destination", "OutputDestination", "results go to the access point only",
-             "let the job itself send them there"),
+    _refused("output_destination", "OutputDestination", "it is no URL", "write SCHEME://..., or leave it out",
+             lambda value: not _has_url(value)),
     _refused("checkpoint_destination", "CheckpointDestination", "checkpoints are kept at the access point only",
              "take the command out"),
     _refused("public_input_files", "PublicInputFiles", "there is no web server for inputs", "use transfer_input_files"),
-    _refused("transfer_plugins", "TransferPlugins", "there are no transfer plugins yet", "let the job fetch its files"),
-    _refused("transfer_input_files", "TransferInput", "URLs are not fetched yet", "let the job fetch them", _has_url),
-    _refused("transfer_output_remaps", "TransferOutputRemaps", "results are not sent to URLs yet",
-             "let the job send them", _has_url),
+    _refused("transfer_plugins", "TransferPlugins", "jobs bring no plugins of their own",
+             "have the administrator name it in FILETRANSFER_PLUGINS"),
     _refused("x509userproxy use_x509userproxy", "x509userproxy", _NO_CREDENTIALS, _AS_FILE),
     _refused("use_oauth_services", "", _NO_CREDENTIALS, _AS_FILE),
     _refused("scitokens_file use_scitokens use_scitoken", "ScitokensFile", _NO_CREDENTIALS, _AS_FILE),
@@ -158,7 +156,7 @@ _BATCH = frozenset(("batch_name", "batch_id"))
 def treatment(command: str) -> tuple[Treatment, str]:
     """What becomes of a command, and why it is not simply done."""
     for rule in RULES:
-        if command in rule.commands and command not in ("universe", "transfer_input_files", "transfer_output_remaps"):
+        if command in rule.commands and command not in ("universe", "output_destination"):
             return rule.treatment, rule.words + (f": {rule.remedy}" if rule.remedy else "")
     if command in KEPT:
         return Treatment.KEPT, "for people, programs and expressions"
@@ -169,7 +167,7 @@ def treatment(command: str) -> tuple[Treatment, str]:
 
 _NAMES = "|".join(sorted({re.escape(name) for rule in RULES for name in (*rule.commands, rule.attribute) if name}))
 #: Texts that may have such a command: most do not, and are not looked at any closer.
-_SUSPECT = re.compile(rf"(?im)^\s*[+]?(?:my\.)?(?:{_NAMES})\s*(?:=|@=)|^\s*include\b|://")
+_SUSPECT = re.compile(rf"(?im)^\s*[+]?(?:my\.)?(?:{_NAMES})\s*(?:=|@=)|^\s*include\b")
 
 
 def is_suspect(texts: Iterable[str]) -> bool:
