@@ -288,3 +288,13 @@ fn attributes_can_be_taken_out_of_the_significant_ones_by_a_pattern() {
     let own = names(&case.knob("REMOVE_SIGNIFICANT_ATTRIBUTES_REGEX", "^fan"));
     assert!(!has(&own, "Fancy") && has(&own, "Plain") && has(&own, "slot1_X"));
 }
+
+#[test]
+fn a_slot_may_rank_jobs_by_who_has_it() {
+    // v has the whole pool, so u may take nothing but what prefers its jobs.
+    let case = Case::new()
+        .claimed("a", 2, "v", "Rank = RemoteUserPrio")
+        .jobs("v", 1, "")
+        .jobs("u", 3, "");
+    assert_eq!(case.run().preempted(Rank), 2);
+}

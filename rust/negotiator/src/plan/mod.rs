@@ -130,7 +130,14 @@ impl Plan {
         let sees = |s: &mut Sources<'_>, e: &Expr| s.sees_job(e);
         let selection = &config.selection;
         let rank = Expr::select(Expr::attr("MY"), "Rank".into());
-        let slot_rank_static = !sees(&mut sources, &rank);
+        let slot_rank_static = !sees(&mut sources, &rank) && {
+            // What the cycle knows of a slot's user is not in its ad.
+            let reached = sources.reach(Mentions::of(&rank));
+            let inserted = |name: &Name| REMOTE_NAMES.iter().any(|n| name.is(n));
+            !reached
+                .names()
+                .any(|name| inserted(name) || cross_slots::number_of(name).is_some())
+        };
         let pre_rank_static = !sees(&mut sources, &selection.pre_job_rank);
 
         let post = sources.reach(Mentions::of(&selection.post_job_rank));
