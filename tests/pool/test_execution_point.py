@@ -49,7 +49,11 @@ def test_a_drained_machine_keeps_its_jobs_for_their_retirement_and_takes_no_new_
     assert pool.run("drain", host, check=False).returncode != 0
     pool.run("drain", "-cancel", host)
     pool.until("jobs go on", lambda: len(slots(pool, State="Claimed", Activity="Busy")) == 2)
-    pool.run("vacate", "-fast", host)
+    for wrong in ("node9", "slot9@" + host):
+        refused = pool.run("vacate", wrong, check=False)
+        assert refused.returncode == 1 and "no machine or slot" in refused.stderr
+    assert "there is no slot 'slot9' here" in pool.run("vacate", "slot9", check=False).stderr
+    pool.run("vacate", "-fast")
     pool.until("both were evicted and run again", lambda: events(log, "004") == 2 and events(log, "001") == 4)
     pool.run("rm", "-all")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from slotwise.wire.channel import open_blocking
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, startd_pb2, startd_pb2_grpc
 from slotwise.wire.status import to_error
 
+_SLOT_ALONE = re.compile(r"slot\d+(_\d+)?", re.IGNORECASE)
 _SCHEDULES = {"graceful": 0, "quick": 10, "fast": 20}
 _COMPLETIONS = ("resume", "exit", "restart", "reconfig")
 
@@ -51,7 +53,8 @@ _DRAIN_USAGE = """usage: slotwise drain [options] HOST
   -request-id ID      with -cancel: only if this request drains the machine
   -verbose            also print the request's id
   --json              print the answer for programs"""
-_VACATE_USAGE = """usage: slotwise vacate [-fast] HOST | SLOT@HOST ...
+_VACATE_USAGE = """usage: slotwise vacate [-fast] [HOST | SLOT@HOST ...]
+  Makes jobs leave: those of a machine (without a name: of this one), or of single slots.
   -graceful   retirement and vacate times are honoured (default)
   -fast       jobs are killed"""
 
@@ -92,19 +95,16 @@ def vacate(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(_VACATE_USAGE)
         return 0
-    if not parsed.words:
-        inv.err("name a host or slots")
-        inv.err(_VACATE_USAGE)
-        return 1
     fast = parsed.has("fast")
-    for word in parsed.words:
-        slots = [word] if "@" in word or word.startswith("slot") else []
-        request = startd_pb2.VacateRequest(slots=slots, fast=fast)
+    for word in parsed.words or [""]:
+        target, slot = _found(word, inv, alone=True)
+        name = word or "of this host"
         try:
-            startd_of(word, inv).Vacate(request, metadata=inv.metadata())
+            request = startd_pb2.VacateRequest(slots=[slot] if slot else [], fast=fast)
+            _stub(target, inv).Vacate(request, metadata=inv.metadata())
         except grpc.RpcError as failure:
-            raise to_error(failure, peer=f"the startd of {word}") from None
-        inv.out(f'Sent "{"Vacate-Claim-Fast" if fast else "Vacate-Claim"}" command to startd {word}')
+            raise to_error(failure, peer=f"the startd of {name}") from None
+        inv.out(f'Sent "{"Vacate-Claim-Fast" if fast else "Vacate-Claim"}" command to startd {name}')
     return 0
 
 
@@ -141,26 +141,37 @@ def startd_of(host: str, inv: Invocation) -> Any:
 
     :raises NotFoundError: when the pool has no such machine.
     """
-    target = _target(host, inv)
+    return _stub(_found(host, inv)[0], inv)
+
+
+def _stub(target: str, inv: Invocation) -> Any:
     found = inv.channels.get(target)
     if found is None:
         found = inv.channels[target] = open_blocking(target)
     return startd_pb2_grpc.StartdStub(found)
 
 
-def _target(host: str, inv: Invocation) -> str:
-    """The startd's address from its ad; without a collector, the one of this host."""
+def _found(host: str, inv: Invocation, *, alone: bool = False) -> tuple[str, str]:
+    """The address of a startd from its ads, and the slot that is named, if one is (else "").
+
+    ``host``: a machine, a startd, a slot with its host, or nothing: the startd of this host. With ``alone``, ``slot1`` is
+    one of this host's.
+    """
+    if not host:
+        return address.lookup(inv.home, "startd").target, ""
     machine = quote(host)
     constraint = f"Machine =?= {machine} || Name =?= {machine} || splitSlotName(Name)[1] =?= {machine}"
-    query = common_pb2.AdQuery(kind="Machine", constraint=constraint, projection=["MyAddress"], limit=1)
+    query = common_pb2.AdQuery(kind="Machine", constraint=constraint, projection=["Name", "MyAddress"], limit=1)
     try:
         stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
         for chunk in stub.Query(query, metadata=inv.metadata(), timeout=20):
             for ad in unpack_ads(chunk.data) if chunk.data else []:
-                return str(ad["MyAddress"])
+                return str(ad["MyAddress"]), host if str(ad.get("Name")).lower() == host.lower() else ""
     except (grpc.RpcError, PeerUnavailableError) as failure:
         if isinstance(failure, grpc.RpcError) and failure.code() is not grpc.StatusCode.UNAVAILABLE:
             raise to_error(failure, peer="the collector") from None
-    if host in ("localhost", "") or ("@" not in host and host.startswith("slot")):
-        return address.lookup(inv.home, "startd").target
-    raise NotFoundError(f"the pool has no machine {host!r}", hint="`slotwise status` lists them")
+    if host == "localhost":
+        return address.lookup(inv.home, "startd").target, ""
+    if alone and _SLOT_ALONE.fullmatch(host):
+        return address.lookup(inv.home, "startd").target, host
+    raise NotFoundError(f"the pool has no machine or slot {host!r}", hint="`slotwise status` lists them")
