@@ -154,8 +154,8 @@ def _stub(target: str, inv: Invocation) -> Any:
 def _found(host: str, inv: Invocation, *, alone: bool = False) -> tuple[str, str]:
     """The address of a startd from its ads, and the slot that is named, if one is (else "").
 
-    ``host``: a machine, a startd, a slot with its host, or nothing: the startd of this host. With ``alone``, ``slot1`` is
-    one of this host's.
+    ``host``: a machine, a startd, a slot with its host, or nothing: the startd of this host. With ``alone``, ``slot1``
+    is one of this host's.
     """
     if not host:
         return address.lookup(inv.home, "startd").target, ""
