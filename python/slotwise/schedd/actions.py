@@ -78,7 +78,13 @@ def _suits(job: Job, action: int) -> bool:
     return states is None or job.status in states
 
 
-_PAST = {0: "removed", 1: "removed", 2: "held", 3: "released"}
+#: Which command asks for an action.
+_COMMANDS: dict[int, str] = {
+    schedd_pb2.ActRequest.REMOVE: "rm",
+    schedd_pb2.ActRequest.REMOVE_FORCE: "rm",
+    schedd_pb2.ActRequest.HOLD: "hold",
+    schedd_pb2.ActRequest.RELEASE: "release",
+}
 
 
 class Actions:
@@ -108,7 +114,7 @@ class Actions:
     async def act(self, caller: Identity, request: schedd_pb2.ActRequest, superuser: bool) -> schedd_pb2.ActReply:
         """Act on the selected jobs the caller may act on: own ones, or all for a queue superuser."""
         action = request.action
-        reason = request.reason or self._default_reason(action, caller)
+        reason = f"{request.reason or self._default_reason(action)} (by user {caller.user})"
         decision = Decision(self._clock.now())
         for cluster in self._factories(caller, superuser, request.jobs):
             self._act_on_factory(cluster, action, reason, decision)
@@ -147,11 +153,8 @@ class Actions:
             self._queue.resume_factory(cluster, reason, decision)
 
     @staticmethod
-    def _default_reason(action: int, caller: Identity) -> str:
-        verb = _PAST.get(action)
-        if action in (2, 3):
-            return f"via slotwise {'hold' if action == 2 else 'release'} (by user {caller.user})"
-        return f"via slotwise {'rm' if verb == 'removed' else 'vacate-job'} (by user {caller.user})"
+    def _default_reason(action: int) -> str:
+        return f"via slotwise {_COMMANDS.get(action, 'vacate-job')}"
 
     def _act(self, job: Job, action: int, reason: str, subcode: int, decision: Decision) -> str:
         queue, act = self._queue, schedd_pb2.ActRequest

@@ -109,10 +109,11 @@ async def test_hold_release_and_remove(schedd: RunningAccessPoint) -> None:
     held = await run(schedd, "hold", f"{cluster}.0", "-reason", "not now", "-subcode", "7")
     assert (held.status, held.out) == (0, f"Job {cluster}.0 held\n")
     (ad,) = await schedd.jobs("JobStatus == 5")
-    assert (ad["HoldReason"], ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == ("not now", 1, 7)
+    told = f"not now (by user {schedd.owner})"
+    assert (ad["HoldReason"], ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (told, 1, 7)
     view = (await run(schedd, "q", "-hold")).out
     assert "CODE/SUB" in view and "1/7" in view and "not now" in view
-    assert (await run(schedd, "q", "-hold", "-af", "HoldReason")).out == "not now\n"
+    assert (await run(schedd, "q", "-hold", "-af", "HoldReason")).out == told + "\n"
     assert (await run(schedd, "release", str(cluster))).status == 0
     assert not await schedd.jobs("JobStatus == 5")
     gone = await run(schedd, "rm", str(cluster))
@@ -151,7 +152,7 @@ async def test_a_user_s_hold_replaces_another(schedd: RunningAccessPoint) -> Non
     cluster = await schedd.submit(1, JobStatus=5, HoldReason="submitted on hold", HoldReasonCode=15)
     assert (await run(schedd, "hold", f"{cluster}.0", "-reason", "mine")).out == f"Job {cluster}.0 held\n"
     (ad,) = await schedd.jobs("JobStatus == 5")
-    assert (ad["HoldReason"], ad["HoldReasonCode"]) == ("mine", 1)
+    assert (ad["HoldReason"], ad["HoldReasonCode"]) == (f"mine (by user {schedd.owner})", 1)
 
 
 async def test_prio_and_qedit(schedd: RunningAccessPoint) -> None:

@@ -176,7 +176,7 @@ async def test_a_running_job_is_removed_when_its_run_is_over(schedd: RunningAcce
     await schedd.stub.Act(request, metadata=schedd.user)
     await schedd.until_gone()
     (ad,) = await schedd.history()
-    assert (ad["JobStatus"], ad["RemoveReason"]) == (3, "enough")
+    assert (ad["JobStatus"], ad["RemoveReason"]) == (3, f"enough (by user {schedd.owner})")
     await schedd.point.ledger._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 9]
 
