@@ -24,20 +24,20 @@ def eval_case(case: dict[str, Any], strict: bool) -> dict[str, Any]:
     return {"id": case["id"], "type": kind, "value": value if isinstance(value, str) else repr(value)}
 
 
-def fmt_case(case: dict[str, Any]) -> dict[str, Any]:
+def fmt_case(case: dict[str, Any], strict: bool = False) -> dict[str, Any]:
     """Answer ``{"id","expr"}`` with ``{"id","value": canonical text}``."""
-    text = format_text(case["expr"])
+    text = format_text(case["expr"], strict=strict)
     return {"id": case["id"], "parse_error": True} if text is None else {"id": case["id"], "value": text}
 
 
-def ads_case(case: dict[str, Any]) -> dict[str, Any]:
+def ads_case(case: dict[str, Any], strict: bool = False) -> dict[str, Any]:
     """Answer ``{"id","format","text"}`` with ``{"id","ads":[{"attrs","new","old","json","pretty"}]}``.
 
     :raises ValueError: for a format that is none of :data:`FORMATS`.
     """
     if case["format"] not in FORMATS:
         raise ValueError(f"{case['format']!r} is no format (use one of {', '.join(FORMATS)})")
-    ads = read_ads_as_reference(case["text"], case["format"])
+    ads = read_ads_as_reference(case["text"], case["format"], strict=strict)
     if ads is None:
         return {"id": case["id"], "parse_error": True}
     return {"id": case["id"], "ads": ads}

@@ -176,7 +176,7 @@ def _facts(inv: Invocation, ads: list[ClassAd]) -> None:
 
 def _fmt(words: list[str], options: dict[str, str], inv: Invocation) -> int:
     if "--jsonl" in options:
-        return _jsonl(conformance.fmt_case, inv)
+        return _jsonl(lambda case: conformance.fmt_case(case, "--strict" in options), inv)
     for text in words or (line for line in inv.stdin if line.strip()):
         inv.out(str(ExprTree(text, strict="--strict" in options)))
     return 0
@@ -239,7 +239,7 @@ def _show_match(found: Match, names: list[str], places: list[list[ExprTree | Non
 
 def _ads(words: list[str], options: dict[str, str], inv: Invocation) -> int:
     if "--jsonl" in options:
-        return _jsonl(conformance.ads_case, inv)
+        return _jsonl(lambda case: conformance.ads_case(case, "--strict" in options), inv)
     if len(words) > 1:
         raise UsageError("ads reads one file")
     source, target = options.get("--from", "auto"), options.get("--to", "new")

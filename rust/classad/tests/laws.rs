@@ -251,7 +251,7 @@ proptest! {
         }
         for format in [Format::Old, Format::New, Format::Json, Format::Xml, detect(&text)] {
             let _ = read_all(&text, format);
-            let _ = classad::formats::stream::read_as_reference(&text, Some(format));
+            let _ = classad::formats::stream::read_as_reference(&text, Some(format), false);
         }
     }
 

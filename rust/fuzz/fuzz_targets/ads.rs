@@ -44,5 +44,5 @@ fuzz_target!(|data: &[u8]| {
         old::write_old(&mut out, ad);
         let _ = read(&out, Format::Old);
     }
-    let _ = read_as_reference(text, (kind & 4 == 0).then_some(format));
+    let _ = read_as_reference(text, (kind & 4 == 0).then_some(format), false);
 });

@@ -84,6 +84,10 @@ def test_jsonl_forms(run: Caller) -> None:
     ]
     _, text = run("eval", "--jsonl", "--strict", stdin='{"id": 1, "my": null, "target": null, "expr": "017"}\n')
     assert json.loads(text)["value"] == "17"
+    _, text = run("fmt", "--jsonl", "--strict", stdin='{"id": 1, "expr": "{017}"}\n')
+    assert json.loads(text)["value"] == "{ 17 }"
+    _, text = run("ads", "--jsonl", "--strict", stdin='{"id": 1, "format": "old", "text": "a = 0x1F\\n"}\n')
+    assert json.loads(text)["ads"][0]["attrs"] == {"a": "0"}
     _, text = run("fmt", "--jsonl", stdin='{"id": 1, "expr": "a+1"}\n')
     assert json.loads(text) == {"id": 1, "value": "a + 1"}
     _, text = run("ads", "--jsonl", stdin='{"id": 1, "format": "old", "text": "a = 1\\n"}\n')

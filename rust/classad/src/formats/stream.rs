@@ -121,11 +121,15 @@ impl<'t> AdReader<'t> {
 
 /// Reads all ads of a text exactly as the reference's `parseAds` does, oddities included: text that cannot be
 /// read to its end fails, text that was read to its end without finding an ad is the end of the stream. Without
-/// a format, each ad is taken for new or old by its first byte.
+/// a format, each ad is taken for new or old by its first byte. `strict` is the strict mode.
 ///
 /// # Errors
 /// [`ParseError`] where the reference refuses the text.
-pub fn read_as_reference(text: &[u8], format: Option<Format>) -> Result<Vec<Ad>, ParseError> {
+pub fn read_as_reference(
+    text: &[u8],
+    format: Option<Format>,
+    strict: bool,
+) -> Result<Vec<Ad>, ParseError> {
     let mut ads = Vec::new();
     let mut at = 0;
     loop {
@@ -138,7 +142,7 @@ pub fn read_as_reference(text: &[u8], format: Option<Format>) -> Result<Vec<Ad>,
         } else {
             Format::Old
         };
-        let (found, used) = next_as_reference(rest, format.unwrap_or(guess));
+        let (found, used) = next_as_reference(rest, format.unwrap_or(guess), strict);
         match found {
             Some(ad) if !ad.is_empty() => {
                 at += used;
@@ -157,22 +161,26 @@ pub fn read_as_reference(text: &[u8], format: Option<Format>) -> Result<Vec<Ad>,
 }
 
 /// The ad a text begins with, if any, and how much of the text was used or looked at.
-fn next_as_reference(text: &[u8], format: Format) -> (Option<Ad>, usize) {
+fn next_as_reference(text: &[u8], format: Format, strict: bool) -> (Option<Ad>, usize) {
+    let syntax = Syntax {
+        strict,
+        ..Syntax::NORMAL
+    };
     if text.is_empty() {
         return (None, 0);
     }
     let (parsed, used) = match format {
         Format::Old => (Some(Ad::new()), 0),
-        Format::New => inside_list(text, b'{', |t| parse_ad_reaching(t, Syntax::NORMAL)),
+        Format::New => inside_list(text, b'{', |t| parse_ad_reaching(t, syntax)),
         Format::Json => {
             let rules = JsonRules {
                 reference_escapes: true,
-                strict: false,
+                strict,
             };
             inside_list(text, b'[', |t| parse_object(t, rules))
         }
         Format::Xml => {
-            let mut reader = XmlReader::new(text, false);
+            let mut reader = XmlReader::new(text, strict);
             let ad = reader.next_ad().ok().flatten();
             (ad, reader.position())
         }
@@ -182,6 +190,7 @@ fn next_as_reference(text: &[u8], format: Format) -> (Option<Ad>, usize) {
         Some(ad) if ad.is_empty() => {
             let rules = Rules {
                 lenient: true,
+                strict,
                 ..Rules::default()
             };
             let mut reader = OldReader::new(&text[used..], rules);

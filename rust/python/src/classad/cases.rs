@@ -90,10 +90,21 @@ fn python_can_hold_item(item: &Expr) -> bool {
     }
 }
 
+fn syntax(strict: bool) -> Syntax {
+    Syntax {
+        strict,
+        ..Syntax::NORMAL
+    }
+}
+
 /// The canonical text of an expression; None for a text that does not parse.
 #[pyfunction]
-pub fn format_text<'py>(expr: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let parsed = with_bytes(expr, |bytes| parse_expr_as_reference(bytes, Syntax::NORMAL))?;
+#[pyo3(signature = (expr, *, strict=false))]
+pub fn format_text<'py>(
+    expr: &Bound<'py, PyAny>,
+    strict: bool,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let parsed = with_bytes(expr, |bytes| parse_expr_as_reference(bytes, syntax(strict)))?;
     parsed
         .ok()
         .map(|parsed| text(expr.py(), &unparse(&parsed)))
@@ -103,14 +114,16 @@ pub fn format_text<'py>(expr: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, 
 /// The ads of a text as the reference reads them, each with its printed forms; None if it refuses the text.
 /// ``format`` is ``new1`` (one new-syntax ad), ``new``, ``old``, ``auto``, ``json`` or ``xml``.
 #[pyfunction]
+#[pyo3(signature = (source, format, *, strict=false))]
 pub fn read_ads_as_reference<'py>(
     source: &Bound<'py, PyAny>,
     format: &str,
+    strict: bool,
 ) -> PyResult<Option<Vec<Bound<'py, PyDict>>>> {
     let py = source.py();
     let ads = with_bytes(source, |bytes| match format {
-        "new1" => parse_ad(bytes, Syntax::NORMAL).ok().map(|(ad, _)| vec![ad]),
-        "auto" => read_as_reference(bytes, None).ok(),
+        "new1" => parse_ad(bytes, syntax(strict)).ok().map(|(ad, _)| vec![ad]),
+        "auto" => read_as_reference(bytes, None, strict).ok(),
         _ => {
             let format = match format {
                 "new" => Format::New,
@@ -118,7 +131,7 @@ pub fn read_ads_as_reference<'py>(
                 "xml" => Format::Xml,
                 _ => Format::Old,
             };
-            read_as_reference(bytes, Some(format)).ok()
+            read_as_reference(bytes, Some(format), strict).ok()
         }
     })?;
     let Some(ads) = ads else { return Ok(None) };
