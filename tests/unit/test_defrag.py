@@ -154,3 +154,8 @@ def test_costs_of_the_pool() -> None:
         machine("b"),
     ]  # fmt: skip
     assert costs(ads, NOW) == (2.0, 0.2)
+
+
+def test_a_name_may_have_any_characters() -> None:
+    ours = machine("a", Draining=True, DrainReason='Defrag the "big" \\ one')
+    assert planned(ours, name='the "big" \\ one').draining == {"a"}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad import ClassAd, ExprTree, quote
 from slotwise.defrag.rules import DefragRules, pace
 
 #: The slots that this is about.
@@ -66,7 +66,7 @@ def plan(
 ) -> Plan:
     """What to do about ``slots``, the pool's partitionable ones. ``shuffled`` puts equals in a random order."""
     slots = list(slots)
-    mine = f'(DrainReason =?= undefined || DrainReason == "{rules.reason}")'
+    mine = f"(DrainReason =?= undefined || DrainReason == {quote(rules.reason)})"
     draining = _machines(slots, f"{BASE} && Draining =?= true && {mine}", now)
     whole = _machines(slots, f"({rules.whole}) && {BASE} && {mine}", now)
     ranked = _ranked(rules.rank, shuffled(slots), now)

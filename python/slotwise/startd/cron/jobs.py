@@ -122,7 +122,7 @@ def _job(name: str, knobs: Knobs) -> CronJob:
         Mode(mode),
         0.0 if mode in (Mode.ONE_SHOT, Mode.ON_DEMAND) else period(text("PERIOD")),
         text("PREFIX"),
-        frozenset(int(word) for word in words(text("SLOTS"))),
+        _slots(name, words(text("SLOTS"))),
         flag(knobs, f"STARTD_CRON_{name}_RECONFIG"),
         flag(knobs, f"STARTD_CRON_{name}_RECONFIG_RERUN"),
         flag(knobs, f"STARTD_CRON_{name}_KILL"),
@@ -131,6 +131,13 @@ def _job(name: str, knobs: Knobs) -> CronJob:
     )
     job.may_run()  # a condition that is no expression is found now
     return job
+
+
+def _slots(name: str, numbers: list[str]) -> frozenset[int]:
+    wrong = [word for word in numbers if not word.isdecimal()]
+    if wrong:
+        raise ConfigError(f"STARTD_CRON_{name}_SLOTS has {wrong[0]}, which is no number of a slot")
+    return frozenset(map(int, numbers))
 
 
 def period(text: str) -> float:
