@@ -255,6 +255,19 @@ def test_analyze_tells_protected_slots_from_those_that_may_be_preempted(shell: S
     assert report["matching_slots"]["preemptable"] == 4
 
 
+def test_analyze_says_that_ones_own_jobs_are_on_all_slots(shell: Shell) -> None:
+    text = (shell.where / "slots.ads").read_text()
+    held = 'State = "Claimed"\nRemoteUser = "ann@pool"\nRemoteOwner = "ann@pool"\n'
+    shell.write("slots.ads", text.replace('State = "Unclaimed"\n', held))
+    report = shell.json(analyze, "1.0")
+    assert report["verdict"] == "4 slots match, and all of them run jobs of ann@pool already."
+
+
+def test_analyze_of_no_slots_says_no_more(shell: Shell) -> None:
+    shell.write("slots.ads", "")
+    assert shell.run(analyze, "1.0") == "Job 1.0 of ann@pool: There are no slots.\n"
+
+
 def test_analyze_says_which_slot_a_job_would_get(shell: Shell) -> None:
     assert shell.json(analyze, "1.2")["would_match"] == "slot3@h"
     with pytest.raises(NotFoundError, match=r"9\.0"):

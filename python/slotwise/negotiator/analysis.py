@@ -114,6 +114,8 @@ def _verdict(report: Row) -> str:
         if reasons == "no match found":
             return f"{counted(needs['matches'])} match, but are held, or go to jobs that are served before it."
         return f"{counted(needs['matches'])} match, but the cycle rejects the job: {reasons}."
+    if report["matching_slots"]["held_by_submitter"] == needs["matches"]:
+        return f"{counted(needs['matches'])} match, and all of them run jobs of {report['submitter']} already."
     held = (report["submitter_limits"] or {}).get("held_back")
     if held:
         return f"{counted(needs['matches'])} match, but {report['submitter']} is held back: {held[0]}."
