@@ -100,3 +100,22 @@ fn a_job_that_fits_nowhere_ever_keeps_nothing() {
         .run();
     assert_eq!(seen.reasons("huge"), ["no match found"]);
 }
+
+#[test]
+fn a_kept_slot_is_judged_by_what_it_says_itself() {
+    // Both slots are of one class: nothing but a look at the match tells them apart.
+    let kept = Kept {
+        slot: "slot1@b".to_owned(),
+        submitter: "big@d".to_owned(),
+        job: "1.0".to_owned(),
+        starts_at: NOW as f64,
+    };
+    let mut case = reserving(
+        Case::new()
+            .slots("a", 1, "Colour = \"blue\"")
+            .slots("b", 1, "Colour = \"red\"")
+            .jobs("big", 1, "Requirements = TARGET.Colour == \"red\""),
+    );
+    case.accounts.reservations.push(kept);
+    assert_eq!(case.run().slots, ["slot1@b"]);
+}
