@@ -25,6 +25,10 @@ async def test_reconfig_takes_policy_at_once_and_warns_about_layout(tmp_path: Pa
         write_config(host.home, 'NUM_SLOTS = 2\nSTARTD_ATTRS = Rack\nRack = "r8"\n')
         changed = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
         assert "restart" in (await host.startd.reconfig(changed))[0]
+        write_config(host.home, 'STARTD_ATTRS = Rack\nRack = "r8"\nSTARTD_CRON_JOBLIST = look\n')
+        config = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
+        (warning,) = await host.startd.reconfig(config)
+        assert "look does not run" in warning
         for wrong, named in (
             ("PREEMPT = ((", "PREEMPT"),
             ("SLOT1_KILL = ((", "SLOT1_KILL"),

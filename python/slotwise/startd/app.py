@@ -135,7 +135,7 @@ class Startd:
         benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
         self.point.settings = settings
         self._record(config)
-        self._cron.follow(config)
+        warnings = self._cron.follow(config)
         self.driver.history.settings = JobHistorySettings.of(config)
         self.point.machine = {**settings.machine, **benchmark}
         following.set_offline(self.point, survey.offline_devices(config, self._custom))
@@ -147,7 +147,9 @@ class Startd:
         self.driver.touch_all()
         self.driver.flush()
         self.driver.wake.set()
-        return ["the slot types have changed; they take effect when the startd restarts"] if changed else []
+        if changed:
+            warnings.append("the slot types have changed; they take effect when the startd restarts")
+        return warnings
 
     async def stop(self, mode: str) -> None:
         """End all claims as ``mode`` says, take the ads back, end the starter."""

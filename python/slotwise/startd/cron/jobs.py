@@ -70,19 +70,24 @@ class CronRules:
     publish: AutoPublish = AutoPublish.NEVER
     log_failures: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: Which jobs do not run, and why.
+    faults: tuple[str, ...] = ()
 
 
 def read(knobs: Knobs) -> CronRules:
     """The jobs of the configuration; one that cannot be is left out, and said so in the log."""
     jobs: dict[str, CronJob] = {}
+    faults = []
     for name in words(knobs.get("STARTD_CRON_JOBLIST")):
         if name.lower() in jobs:
-            _log.error("STARTD_CRON_JOBLIST names %s twice", name)
+            faults.append(f"STARTD_CRON_JOBLIST names {name} twice")
             continue
         try:
             jobs[name.lower()] = _job(name, knobs)
         except (ConfigError, ValueError) as error:
-            _log.error("the cron job %s does not run: %s", name, error)
+            faults.append(f"the cron job {name} does not run: {error}")
+    for fault in faults:
+        _log.error("%s", fault)
     environment = {"STARTD_CRON_INTERFACE_VERSION": "1", "STARTD_CRON_NAME": "STARTD_CRON"}
     if program := (knobs.get("STARTD_CRON_CONFIG_VAL") or "").strip():
         environment["STARTD_CRON_CONFIG_VAL"] = program
@@ -92,6 +97,7 @@ def read(knobs: Knobs) -> CronRules:
         _publish((knobs.get("STARTD_CRON_AUTOPUBLISH") or "never").strip().lower()),
         flag(knobs, "STARTD_CRON_LOG_NON_ZERO_EXIT"),
         environment,
+        tuple(faults),
     )
 
 

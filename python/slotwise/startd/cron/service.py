@@ -23,11 +23,12 @@ class Cron:
         self._rules = CronRules()
         self._runner = CronRunner(env, self._said, self._allowed)
 
-    def follow(self, knobs: Knobs) -> None:
-        """Run the jobs of this configuration."""
+    def follow(self, knobs: Knobs) -> list[str]:
+        """Run the jobs of this configuration; which of them cannot be."""
         self._rules = jobs.read(knobs)
         self._driver.point.cron.keep_only(self._rules.jobs)
         self._runner.follow(self._rules)
+        return list(self._rules.faults)
 
     async def stop(self) -> None:
         """End all jobs."""
