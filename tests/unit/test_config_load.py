@@ -150,3 +150,14 @@ def test_more_parents_than_a_path_has_are_none(tmp_path: Path) -> None:
         write(tmp_path / "main", "P = /a/b/c.x\nTwo = $Fdd(P)\nAll = $Fddd(P)\nMore = [$Fddddn(P)]\n"), env={}
     )
     assert [config.get(name) for name in ("Two", "All", "More")] == ["a/b/", "/a/b/", "[]"]
+
+
+def test_an_include_of_no_command_is_a_warning_and_of_no_file_an_error(tmp_path: Path) -> None:
+    config = load(write(tmp_path / "main", "include command : $(NOPE)\nA = 1\n"), env={})
+    assert config.get("A") == "1"
+    ((origin, message),) = config.warnings
+    assert "no command" in message
+    assert origin.line == 1
+    for text in ("include : $(NOPE)\n", "include : |\n"):
+        with pytest.raises(ConfigError, match="names no"):
+            load(write(tmp_path / "main", text), env={})

@@ -20,6 +20,13 @@ impl Reader<'_> {
             .hint("these may follow: ifexist, command, command into FILE")
         })?;
         let name = self.expand(found.value)?;
+        if options.command && options.into.is_none() && matches!(name.trim(), "" | "\"\"") {
+            // As in the reference, which runs nothing then.
+            let place = self.set.place(origin);
+            let message = "include command names no command, nothing is read".to_owned();
+            self.warnings.push(Warning { place, message });
+            return Ok(());
+        }
         let (label, text) = match self.included(&name, &options) {
             Ok(read) => read,
             Err(_) if options.if_exists => return Ok(()),
@@ -101,6 +108,10 @@ impl Reader<'_> {
     ) -> Result<(String, String, i32), ConfigError> {
         let piped = name.contains('|');
         if !piped && !command {
+            if name.trim().is_empty() {
+                return Err(ConfigError::new(Code::Unreadable, "include names no file")
+                    .hint("write `include : FILE`; a macro in it may be undefined"));
+            }
             let text = self.world.read(name).map_err(|reason| {
                 ConfigError::new(
                     Code::Unreadable,
@@ -121,6 +132,12 @@ impl Reader<'_> {
         } else {
             name
         };
+        if line.trim().is_empty() {
+            return Err(
+                ConfigError::new(Code::Command, format!("`{name}` names no command"))
+                    .hint("write the program before the |"),
+            );
+        }
         let (text, status) = self.world.run(line).map_err(|reason| {
             ConfigError::new(
                 Code::Command,
