@@ -178,6 +178,10 @@ def test_daemons_listen_on_loopback_only(pool: Pool) -> None:
     assert pool.home.run.stat().st_mode & 0o777 == 0o700
 
 
+def test_help_of_a_command_has_two_ways(pool: Pool) -> None:
+    assert pool.run("help", "vacate_job").stdout == pool.run("vacate-job", "-h").stdout != pool.run("help").stdout
+
+
 def test_help_is_there_for_every_command(pool: Pool) -> None:
     for words in (["status"], ["userprio"], ["ping"], ["token"], ["up"], ["down"], ["negotiator"], ["reschedule"]):
         done = pool.run(*words, "--help")

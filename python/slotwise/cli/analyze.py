@@ -29,14 +29,16 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     made = _Parser(prog="slotwise analyze", description=DESCRIPTION, add_help=False)
     made.add_argument("job", nargs="?", help="cluster or cluster.proc")
-    made.add_argument("--help", "-h", action="store_true", help="show this text")
-    made.add_argument("--slots", metavar="FILE", help="slot ads (condor_status -long)")
-    made.add_argument("--jobs", metavar="FILE", help="job ads (condor_q -long)")
-    made.add_argument("--snapshot", metavar="DIR", help="a directory saved with `slotwise negotiator snapshot`")
-    made.add_argument("--config", metavar="FILE", help="negotiator knobs")
-    made.add_argument("--accounting", metavar="FILE", help="priorities: JSON, or condor_userprio -long")
-    made.add_argument("--now", metavar="EPOCH", type=float, help="time (default: now)")
-    made.add_argument("--json", action="store_true", help="for programs")
+    made.add_argument("--help", "-help", "-h", action="store_true", help="show this text")
+    made.add_argument("--slots", "-slots", metavar="FILE", help="slot ads (condor_status -long)")
+    made.add_argument("--jobs", "-jobs", metavar="FILE", help="job ads (condor_q -long)")
+    made.add_argument(
+        "--snapshot", "-snapshot", metavar="DIR", help="a directory saved with `slotwise negotiator snapshot`"
+    )
+    made.add_argument("--config", "-config", metavar="FILE", help="negotiator knobs")
+    made.add_argument("--accounting", "-accounting", metavar="FILE", help="priorities: JSON, or condor_userprio -long")
+    made.add_argument("--now", "-now", metavar="EPOCH", type=float, help="time (default: now)")
+    made.add_argument("--json", "-json", action="store_true", help="for programs")
     return made
 
 

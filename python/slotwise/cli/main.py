@@ -33,6 +33,8 @@ def command(name: str) -> Main:
 
 def dispatch(argv: list[str], inv: Invocation) -> int:
     """Run the subcommand that ``argv`` names and return its exit status."""
+    if len(argv) == 2 and argv[0] == "help":
+        return dispatch([argv[1], "--help"], inv)
     if not argv or argv[0] in ("help", "--help", "-h", "-help"):
         inv.out(overview())
         return 0 if argv else 2

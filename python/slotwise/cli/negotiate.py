@@ -32,18 +32,22 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     made = _Parser(prog="slotwise negotiate", description=DESCRIPTION, add_help=False)
-    made.add_argument("--help", "-h", action="store_true", help="show this text")
-    made.add_argument("--slots", metavar="FILE", help="slot ads")
-    made.add_argument("--jobs", metavar="FILE", help="job ads")
-    made.add_argument("--snapshot", metavar="DIR", help="all of these from a saved cycle")
-    made.add_argument("--config", metavar="FILE", help="negotiator knobs, in configuration language")
-    made.add_argument("--accounting", metavar="FILE", help="priorities: JSON, or condor_userprio -long")
-    made.add_argument("--now", metavar="EPOCH", type=float, help="time of the cycle (default: now)")
-    made.add_argument("--cycles", metavar="N", type=int, default=1, help="cycles; matched slots stay busy")
-    made.add_argument("--repeat", metavar="N", type=int, default=1, help="run the first cycle N times, for timing")
-    made.add_argument("--json", action="store_true", help="for programs")
-    made.add_argument("--table", action="store_true", help="for people (default)")
-    made.add_argument("--parquet", metavar="DIR", help="also write slots, jobs and the outcome as Parquet files")
+    made.add_argument("--help", "-help", "-h", action="store_true", help="show this text")
+    made.add_argument("--slots", "-slots", metavar="FILE", help="slot ads")
+    made.add_argument("--jobs", "-jobs", metavar="FILE", help="job ads")
+    made.add_argument("--snapshot", "-snapshot", metavar="DIR", help="all of these from a saved cycle")
+    made.add_argument("--config", "-config", metavar="FILE", help="negotiator knobs, in configuration language")
+    made.add_argument("--accounting", "-accounting", metavar="FILE", help="priorities: JSON, or condor_userprio -long")
+    made.add_argument("--now", "-now", metavar="EPOCH", type=float, help="time of the cycle (default: now)")
+    made.add_argument("--cycles", "-cycles", metavar="N", type=int, default=1, help="cycles; matched slots stay busy")
+    made.add_argument(
+        "--repeat", "-repeat", metavar="N", type=int, default=1, help="run the first cycle N times, for timing"
+    )
+    made.add_argument("--json", "-json", action="store_true", help="for programs")
+    made.add_argument("--table", "-table", action="store_true", help="for people (default)")
+    made.add_argument(
+        "--parquet", "-parquet", metavar="DIR", help="also write slots, jobs and the outcome as Parquet files"
+    )
     return made
 
 
