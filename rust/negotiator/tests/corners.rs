@@ -298,3 +298,14 @@ fn a_slot_may_rank_jobs_by_who_has_it() {
         .jobs("u", 3, "");
     assert_eq!(case.run().preempted(Rank), 2);
 }
+
+#[test]
+fn a_slot_may_rank_jobs_by_a_match_expression() {
+    let case = Case::new()
+        .claimed("a", 2, "v", "Rank = NegotiatorMatchExprSize")
+        .jobs("v", 1, "")
+        .jobs("u", 3, "");
+    let case = case.knob("NEGOTIATOR_MATCH_EXPRS", "Size");
+    let seen = case.knob("Size", "TARGET.RequestCpus").run();
+    assert_eq!(seen.preempted(Rank), 2);
+}

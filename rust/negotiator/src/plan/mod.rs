@@ -125,7 +125,7 @@ impl Plan {
     /// Looks at every expression the cycle can evaluate.
     #[must_use]
     pub fn make(slots: &AdTable, jobs: &AdTable, config: &CycleConfig) -> Self {
-        let mut sources = Sources::new(slots, jobs);
+        let mut sources = Sources::new(slots, jobs, &config.selection.given_to_slots);
         let resources = resource_names(slots);
         let sees = |s: &mut Sources<'_>, e: &Expr| s.sees_job(e);
         let selection = &config.selection;

@@ -12,6 +12,8 @@ pub struct Sources<'t> {
     pub slots: &'t AdTable,
     /// Job or request ads.
     pub jobs: &'t AdTable,
+    /// What the cycle gives every slot besides.
+    given: FxHashMap<Name, &'t Expr>,
     slot_exprs: FxHashMap<ColumnId, Vec<u32>>,
     job_exprs: FxHashMap<ColumnId, Vec<u32>>,
 }
@@ -43,12 +45,16 @@ fn expressions(table: &AdTable, column: ColumnId) -> Vec<u32> {
 }
 
 impl<'t> Sources<'t> {
-    /// The tables of a cycle.
+    /// The tables of a cycle, and what it gives slots.
     #[must_use]
-    pub fn new(slots: &'t AdTable, jobs: &'t AdTable) -> Self {
+    pub fn new(slots: &'t AdTable, jobs: &'t AdTable, given: &'t [(String, Expr)]) -> Self {
         Self {
             slots,
             jobs,
+            given: given
+                .iter()
+                .map(|(name, expr)| (Name::from(name.as_str()), expr))
+                .collect(),
             slot_exprs: FxHashMap::default(),
             job_exprs: FxHashMap::default(),
         }
@@ -105,6 +111,9 @@ impl<'t> Sources<'t> {
                 for id in self.job_exprs(&name) {
                     all.add(self.jobs.exprs().get(id));
                 }
+                if let Some(expr) = self.given.get(&name) {
+                    all.add(expr);
+                }
             }
         }
     }
@@ -126,6 +135,9 @@ impl<'t> Sources<'t> {
                 if seen.insert(name.clone()) {
                     for id in self.slot_exprs(name) {
                         open.push(Mentions::of(self.slots.exprs().get(id)));
+                    }
+                    if let Some(expr) = self.given.get(name) {
+                        open.push(Mentions::of(expr));
                     }
                 }
             }
