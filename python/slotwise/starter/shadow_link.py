@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import grpc
@@ -62,6 +62,7 @@ class ShadowLink:
         self._on_idle = on_idle
         self.runs: dict[str, LinkedRun] = {}
         self.connected = False
+        self._wanted = True
         self._out: asyncio.Queue[schedd_pb2.StarterMessage] = asyncio.Queue()
         self._waiting = 0
         self._room = asyncio.Event()
@@ -99,6 +100,7 @@ class ShadowLink:
 
     async def close(self) -> None:
         """End the stream; runs are not told."""
+        self._wanted = False  # a stream that breaks at this moment may swallow the cancellation
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -124,6 +126,8 @@ class ShadowLink:
                         _log.info("the stream to %s broke: %s", self.address, _text(error))
                 finally:
                     self._lost()
+                if not self._wanted:
+                    return
                 if not self.runs:
                     self._on_idle(self)
                     return
@@ -132,12 +136,14 @@ class ShadowLink:
 
     async def _converse(self, stub: Any) -> None:
         self._out = asyncio.Queue()
-        call = stub.Shadow(self._frames(), metadata=self._metadata())
+        call = stub.Shadow(metadata=self._metadata())
         self.connected = True
         mine = schedd_pb2.RunList(run_ids=list(self.runs), starter_address=self._own_address)
         self._out.put_nowait(schedd_pb2.StarterMessage(runs=mine))
         for run in list(self.runs.values()):
             self._greet(run)
+        # Not an iterator of requests: gRPC forgets its reader when the stream breaks, and that is told in the log.
+        writer = asyncio.get_running_loop().create_task(self._write(call))
         try:
             while True:
                 async with asyncio.timeout(None if self.runs else _IDLE_S):
@@ -152,6 +158,9 @@ class ShadowLink:
         except TimeoutError:
             return
         finally:
+            writer.cancel()
+            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
+                await writer
             call.cancel()
 
     def _hand_over(self, run: LinkedRun, message: schedd_pb2.ShadowMessage) -> None:
@@ -160,7 +169,7 @@ class ShadowLink:
         except Exception:
             _log.exception("run %s: a message of the shadow could not be acted on", run.run_id)
 
-    async def _frames(self) -> AsyncIterator[schedd_pb2.StarterMessage]:
+    async def _write(self, call: Any) -> None:
         queue = self._out
         while True:
             first = await queue.get()
@@ -170,7 +179,7 @@ class ShadowLink:
                 following = queue.get_nowait()
                 size += len(following.output.data)
                 first.more.append(following)
-            yield first
+            await call.write(first)
             self._waiting = max(0, self._waiting - size)
             if self._waiting <= _WINDOW:
                 self._room.set()
