@@ -58,6 +58,9 @@ impl Pie {
     pub fn limits(&self, share: f64, usage: f64) -> Limits {
         let total = if self.ignore_priorities {
             f64::INFINITY
+        } else if usage <= 0.0 && share * self.weight > 0.0 {
+            // A slice that nothing was taken of is no noise, however small: it is worth a slot.
+            (share * self.weight).max(tolerance::LEAST)
         } else {
             slice_left(share * self.weight, usage)
         };
@@ -172,6 +175,14 @@ mod tests {
         assert!(!permits(0.0, 1.0, 0.0));
         assert!(permits(9.0, 1.0, 9.999_999_999_99));
         assert!(!permits(0.0, 1.0, 4e-16), "rounding noise is no slice");
+    }
+
+    #[test]
+    fn a_slice_is_worth_a_slot_however_small() {
+        let limit = pie(10.0).limits(1e-14, 0.0).total;
+        assert!(permits(0.0, 8.0, limit) && !exhausted(0.0, limit));
+        let used_up = pie(10.0).limits(0.1 + 0.2, 3.0).total;
+        assert!(!permits(0.0, 8.0, used_up));
     }
 
     #[test]

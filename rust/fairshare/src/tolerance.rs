@@ -7,6 +7,9 @@
 /// Relative size of the noise that is ignored.
 const RELATIVE: f64 = 1e-9;
 
+/// The least amount that is no noise.
+pub const LEAST: f64 = 2.0 * RELATIVE;
+
 fn slack(left: f64, right: f64) -> f64 {
     let size = left.abs().max(right.abs());
     if size.is_finite() {

@@ -174,6 +174,9 @@ class Model(Groups):
         share = 1 / self.effective_priority(entry.name) / total
         used = self.account(entry.name).usage
         limit = 0.0 if at_least(used, share * weight) else share * weight - used
+        if used <= 0 < share * weight:
+            # A slice that nothing was taken of is no noise, however small.
+            limit = max(share * weight, 2e-9)
         if self.flag("NEGOTIATOR_IGNORE_USER_PRIORITIES", False):
             limit = math.inf
         free = min(limit, max(0.0, headroom))
