@@ -1,12 +1,30 @@
 //! What tables answer, as Python objects.
 
 use ::classad::Value;
-use ::columns::{Row, Signatures, Values};
+use ::columns::{AdTable, Row, Signatures, Values};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::convert::text;
 use crate::classad::convert::to_python;
+
+/// The value of an attribute; none without the ad.
+pub(super) fn evaluated(table: &AdTable, key: &str, name: &str) -> Option<Value> {
+    let row = table.row_of(key.as_bytes())?;
+    let Some(id) = table.column_named(name) else {
+        return Some(Value::Undefined);
+    };
+    let cell = table.cell(row, id);
+    if cell.expr_id().is_none() {
+        return Some(table.cell_value(cell));
+    }
+    let ad = table.ad(row);
+    let context = ::classad::Context {
+        my: Some(&ad),
+        ..::classad::Context::default()
+    };
+    Some(::classad::evaluate(&table.cell_expr(cell)?, &context))
+}
 
 /// Lists of the values of rows, one a column; equal values are one object.
 pub(super) fn values_of<'py>(

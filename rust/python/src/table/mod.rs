@@ -5,7 +5,7 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use ::classad::{Name, Value};
+use ::classad::Name;
 use ::columns::{AdTable, ColumnId, Notes, TextLoader};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ mod convert;
 mod packs;
 mod reports;
 
-use answers::{counts_of, signatures_of, values_of};
+use answers::{counts_of, evaluated, signatures_of, values_of};
 use ask::{Asked, Chunks, Form};
 use cluster::Cluster;
 use convert::{ad_from_python, ad_to_python, names, refused, text};
@@ -36,27 +36,6 @@ pub(crate) struct PyAdTable {
 impl PyAdTable {
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, AdTable> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The value of an attribute; none without the ad.
-    fn evaluated(&self, key: &str, name: &str) -> Option<Value> {
-        let table = self.read();
-        let row = table.row_of(key.as_bytes())?;
-        let Some(id) = table.column_named(name) else {
-            return Some(Value::Undefined);
-        };
-        let cell = table.cell(row, id);
-        if cell.expr_id().is_none() {
-            return Some(table.cell_value(cell));
-        }
-        let ad = table.ad(row);
-        let context = ::classad::Context {
-            my: Some(&ad),
-            ..::classad::Context::default()
-        };
-        let expr = table.cell_expr(cell)?;
-        drop(table);
-        Some(::classad::evaluate(&expr, &context))
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, AdTable> {
@@ -153,7 +132,8 @@ impl PyAdTable {
     fn value<'py>(&self, py: Python<'py>, key: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
         // No Python object is made while the lock is held: that could let another thread run, which
         // might wait for the lock with the interpreter in its hands.
-        match self.evaluated(key, name) {
+        let found = evaluated(&self.read(), key, name);
+        match found {
             Some(value) => to_python(py, &value),
             None => Err(PyKeyError::new_err(key.to_owned())),
         }
