@@ -32,7 +32,9 @@ class Pool:
         self.home = PoolHome(root / "home")
         self.config_file = root / "condor_config"
         self.config_file.write_text(config)
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("SLOTWISE_", "_CONDOR_", "CONDOR_"))} | {
+        # Of the caller's own settings none counts, nor one that makes Python write at once: few people have it.
+        foreign = ("SLOTWISE_", "_CONDOR_", "CONDOR_", "PYTHONUNBUFFERED")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)} | {
             "SLOTWISE_HOME": str(self.home.root),
             "CONDOR_CONFIG": str(self.config_file),
             "PYTHONPATH": _PACKAGE_PATH,

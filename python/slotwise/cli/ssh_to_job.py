@@ -58,6 +58,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def visit_job(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> int:
     """A shell, or ``command``, beside the job."""
+    inv.stdout.flush()  # the job's own words go past it, and behind what was said so far
     try:
         return tried_again(parsed, inv, lambda: _visit(job, command, parsed, inv))
     except KeyboardInterrupt:

@@ -114,5 +114,6 @@ def _follow(
             if deadline is not None and time.monotonic() >= deadline:
                 return False
             if not piece:
+                inv.stdout.flush()
                 time.sleep(wait_s)
                 wait_s = min(wait_s * 1.5, 0.5)
