@@ -1,7 +1,8 @@
 """Limits on a real host: memory, processes, CPU shares, disk. Jobs are real, under a real starter process."""
 
-from __future__ import contextlib
+from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
