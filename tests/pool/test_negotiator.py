@@ -130,3 +130,27 @@ def test_a_slot_of_a_quiet_pool_can_be_claimed_after_many_lifetimes_of_its_ad(ma
     words = ("executable=/bin/true", "transfer_executable=false", "log=quiet.log", "-queue", "1")
     pool.run("submit", *words)
     assert "All jobs done" in pool.run("wait", "-wait", "30", "quiet.log").stdout
+
+
+def test_a_ceiling_outlives_the_negotiator_and_the_jobs_that_wait_for_it_say_so(
+    make_pool: Callable[[str], Pool],
+) -> None:
+    pool = make_pool("NUM_CPUS = 4\nNEGOTIATOR_INTERVAL = 1\nNEGOTIATOR_CYCLE_DELAY = 0\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    queue(pool, "arguments = 600\nrequest_memory = 10\nqueue 1\n")
+    (me,) = pool.until("the job runs", lambda: {ad["RemoteUser"] for ad in pool.json("status") if "RemoteUser" in ad})
+    pool.run("userprio", "-setceiling", me, "2")
+    pool.kill("negotiator")
+    pool.until("another one lives", lambda: pool.answers("negotiator"), 60)
+    queue(pool, "arguments = 600\nrequest_memory = 10\nqueue 4\n")
+    pool.until("a job is told", lambda: pool.json("q", "-constraint", "LastRejMatchReason isnt undefined"))
+    (told,) = pool.json("q", "-constraint", "LastRejMatchReason isnt undefined")
+    assert told["LastRejMatchReason"] == "submitter ceiling reached"
+    assert len(pool.json("q", "-constraint", "JobStatus == 2")) == 2
+    # One job of an autocluster is told; the others point to it.
+    for name in (f"{told['ClusterId']}.{told['ProcId']}", "2.3"):
+        text = pool.run("q", "-better-analyze", name).stdout
+        assert "Reason for last match failure: submitter ceiling reached" in text
+        assert "not yet been considered" not in text
+    assert "submitter ceiling reached" in pool.run("negotiator", "last").stdout

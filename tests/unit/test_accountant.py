@@ -49,6 +49,20 @@ def test_values_out_of_range_are_refused(setting: str, value: float) -> None:
     assert books.records == {}
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e30])
+def test_what_is_no_usable_number_is_refused_everywhere(value: float) -> None:
+    books = Books()
+    for setting in ("factor", "ceiling", "floor"):
+        with pytest.raises(UsageError, match="cannot be used"):
+            books.set("ann@d", setting, value, now=0)
+    for name in ("weighted_accumulated_usage", "begin_usage_time", "last_usage_time"):
+        with pytest.raises(UsageError, match="cannot be used"):
+            books.set_usage("ann@d", name, value, now=0)
+    with pytest.raises(UsageError, match="cannot be used"):
+        books.set_priority("ann@d", value, now=0)
+    assert books.records == {}
+
+
 def test_priority_has_a_least_value_and_usage_can_be_reset() -> None:
     books = Books()
     books.set_priority("ann@d", 0.1, now=0)

@@ -62,9 +62,9 @@ def _last(parsed: Parsed, inv: Invocation) -> int:
     if cycle["submitters"]:
         inv.out("")
         inv.stdout.write(_submitters(cycle["submitters"]))
-    if cycle["rejections"]:
+    if left := [*cycle["rejections"], *cycle.get("waiting", ())]:
         inv.out("")
-        inv.stdout.write(_rejections(cycle["rejections"]))
+        inv.stdout.write(_rejections(left))
     if cycle["reservations"]:
         inv.out("")
         inv.stdout.write(_reservations(cycle["reservations"]))

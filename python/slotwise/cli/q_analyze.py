@@ -51,6 +51,7 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
             raise NotFoundError(f"there is no job {' '.join(query.jobs.ids)} in the queue")
         inv.out("No idle jobs to analyze.")
         return 0
+    turned_away = _turned_away(jobs, parsed, inv)
     inv = inv.aimed(parsed.value("pool"), None)
     slots = _slots(parsed, inv)
     if wish.reverse:
@@ -64,7 +65,8 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
         one = slots[0] if parsed.value("machine") is not None and len(slots) == 1 else None
         for job in jobs:
             report = _report(job, parsed, inv) if wish.priority else None
-            inv.out("\n\n".join(_one(job, slots, one, wish, report)) + "\n")
+            alike = turned_away.get(_likeness(job))
+            inv.out("\n\n".join(_one(job, slots, one, wish, report, alike)) + "\n")
     return 0
 
 
@@ -74,11 +76,16 @@ def name_of(job: ClassAd) -> str:
 
 
 def _one(
-    job: ClassAd, slots: list[ClassAd], only: ClassAd | None, wish: Wish, report: dict[str, Any] | None
+    job: ClassAd,
+    slots: list[ClassAd],
+    only: ClassAd | None,
+    wish: Wish,
+    report: dict[str, Any] | None,
+    alike: ClassAd | None,
 ) -> list[str]:
     """The blocks about one job."""
     name = name_of(job)
-    blocks = [text.state(job, name)]
+    blocks = [text.state(job, name, alike)]
     if not wish.better and job.get("JobStatus") != 1:
         return blocks  # only the better analysis looks at jobs that are not idle
     found = fit.fit(job, slots, fit.submitter_of(job))
@@ -142,6 +149,46 @@ def _jobs(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation, *, only_i
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     return list(first.values())
+
+
+def _turned_away(jobs: list[ClassAd], parsed: Parsed, inv: Invocation) -> dict[tuple[str, ...], ClassAd]:
+    """By likeness, the job that was turned away last, for jobs that were not told themselves: only the first is."""
+    untold = {job.get("ClusterId") for job in jobs if job.get("JobStatus") == 1 and "LastRejMatchTime" not in job}
+    if not untold:
+        return {}
+    asked = schedd_pb2.JobQuery()
+    asked.query.form = common_pb2.AdQuery.PACK
+    asked.query.constraint = "JobStatus == 1 && LastRejMatchTime isnt undefined"
+    if len(untold) == 1:
+        asked.query.constraint += f" && ClusterId == {untold.pop()}"
+    found: dict[tuple[str, ...], ClassAd] = {}
+    try:
+        for queue in queues.of(parsed, inv):
+            for ad in queue.ads(asked):
+                other = found.setdefault(_likeness(ad), ad)
+                if ad.get("LastRejMatchTime", 0) > other.get("LastRejMatchTime", 0):
+                    found[_likeness(ad)] = ad
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the schedd") from None
+    return found
+
+
+def _likeness(job: ClassAd) -> tuple[str, ...]:
+    """What jobs of a cluster have in common that the negotiator judges alike."""
+    return tuple(str(job.lookup(name)) if name in job else "" for name in _LIKENESS)
+
+
+_LIKENESS = (
+    "ClusterId",
+    "JobStatus",
+    "Requirements",
+    "RequestCpus",
+    "RequestMemory",
+    "RequestDisk",
+    "RequestGPUs",
+    "AccountingGroup",
+    "ConcurrencyLimits",
+)
 
 
 def _alike(job: ClassAd, query: schedd_pb2.JobQuery) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from slotwise.errors import BusyError, NotFoundError, UsageError
 SETTINGS: dict[str, Any] = {"factor": None, "ceiling": -1, "floor": 0}
 _MINIMUM = {"factor": 1.0, "ceiling": -1.0, "floor": 0.0}
 MIN_PRIORITY = 0.5
+#: Largest number that an edit may bring: sums and products of such numbers stay numbers.
+_MOST = 1e15
 
 Record = dict[str, Any]
 
@@ -59,6 +61,7 @@ class Books:
         :raises BusyError: when the setting is leased already.
         """
         _check_name(name)
+        _check_number(value)
         if value < _MINIMUM[setting]:
             raise UsageError(f"a {setting} of {value:g} is too small", hint=f"the least is {_MINIMUM[setting]:g}")
         if setting != "factor" and value != int(value):
@@ -108,6 +111,7 @@ class Books:
     def set_priority(self, name: str, value: float, now: float) -> None:
         """Set the real priority; not less than 0.5."""
         _check_name(name)
+        _check_number(value)
         if value < 0:
             raise UsageError(f"a priority of {value:g} is too small")
         self.record(name, now)["priority"] = max(MIN_PRIORITY, value)
@@ -115,6 +119,7 @@ class Books:
     def set_usage(self, name: str, field_name: str, value: float, now: float) -> None:
         """Correct ``weighted_accumulated_usage``, ``begin_usage_time`` or ``last_usage_time``."""
         _check_name(name)
+        _check_number(value)
         if value < 0:
             raise UsageError(f"{value:g} is less than nothing")
         self.record(name, now)[field_name] = value if field_name.endswith("usage") else int(value)
@@ -145,6 +150,12 @@ class Books:
         """Set the accumulated usage of everybody to zero."""
         for name in self.records:
             self.reset_usage(name, now)
+
+
+def _check_number(value: float) -> None:
+    """What is no number, or is beyond all measure, would spoil every later cycle's arithmetic, and is kept on disk."""
+    if not abs(value) <= _MOST:
+        raise UsageError(f"{value:g} cannot be used", hint=f"give a number of at most {_MOST:g}")
 
 
 def _check_name(name: str) -> None:

@@ -218,7 +218,7 @@ class Cycles:
             build = functools.partial(
                 build_offers,
                 outcome.matches(),
-                outcome.rejections(),
+                itertools.chain(outcome.rejections(), outcome.waiting()),
                 demand,
                 slots,
                 mirror.capabilities,
@@ -283,6 +283,7 @@ class Cycles:
             "statistics": outcome.statistics(),
             "submitters": outcome.submitters(),
             "rejections": outcome.rejections(),
+            "waiting": outcome.waiting(),
             "groups": outcome.groups(),
             "reservations": outcome.reservations(),
             "schedds": len(points) - len(demand.failed),

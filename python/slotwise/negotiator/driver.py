@@ -111,6 +111,13 @@ class CycleOutcome:
         """Autoclusters that were considered and got nothing (more): reason, count of jobs, slots by cause."""
         return list(self.core.rejections())
 
+    def waiting(self) -> list[Row]:
+        """Requests held back by a limit, quota, ceiling or time limit without having been considered to their end.
+
+        ``reason`` is in the words of rejections. Of one submitter and access point the first 100.
+        """
+        return list(self.core.waiting())
+
     def requests(self) -> list[Row]:
         """Requests: key, autocluster (its first job), submitter, access point, count, jobs where they are named."""
         return list(self.core.requests())

@@ -30,6 +30,8 @@ class CycleReport:
     failed_schedds: list[str]
     matches: int
     reservations: list[dict[str, Any]] = field(default_factory=list)
+    #: Requests that a limit held back before they were considered to their end.
+    waiting: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def duration_s(self) -> float:
@@ -58,6 +60,7 @@ class CycleReport:
             "rejections": self.rejections,
             "groups": self.groups,
             "reservations": self.reservations,
+            "waiting": self.waiting,
         }
 
 

@@ -83,6 +83,9 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The words of a rejection that nothing special is known of.
+    pub const NO_MATCH: &str = "no match found";
+
     /// The concurrency limits that were met.
     #[must_use]
     pub fn limits(names: &BTreeSet<String>) -> Self {
@@ -94,7 +97,7 @@ impl Reason {
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoMatch => f.write_str("no match found"),
+            Self::NoMatch => f.write_str(Self::NO_MATCH),
             Self::ConcurrencyLimit(name) => write!(f, "concurrency limit: {name}"),
             Self::PreemptionRequirements => f.write_str("PREEMPTION_REQUIREMENTS == False"),
             Self::SubmitterLimit => f.write_str("submitter limit exceeded"),
@@ -132,8 +135,10 @@ pub struct Rejection {
 /// Jobs that were not considered, because what their submitter or group may have was used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeldBack {
-    /// The submitter's limit, group quota or the pie was used up.
+    /// The submitter's limit or the pie was used up.
     ShareUsed,
+    /// What its group may use was used up.
+    GroupQuota,
     /// The submitter's ceiling was reached.
     Ceiling,
     /// A time limit of the cycle.
@@ -146,10 +151,33 @@ impl HeldBack {
     pub fn text(self) -> &'static str {
         match self {
             Self::ShareUsed => "share used up",
+            Self::GroupQuota => "group quota used up",
             Self::Ceiling => "ceiling reached",
             Self::OutOfTime => "time limit of the cycle",
         }
     }
+
+    /// The reason as jobs are told it, in the words of rejections.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::ShareUsed => "submitter limit exceeded",
+            Self::GroupQuota => "group quota exceeded",
+            Self::Ceiling => "submitter ceiling reached",
+            Self::OutOfTime => "negotiation out of time",
+        }
+    }
+}
+
+/// A request with jobs that nobody asked about: what its access point is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    /// Index of the request.
+    pub request: u32,
+    /// Why, in the words of rejections.
+    pub reason: &'static str,
+    /// Jobs concerned.
+    pub count: u32,
 }
 
 /// One submitter after the cycle.
@@ -274,6 +302,8 @@ pub struct Outcome {
     pub matches: Vec<Match>,
     /// By autocluster.
     pub rejections: Vec<Rejection>,
+    /// Requests that were not considered to their end, and were not rejected.
+    pub waiting: Vec<Waiting>,
     /// All submitters with requests.
     pub submitters: Vec<SubmitterReport>,
     /// All groups; the root alone when none is configured.

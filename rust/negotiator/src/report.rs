@@ -1,7 +1,7 @@
 //! The outcome of a finished cycle.
 
 use crate::cycle::Cycle;
-use crate::outcome::{GroupReport, Outcome, SubmitterReport, Timings};
+use crate::outcome::{GroupReport, HeldBack, Outcome, Reason, SubmitterReport, Timings, Waiting};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Turns what a cycle noted into its outcome.
@@ -28,6 +28,7 @@ pub(crate) fn outcome_of(mut cycle: Cycle<'_>) -> Outcome {
     cycle.statistics.active_schedds = schedds.len() as u64;
     cycle.statistics.idle_jobs = cycle.demand.submitters.iter().map(|s| s.idle as u64).sum();
     cycle.statistics.submitters_share_limit = limited(&cycle);
+    let waiting = waiting(&cycle);
     let mut rejections = std::mem::take(&mut cycle.rejections);
     for rejection in &mut rejections {
         rejection.count = jobs_left(&cycle, rejection.request as usize);
@@ -46,7 +47,52 @@ pub(crate) fn outcome_of(mut cycle: Cycle<'_>) -> Outcome {
         matches: cycle.matches,
         statistics: cycle.statistics,
         rejections,
+        waiting,
     }
+}
+
+/// Requests of one submitter and access point that are told why they wait: those behind them wait for the same.
+const MOST_TOLD: usize = 100;
+
+/// Requests with jobs left that were not rejected. Where no slot is free, the pool is what they wait for.
+fn waiting(cycle: &Cycle<'_>) -> Vec<Waiting> {
+    if cycle.held_back.is_empty() {
+        return Vec::new();
+    }
+    let rejected: FxHashSet<_> = cycle
+        .rejections
+        .iter()
+        .map(|r| {
+            let asked = &cycle.demand.requests[r.request as usize];
+            (asked.submitter, asked.first_job)
+        })
+        .collect();
+    let full = !cycle.pool.any_free();
+    let mut told: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut out = Vec::new();
+    for (request, asked) in cycle.demand.requests.iter().enumerate() {
+        let Some((why, _)) = cycle.held_back.get(&asked.submitter) else {
+            continue;
+        };
+        if told.get(&asked.submitter).is_some_and(|n| *n >= MOST_TOLD) {
+            continue;
+        }
+        let count = cycle.left[request];
+        if count == 0 || rejected.contains(&(asked.submitter, asked.first_job)) {
+            continue;
+        }
+        *told.entry(asked.submitter).or_default() += 1;
+        let reason = match why {
+            HeldBack::ShareUsed if full => Reason::NO_MATCH,
+            why => why.reason(),
+        };
+        out.push(Waiting {
+            request: request as u32,
+            reason,
+            count,
+        });
+    }
+    out
 }
 
 /// Jobs left of the autocluster of a request.
@@ -64,7 +110,7 @@ fn limited(cycle: &Cycle<'_>) -> Vec<String> {
     let mut names: Vec<String> = cycle
         .held_back
         .iter()
-        .filter(|(_, (why, _))| *why == crate::outcome::HeldBack::ShareUsed)
+        .filter(|(_, (why, _))| matches!(why, HeldBack::ShareUsed | HeldBack::GroupQuota))
         .map(|(entry, _)| cycle.demand.submitters[*entry].name.clone())
         .collect();
     names.sort_unstable();

@@ -183,9 +183,7 @@ impl Cycle<'_> {
             || entries.is_empty()
             || !consider && tolerance::reached(group.usage, group.allocated)
         {
-            for &entry in entries.iter() {
-                self.note_share_limit(entry);
-            }
+            self.note_group_quota(entries);
             return;
         }
         let target = group.allocated.max(group.quota);

@@ -46,6 +46,7 @@ impl Cycle<'_> {
             let ignore_limit = spin == 1 && consider;
             let usage = table.group.map_or(0.0, |g| self.ledger.group_usage(g));
             if !ignore_limit && table.group.is_some() && tolerance::reached(usage, table.quota) {
+                self.note_group_quota(entries);
                 break;
             }
             if !consider {
@@ -177,12 +178,13 @@ impl Cycle<'_> {
                 && let Some(group) = table.group
                 && tolerance::reached(self.ledger.group_usage(group), table.quota)
             {
+                self.note_group_quota(&entries[at..]);
                 break;
             }
             let slice = self.slice(table, pie, spin, entry, shares[at], *pie_left);
             let verdict = self.visit(table, spin, ignore_limit, entry, slice, pie_left);
             if verdict == Verdict::Resume {
-                self.note_share_limit(entry);
+                self.note_limit(table, entry);
                 stay.push(entry);
             }
             at += 1;
@@ -286,8 +288,26 @@ impl Cycle<'_> {
         verdict
     }
 
-    pub(crate) fn note_share_limit(&mut self, entry: usize) {
-        self.hold_back(entry, HeldBack::ShareUsed);
+    /// The negotiation met a limit: that of the group when it is used up, else the submitter's own.
+    fn note_limit(&mut self, table: Table, entry: usize) {
+        let group = table.group.filter(|group| {
+            // In a pool without groups there is none to name.
+            self.groups.is_active()
+                && tolerance::reached(self.ledger.group_usage(*group), table.quota)
+        });
+        let ceiling = self.ledger.ceiling_headroom(self.account_of[entry]);
+        let why = match group {
+            _ if ceiling <= 0.0 || ceiling < self.min_slot_weight => HeldBack::Ceiling,
+            Some(_) => HeldBack::GroupQuota,
+            None => HeldBack::ShareUsed,
+        };
+        self.hold_back(entry, why);
+    }
+
+    pub(crate) fn note_group_quota(&mut self, entries: &[usize]) {
+        for entry in entries {
+            self.hold_back(*entry, HeldBack::GroupQuota);
+        }
     }
 
     fn hold_back(&mut self, entry: usize, why: HeldBack) {

@@ -19,26 +19,39 @@ _STATES = {
 _MOST_NAMES = 10
 
 
-def state(job: ClassAd, name: str) -> str:
-    """What the job does now, and what the matchmaker said of it last."""
+def state(job: ClassAd, name: str, alike: ClassAd | None = None) -> str:
+    """What the job does now, and what the matchmaker said of it last.
+
+    ``alike``: a job like it that was not matched. Of jobs that are alike only the first is told the reason.
+    """
     status = job.get("JobStatus", 1)
     if status == 5:
         lines = [f"Job {name} is held.", "", f"Hold reason: {job.get('HoldReason', 'none was given')}"]
     elif status in _STATES:
         lines = [f"Job {name} {_STATES[int(status)]}"]
-    elif not any(job.get(at) for at in ("LastMatchTime", "LastRejMatchTime")):
+    elif alike is None and not any(job.get(at) for at in ("LastMatchTime", "LastRejMatchTime")):
         lines = [f"Job {name} has not yet been considered by the matchmaker."]
     else:
         lines = [f"Job {name} is idle."]
     lines.append("")
     failed, matched = job.get("LastRejMatchTime"), job.get("LastMatchTime")
     lines.append(f"Last successful match: {_moment(matched)}" if matched else "No successful match recorded.")
-    if failed and failed > (matched or 0):
+    if not (failed and failed > (matched or 0)) and alike is not None:
+        job, failed = alike, alike.get("LastRejMatchTime")
+        lines.append(f"Last failed match for jobs like it: {_moment(failed)} ({_id_of(alike)})")
+    elif failed and failed > (matched or 0):
         lines.append(f"Last failed match: {_moment(failed)}")
-        lines.append(f"Reason for last match failure: {job.get('LastRejMatchReason', 'unknown')}")
-        if negotiator := job.get("LastRejMatchNegotiator"):
-            lines.append(f"Negotiator of last match failure: {negotiator}")
+    else:
+        return "\n".join(lines)
+    lines.append(f"Reason for last match failure: {job.get('LastRejMatchReason', 'unknown')}")
+    if negotiator := job.get("LastRejMatchNegotiator"):
+        lines.append(f"Negotiator of last match failure: {negotiator}")
     return "\n".join(lines)
+
+
+def _id_of(job: ClassAd) -> str:
+    """``cluster.proc``."""
+    return f"{job.get('ClusterId')}.{job.get('ProcId')}"
 
 
 def _moment(at: Any) -> str:

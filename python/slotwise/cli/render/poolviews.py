@@ -170,7 +170,7 @@ VIEWS: dict[str, View] = {
         _text("Name"), _count("Priority", printf="%.2f", width=8),
         _count("PriorityFactor", "PrioFactor", printf="%.2f"), _count("ResourcesUsed", "ResInUse"),
         _count("WeightedAccumulatedUsage", "WeightedUsage", printf="%.2f", width=13),
-        _as("LastUsageTime", "LastUsage", "ELAPSED_TIME", width=12))),
+        _as("LastUsageTime > 0 ? LastUsageTime : undefined", "LastUsage", "ELAPSED_TIME", width=12))),
     "grid": View("Grid", _layout(_NAME, *(_count(name, heading) for name, heading in (
         ("NumJobs", "NumJobs"), ("SubmitsAllowed", "Allowed"), ("SubmitsWanted", "Wanted"),
         ("RunningJobs", "RunningJobs"), ("IdleJobs", "IdleJobs"))))),

@@ -203,6 +203,15 @@ impl<'a> Pool<'a> {
         self.left[class]
     }
 
+    /// Whether a slot is left that nobody uses and that has something to give.
+    #[must_use]
+    pub fn any_free(&self) -> bool {
+        self.classes
+            .iter()
+            .zip(&self.left)
+            .any(|(class, left)| *left > 0 && class.user.is_none() && class.weight > 0.0)
+    }
+
     /// Static pre-job rank of a class, once known.
     #[must_use]
     pub fn pre_rank(&self, class: usize) -> Option<f64> {

@@ -248,6 +248,14 @@ impl Seen {
             .filter(|r| self.user(r.request) == user);
         all.map(|r| r.reason.to_string()).collect()
     }
+
+    /// Reasons that requests of a user are told which were not considered to their end.
+    pub fn waits(&self, user: &str) -> Vec<&'static str> {
+        let all = self.outcome.waiting.iter();
+        all.filter(|w| self.user(w.request) == user)
+            .map(|w| w.reason)
+            .collect()
+    }
 }
 
 /// Users and matches, for comparing at a glance.

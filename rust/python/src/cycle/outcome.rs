@@ -133,6 +133,22 @@ impl CycleOutcome {
         Ok(out)
     }
 
+    /// Requests that were neither served to their end nor rejected, and why.
+    fn waiting<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        for waiting in &self.outcome.waiting {
+            let request = &self.demand.requests[waiting.request as usize];
+            let row = PyDict::new(py);
+            row.set_item("autocluster", request.first_job.to_string())?;
+            row.set_item("submitter", &self.demand.submitters[request.submitter].name)?;
+            row.set_item("request", self.request_keys.get(waiting.request as usize))?;
+            row.set_item("reason", waiting.reason)?;
+            row.set_item("count", waiting.count)?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
     /// Requests: first job, autocluster, submitter, jobs where they are named.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
