@@ -95,3 +95,15 @@ async def test_a_wrapper_runs_the_job_and_may_say_why_it_cannot() -> None:
         await configured(bench, USER_JOB_WRAPPER=str(Path("/nowhere/wrapper")))
         ended = await bench.ended(bench.submit("/bin/true"))
         assert ended.how == NOT_STARTED and "/nowhere/wrapper cannot be run" in ended.reason
+
+
+async def test_a_hook_that_never_stops_talking_is_heard_only_so_long() -> None:
+    async with starter_bench() as bench:
+        assert bench.process is not None
+        script = "echo 'HookStatusCode = 250'; head -c 300000000 /dev/zero"
+        await configured(bench, STARTER_JOB_HOOK_KEYWORD="site", SITE_HOOK_PREPARE_JOB=program(bench, "talk", script))
+        ended = await bench.ended(bench.submit("/bin/true"))
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 19, 250)
+        status = Path(f"/proc/{bench.process.pid}/status").read_text()
+        peak_kib = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+        assert peak_kib < 200_000

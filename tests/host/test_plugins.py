@@ -84,3 +84,27 @@ async def test_what_cannot_be_moved_holds_the_job(ad: dict[str, str], code: int,
         ended = await bench.ended(run)
         assert (ended.how, ended.reason_code) == (HELD, code) and words in ended.reason, ended
         await bench.clean()
+
+
+async def test_standard_output_comes_home_when_everything_else_goes_to_a_url() -> None:
+    async with starter_bench() as bench:
+        await with_shelf(bench)
+        run = bench.submit("/bin/sh", "-c", "echo said; echo new > made", OutputDestination="shelf://")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.code) == (EXITED, 0), ended
+        assert set(bench.shadow.runs[run].outputs) == {"_condor_stdout", "_condor_stderr"}
+        assert sorted(path.name for path in (bench.root / "shelf").iterdir()) == ["book", "made"]
+
+
+@pytest.mark.parametrize("words", ["", "echo garbage > $4"])
+async def test_a_plugin_that_brings_nothing_and_says_nothing_holds_the_job(words: str) -> None:
+    async with starter_bench() as bench:
+        plugin = bench.root / "plugin"
+        said = "echo 'MultipleFileSupport = true'; echo 'SupportedMethods = \"shelf\"'"
+        plugin.write_text(f'#!/bin/sh\nif [ "$1" = -classad ]; then {said}; exit; fi\n{words}\n')
+        plugin.chmod(0o755)
+        bench.configure(FILETRANSFER_PLUGINS=plugin)
+        await bench.kill_9()
+        await bench.start()
+        ended = await bench.ended(bench.submit("/bin/true", TransferInput="shelf://book"))
+        assert (ended.how, ended.reason_code) == (HELD, 13) and "shelf://book" in ended.reason, ended

@@ -78,6 +78,20 @@ async def test_a_missing_output_holds_the_job() -> None:
         assert "nowhere: (errno 2) No such file or directory" in ended.reason
 
 
+async def test_what_is_there_goes_back_beside_an_output_that_is_missing() -> None:
+    async with starter_bench() as bench:
+        run = bench.submit(SH, "-c", "echo why; echo 1 > there", TransferOutput="nowhere, there")
+        ended = await bench.ended(run)
+        assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 12, 2)
+        assert (bench.output(run), bench.output(run, "there")) == ("why\n", "1\n")
+
+
+async def test_a_slash_means_nothing_where_relative_paths_are_kept() -> None:
+    async with starter_bench() as bench:
+        kept = await finished(bench, "mkdir -p a/b; echo 1 > a/b/f", TransferOutput="a/b/", PreserveRelativePaths=True)
+        assert bench.output(kept, "a/b/f") == "1\n"
+
+
 async def test_an_input_that_cannot_be_written_holds_the_job_and_nothing_stays_open() -> None:
     async with starter_bench() as bench:
         assert bench.process is not None

@@ -75,6 +75,24 @@ def test_a_job_evicted_after_a_checkpoint_goes_on_from_it(make_pool: Callable[[s
     ad = history(pool)
     assert ad["CheckpointNumber"] == 1 and ad["JobLastCheckpointTime"] > 0
     assert "Finished transferring output files" in log.read_text()
+    kept = pool.home.spool / "jobs"
+    pool.until("no checkpoint stays", lambda: not list(kept.glob("*/*")))
+
+
+def test_nothing_stays_of_a_removed_job_that_would_have_been_kept_for_its_next_run(
+    make_pool: Callable[[str], Pool],
+) -> None:
+    pool = make_pool(BASE)
+    pool.up()
+    script = "#!/bin/sh\nhead -c 2000000 /dev/zero > state\necho began\nsleep 600\n"
+    log = submit(pool, script, "when_to_transfer_output = ON_EXIT_OR_EVICT")
+    pool.until("it runs", lambda: "began" in pool.run("tail", "1", check=False).stdout)
+    pool.run("rm", "1")
+    pool.until("it was removed", lambda: events(log, "009") == 1)
+    kept = pool.home.spool / "jobs"
+    pool.until("it has left the slot", lambda: not list(pool.home.execute.glob("dir_*")))
+    assert not list(kept.glob("*/*"))
+    assert not list(log.parent.glob("*.sw-*")), "no halves of files either"
 
 
 #: Speaks chirp with nothing but a shell: asks for one attribute, sets two, writes a log entry, and reads a file.

@@ -120,6 +120,7 @@ class AccessPoint:
             context.home.execute.parent / "sandboxes",
             settings.fallback_account,
             context.address.shown,
+            kept_beside=[context.home.spool / "jobs"],
         )
         self.memory = Memory(self.queue, self.ads)
         self._connect_parts()

@@ -170,10 +170,10 @@ def _inputs(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
         if "://" in name:
             continue  # fetched by a plugin at the execution point
         path = os.path.join(plan.iwd, name)
-        if name.endswith("/"):
+        if plan.preserve_relative and not os.path.isabs(name):
+            yield path, os.path.normpath(name), False  # a slash at its end means nothing then
+        elif name.endswith("/"):
             yield path, "", False
-        elif plan.preserve_relative and not os.path.isabs(name):
-            yield path, os.path.normpath(name), False
         else:
             yield path, os.path.basename(name), False
 
@@ -208,15 +208,15 @@ def _pieces(path: str, name: str, *, executable: bool = False) -> Iterator[Piece
         yield piece
         return
     with open(opening.regular(path), "rb") as stream:
-        offset = 0
-        data = stream.read(PIECE)
-        while True:
-            following = stream.read(PIECE)
-            yield Piece(name, mode, data, offset, not following)
-            if not following:
-                return
+        offset, last = 0, False
+        # What somebody adds while it is sent does not go with it: a log that grows as fast as it goes has no end.
+        left = os.fstat(stream.fileno()).st_size
+        while not last:
+            data = stream.read(min(PIECE, left))
+            left -= len(data)
+            last = not data or left == 0
+            yield Piece(name, mode, data, offset, last)
             offset += len(data)
-            data = following
 
 
 def _directory(path: str, name: str, mode: int) -> Iterator[Piece]:

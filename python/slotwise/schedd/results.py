@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import pwd
 import shutil
 import stat
+import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import BinaryIO
 
 from slotwise.schedd import opening
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
 from slotwise.schedd.rights import as_owner
+from slotwise.wire.gen import schedd_pb2
 
 #: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.
 _FRESH, _FORMER = ".new", ".old"
+#: Most bytes, and files, of one run that are kept in memory until its end; what comes after them goes to the disk.
+_MOST_KEPT, _MOST_KEPT_FILES = 8 * 1024 * 1024, 2000
+#: Most bytes of a file name.
+_MOST_NAME = 255
 
 
 def destination(plan: FilePlan, name: str) -> str | None:
@@ -41,7 +50,7 @@ def destination(plan: FilePlan, name: str) -> str | None:
             f"the starter sent a file with the name {name!r}", int(Hold.TRANSFER_OUTPUT_ERROR), errno.EINVAL
         )
     if (target := plan.remaps.get(name) or plan.remaps.get(plain)) is not None:
-        return None if "://" in target else os.path.join(plan.iwd, target)
+        return None if "://" in target or is_null(target) else os.path.join(plan.iwd, target)
     head, slash, rest = plain.partition("/")
     if slash and head in plan.remaps:
         return os.path.join(plan.iwd, plan.remaps[head], rest)
@@ -77,34 +86,50 @@ class Results:
     """Files of one run as they arrive; put in place all at once at its end."""
 
     def __init__(self, plan: FilePlan, run_id: str) -> None:
-        self._plan = plan
+        self._plan = self._sent_with = plan
         self._suffix = ".sw-" + run_id.replace("#", "-")
         #: name -> (mode, content) of files that came in one piece.
         self._small: dict[str, tuple[int, bytes]] = {}
         self._directories: dict[str, int] = {}
         #: name -> (temporary file, mode) of files that came in many pieces.
         self._large: dict[str, tuple[str, int]] = {}
+        #: Names of those of which the last piece came; half of a file is no result.
+        self._whole: set[str] = set()
+        #: Bytes of the small files.
+        self._kept = 0
+        self._dropped = False
+        self._lock = threading.Lock()
         self.bytes = 0
+        #: There is more than may be; the rest is not taken.
         self.failure: TransferError | None = None
+        #: name -> why it cannot be written.
+        self._failed: dict[str, TransferError] = {}
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to put in place."""
-        return not (self._small or self._directories or self._large or self.failure)
+        return not (self._small or self._directories or self._large or self._failed or self.failure)
 
-    def is_small(self, piece: object) -> bool:
-        """Whether the piece is a whole small file, kept in memory without touching the disk."""
-        return bool(
-            getattr(piece, "directory", False) or (piece.last and piece.offset == 0 and len(piece.data) <= SMALL_MOST)  # type: ignore[attr-defined]
-        )
+    def is_small(self, piece: schedd_pb2.FilePiece) -> bool:
+        """Whether the piece is a directory or a whole small file, kept in memory without touching the disk.
+
+        Memory takes so many: the rest of a job's small files are written at once, as large ones are.
+        """
+        if piece.directory:
+            return True
+        if not (piece.last and piece.offset == 0 and len(piece.data) <= SMALL_MOST):
+            return False
+        return self._kept + len(piece.data) <= _MOST_KEPT and len(self._small) < _MOST_KEPT_FILES
 
     def keep(self, name: str, mode: int, data: bytes, *, directory: bool) -> None:
         """Take a whole small file or a directory."""
         if directory:
             self._directories[name] = mode
         else:
-            self._small[name] = (mode, data)
             self._count(len(data))
+            if self.failure is None:
+                self._small[name] = (mode, data)
+                self._kept += len(data)
 
     def _count(self, size: int) -> None:
         self.bytes += size
@@ -113,29 +138,49 @@ class Results:
             text = f"Max total output file size exceeded: limit {most:g} MB"
             self.failure = TransferError(text, int(Hold.MAX_TRANSFER_OUTPUT), 0)
 
-    def write(self, name: str, mode: int, data: bytes, offset: int) -> None:
-        """Write a piece of a large file to its temporary name (worker thread)."""
-        if self.failure is not None:
-            return
-        self._count(len(data))
-        try:
-            target = destination(self._plan, name)
-            if target is None:
+    def write(self, name: str, mode: int, data: bytes, offset: int, *, last: bool = True) -> None:
+        """Write a piece of a large file to its temporary name (worker thread).
+
+        A pipe or device that is its place gets it at once.
+        """
+        with self._lock:
+            self._count(len(data))
+            if self.failure is not None or self._dropped or name in self._failed:
                 return
-            temporary = target + self._suffix
-            with as_owner(self._plan.owner, self._plan.fallback_account):
-                _make_parents(target, self._plan.iwd)
-                flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if offset == 0 else 0)
-                descriptor = opening.regular(temporary, flags)
-                try:
-                    _write_all(descriptor, data, offset)
-                finally:
-                    os.close(descriptor)
-            self._large[name] = (temporary, mode)
-        except TransferError as error:
-            self.failure = error
-        except OSError as error:
-            self.failure = _output_error(target or name, error)
+            if last:
+                self._whole.add(name)
+            target: str | None = None
+            try:
+                target = destination(self._plan, name)
+                if target is not None:
+                    with as_owner(self._plan.owner, self._plan.fallback_account):
+                        self._write(name, target, mode, data, offset)
+            except TransferError as error:
+                self._failed[name] = error
+            except OSError as error:
+                self._failed[name] = _output_error(target or name, error)
+
+    def _write(self, name: str, target: str, mode: int, data: bytes, offset: int) -> None:
+        if name not in self._large:
+            _make_parents(target, self._plan.iwd)
+            if _is_special(target):
+                opening.write_special(target, data)
+                return
+            self._large[name] = (self._beside(_real(target)), mode)
+        temporary, _ = self._large[name]
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if offset == 0 else 0)
+        descriptor = opening.regular(temporary, flags)
+        try:
+            _write_all(descriptor, data, offset)
+        finally:
+            os.close(descriptor)
+
+    def _beside(self, target: str) -> str:
+        """The temporary name for a result: in its directory, and no longer than names may be."""
+        directory, name = os.path.split(target)
+        if len(os.fsencode(name + self._suffix)) > _MOST_NAME:
+            name = hashlib.sha256(os.fsencode(name)).hexdigest()
+        return os.path.join(directory, name + self._suffix)
 
     def place_in_spool(self, directory: str) -> None:
         """Keep everything in a directory of the schedd's own for the next run, all of it or nothing (worker thread).
@@ -171,48 +216,47 @@ class Results:
             shutil.rmtree(former, ignore_errors=True)
 
     def place(self) -> None:
-        """Put everything in place (worker thread).
+        """Put everything in place that came whole (worker thread).
 
-        :raises TransferError: 12 with the errno of the first file that cannot be written.
+        :raises TransferError: 12 with the errno of the first file that cannot be written, when all others are in place;
+            33 when there was more than may be.
         """
-        if self.failure is not None:
-            self.discard()
-            raise self.failure
+        failures = [] if self.failure is None else [self.failure]
+        failures += self._failed.values()
+
+        def put(name: str, act: Callable[[str], None]) -> None:
+            """One that cannot be put in its place does not keep the others from theirs."""
+            target = name
+            try:
+                found = destination(self._plan, name)
+                if found:
+                    target = found
+                    act(found)
+            except TransferError as error:
+                failures.append(error)
+            except OSError as error:
+                failures.append(_output_error(target, error))
+
         with as_owner(self._plan.owner, self._plan.fallback_account):
             for name, mode in sorted(self._directories.items()):
-                target = destination(self._plan, name)
-                if target:
-                    self._guarded(target, lambda t=target, m=mode: _make_directory(t, m))
+                put(name, partial(_make_directory, mode=mode))
             for name, (mode, data) in self._small.items():
-                target = destination(self._plan, name)
-                if target:
-                    self._guarded(target, lambda t=target, d=data, m=mode: self._put(t, d, m))
-            for name, (temporary, mode) in self._large.items():
-                target = destination(self._plan, name)
-                if target:
-                    self._guarded(target, lambda t=target, x=temporary, m=mode: self._move(x, t, m))
-
-    @staticmethod
-    def _guarded(target: str, act: object) -> None:
-        try:
-            act()  # type: ignore[operator]
-        except OSError as error:
-            raise _output_error(target, error) from None
+                put(name, partial(self._put, data=data, mode=mode))
+            for name, (temporary, mode) in list(self._large.items()):
+                if name in self._whole and name not in self._failed:
+                    put(name, partial(self._move, temporary, mode=mode))
+        self.discard()
+        if failures:
+            raise failures[0]
 
     def _put(self, target: str, data: bytes, mode: int) -> None:
         """Write a small file. One that exists and is no plain file (a terminal, a pipe) is written to, not replaced."""
         _make_parents(target, self._plan.iwd)
-        try:
-            existing = os.lstat(target).st_mode
-        except FileNotFoundError:
-            existing = 0
-        if existing and not stat.S_ISREG(existing) and not stat.S_ISLNK(existing):
-            if stat.S_ISDIR(existing):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _is_special(target):
             opening.write_special(target, data)
             return
-        real = os.path.realpath(target) if existing and stat.S_ISLNK(existing) else target
-        temporary = real + self._suffix
+        real = _real(target)
+        temporary = self._beside(real)
         descriptor = opening.regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             try:
@@ -232,6 +276,7 @@ class Results:
         put something else under its name.
         """
         _make_parents(target, self._plan.iwd)
+        target = _real(target)
         with open(os.open(temporary, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
             state = os.fstat(stream.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
@@ -251,12 +296,13 @@ class Results:
                 raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
 
     def discard(self) -> None:
-        """Remove temporary files (worker thread)."""
-        with as_owner(self._plan.owner, self._plan.fallback_account):
+        """Remove temporary files, and take no more (worker thread)."""
+        with self._lock, as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+            self._dropped = True
             for temporary, _ in self._large.values():
                 _unlink(temporary)
-        self._large.clear()
-        self._small.clear()
+            self._large.clear()
+            self._small.clear()
 
 
 def _copy(stream: BinaryIO, target: str, mode: int) -> None:
@@ -282,8 +328,29 @@ def _make_parents(target: str, iwd: str) -> None:
 
 
 def _make_directory(target: str, mode: int) -> None:
-    os.makedirs(target, exist_ok=True)
-    os.chmod(target, (mode & 0o777) | 0o700)
+    """Make a directory with the rights that it has where it comes from. One that is here keeps its own."""
+    if not os.path.isdir(target):
+        os.makedirs(target, exist_ok=True)
+        os.chmod(target, (mode & 0o777) | 0o700)
+
+
+def _is_special(target: str) -> bool:
+    """Whether something is there that is written to instead of being replaced: a terminal, a pipe.
+
+    :raises OSError: for a directory.
+    """
+    try:
+        existing = os.stat(target).st_mode
+    except OSError:
+        return False
+    if stat.S_ISDIR(existing):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return not stat.S_ISREG(existing)
+
+
+def _real(target: str) -> str:
+    """The file that is written when a result is: where a link leads that has its name."""
+    return os.path.realpath(target) if os.path.islink(target) else target
 
 
 def _unlink(path: str) -> None:

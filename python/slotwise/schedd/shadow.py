@@ -18,7 +18,7 @@ from slotwise.schedd import checkpoints, events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
-from slotwise.schedd.codes import Status
+from slotwise.schedd.codes import Hold, Status
 from slotwise.schedd.decision import Decision, Kill
 from slotwise.schedd.endings import Endings
 from slotwise.schedd.queue import Queue
@@ -33,6 +33,8 @@ from slotwise.schedd.transfers import Transfers
 from slotwise.schedd.visits import Visits
 from slotwise.wire.gen import schedd_pb2
 
+#: Codes of holds of jobs that came to their end.
+_HELD_FOR_RESULTS = frozenset({Hold.TRANSFER_OUTPUT_ERROR, Hold.MAX_TRANSFER_OUTPUT})
 _log = logging.getLogger(__name__)
 
 
@@ -220,9 +222,13 @@ class Shadows:
         if run.over or transfer.ending:
             return
         transfer.ending = True
-        evicted = ended.how == schedd_pb2.RunEnded.EVICTED
+        # A job that is being removed has no next run to keep files for.
+        evicted = ended.how == schedd_pb2.RunEnded.EVICTED and run.job.status != Status.REMOVED
         by_itself = ended.how in (schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.SIGNALED)
-        if transfer.results.empty or not (by_itself or (evicted and self._transfers.keeps)):
+        # Held for a result that is missing or too much: the others are there, and tell what went wrong.
+        in_part = ended.how == schedd_pb2.RunEnded.HELD and ended.reason_code in _HELD_FOR_RESULTS
+        if transfer.results.empty or not (by_itself or in_part or (evicted and self._transfers.keeps)):
+            self._transfers.drop(run)
             self._endings.finish(run, ended, None)
         else:
             self._transfers.spawn(self._place(run, ended, evicted))

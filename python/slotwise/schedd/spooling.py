@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import time
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import Executor
 from functools import partial
@@ -43,7 +45,10 @@ class Spooling:
         root: Path,
         fallback_account: str,
         host: str,
+        *,
+        kept_beside: Iterable[Path] = (),
     ) -> None:
+        """``kept_beside``: other directories with files by cluster and proc, to be tidied up as well."""
         self._queue = queue
         self._ads = ads
         self._ledger = ledger
@@ -52,6 +57,7 @@ class Spooling:
         self._root = root
         self._fallback = fallback_account
         self._host = host
+        self._kept_beside = tuple(kept_beside)
 
     def _sandbox(self, job: Job) -> Sandbox:
         path = self._root / str(job.cluster.number) / str(job.proc)
@@ -182,12 +188,14 @@ class Spooling:
     # ---- tidying up
 
     async def run(self) -> None:
-        """Remove the sandboxes of jobs that have left the queue, every minute."""
+        """Remove what is kept of jobs that have left the queue, every minute: sandboxes, files of evicted runs."""
         while True:
-            await self._in_thread(partial(_sweep, self._root, self._knows))
+            for root in (self._root, *self._kept_beside):
+                await self._in_thread(partial(_sweep, root, self._knows))
             await asyncio.sleep(_SWEEP_S)
 
     def _knows(self, cluster: str, proc: str) -> bool:
+        proc = proc.partition(".")[0]  # "0.new" is a directory that is being written
         return cluster.isdigit() and proc.isdigit() and self._queue.job(int(cluster), int(proc)) is not None
 
 
@@ -198,5 +206,7 @@ def _sweep(root: Path, knows: Any) -> None:
         for proc in os.scandir(cluster.path) if cluster.is_dir(follow_symlinks=False) else ():
             if not knows(cluster.name, proc.name):
                 Sandbox(proc.path, "").remove()
-        if cluster.is_dir(follow_symlinks=False) and not any(os.scandir(cluster.path)):
-            os.rmdir(cluster.path)
+        # A young one may be about to get what it was made for.
+        if cluster.is_dir(follow_symlinks=False) and cluster.stat().st_mtime < time.time() - _SWEEP_S:
+            with contextlib.suppress(OSError):
+                os.rmdir(cluster.path)

@@ -44,6 +44,10 @@ class Transfer:
     #: Keeps results in order when some need a thread.
     writes: list[asyncio.Future[None]] = field(default_factory=list)
     ending: bool = False
+    #: Results are on their way to their places.
+    placing: bool = False
+    #: The run has left files in SPOOL for the next one.
+    kept: bool = False
     #: Log entries about files, written with the next entry of the run.
     notes: list[str] = field(default_factory=list)
 
@@ -81,10 +85,16 @@ class Transfers:
         def run_over(run: Run) -> None:
             told(run)
             self.signs.end(run.id)
+            self.drop(run)
 
         claiming.on_run_over = run_over
         #: Work under way.
         self.tasks: set[asyncio.Task[None]] = set()
+
+    def drop(self, run: Run) -> None:
+        """Remove what came of results that nobody will put in place."""
+        if run.transfer is not None and not run.transfer.results.empty and not run.transfer.placing:
+            asyncio.get_running_loop().run_in_executor(self._threads, run.transfer.results.discard)
 
     def _show(self, job: str, changes: Changes) -> None:
         if self._queue.by_key(job) is not None:
@@ -249,14 +259,23 @@ class Transfers:
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(
             self._threads,
-            partial(transfer.results.write, os.fsdecode(piece.name), piece.mode, piece.data, piece.offset),
+            partial(
+                transfer.results.write,
+                os.fsdecode(piece.name),
+                piece.mode,
+                piece.data,
+                piece.offset,
+                last=piece.last,
+            ),
         )
 
     async def place(self, run: Run, *, evicted: bool) -> TransferError | None:
         """Put the results in place, or keep an evicted run's for the next one; what kept them from it."""
         results = self.of(run).results
+        self.of(run).placing = True
         place: Callable[[], None] = results.place
         if evicted:
+            self.of(run).kept = True
             place = partial(results.place_in_spool, self._spool_of(run))
         return await self._placed(run, place)
 
@@ -266,6 +285,7 @@ class Transfers:
         results, transfer.results = transfer.results, Results(transfer.plan, run.id)
         if self._spool is None:
             return TransferError("this schedd has no spool directory", 0, 0)
+        transfer.kept = True
         return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
 
     async def _placed(self, run: Run, place: Callable[[], None]) -> TransferError | None:
@@ -286,8 +306,8 @@ class Transfers:
 
     def forget_kept(self, run: Run) -> None:
         """The job needs no files of former runs any more."""
-        if run.transfer is not None and (spooled := run.transfer.plan.spooled):
-            work = partial(shutil.rmtree, spooled, ignore_errors=True)
+        if run.transfer is not None and (run.transfer.kept or run.transfer.plan.spooled):
+            work = partial(shutil.rmtree, self._spool_of(run), ignore_errors=True)
             asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # ---- work

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ENTRY = "_SLOTWISE_HELPER"
 #: How long a killed program may take to be gone, seconds.
 _PATIENCE_S = 5.0
+#: Most bytes of a program's output that are heard, and bytes of one read.
+_MOST_SAID, _READ = 4 * 1024 * 1024, 64 * 1024
 
 
 def _as_user(identity: Identity) -> list[str]:
@@ -54,13 +56,36 @@ async def call(
     )
     said = b""
     try:
-        said, _ = await asyncio.wait_for(process.communicate(given or None), limit_s)
+        said = await asyncio.wait_for(_conversation(process, given), limit_s)
     except TimeoutError:
         pass
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     return await process.wait(), said.decode(errors="replace")
+
+
+async def _conversation(process: asyncio.subprocess.Process, given: bytes) -> bytes:
+    """Give a program its input, and take what it says: at most so much, and the rest is not listened to."""
+    _, said = await asyncio.gather(_give(process, given), _listen(process))
+    await process.wait()
+    return said
+
+
+async def _give(process: asyncio.subprocess.Process, given: bytes) -> None:
+    if process.stdin is None:
+        return
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it need not read all, or anything
+        process.stdin.write(given)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _listen(process: asyncio.subprocess.Process) -> bytes:
+    said = bytearray()
+    while process.stdout is not None and (data := await process.stdout.read(_READ)):
+        said += data[: _MOST_SAID - len(said)]
+    return bytes(said)
 
 
 async def call_for(

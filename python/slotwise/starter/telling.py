@@ -15,7 +15,7 @@ from slotwise.starter.launcher import lay_out
 from slotwise.starter.leftovers import CANNOT_KILL
 from slotwise.starter.report import Moment
 from slotwise.starter.traffic import OWN
-from slotwise.starter.verdict import How
+from slotwise.starter.verdict import End, How
 from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
 
 if TYPE_CHECKING:
@@ -40,21 +40,21 @@ async def send_outputs(run: Run) -> None:
         run.on(moves.OutputsSent())
         return
     only_streams = run.state.outputs == "streams"
+    problems: list[End] = []
     try:
-        chosen = transfer.choose(job, run.directory.scratch, run.before, run.identity, streams_only=only_streams)
+        try:
+            chosen = transfer.choose(job, run.directory.scratch, run.before, run.identity, streams_only=only_streams)
+        except transfer.OutputError as error:  # the others go back all the same: they tell what went wrong
+            problems.append(error.end)
+            chosen = error.found
         away = url_transfer.output_urls(run.job_ad, [output.name for output in chosen if not output.directory])
         if away and (problem := await url_transfer.deliver(run, run.host.plugins, away)) is not None:
-            run.on(moves.OutputsSent(problem))
+            problems.append(problem)
+        if not await _send_files(run, [output for output in chosen if output.name not in away], problems):
             return
-        if not await _send_files(run, [output for output in chosen if output.name not in away]):
-            return
-    except transfer.OutputError as error:
-        run.on(moves.OutputsSent(error.end))
-        return
     except OSError as error:
-        run.on(moves.OutputsSent(scratch_failure(error)))
-        return
-    run.on(moves.OutputsSent())
+        problems.append(scratch_failure(error))
+    run.on(moves.OutputsSent(problems[0] if problems else None))
 
 
 async def send_checkpoint(run: Run) -> None:
@@ -65,8 +65,11 @@ async def send_checkpoint(run: Run) -> None:
         return
     try:
         chosen = transfer.choose_checkpoint(job, run.directory.scratch, run.before, run.identity)
-        if not await _send_files(run, chosen):
+        problems: list[End] = []
+        if not await _send_files(run, chosen, problems):
             return
+        if problems:
+            raise transfer.OutputError(problems[0])
     except transfer.OutputError as error:
         run.on(moves.CheckpointKept(error.end))
         return
@@ -80,10 +83,10 @@ async def send_checkpoint(run: Run) -> None:
     run.say(checkpoint=schedd_pb2.RunCheckpoint(number=number, at=int(at), ad=pack_one(attributes)))
 
 
-async def _send_files(run: Run, chosen: list[transfer.Output]) -> bool:
-    """Send files piece by piece; False when the stream broke."""
+async def _send_files(run: Run, chosen: list[transfer.Output], problems: list[End]) -> bool:
+    """Send files piece by piece; False when the stream broke. ``problems``: of those that cannot be read."""
     large = sum(output.size for output in chosen) > 4 * transfer.PIECE
-    pieces = transfer.pieces(chosen, run.identity)
+    pieces = transfer.pieces(chosen, run.identity, problems)
     loop = asyncio.get_running_loop()
     run.went.clear(OWN)
     while True:

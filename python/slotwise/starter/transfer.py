@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -140,43 +140,51 @@ class Output:
 
 
 class OutputError(SlotwiseError):
-    """An output cannot be had; ``end`` is what the run ends with."""
+    """An output cannot be had; ``end`` is what the run ends with, ``found`` what can be sent all the same."""
 
     code = "output"
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: End, found: Sequence[Output] = ()) -> None:
         super().__init__(end.reason)
         self.end = end
+        self.found = list(found)
 
 
 def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *, streams_only: bool) -> list[Output]:
     """What goes back: standard output and error always, then what the job's rules say.
 
-    :raises OutputError: when a listed output is missing (hold 12) or there is too much (hold 33).
+    :raises OutputError: when a listed output is missing (hold 12) or there is too much (hold 33); with the others, and
+        with no more than standard output and error.
     """
     rules = job.transfer
+    problem: End | None = None
     with rights_of(identity):
-        found = list(_streams(job, scratch))
+        streams = list(_streams(job, scratch))
+        found = list(streams)
         if not streams_only:
             if rules.output_files is None:
                 found += _new_or_changed(scratch, before)
             else:
-                found += _listed(job, scratch)
+                listed, problem = _listed(job, scratch)
+                found += listed
     deep = next((output for output in found if output.name.count("/") > _MOST_LEVELS), None)
     if deep is not None:
-        raise OutputError(
-            _missing(deep.path, OSError(errno.ENAMETOOLONG, f"more than {_MOST_LEVELS} directories deep"))
+        end = _missing(deep.path, OSError(errno.ENAMETOOLONG, f"more than {_MOST_LEVELS} directories deep"))
+        raise OutputError(end, streams)
+    total = _mib(found)
+    if 0 <= rules.max_output_mib < total:
+        end = held(
+            f"The job's output files are {total:.1f} MB together, more than the {rules.max_output_mib} MB allowed",
+            MAX_OUTPUT_EXCEEDED,
         )
-    total = sum(output.size for output in found)
-    if 0 <= rules.max_output_mib < total / (1024 * 1024):
-        raise OutputError(
-            held(
-                f"The job's output files are {total / (1024 * 1024):.1f} MB together, "
-                f"more than the {rules.max_output_mib} MB allowed",
-                MAX_OUTPUT_EXCEEDED,
-            )
-        )
+        raise OutputError(end, streams if _mib(streams) <= rules.max_output_mib else ())
+    if problem is not None:
+        raise OutputError(problem, found)
     return found
+
+
+def _mib(outputs: Iterable[Output]) -> float:
+    return sum(output.size for output in outputs) / (1024 * 1024)
 
 
 def choose_checkpoint(job: JobFacts, scratch: Path, before: Listing, identity: Identity) -> list[Output]:
@@ -220,29 +228,34 @@ def _new_or_changed(scratch: Path, before: Listing) -> list[Output]:
     return found
 
 
-def _listed(job: JobFacts, scratch: Path) -> list[Output]:
+def _listed(job: JobFacts, scratch: Path) -> tuple[list[Output], End | None]:
+    """The outputs that the job lists, and what it ends with when one cannot be had."""
     found: list[Output] = []
+    problem: End | None = None
     streams = {PurePosixPath(name).name for name in (job.stdout, job.stderr) if name != NULL_FILE}
     for wanted in job.transfer.output_files or ():
         if "://" in wanted:
             continue
         path = Path(wanted) if wanted.startswith("/") else scratch / wanted
         try:
-            status = path.stat()
+            found += _wanted(path, wanted, job.transfer)
+        except OutputError as error:
+            problem = problem or error.end
         except OSError as error:
-            if wanted in streams:
-                continue  # standard output under its own name goes as such
-            raise OutputError(_missing(path, error)) from None
-        if stat.S_ISDIR(status.st_mode):
-            found += _tree(path, wanted, job.transfer)
-        elif not stat.S_ISREG(status.st_mode):
-            raise OutputError(_missing(path, _no_file()))
-        else:
-            name = _wire_name(wanted, job.transfer)
-            if "/" in name:
-                found += _parents(name, path)
-            found.append(Output(path, name, stat.S_IMODE(status.st_mode), status.st_size))
-    return found
+            if wanted not in streams:  # standard output under its own name goes as such
+                problem = problem or _missing(path, error)
+    return found, problem
+
+
+def _wanted(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        return _tree(path, wanted, rules)
+    if not stat.S_ISREG(status.st_mode):
+        raise _no_file()
+    name = _wire_name(wanted, rules)
+    parents = _parents(name, path) if "/" in name else []
+    return [*parents, Output(path, name, stat.S_IMODE(status.st_mode), status.st_size)]
 
 
 def _missing(path: Path, error: OSError) -> End:
@@ -267,14 +280,23 @@ def _wire_name(wanted: str, rules: TransferRules) -> str:
 
 
 def _parents(name: str, path: Path) -> list[Output]:
-    parents = list(PurePosixPath(name).parents)[:-1]
-    return [Output(path.parent, str(parent), 0o755, 0, True) for parent in reversed(parents)]
+    """The directories that lead to ``path``, as far as ``name`` has them."""
+    found, place = [], path.parent
+    for parent in list(PurePosixPath(name).parents)[:-1]:
+        found.append(_directory(place, str(parent)))
+        place = place.parent
+    return found[::-1]
+
+
+def _directory(path: Path, name: str) -> Output:
+    """A directory goes with its rights: what it keeps from others here, it keeps from them there."""
+    return Output(path, name, stat.S_IMODE(path.stat().st_mode), 0, True)
 
 
 def _tree(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
-    """A directory with all below it; with a slash at its end, only what is in it."""
-    top = "" if wanted.endswith("/") else _wire_name(wanted, rules)
-    found = [*_parents(top, path), Output(path, top, 0o755, 0, True)] if top else []
+    """A directory with all below it; with a slash at its end only what is in it, unless relative paths are kept."""
+    top = "" if wanted.endswith("/") and not rules.relative_paths else _wire_name(wanted, rules)
+    found = [*_parents(top, path), _directory(path, top)] if top else []
     open_still = [(path, PurePosixPath(top))]
     while open_still:
         place, inside = open_still.pop()
@@ -290,7 +312,7 @@ def _tree(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
         for entry in ordered:
             name = inside / entry.name
             if entry.is_dir(follow_symlinks=False):
-                found.append(Output(Path(entry.path), str(name), 0o755, 0, True))
+                found.append(_directory(Path(entry.path), str(name)))
                 below.append((Path(entry.path), name))
             else:
                 with contextlib.suppress(FileNotFoundError):
@@ -300,10 +322,10 @@ def _tree(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
     return found
 
 
-def pieces(outputs: list[Output], identity: Identity) -> Iterator[schedd_pb2.FilePiece]:
+def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> Iterator[schedd_pb2.FilePiece]:
     """The pieces of all outputs in order. The rights are taken and given back around each read.
 
-    :raises OutputError: when a file cannot be read.
+    A file that cannot be read, or no longer, is left out, or never gets its last piece: ``problems`` says why.
     """
     for output in outputs:
         name = os.fsencode(output.name)
@@ -324,7 +346,7 @@ def pieces(outputs: list[Output], identity: Identity) -> Iterator[schedd_pb2.Fil
                 yield schedd_pb2.FilePiece(name=name, mode=output.mode, data=data, last=last, offset=offset)
                 offset += len(data)
         except OSError as error:
-            raise OutputError(_missing(output.path, error)) from None
+            problems.append(_missing(output.path, error))
         finally:
             if fd >= 0:
                 os.close(fd)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from slotwise.classad import ClassAd, parse_ads
 from slotwise.starter import helpers
 from slotwise.starter.ads import lookup
+from slotwise.starter.facts import STDERR_NAME, STDOUT_NAME
 from slotwise.starter.failures import LaunchRefusedError
 from slotwise.starter.launcher import lay_out
-from slotwise.starter.privilege import read_small
+from slotwise.starter.privilege import read_small, rights_of
 from slotwise.starter.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
     found = {name.strip(): target.strip() for name, _, target in pairs if "://" in target}
     everywhere = value("OutputDestination")
     if isinstance(everywhere, str) and "://" in everywhere:
-        found = {name: f"{everywhere.rstrip('/')}/{name}" for name in names} | found
+        # Standard output and error go back to the access point all the same.
+        results = [name for name in names if name not in (STDOUT_NAME, STDERR_NAME)]
+        start = everywhere if everywhere.endswith("/") else f"{everywhere}/"
+        found = {name: start + name for name in results} | found
     return {name: found[name] for name in names if name in found}
 
 
@@ -143,4 +147,12 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
                 errors.append(str(value("TransferError") or f"{value('TransferUrl')} failed"))
     with contextlib.suppress(OSError):
         said.unlink()
+    if status == 0 and not errors and not upload:
+        errors = _not_brought(run, files)
     return status, errors
+
+
+def _not_brought(run: Run, files: Mapping[str, str]) -> list[str]:
+    """What is not there although the plugin says nothing of a failure."""
+    with rights_of(run.identity):
+        return [f"{url} was not brought" for url, name in files.items() if not (run.directory.scratch / name).exists()]

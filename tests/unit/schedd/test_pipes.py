@@ -50,9 +50,14 @@ def test_sockets_in_a_directory_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_result_goes_into_a_pipe_only_if_someone_reads(pipe: Path) -> None:
-    results = Results(FilePlan(ME, str(pipe.parent), stdout="pipe"), "1.0#1")
     data = b"x" * 200_000  # more than a pipe takes at once
-    results.keep("_condor_stdout", 0o644, data, directory=False)
+
+    def arrived() -> Results:
+        results = Results(FilePlan(ME, str(pipe.parent), stdout="pipe"), "1.0#1")
+        results.keep("_condor_stdout", 0o644, data, directory=False)
+        return results
+
+    results = arrived()
     with pytest.raises(TransferError) as caught:
         results.place()
     assert caught.value.subcode == errno.ENXIO
@@ -69,7 +74,7 @@ def test_a_result_goes_into_a_pipe_only_if_someone_reads(pipe: Path) -> None:
 
     thread = threading.Thread(target=reader)
     thread.start()
-    results.place()
+    arrived().place()
     thread.join()
     assert read == [data]
 

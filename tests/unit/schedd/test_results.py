@@ -12,6 +12,7 @@ import pytest
 from slotwise.schedd import results as module
 from slotwise.schedd.files import FilePlan, TransferError
 from slotwise.schedd.results import Results, spooled_files
+from slotwise.wire.gen import schedd_pb2
 
 LARGE = b"x" * 300_000
 
@@ -109,3 +110,90 @@ def test_a_change_cut_short_is_undone(tmp_path: Path) -> None:
     assert spooled_files(str(tmp_path / "spool")) == str(tmp_path / "spool")
     assert tree(tmp_path) == {"spool/made": 3}
     assert spooled_files(str(tmp_path / "other")) == ""
+
+
+def test_one_result_that_has_no_place_does_not_keep_the_others_from_theirs(tmp_path: Path) -> None:
+    (tmp_path / "wanted").mkdir()
+    results = of(tmp_path)
+    take(results, wanted=b"in the way is a directory", other=b"x")
+    results.write("large", 0o644, LARGE, 0)
+    results.write("wanted/../../out of it", 0o644, LARGE, 0)
+    with pytest.raises(TransferError) as caught:
+        results.place()
+    assert caught.value.hold_code == 12
+    assert tree(tmp_path) == {"large": len(LARGE), "other": 1}
+
+
+def test_half_of_a_file_is_no_result_and_leaves_nothing(tmp_path: Path) -> None:
+    results = of(tmp_path)
+    results.write("half", 0o644, LARGE, 0, last=False)
+    assert list(tmp_path.iterdir())
+    results.place()
+    assert not list(tmp_path.iterdir())
+    results.write("half", 0o644, LARGE, len(LARGE))
+    assert not list(tmp_path.iterdir()), "it comes too late"
+
+
+def test_directories_keep_the_rights_that_they_have_here_or_had_there(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir(mode=0o700)
+    results = of(tmp_path)
+    results.keep("here", 0o755, b"", directory=True)
+    results.keep("there", 0o700, b"", directory=True)
+    results.place()
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("here", "there")] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("size", [5, 300_000])
+def test_a_result_goes_where_a_link_of_its_name_leads(tmp_path: Path, size: int) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "made").symlink_to("far/made")
+    results = Results(FilePlan(getpass.getuser(), str(tmp_path)), "1.0#1")
+    if size == 5:
+        results.keep("made", 0o644, bytes(size), directory=False)
+    else:
+        results.write("made", 0o644, bytes(size), 0)
+    results.place()
+    assert (tmp_path / "made").is_symlink()
+    assert tree(tmp_path / "far") == {"made": size}
+
+
+@pytest.mark.parametrize("size", [5, 300_000])
+@pytest.mark.parametrize("remap", ["/dev/null", "nothing"])
+def test_a_result_may_go_to_dev_null(tmp_path: Path, size: int, remap: str) -> None:
+    (tmp_path / "nothing").symlink_to("/dev/null")
+    results = Results(FilePlan(getpass.getuser(), str(tmp_path), remaps={"made": remap}), "1.0#1")
+    if size == 5:
+        results.keep("made", 0o644, bytes(size), directory=False)
+    else:
+        results.write("made", 0o644, bytes(size), 0)
+    results.place()
+    assert tree(tmp_path) == {}
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("size", [5, 300_000])
+def test_names_may_be_as_long_as_names_may_be(tmp_path: Path, size: int) -> None:
+    name = "n" * 255
+    results = of(tmp_path)
+    if size == 5:
+        results.keep(name, 0o644, bytes(size), directory=False)
+    else:
+        results.write(name, 0o644, bytes(size), 0)
+    results.place()
+    assert tree(tmp_path) == {name: size}
+
+
+def test_memory_takes_so_many_small_files(tmp_path: Path) -> None:
+    results = of(tmp_path)
+    content = bytes(200_000)
+    in_memory = 0
+    for number in range(100):
+        piece = schedd_pb2.FilePiece(name=f"f{number}".encode(), mode=0o644, data=content, last=True)
+        if results.is_small(piece):
+            results.keep(f"f{number}", 0o644, content, directory=False)
+            in_memory += 1
+        else:
+            results.write(f"f{number}", 0o644, content, 0, last=True)
+    assert in_memory * len(content) <= 8 * 1024 * 1024
+    results.place()
+    assert tree(tmp_path) == {f"f{number}": len(content) for number in range(100)}

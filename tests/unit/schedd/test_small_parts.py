@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from slotwise.errors import UsageError
+from slotwise.schedd import spooling
 from slotwise.schedd.autocluster import Autoclusters
 from slotwise.schedd.files import FilePlan, TransferError, parse_remaps, split_list
 from slotwise.schedd.matchtime import UnresolvedError, expand, machine_attributes
@@ -108,3 +112,11 @@ def test_where_results_go(name: str, expected: str | None) -> None:
 def test_results_do_not_leave_the_directory(name: str) -> None:
     with pytest.raises(TransferError):
         destination(PLAN, name)
+
+
+def test_the_directories_of_jobs_that_have_left_are_removed(tmp_path: Path) -> None:
+    for name in ("1/0", "1/0.new", "2/0", "2/1.new", "3"):
+        (tmp_path / name).mkdir(parents=True)
+    os.utime(tmp_path / "3", (0, 0))
+    spooling._sweep(tmp_path, lambda cluster, proc: cluster == "1" and proc.partition(".")[0] == "0")
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["1", "1/0", "1/0.new", "2"]
