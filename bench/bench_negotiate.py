@@ -129,12 +129,14 @@ def main(args: list[str]) -> int:
     if asked.one:
         print(json.dumps(one(known[asked.one])))
         return 0
+    chosen = [s for s in known.values() if asked.only in s.name and (s.quick or not asked.quick)]
+    if not chosen:
+        print(f"no scenario has {asked.only!r} in its name; there are: {'; '.join(known)}", file=sys.stderr)
+        return 2
     report = Report("Negotiation cycle")
     by_slots = Chart("Cycle time against slots, 100 autoclusters", "slots", "seconds")
     by_autoclusters = Chart("Cycle time against autoclusters, 100 k slots", "autoclusters", "seconds")
-    for scenario in known.values():
-        if asked.only not in scenario.name or (asked.quick and not scenario.quick):
-            continue
+    for scenario in chosen:
         command = [sys.executable, __file__, "--one", scenario.name]
         made = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
         if made.returncode != 0:

@@ -83,9 +83,10 @@ def test_priorities_are_set_and_shown(pool: Pool) -> None:
     pool.run("userprio", "-setfactor", "ann@dom", "250")
     pool.run("userprio", "-setceiling", "ann@dom", "12", "-duration", "600")
     assert pool.run("userprio", "-allusers", "-af", "Name", "Ceiling").stdout == "ann@dom 12\n"
-    text = pool.run("userprio", "-all").stdout
+    text = pool.run("userprio", "-all", "-allusers").stdout
     assert text.startswith("Last Priority Update:") and "Number of users: 1" in text
-    assert "ann@dom" not in pool.run("userprio").stdout, "who never used anything is not shown"
+    for words in ([], ["-all"]):
+        assert "ann@dom" not in pool.run("userprio", *words).stdout, "who never used anything is not shown"
     refused = pool.run("userprio", "-setfactor", "ann", "3", check=False)
     assert refused.returncode == 2 and "user@domain" in refused.stderr
     too_small = pool.run("userprio", "-setfactor", "ann@dom", "0.1", check=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from slotwise.errors import BusyError, NotFoundError, UsageError
 from slotwise.negotiator.accountant import Books
-from slotwise.negotiator.reports import accounting_ads
+from slotwise.negotiator.reports import CycleReport, accounting_ads
 from slotwise.negotiator.store import AccountingStore
 
 
@@ -125,6 +125,15 @@ def test_what_is_edited_while_a_cycle_runs_stays() -> None:
         "new@d": {"priority": 0.5, "last_update": 1, "floor": 2},
         "cyc@d": {"priority": 0.5},
     }
+
+
+def test_accounting_ads_name_the_group_that_there_is() -> None:
+    groups = [{"name": name} for name in ("<none>", "phys", "phys.hep")]
+    last = CycleReport(1, "timer", 0.0, 1.0, 0.0, 0.0, {}, {}, [], [], groups, 1, [], 0)
+    names = ("john.doe@d", "ann@d", "Phys.ann@d", "phys.hep.kim@d", "phys.bio.kim@d", "phys.john.doe@d")
+    ads = accounting_ads({name: {} for name in names}, {}, last, "n", now=5)
+    found = [ads[name]["AccountingGroup"] for name in names]
+    assert found == ["<none>", "<none>", "phys", "phys.hep", "phys", "phys"]
 
 
 def test_accounting_ads_show_effective_priority_and_groups() -> None:

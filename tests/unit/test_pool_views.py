@@ -8,7 +8,7 @@ from slotwise.cli.render.compact import slot_letters
 from slotwise.cli.render.pool import natural_key, totals_text
 from slotwise.cli.render.poolviews import VIEWS
 from slotwise.cli.render.printas import Scene
-from slotwise.cli.render.userprio import priorities_text
+from slotwise.cli.render.userprio import priorities_text, rolled_up
 
 
 def rows_text(ads: list[ClassAd], *, wide: bool) -> str:
@@ -140,6 +140,37 @@ def test_groups_come_with_their_members() -> None:
     assert "10.00" in lines[4]
     flat = priorities_text(ads, "quotas", flat=True, now=2000).splitlines()
     assert flat[4].startswith("phys.ann@d")
+
+
+def test_usage_of_groups_rolls_up_to_the_groups_above() -> None:
+    def group(name: str, used: float, begin: int, last: int) -> ClassAd:
+        return account(
+            name,
+            IsAccountingGroup=True,
+            ResourcesUsed=int(used),
+            WeightedResourcesUsed=used,
+            WeightedAccumulatedUsage=used * 3600,
+            BeginUsageTime=begin,
+            LastUsageTime=last,
+        )
+
+    ads = [
+        group("a.b.c", 4, 50, 60),
+        group("a", 1, 0, 0),
+        group("a.b", 2, 100, 200),
+        account("a.b.ann@d"),
+        group("d", 8, 1, 2),
+    ]
+    found = {ad["Name"]: ad for ad in rolled_up(ads)}
+    assert {name: ad["WeightedResourcesUsed"] for name, ad in found.items() if "@" not in name} == {
+        "a.b.c": 4.0,
+        "a": 7.0,
+        "a.b": 6.0,
+        "d": 8.0,
+    }
+    assert (found["a"]["ResourcesUsed"], found["a"]["WeightedAccumulatedUsage"]) == (7, 7 * 3600.0)
+    assert (found["a"]["BeginUsageTime"], found["a"]["LastUsageTime"]) == (50, 200)
+    assert ads[1]["WeightedResourcesUsed"] == 1.0, "what is given stays as it is"
 
 
 def test_uptime_counts_until_now_though_the_ad_is_old() -> None:

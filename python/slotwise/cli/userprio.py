@@ -11,7 +11,7 @@ from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import REST, Option, Parsed, parse
 from slotwise.cli.render.ads import chosen, json_array, json_lines, long_text, read_file, xml_text
 from slotwise.cli.render.autoformat import Columns, Shape, lines
-from slotwise.cli.render.userprio import EXTRA, priorities_text
+from slotwise.cli.render.userprio import EXTRA, priorities_text, rolled_up
 from slotwise.errors import UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
@@ -94,6 +94,7 @@ USAGE = """usage: slotwise userprio [options] [USER ...]
   -allusers, -activefrom M D Y     who is shown (default: active in the last 24 hours)
   -all, -most, -usage, -quotas, -priority    which columns; -groupid, -order, -sortkey, -surplus: these too
   -flat, -hierarchical, -grouporder (groups first), -constraint EXPR
+  -grouprollup                     groups with the sums of the groups below them
   -inputfile FILE                  ads from a file, as -long prints them
   -long, -xml, -json, -jsonl, -attributes A,B, -af[:letters] ATTRIBUTE...
   -getreslist USER                 slots of a submitter
@@ -180,7 +181,13 @@ def _ask(constraint: str, inv: Invocation) -> list[ClassAd]:
 def _show(parsed: Parsed, inv: Invocation) -> int:
     constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
     file = parsed.value("inputfile")
-    found = _ask(constraint, inv) if file is None else chosen(read_file(inv.path(file)), constraint, None)
+    rollup = parsed.has("grouprollup")
+    # Sums are over all ads; what is shown of them is chosen afterwards.
+    found = _ask("" if rollup else constraint, inv) if file is None else list(read_file(inv.path(file)))
+    if rollup:
+        found = rolled_up(found)
+    if rollup or file is not None:
+        found = list(chosen(found, constraint, None))
     ads = [ad for ad in found if ad.get("Name") != "<none>"]
     since = _since(parsed)
     if parsed.words:
@@ -215,7 +222,7 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
 
 def _since(parsed: Parsed) -> float | None:
     """Usage since when makes a submitter shown; None: all are."""
-    if parsed.has("allusers") or parsed.has("all"):
+    if parsed.has("allusers"):
         return None
     given = parsed.all("activefrom")
     if not given:

@@ -138,9 +138,11 @@ def accounting_ads(
     """Accounting ads by name, of submitters and groups, with attributes as the reference names them."""
     shares = {row["name"]: row for row in last.submitters} if last else {}
     groups = {row["name"]: row for row in last.groups} if last else {}
+    known = {name.lower(): name for name in groups} if last else None
     ads: dict[str, dict[str, Any]] = {}
     for name, record in sorted(records.items()):
         ads[name] = _submitter_ad(name, record, shares.get(name, {}), negotiator_name, now, default_factor)
+        ads[name]["AccountingGroup"] = _group_of(name, known)
         for setting in ("factor", "ceiling", "floor"):
             lease = leases.get((name, setting))
             if lease is not None:
@@ -163,8 +165,6 @@ def _submitter_ad(
     default_factor: float,
 ) -> dict[str, Any]:
     factor = float(record.get("factor") or default_factor)
-    user, _, _ = name.rpartition("@")
-    group = user.rpartition(".")[0] or "<none>"
     return {
         "MyType": "Accounting",
         "Name": name,
@@ -184,8 +184,22 @@ def _submitter_ad(
         "SubmitterShare": float(share.get("share") or 0.0),
         "SubmitterLimit": float(share.get("limit") or 0.0),
         "IsAccountingGroup": False,
-        "AccountingGroup": group,
     }
+
+
+def _group_of(name: str, known: Mapping[str, str] | None) -> str:
+    """The group that a submitter belongs to: the innermost configured one that its name begins with.
+
+    A dot in a name is no group: ``john.doe@d`` belongs to the root where there is no group ``john``. Before the first
+    cycle it is not known which groups there are (``known`` is None), and the name is believed.
+    """
+    group = name.rpartition("@")[0].rpartition(".")[0]
+    if known is None:
+        return group or "<none>"
+    group = group.lower()
+    while group and group not in known:
+        group = group.rpartition(".")[0]
+    return known.get(group, "<none>")
 
 
 def _group(group: Mapping[str, Any]) -> dict[str, Any]:

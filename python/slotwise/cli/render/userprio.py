@@ -149,6 +149,33 @@ def priorities_text(
     return text + line(first) + line(second) + rule + "".join(map(line, rows)) + rule + line(sums)
 
 
+#: What groups above add up, and how the times of those below count.
+_SUMS = ("ResourcesUsed", "WeightedResourcesUsed", "AccumulatedUsage", "WeightedAccumulatedUsage")
+
+
+def rolled_up(ads: Sequence[ClassAd]) -> list[ClassAd]:
+    """The ads with usage of every group added to the groups above it (``-grouprollup``); the root has its own only.
+
+    Usage begins with the first of them that has any, and lasts until the last.
+    """
+    groups = {
+        str(ad.get("Name")).lower(): ad.copy()
+        for ad in ads
+        if ad.get("IsAccountingGroup") is True and ad.get("Name") != "<none>"
+    }
+    for name in sorted(groups, key=lambda name: -name.count(".")):
+        above, below = groups.get(name.rpartition(".")[0]), groups[name]
+        if above is None:
+            continue
+        for attribute in _SUMS:
+            total = _num(above, attribute) + _num(below, attribute)
+            above[attribute] = int(total) if attribute == "ResourcesUsed" else total
+        begins = [at for ad in (above, below) if (at := int(_num(ad, "BeginUsageTime"))) > 0]
+        above["BeginUsageTime"] = min(begins, default=0)
+        above["LastUsageTime"] = int(max(_num(above, "LastUsageTime"), _num(below, "LastUsageTime")))
+    return [groups.get(str(ad.get("Name")).lower(), ad) if ad.get("IsAccountingGroup") is True else ad for ad in ads]
+
+
 def _sum(ads: Sequence[ClassAd], field: _Field) -> str:
     if not field.total:
         return ""
