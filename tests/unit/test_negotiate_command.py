@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from slotwise.cli import analyze, negotiate
 from slotwise.cli.invocation import Invocation
-from slotwise.errors import ConfigError, NotFoundError, UsageError
+from slotwise.errors import ConfigError, NotFoundError, SlotwiseError, UsageError
 from slotwise.negotiator.accounting_file import dump_accounting, parse_accounting
 from slotwise.negotiator.driver import Accounting, Engine, Knobs, read_long
 from slotwise.negotiator.snapshot import CycleInput, read_snapshot, snapshot_files
@@ -185,6 +185,36 @@ def test_a_snapshot_replays_to_the_same_outcome(shell: Shell) -> None:
     again = read_snapshot(snapshot_files(given, "{}")).run()
     assert again.matches() == first.matches()
     assert again.accounting() == first.accounting()
+
+
+@pytest.mark.parametrize("name", ["now", "accounting.json", "config", "jobs.ads", "slots.ads"])
+def test_a_snapshot_with_a_broken_file_is_refused(shell: Shell, name: str) -> None:
+    files = {"slots.ads": (shell.where / "slots.ads").read_bytes(), "jobs.ads": (shell.where / "jobs.ads").read_bytes()}
+    with pytest.raises(SlotwiseError):
+        read_snapshot(files | {name: b"\xff\xfe bad"})
+
+
+@pytest.mark.parametrize("text", ["nan", "1e999", "soon"])
+def test_a_time_that_is_none_is_refused(shell: Shell, text: str) -> None:
+    with pytest.raises(UsageError, match="--now"):
+        shell.run(negotiate, "--now", text)
+    files = {"slots.ads": (shell.where / "slots.ads").read_bytes(), "jobs.ads": (shell.where / "jobs.ads").read_bytes()}
+    with pytest.raises(UsageError, match="no time"):
+        read_snapshot(files | {"now": text.encode()})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"records": {"a@d": {"priority": 3}}}',
+        '{"submitters": [], "reservations": [1]}',
+        '{"submitters": [], "remainder_times": [1]}',
+        '{"submitters": [], "remainder_times": {"a": "soon"}}',
+    ],
+)
+def test_accounting_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"prio\.json"):
+        parse_accounting(text, "prio.json")
 
 
 def test_an_engine_gives_what_a_new_one_gives(shell: Shell) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from slotwise.classad import ClassAd
 from slotwise.cli.invocation import Invocation
-from slotwise.cli.negotiate import read_input
+from slotwise.cli.negotiate import epoch, read_input
 from slotwise.cli.render_negotiation import table
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.negotiator.analysis import analyze, counted
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--config", "-config", metavar="FILE", help="negotiator knobs")
     made.add_argument("--accounting", "-accounting", metavar="FILE", help="priorities: JSON, or condor_userprio -long")
-    made.add_argument("--now", "-now", metavar="EPOCH", type=float, help="time (default: now)")
+    made.add_argument("--now", "-now", metavar="EPOCH", type=epoch, help="time (default: now)")
     made.add_argument("--json", "-json", action="store_true", help="for programs")
     return made
 

@@ -13,7 +13,7 @@ from slotwise.cli import machine_facts
 from slotwise.cli.invocation import Invocation
 from slotwise.config import load
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.negotiator.accounting_file import parse_accounting
+from slotwise.negotiator.accounting_file import parse_accounting, text_of
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row, knob_values, read_long_file
 from slotwise.negotiator.reports import finite
 from slotwise.negotiator.simulate import occupy
@@ -29,6 +29,14 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, hint="see `slotwise negotiate --help`")
 
 
+def epoch(text: str) -> int:
+    """Epoch seconds from a word of the command line; ValueError for what is no time."""
+    try:
+        return int(float(text))
+    except OverflowError:
+        raise ValueError(text) from None
+
+
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
     made = _Parser(prog="slotwise negotiate", description=DESCRIPTION, add_help=False)
@@ -38,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--snapshot", "-snapshot", metavar="DIR", help="all of these from a saved cycle")
     made.add_argument("--config", "-config", metavar="FILE", help="negotiator knobs, in configuration language")
     made.add_argument("--accounting", "-accounting", metavar="FILE", help="priorities: JSON, or condor_userprio -long")
-    made.add_argument("--now", "-now", metavar="EPOCH", type=float, help="time of the cycle (default: now)")
+    made.add_argument("--now", "-now", metavar="EPOCH", type=epoch, help="time of the cycle (default: now)")
     made.add_argument("--cycles", "-cycles", metavar="N", type=int, default=1, help="cycles; matched slots stay busy")
     made.add_argument(
         "--repeat", "-repeat", metavar="N", type=int, default=1, help="run the first cycle N times, for timing"
@@ -97,7 +105,7 @@ def read_input(asked: argparse.Namespace, inv: Invocation) -> CycleInput:
     now = int(time.time() if asked.now is None else asked.now)
     accounting = Accounting()
     if asked.accounting:
-        accounting = parse_accounting(_read(inv.path(asked.accounting)).decode(), asked.accounting)
+        accounting = parse_accounting(text_of(_read(inv.path(asked.accounting)), asked.accounting), asked.accounting)
     return CycleInput(
         slots=_slots(asked.slots, now, inv),
         requests=_jobs(asked.jobs, now, inv),

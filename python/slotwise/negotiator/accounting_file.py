@@ -42,12 +42,24 @@ def parse_accounting(text: str, source: str = "accounting") -> Accounting:
     return accounting
 
 
+def text_of(data: bytes, source: str) -> str:
+    """A file's bytes as text.
+
+    :raises UsageError: when they are no UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source} is no text: byte {error.start} is no UTF-8") from None
+
+
 def _from_json(text: str, source: str) -> Accounting:
     try:
         data = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{source} is no JSON: {error}") from None
-    if not isinstance(data, dict) or not isinstance(data.get("submitters", []), list):
+    known = isinstance(data, dict) and (not data or data.keys() & {"submitters", "remainder_times", "reservations"})
+    if not known or not isinstance(data.get("submitters", []), list):
         raise UsageError(f"{source} is no accounting state", hint='{"submitters": [{"name": "user@domain", ...}]}')
     records: dict[str, dict[str, Any]] = {}
     for entry in data.get("submitters", []):
@@ -60,9 +72,12 @@ def _from_json(text: str, source: str) -> Accounting:
         if "usage" in record:
             record.setdefault("weighted_accumulated_usage", record.pop("usage"))
         records[str(entry["name"])] = record
-    times = data.get("remainder_times", {})
-    reservations = tuple((str(s), str(u), str(j), float(at)) for s, u, j, at in data.get("reservations", []))
-    return Accounting(records, {str(name): float(time) for name, time in times.items()}, reservations)
+    try:
+        times = {str(name): float(time) for name, time in data.get("remainder_times", {}).items()}
+        reservations = tuple((str(s), str(u), str(j), float(at)) for s, u, j, at in data.get("reservations", []))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(f"{source}: remainder_times or reservations are not what a snapshot holds: {error}") from None
+    return Accounting(records, times, reservations)
 
 
 def _from_userprio(text: str) -> Accounting:
@@ -100,9 +115,10 @@ def _userprio_record(entry: Mapping[str, str]) -> dict[str, Any]:
 def _number(text: str) -> float:
     """A number as userprio prints it; what is none counts as 0, as there."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def dump_accounting(state: Accounting) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slotwise.errors import UsageError
-from slotwise.negotiator.accounting_file import dump_accounting, parse_accounting
+from slotwise.negotiator.accounting_file import dump_accounting, parse_accounting, text_of
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, read_long
 from slotwise.table import AdTable
 
@@ -58,21 +58,30 @@ def snapshot_files(given: CycleInput, outcome_json: str | None = None) -> dict[s
 def read_snapshot(files: Mapping[str, bytes]) -> CycleInput:
     """The input of a cycle from the files of a snapshot.
 
-    :raises UsageError: when a file is missing.
+    :raises UsageError: when a file is missing, or is not what it should be.
     """
     for needed in ("slots.ads", "jobs.ads"):
         if needed not in files:
             raise UsageError(f"the snapshot has no {needed}")
-    now = int(float(files.get("now", b"0").decode() or 0))
+    now = _epoch(text_of(files.get("now", b"0"), "now"))
     submitters = files.get("submitters.ads")
     return CycleInput(
         slots=read_long(files["slots.ads"], now),
         requests=read_long(files["jobs.ads"], now, "job" if submitters is None else "number"),
         submitters=None if submitters is None else read_long(submitters, now),
-        knobs=Knobs(parse_knobs(files.get("config", b"").decode())),
-        accounting=parse_accounting(files.get("accounting.json", b"{}").decode() or "{}"),
+        knobs=Knobs(parse_knobs(text_of(files.get("config", b""), "config"))),
+        accounting=parse_accounting(
+            text_of(files.get("accounting.json") or b"{}", "accounting.json"), "accounting.json"
+        ),
         now=now,
     )
+
+
+def _epoch(text: str) -> int:
+    try:
+        return int(float(text.strip() or 0))
+    except (ValueError, OverflowError):
+        raise UsageError(f"now is no time: {text.strip()!r}", hint="epoch seconds, alone in the file") from None
 
 
 def _long(table: AdTable) -> bytes:
