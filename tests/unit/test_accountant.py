@@ -29,6 +29,25 @@ def test_a_lease_on_what_was_never_set_leaves_nothing_behind() -> None:
         books.cancel_lease("ann@d", "ceiling")
 
 
+def test_a_lease_that_is_over_does_not_stand_in_the_way_of_the_next() -> None:
+    books = Books()
+    books.set("ann@d", "ceiling", 7, now=0)
+    books.set("ann@d", "ceiling", 3, now=0, duration_s=60)
+    books.set("ann@d", "ceiling", 4, now=61, duration_s=60)
+    assert books.records["ann@d"]["ceiling"] == 4
+    assert books.end_leases(121) == [("ann@d", "ceiling")]
+    assert books.records["ann@d"]["ceiling"] == 7
+
+
+def test_who_is_active_stays_so_when_usage_is_reset() -> None:
+    books = Books()
+    books.set_usage("ann@d", "last_usage_time", 50, now=0)
+    books.set_usage("ann@d", "weighted_accumulated_usage", 7200, now=0)
+    books.reset_usage("ann@d", now=99)
+    assert books.records["ann@d"]["last_usage_time"] == 50
+    assert books.records["ann@d"]["weighted_accumulated_usage"] == 0
+
+
 def test_a_second_lease_is_refused_and_a_lasting_setting_ends_the_first() -> None:
     books = Books()
     books.set("ann@d", "floor", 3, now=0, duration_s=60)

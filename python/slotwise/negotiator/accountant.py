@@ -68,6 +68,7 @@ class Books:
             raise UsageError(f"a {setting} is a whole number, not {value:g}")
         if duration_s < 0:
             raise UsageError("a lease lasts longer than nothing", hint="give a duration in seconds above 0")
+        self.end_leases(now)  # one that is over, but that no cycle has ended yet, is none
         record = self.record(name, now)
         key = (name, setting)
         if duration_s:
@@ -142,9 +143,8 @@ class Books:
         record = self.records.get(name)
         if record is None:
             raise NotFoundError(f"nothing is known of {name}", hint="give the full name, user@domain")
-        record.update(
-            accumulated_usage=0.0, weighted_accumulated_usage=0.0, begin_usage_time=int(now), last_usage_time=0
-        )
+        # When it was used last stays: who is active does not vanish from the listing.
+        record.update(accumulated_usage=0.0, weighted_accumulated_usage=0.0, begin_usage_time=int(now))
 
     def reset_all(self, now: float) -> None:
         """Set the accumulated usage of everybody to zero."""
