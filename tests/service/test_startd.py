@@ -245,6 +245,11 @@ async def test_ads_reach_a_collector_whole_then_as_changes(tmp_path: Path) -> No
         await until(lambda: f"slot1_1@{name}" in collector.public)
         assert collector.public.value(f"slot1_1@{name}", "State") == "Claimed"
         await until(lambda: collector.public.value(f"slot1@{name}", "Cpus") == 3)
+        assert collector.public.value(f"slot1@{name}", "ChildActivity") == ["Idle"]
+        await schedd.activate(claim_id, "1.0#1")
+        await until(lambda: collector.public.value(f"slot1@{name}", "ChildActivity") == ["Busy"], "the lists follow")
+        host.starter.gone("1.0#1")
+        await until(lambda: collector.public.value(f"slot1@{name}", "ChildActivity") == ["Idle"])
         await schedd.send(claim_id, release=startd_pb2.ReleaseClaim())
         await until(lambda: f"slot1_1@{name}" not in collector.public)
         await until(lambda: f"slot1_1@{name}" not in collector.private)

@@ -159,6 +159,7 @@ class Results:
                 self._failed[name] = error
             except OSError as error:
                 self._failed[name] = _output_error(target or name, error)
+                self._forget(name)  # where the disk is full, it is in the way of the others
 
     def _write(self, name: str, target: str, mode: int, data: bytes, offset: int) -> None:
         if name not in self._large:
@@ -174,6 +175,11 @@ class Results:
             _write_all(descriptor, data, offset)
         finally:
             os.close(descriptor)
+
+    def _forget(self, name: str) -> None:
+        if name in self._large:
+            with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+                _unlink(self._large.pop(name)[0])
 
     def _beside(self, target: str) -> str:
         """The temporary name for a result: in its directory, and no longer than names may be."""

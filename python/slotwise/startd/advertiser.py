@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 
 from slotwise.errors import PeerUnavailableError
+from slotwise.model.slot import SlotKind
 from slotwise.startd import drain
 from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
@@ -159,7 +160,7 @@ class Advertiser:
             public.remove(name)
             private.remove(name)
         drain.publish(driver.point, driver.clock.now())
-        for h in list(driver.point.holdings.values()):
+        for h in sorted(driver.point.holdings.values(), key=_after_its_children):
             self._upsert(h, public, private)
         return public.finish() if len(public) else b"", private.finish() if len(private) else b""
 
@@ -176,16 +177,22 @@ class Advertiser:
                 self._updates.pop(name, None)
                 public.remove(name)
                 private.remove(name)
-        for name in unsent:
-            h = driver.point.holdings.get(name)
-            if h is None:
-                continue
+        holdings = driver.point.holdings
+        waiting = sorted((holdings[name] for name in unsent if name in holdings), key=_after_its_children)
+        for h in waiting:
+            name = h.name
             if name not in self._sent:
                 self._upsert(h, public, private)
                 continue
             self._update(h, public)
             if self._sent[name] != h.capability:
                 self._private(h, private)
+        # What is new of a dynamic slot is also in the lists of the slot that it was carved from.
+        shown = {h.name for h in waiting}
+        for name in {h.parent: None for h in waiting if h.parent is not None and h.parent not in shown}:
+            parent = holdings.get(name)
+            if parent is not None and name in self._sent and driver.point.show_children(parent):
+                self._delta(parent, public)
         return public.finish() if len(public) else b"", private.finish() if len(private) else b""
 
     def _daemon(self) -> bytes:
@@ -208,6 +215,9 @@ class Advertiser:
 
     def _update(self, h: Holding, public: PackBuilder) -> None:
         self._driver.point.show(h, self._driver.clock.now())
+        self._delta(h, public)
+
+    def _delta(self, h: Holding, public: PackBuilder) -> None:
         before, now = h.sent, h.shown
         delta = {name: value for name, value in now.items() if name not in before or before[name] != value}
         removed = [name for name in before if name not in now]
@@ -234,6 +244,11 @@ class Advertiser:
     def _next_number(self, h: Holding) -> int:
         self._updates[h.name] = self._updates.get(h.name, 0) + 1
         return self._updates[h.name]
+
+
+def _after_its_children(h: Holding) -> bool:
+    """Sorts slots so that one that lists others comes after them."""
+    return h.kind is SlotKind.PARTITIONABLE
 
 
 async def _first(event: asyncio.Event, task: asyncio.Task[None]) -> None:

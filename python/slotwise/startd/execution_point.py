@@ -221,6 +221,15 @@ class ExecutionPoint:
         changes.update(self._latch(h, now))
         return changes
 
+    def show_children(self, h: Holding) -> bool:
+        """Bring the ``Child...`` lists of a partitionable slot up to date; whether that changed them."""
+        names = self.settings.slot_knobs(h.slot_id, h.type_number).child_attrs
+        lists = ads.children_of(self.children(h), names)
+        changes = {name: value for name, value in lists.items() if h.shown.get(name) != value}
+        write(h.ad, changes)
+        h.shown = {**h.shown, **changes}
+        return bool(changes)
+
     def refresh(self, h: Holding, now: float) -> None:
         """Bring only what was measured, and times, up to date: what policies look at between full updates."""
         attributes = {**self.settings.sampled(h, self), **ads.state_of(h, now)}

@@ -124,6 +124,27 @@ def test_one_result_that_has_no_place_does_not_keep_the_others_from_theirs(tmp_p
     assert tree(tmp_path) == {"large": len(LARGE), "other": 1}
 
 
+def test_a_large_file_that_does_not_fit_is_out_of_the_way_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = of(tmp_path)
+    results.write("large", 0o644, LARGE, 0, last=False)
+    assert list(tmp_path.iterdir())
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_write_all", full)
+        results.write("large", 0o644, LARGE, len(LARGE))
+    assert not list(tmp_path.iterdir())
+    take(results, other=b"x")
+    with pytest.raises(TransferError) as caught:
+        results.place()
+    assert caught.value.subcode == errno.ENOSPC
+    assert tree(tmp_path) == {"other": 1}
+
+
 def test_half_of_a_file_is_no_result_and_leaves_nothing(tmp_path: Path) -> None:
     results = of(tmp_path)
     results.write("half", 0o644, LARGE, 0, last=False)
