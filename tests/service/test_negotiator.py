@@ -12,6 +12,7 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree, define_user_map
 from slotwise.classad.machine import forget_user_maps
+from slotwise.clock import SystemClock
 from slotwise.negotiator.snapshot import read_snapshot
 from slotwise.negotiator.store import AccountingStore
 from slotwise.table import pack_ads, unpack_ads
@@ -129,6 +130,37 @@ async def test_new_work_starts_a_cycle_at_once_and_asks_are_gathered(pool: Harne
     await until(lambda: pool.schedd.offers)
     await asyncio.sleep(0)
     assert len(pool.negotiator.cycles.history.cycles) - cycles < 20
+
+
+class _SetBack(SystemClock):
+    """The machine's clock, its time of day set by hand."""
+
+    by_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.by_s
+
+
+async def test_a_time_of_day_that_is_set_back_stops_neither_cycles_nor_ads() -> None:
+    clock = _SetBack()
+    async with harness(clock) as pool:
+        await pool.slots(slot(1))
+        pool.schedd.requests = [wants("ann@d", 2)]
+        assert len(await pool.cycle()) == 1
+        clock.by_s = -7200.0
+        cycles = len(pool.negotiator.cycles.history.cycles)
+        await pool.stub.Reschedule(negotiator_pb2.RescheduleRequest(on_demand=True), metadata=DAEMON)
+        await until(lambda: len(pool.negotiator.cycles.history.cycles) > cycles)
+        ads = pool.ads.table("Negotiator")
+
+        def told() -> bool:
+            ends = [ads.value(key, "LastNegotiationCycleEnd0") for key in ads.keys()]  # noqa: SIM118 - no dict
+            return any(isinstance(end, int) and end < time.time() - 3600 for end in ends)
+
+        await until(told)
+        # The match hides its slot for seconds, not until the former time comes again.
+        ends_at = pool.negotiator.cycles.in_flight.next_end(pool.negotiator.cycles.mirror.slots)
+        assert ends_at is not None and ends_at - clock.monotonic() < 60
 
 
 async def test_a_freed_slot_serves_what_waits(pool: Harness) -> None:

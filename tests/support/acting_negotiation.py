@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.clock import SystemClock
+from slotwise.clock import Clock, SystemClock
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
 from slotwise.home import PoolHome
@@ -176,8 +176,8 @@ async def until(true: Callable[[], Any], timeout_s: float = 10.0) -> None:
 
 
 @contextlib.asynccontextmanager
-async def harness(**knobs: str) -> AsyncIterator[Harness]:
-    clock = SystemClock()
+async def harness(clock: Clock | None = None, **knobs: str) -> AsyncIterator[Harness]:
+    clock = clock or SystemClock()
     with tempfile.TemporaryDirectory(prefix="sw-") as directory:
         home = PoolHome(Path(directory) / "home")
         home.create()

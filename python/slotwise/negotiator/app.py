@@ -41,7 +41,7 @@ class Negotiator:
         books = Books(
             self._store.records(), self._store.leases(), self._store.remainder_times(), self._store.reservations()
         )
-        self.schedule = Schedule(settings.timing, timer_at=context.clock.now())
+        self.schedule = Schedule(settings.timing, timer_at=context.clock.monotonic())
         self._bell = asyncio.Event()
         self.cycles = Cycles(
             context,
@@ -70,7 +70,9 @@ class Negotiator:
             self.cycles.knobs, self.cycles.settings = knobs, settings
             self.cycles.history.length = settings.stats_length
             self.schedule.timing = settings.timing
-            self.schedule.timer_at = min(self.schedule.timer_at, self._context.clock.now() + settings.timing.interval_s)
+            self.schedule.timer_at = min(
+                self.schedule.timer_at, self._context.clock.monotonic() + settings.timing.interval_s
+            )
         self._bell.set()
         return []
 
@@ -89,12 +91,12 @@ class Negotiator:
 
     def _slots_changed(self) -> None:
         if self.cycles.unmet:
-            self.schedule.slot_freed(self._context.clock.now())
+            self.schedule.slot_freed(self._context.clock.monotonic())
             self._bell.set()
 
     def _schedd_joined(self) -> None:
         """A queue that has come up may hold idle jobs from its former life."""
-        self.schedule.ask(self._context.clock.now(), on_demand=True)
+        self.schedule.ask(self._context.clock.monotonic(), on_demand=True)
         self._bell.set()
 
     async def _run(self) -> None:
@@ -103,14 +105,14 @@ class Negotiator:
             async with asyncio.timeout(_MIRROR_WAIT_S):
                 await self.cycles.mirror.complete.wait()
         while True:
-            wait_s = self.schedule.next_at() - clock.now()
+            wait_s = self.schedule.next_at() - clock.monotonic()
             if wait_s > 0:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(wait_s):
                         await self._bell.wait()
                 self._bell.clear()
                 continue
-            await self._cycle("timer" if self.schedule.timer_at <= clock.now() else "on demand")
+            await self._cycle("timer" if self.schedule.timer_at <= clock.monotonic() else "on demand")
 
     async def _account(self) -> None:
         """Charge usage every few seconds; at most a twentieth of the time goes into it."""
@@ -129,7 +131,7 @@ class Negotiator:
 
     async def _cycle(self, why: str) -> None:
         clock = self._context.clock
-        self.schedule.begin(clock.now())
+        self.schedule.begin(clock.monotonic())
         try:
             report = await self.cycles.run(why)
         except SlotwiseError as error:
@@ -151,7 +153,7 @@ class Negotiator:
                 report.dispatch_s * 1e3,
             )
             self._publish_soon()
-        self.schedule.end(clock.now())
+        self.schedule.end(clock.monotonic())
         self._look_again()
 
     def _look_again(self) -> None:
@@ -163,14 +165,14 @@ class Negotiator:
     def _publish_soon(self) -> None:
         if self._publish_later is not None:
             return
-        due_s = max(0.02, self._published_at + _PUBLISH_GAP_S - self._context.clock.now())
+        due_s = max(0.02, self._published_at + _PUBLISH_GAP_S - self._context.clock.monotonic())
         self._publish_later = asyncio.get_running_loop().call_later(due_s, self._publish)
 
     def _publish(self) -> None:
         """Write the negotiator ad and the accounting ads into the advertiser's tables; what changed is sent."""
         self._publish_later = None
         context, cycles = self._context, self.cycles
-        self._published_at = now = context.clock.now()
+        self._published_at, now = context.clock.monotonic(), context.clock.now()
         name = cycles.settings.name
         ad = daemon_ad(context, "Negotiator", name=name) | {"NegotiatorName": name} | cycles.history.attributes()
         own = self._advertiser.table("Negotiator")

@@ -145,7 +145,7 @@ class Cycles:
         told = [row for row in offers.made if demand.origins[row["request"]][0] not in failed]
         if len(told) < len(offers.made):
             _log.warning("%d matches could not be told", len(offers.made) - len(told))
-        self.in_flight.note(self.mirror.slots, told, clock.now())
+        self.in_flight.note(self.mirror.slots, told, clock.monotonic())
         await tell_collector(self.context, offline_updates(told, self.mirror.slots, demand, points, now))
         dispatched = clock.monotonic()
         self._book(accounting, outcome)
@@ -171,7 +171,7 @@ class Cycles:
             accounting = self.accounting()
             self.mirror.hold()
             try:
-                self.in_flight.overlay(slots, self.context.clock.now())
+                self.in_flight.overlay(slots, self.context.clock.monotonic())
                 outcome = await self._run_engine(Demand(), accounting, int(self.context.clock.now()))
             finally:
                 self.in_flight.restore(slots)
@@ -209,7 +209,7 @@ class Cycles:
         mirror.hold()
         try:
             self.revaluation.overlay(slots, self.settings.reeval_expr)
-            self.in_flight.overlay(slots, self.context.clock.now())
+            self.in_flight.overlay(slots, self.context.clock.monotonic())
             self._number += 1
             if len(demand):
                 await self._note_input(demand, accounting, now)

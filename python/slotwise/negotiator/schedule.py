@@ -1,4 +1,4 @@
-"""When a cycle runs. Pure: times come in, a time comes out.
+"""When a cycle runs. Pure: times come in, a time comes out. They are of a clock that nobody sets.
 
 The regular rules are the reference's (manual, NEGOTIATOR_INTERVAL and its neighbours). New work may also ask for a
 cycle *on demand*, which waits for neither NEGOTIATOR_CYCLE_DELAY nor NEGOTIATOR_MIN_INTERVAL; such cycles take at

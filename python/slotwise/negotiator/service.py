@@ -69,7 +69,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         name, target = request.schedd_name, request.schedd_address
         if name and target and self._cycles.context.authenticator.caller(context).may("DAEMON"):
             self._cycles.asked_by[name] = AccessPoint(name, target)
-        self._schedule.ask(self._now, on_demand=request.on_demand)
+        self._schedule.ask(self._cycles.context.clock.monotonic(), on_demand=request.on_demand)
         self._wake()
         return negotiator_pb2.RescheduleReply(started=True)
 
@@ -171,7 +171,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
             cycles.mirror.hold()
             try:
                 cycles.revaluation.overlay(slots, cycles.settings.reeval_expr)
-                cycles.in_flight.overlay(slots, self._now)
+                cycles.in_flight.overlay(slots, cycles.context.clock.monotonic())
                 accounting, now = cycles.accounting(), int(self._now)
                 given = CycleInput(slots, demand.requests, demand.submitters, cycles.knobs, accounting, now)
                 return await asyncio.to_thread(work, given)
