@@ -70,6 +70,21 @@ def test_spooled_jobs_need_nothing_of_where_they_were_submitted(pool: Pool, tmp_
     assert again.returncode == 1 and f"no job {cluster}" in again.stderr
 
 
+def test_directories_of_spooled_jobs_come_home_with_their_rights(pool: Pool, tmp_path: Path) -> None:
+    script = "#!/bin/sh\nmkdir -p own/empty; chmod 700 own; echo 1 > own/f; echo 2 > ..dots\n"
+    (tmp_path / "prog").write_text(script)
+    lines = "executable = prog\nlog = log\ntransfer_output_files = own, ..dots\nshould_transfer_files = yes\nqueue\n"
+    (tmp_path / "s.sub").write_text(lines)
+    cluster = pool.run("submit", "-spool", "-terse", "s.sub", cwd=tmp_path).stdout.split()[0].partition(".")[0]
+    done = ("-const", f"ClusterId == {cluster} && JobStatus == 4", "-af", "ProcId")
+    pool.until("it is completed", lambda: pool.run("q", *done).stdout.split() == ["0"])
+    pool.run("transfer-data", cluster)
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "own" / "f").read_text() == "1\n"
+    assert (tmp_path / "own" / "empty").is_dir()
+    assert (tmp_path / "..dots").read_text() == "2\n"
+
+
 def test_what_cannot_be_spooled_is_not_queued(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "s.sub").write_text("executable = /bin/true\ntransfer_input_files = nowhere\nqueue\n")
     before = len(pool.json("q"))

@@ -128,11 +128,16 @@ class Arrivals:
     def take(self, piece: Any) -> Path:
         """Write a piece; a file is under its own name only when it is whole."""
         name = posixpath.normpath(os.fsdecode(piece.name))
-        if posixpath.isabs(name) or name.startswith(".."):
+        if posixpath.isabs(name) or name == ".." or name.startswith("../"):
             raise SubmitError(f"the access point sent a file called {piece.name!r}")
         target = self._places.get(name, self.root / name)
         temporary = target.with_name(target.name + ".sw-part")
         try:
+            if piece.directory:
+                if not target.is_dir():
+                    target.mkdir(parents=True)
+                    target.chmod((piece.mode & 0o777) | 0o700)
+                return target
             target.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("r+b" if piece.offset else "wb") as stream:
                 stream.seek(piece.offset)

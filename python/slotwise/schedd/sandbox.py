@@ -26,12 +26,13 @@ _KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemap
 
 @dataclass(frozen=True)
 class Result:
-    """A file that a job left: where it is, its name in the sandbox, permission bits, bytes."""
+    """A file or directory that a job left: where it is, its name in the sandbox, permission bits, bytes."""
 
     path: str
     name: str
     mode: int
     size: int
+    directory: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,9 @@ class Sandbox:
         with as_owner(self.owner, self.fallback):
             for directory, subdirectories, files in os.walk(self.path):
                 subdirectories.sort()
+                top = os.path.relpath(directory, self.path)
+                if top != "." and top.partition("/")[0] not in sent:
+                    found.append(Result(directory, top, stat.S_IMODE(os.lstat(directory).st_mode), 0, True))
                 for file in sorted(files):
                     path = os.path.join(directory, file)
                     name = os.path.relpath(path, self.path)

@@ -155,6 +155,12 @@ class Spooling:
             yield schedd_pb2.SandboxPiece(job=job.key, ad=pack_ads([ad]))
             sandbox = self._sandbox(job)
             for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):
+                if result.directory:
+                    piece = schedd_pb2.FilePiece(
+                        name=os.fsencode(result.name), mode=result.mode, directory=True, last=True
+                    )
+                    yield schedd_pb2.SandboxPiece(job=job.key, file=piece)
+                    continue
                 offset, last = 0, False
                 while not last:
                     data = await self._in_thread(partial(sandbox.read, result, offset))
