@@ -59,6 +59,8 @@ class AccessPoint:
         self._context = context
         self._settings = settings
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="files")
+        #: Apart from the others, which wait for starters that do not take their files.
+        self._log_threads = ThreadPoolExecutor(2, thread_name_prefix="event logs")
         self._tasks: list[asyncio.Task[None]] = []
         name, target, clock = settings.name, context.address.target, context.clock
         self.store = Store(context.home.spool / "schedd.sqlite", synchronous=settings.synchronous)
@@ -68,7 +70,7 @@ class AccessPoint:
         self.ledger = Ledger(
             self.store,
             self.ads,
-            self._threads,
+            self._log_threads,
             next_planned=self._stored.next_planned,
             fallback_account=settings.fallback_account,
             on_log_failure=self._log_failed,
@@ -240,6 +242,7 @@ class AccessPoint:
         await self.run_history.close()
         self.store.close()
         self._threads.shutdown(wait=False)
+        self._log_threads.shutdown(wait=False)
 
     # ---- ads
 

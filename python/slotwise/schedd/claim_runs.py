@@ -136,7 +136,7 @@ class ClaimRuns(ABC):
         Jobs that follow others on a claim do not come here: as in the reference, they start at once.
         """
         asked_s = self.ads.number(job, "NextJobStartDelay", 0)
-        wait_s = self.start_rate.wait_s(decision.now, min(asked_s, self.settings.next_start_delay_most_s))
+        wait_s = self.start_rate.wait_s(self.clock.monotonic(), min(asked_s, self.settings.next_start_delay_most_s))
         if wait_s <= 0:
             return self.begin(job, claim, decision, batch)
         claim.reserved, claim.idle_since = job, 0.0
@@ -175,7 +175,8 @@ class ClaimRuns(ABC):
         """Decide that ``job`` starts on ``claim``; :meth:`activate` follows once that is durable."""
         number = int(job.number("NumShadowStarts")) + 1
         run = Run(f"{job.key}#{number}", job, ids.secret(), claim, decision.now, claim.lease_s)
-        run.silent_until = decision.now + HELLO_S
+        moment = self.clock.monotonic()
+        run.silent_until, run.lost_at = moment + HELLO_S, moment + run.lease_s
         machine = self.machine(claim)
         facts: Changes = {
             "RemoteHost": claim.slot_name,
@@ -218,7 +219,7 @@ class ClaimRuns(ABC):
         """Ask the startd to run the job now; at most one run of this id will ever come of it."""
         if run.over:
             return
-        if run.job.status != Status.RUNNING or run.job.run != run.id:
+        if not run.goes_on:
             self.give_up(run, "not_started", "the job was taken back before it started", Vacate.SCHEDD_VACATE)
             return
         link = self.link(run.claim.startd)
@@ -264,8 +265,8 @@ class ClaimRuns(ABC):
                 reason=reason,
                 reason_code=code,
                 at=now,
-                wall_s=now - run.born_at,
-                executed_s=now - run.executing_at if run.executing_at else 0.0,
+                wall_s=max(0.0, now - run.born_at),
+                executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
             ),
             decision,
         )
@@ -293,7 +294,7 @@ class ClaimRuns(ABC):
             return self.begin(job, claim, decision, batch)
         keep = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if not claim.closing else 0
         if keep > 0:
-            claim.idle_since, claim.keep_idle_s = decision.now, keep
+            claim.idle_since, claim.keep_idle_s = self.clock.monotonic(), keep
         else:
             self.release(claim, batch, "no job is left for the slot")
         return None

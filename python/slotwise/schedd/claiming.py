@@ -259,7 +259,7 @@ class Claiming(ClaimRuns):
         self.ledger.commit(Decision(self.clock.now()), batch)
         run = self.book.runs.get(claim.run)
         if run is not None and not run.over:
-            run.silent_until = min(run.silent_until or 1e18, self.clock.now() + GRACE_S)
+            run.expect_word(self.clock.monotonic(), GRACE_S)
 
     def _state(self, claim: Claim, state: startd_pb2.ClaimState) -> None:
         run = self.book.runs.get(claim.run)
@@ -273,7 +273,7 @@ class Claiming(ClaimRuns):
         elif state.activity in ("Busy", "Retiring"):
             self.queue.continued(run.job, decision)
         elif state.activity == "Idle" and state.run_id == run.id and run.stream is None:
-            run.silent_until = min(run.silent_until or 1e18, self.clock.now() + ASK_AGAIN_S)
+            run.expect_word(self.clock.monotonic(), ASK_AGAIN_S)
         if decision.changed:
             self.ledger.commit(decision)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.schedd.codes import Status
 from slotwise.schedd.fates import MatchFates
 from slotwise.schedd.job import Job
 from slotwise.schedd.store import StoredRun
@@ -33,7 +34,7 @@ class Claim:
     closing: bool = False
     #: Gone at the startd; kept only until its run's end is known.
     gone: bool = False
-    #: When it became idle without a next job (KeepClaimIdle), or 0.
+    #: When it became idle without a next job (KeepClaimIdle), on the clock that nobody sets, or 0.
     idle_since: float = 0.0
     keep_idle_s: int = 0
     #: Runs in a row that failed through no fault of the job.
@@ -65,8 +66,10 @@ class Run:
     activated: bool = False
     #: Its starter speaks to us now (the shadow's stream of it, opaque here).
     stream: Any = None
-    #: Until when its silence is borne, epoch seconds; 0 while it speaks.
+    #: Until when its silence is borne before something is done about it, on the clock that nobody sets; 0: it speaks.
     silent_until: float = 0.0
+    #: When a silent run whose claim lives is given up, on that clock.
+    lost_at: float = 0.0
     #: The starter must be asked to end it once it can be reached.
     kill: Any = None
     #: What the shadow keeps while files move.
@@ -74,6 +77,16 @@ class Run:
     sent_bytes: int = 0
     received_bytes: int = 0
     disconnect_logged: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job is meant to run: it was not held, removed or sent back since."""
+        running = (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
+        return self.job.run == self.id and self.job.status in running
+
+    def expect_word(self, moment: float, patience_s: float) -> None:
+        """Bear the silence for ``patience_s`` more from now, ``moment``; no longer than was meant before."""
+        self.silent_until = min(self.silent_until or moment + patience_s, moment + patience_s)
 
     @property
     def key(self) -> str:

@@ -13,7 +13,7 @@ import logging
 from slotwise.schedd import events
 from slotwise.schedd.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims import Claim, Run
-from slotwise.schedd.codes import Status, Vacate
+from slotwise.schedd.codes import Vacate
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.store import Batch, StoredClaim, StoredRun
 from slotwise.wire.gen import startd_pb2
@@ -45,7 +45,7 @@ class Reattachment:
 
         What is returned is to be committed.
         """
-        now = self._claiming.clock.now()
+        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
         decision, batch = Decision(now), Batch()
         self._starters.update(starters)
         for row in claims:
@@ -62,10 +62,12 @@ class Reattachment:
                 claim = Claim(stored.claim, "", "", job.submitter, self._claiming.settings.lease_s, b"", gone=True)
             run = Run(stored.run_id, job, stored.token, claim, now, claim.lease_s)
             run.recall(stored.facts)
-            run.silent_until = now + (GRACE_S if gone else run.lease_s)
+            run.lost_at = moment + run.lease_s
+            run.silent_until = moment + GRACE_S if gone else run.lost_at
+            run.kill = self._claiming.queue.kill_owed(job)
             claim.run = run.id
             self._book.runs[run.id] = run
-            if run.executing_at and not gone and not run.disconnect_logged:
+            if run.executing_at and not gone and run.goes_on and not run.disconnect_logged:
                 self._log_disconnected(
                     run, "Local schedd and job shadow died, schedd now running again", decision, batch
                 )
@@ -95,12 +97,12 @@ class Reattachment:
                 self._claiming.drop(claim)
                 batch.delete_claim(claim.id)
                 if run is not None:
-                    run.silent_until = min(run.silent_until or 1e18, now + GRACE_S)
+                    run.expect_word(self._claiming.clock.monotonic(), GRACE_S)
                     self._judge(run)
                 continue
             if one.slot_ad:
                 claim.slot_ad, claim.machine = one.slot_ad, None
-            if run is None and claim.reserved is not None:
+            if run is None and (claim.reserved is not None or claim.idle_since):
                 continue
             if run is None:
                 self._use_again(claim, batch)
@@ -108,6 +110,8 @@ class Reattachment:
                 self._idle_with_run(run)
             else:
                 run.activated = True
+                if run.kill is not None:
+                    self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
         if batch:
             self._claiming.ledger.commit(Decision(now), batch)
 
@@ -130,10 +134,12 @@ class Reattachment:
         starter = self._starters.get(run.claim.startd, "")
         listed = self._listed.get(starter)
         if run.stream is None and (listed is None or run.id not in listed):
-            if listed is not None or (not run.executing_at and not run.activated):
+            if not run.executing_at and (listed is not None or not run.activated):
                 self._claiming.activate(run)
-                return
-            run.silent_until = self._claiming.clock.now() + ASK_AGAIN_S
+            elif listed is not None:
+                self._lost(run, "the execution point does not know the run any more")
+            else:
+                run.silent_until = self._claiming.clock.monotonic() + ASK_AGAIN_S
 
     # ---- the starter's side
 
@@ -182,9 +188,10 @@ class Reattachment:
     def falls_silent(self, run: Run, reason: str) -> None:
         """The stream of the run's starter broke."""
         run.stream = None
-        now = self._claiming.clock.now()
-        run.silent_until = now + (GRACE_S if run.claim.gone else run.lease_s)
-        if run.executing_at and not run.over and not run.disconnect_logged and run.job.status != Status.REMOVED:
+        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
+        run.lost_at = moment + run.lease_s
+        run.silent_until = moment + GRACE_S if run.claim.gone else run.lost_at
+        if run.executing_at and not run.over and not run.disconnect_logged and run.goes_on:
             decision, batch = Decision(now), Batch()
             self._log_disconnected(run, reason, decision, batch)
             self._claiming.ledger.commit(decision, batch)
@@ -198,6 +205,10 @@ class Reattachment:
         if run.claim.gone:
             self._lost(run, "the claim ended and the starter does not know the run")
 
+    def began_anew(self, run: Run) -> None:
+        """Its starter does not know a run that did execute."""
+        self._lost(run, "the execution point does not know the run any more")
+
     def _lost(self, run: Run, reason: str) -> None:
         how = "lost" if run.executing_at else "not_started"
         _log.warning("run %s is given up: %s", run.id, reason)
@@ -207,26 +218,25 @@ class Reattachment:
 
     def tick(self) -> None:
         """Once a second: leases that ran out, idle claims, keep-alives."""
-        now = self._claiming.clock.now()
+        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
         for run in list(self._book.runs.values()):
-            if run.silent_until and now >= run.silent_until and run.stream is None:
-                link = self._claiming.links.get(run.claim.startd)
-                if not run.claim.gone and link is not None and link.connected and now < run.born_at + run.lease_s:
-                    run.silent_until = now + GRACE_S
-                    self._claiming.activate(run)  # answered by the end it has, or by starting it
-                else:
+            if run.silent_until and moment >= run.silent_until and run.stream is None:
+                if run.claim.gone or moment >= run.lost_at:
                     self._lost(run, "Job lease expired, or its claim ended, without word of the starter")
+                    continue
+                run.silent_until = moment + GRACE_S
+                self._claiming.activate(run)  # answered by the end it has, or by starting it
         if self._claiming.queue.wake(now) and self._claiming.ledger.on_new_work:
             self._claiming.ledger.on_new_work()
         batch = Batch()
         for claim in list(self._book.claims.values()):
-            if claim.idle_since and now >= claim.idle_since + claim.keep_idle_s and not claim.run:
+            if claim.idle_since and moment >= claim.idle_since + claim.keep_idle_s and not claim.run:
                 self._claiming.release(claim, batch, "KeepClaimIdle has run out")
         if batch:
             self._claiming.ledger.commit(Decision(now), batch)
-        self._keep_alive(now)
+        self._keep_alive(moment)
 
-    def _keep_alive(self, now: float) -> None:
+    def _keep_alive(self, moment: float) -> None:
         by_startd: dict[str, list[Claim]] = {}
         for claim in self._book.claims.values():
             by_startd.setdefault(claim.startd, []).append(claim)
@@ -234,9 +244,9 @@ class Reattachment:
             link = self._claiming.links.get(startd)
             every = max(1.0, min(claim.lease_s for claim in claims) / 3)
             every = min(every, self._claiming.settings.alive_interval_s)
-            if link is None or not link.connected or now < self._alive_at.get(startd, 0.0) + every:
+            if link is None or not link.connected or moment < self._alive_at.get(startd, -every) + every:
                 continue
-            self._alive_at[startd] = now
+            self._alive_at[startd] = moment
             link.send(
                 startd_pb2.ClaimRequest(keep_alive=startd_pb2.KeepAlive(claim_ids=[claim.id for claim in claims]))
             )

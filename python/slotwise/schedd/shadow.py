@@ -86,18 +86,31 @@ class Shadows:
             writer.cancel()
             stream.close()
             self._streams.discard(stream)
-            if stream.starter:
+            if stream.starter and all(other.starter != stream.starter for other in self._streams):
                 self._reattachment.starter_left(stream.starter)
-            for run_id in stream.runs:
-                run = self._book.runs.get(run_id)
-                if run is not None and run.stream is stream:
-                    self.visits.lost(run)
-                    self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
+            self._silence(stream)
+
+    def _silence(self, stream: StarterStream) -> None:
+        """Nothing more is heard on the stream: its runs wait for another."""
+        for run_id in stream.runs:
+            run = self._book.runs.get(run_id)
+            if run is not None and run.stream is stream:
+                self.visits.lost(run)
+                self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
+        stream.runs.clear()
+
+    def _replace(self, stream: StarterStream) -> None:
+        """A starter has one stream to us: an older one broke untold, as when its host was reset."""
+        for other in self._streams:
+            if other is not stream and other.starter == stream.starter:
+                other.close()
+                self._silence(other)
 
     def _take(self, stream: StarterStream, message: schedd_pb2.StarterMessage) -> asyncio.Future[None] | None:
         what = message.WhichOneof("what")
         if what == "runs":
             stream.starter = message.runs.starter_address
+            self._replace(stream)
             self._reattachment.starter_lists(stream.starter, list(message.runs.run_ids))
             return None
         run = self._book.runs.get(message.run_id)
@@ -138,6 +151,11 @@ class Shadows:
     def _hello(self, stream: StarterStream, run: Run, hello: schedd_pb2.RunHello) -> None:
         if run.over or not hmac.compare_digest(hello.token, run.token):
             self._refuse(stream, run.id, "the run's end was taken over" if run.over else "wrong token")
+            return
+        if run.executing_at and not hello.resume:
+            # What ran is gone, with its host or its files: the starter was asked for the run again, and begins anew.
+            self._reattachment.began_anew(run)
+            self._refuse(stream, run.id, "the run has been lost")
             return
         run.stream = stream
         run.activated = True

@@ -84,6 +84,8 @@ class StartdLink:
                 except grpc.RpcError as error:
                     level = logging.INFO if self.connected else logging.DEBUG
                     _log.log(level, "no stream of claims to %s: %s", self.target, _text(error))
+                except Exception:
+                    _log.exception("the stream of claims to %s failed", self.target)
             if self.connected:
                 wait_s = _RETRY_FIRST_S
             self.connected = False

@@ -36,6 +36,8 @@ from slotwise.schedd.schema import prepare
 
 _log = logging.getLogger(__name__)
 
+#: How soon a batch that must be written is tried again, seconds.
+_AGAIN_S = 0.5
 #: Told that a batch is durable, or why it was refused.
 Told = Callable[[HostError | None], None]
 
@@ -74,6 +76,9 @@ class Store:
         self._synchronous = synchronous
         self._waiting: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._stopping = False
+        #: Batches that came while another could not be written.
+        self._behind: list[_Entry] = []
         #: Transactions so far; tests and metrics read it.
         self.commits = 0
 
@@ -179,47 +184,78 @@ class Store:
         return found[0] if found else None
 
     def _write(self, connection: sqlite3.Connection) -> None:
-        stopping = False
-        while not stopping:
-            entries: list[_Entry] = []
-            entry = self._waiting.get()
-            while True:
-                if entry is None:
-                    stopping = True
-                else:
-                    entries.append(entry)
-                try:
-                    entry = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-            if entries:
+        while not self._stopping:
+            entries = self._taken(self._waiting.get())
+            while entries:
                 self._write_group(connection, entries)
+                entries, self._behind = self._behind, []
         with contextlib.suppress(sqlite3.Error):
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.close()
+
+    def _taken(self, first: _Entry | None) -> list[_Entry]:
+        """``first`` and all that waits behind it; takes note of the word to stop."""
+        entries: list[_Entry] = []
+        entry = first
+        while True:
+            if entry is None:
+                self._stopping = True
+            else:
+                entries.append(entry)
+            try:
+                entry = self._waiting.get_nowait()
+            except queue.Empty:
+                return entries
 
     def _write_group(self, connection: sqlite3.Connection, entries: list[_Entry]) -> None:
         """All entries in one transaction; when that is refused, each alone, so that one cannot spoil the others."""
         try:
             self._transaction(connection, [entry.batch for entry in entries])
-        except sqlite3.Error as error:
-            if len(entries) > 1:
-                for entry in entries:
-                    self._write_group(connection, [entry])
+        except Exception as error:
+            if len(entries) == 1:
+                self._refused(connection, entries[0], error)
                 return
-            if entries[0].may_fail:
-                refusal = HostError(
-                    f"the job queue cannot be written: {error}",
-                    hint="is the disk of SPOOL full?",
-                    path=str(self.path),
-                )
-                _tell(entries, refusal)
+        else:
+            _tell(entries, None)
+            return
+        for entry in entries:
+            try:
+                self._transaction(connection, [entry.batch])
+            except Exception as error:
+                self._refused(connection, entry, error)
+            else:
+                _tell([entry], None)
+
+    def _refused(self, connection: sqlite3.Connection, entry: _Entry, error: Exception) -> None:
+        """The database does not take this batch, or not now: it is tried again for as long as it takes."""
+        while True:
+            refusal = HostError(
+                f"the job queue cannot be written: {error}", hint="is the disk of SPOOL full?", path=str(self.path)
+            )
+            if not entry.may_fail and not _may_pass(error):
+                _log.error("a change of the job queue cannot be written down", exc_info=error)
+            if entry.may_fail or not _may_pass(error):
+                _tell([entry], refusal)
                 return
             _log.error("the job queue cannot be written, trying again: %s", error)
-            time.sleep(0.5)
-            self._write_group(connection, entries)
+            time.sleep(_AGAIN_S)
+            try:
+                self._transaction(connection, [entry.batch])
+            except Exception as fault:
+                error = fault
+                self._refuse_waiting(refusal)
+                continue
+            _tell([entry], None)
             return
-        _tell(entries, None)
+
+    def _refuse_waiting(self, refusal: HostError) -> None:
+        """Nothing can be written for now: who may be refused need not wait for a better time."""
+        came = self._taken(self._waiting.get()) if not self._waiting.empty() else []
+        for entry in came:
+            if entry.may_fail:
+                _tell([entry], refusal)
+            else:
+                self._behind.append(entry)
 
     def _transaction(self, connection: sqlite3.Connection, batches: list[Batch]) -> None:
         connection.execute("BEGIN IMMEDIATE")
@@ -231,11 +267,17 @@ class Store:
                     else:
                         connection.execute(sql, values)
             connection.execute("COMMIT")
-        except sqlite3.Error:
+        except Exception:
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
         self.commits += 1
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a later try may do better: a full disk can be helped, a value that no column takes cannot."""
+    lasting = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
+    return isinstance(error, sqlite3.Error) and not isinstance(error, lasting)
 
 
 def _reserved(db: sqlite3.Connection) -> set[int]:

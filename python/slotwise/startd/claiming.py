@@ -87,6 +87,8 @@ def activate(point: ExecutionPoint, claim_id: str, what: Activation, now: float,
     state = h.slot.state
     if h.slot.run is not None and h.slot.run.run_id == what.run_id:
         return  # said twice, after a break of the stream
+    if h.queued is not None and h.queued.run_id == what.run_id:
+        return
     if isinstance(state, Claimed) and isinstance(state.doing, Busy | Suspended | Cleaning) and not h.queued:
         h.queued = replace(what)
         h.queued_at = now

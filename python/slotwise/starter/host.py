@@ -15,7 +15,7 @@ from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.starter import devices, hooks, moves, preparation, scratch, transfer, url_transfer, users
+from slotwise.starter import devices, hooks, moves, preparation, scratch, telling, transfer, url_transfer, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
@@ -120,7 +120,10 @@ class JobHost:
         """
         known = self.runs.get(run_id)
         if known is not None:
-            return  # said twice: after a break the startd asks for the list
+            # Said twice, after a break. A run that is over holds the slot no longer, and has said that once only.
+            if known.state.told_gone:
+                telling.tell_gone(known)
+            return
         machine_ad = unpack_one(start.slot_ad)
         slot = read_slot(lookup(machine_ad), start.slot_name)
         limits = lookup(unpack_one(start.limits))

@@ -29,6 +29,7 @@ async def recover(host: JobHost) -> None:
     directories = scratch.existing(places, host.control, nested=host.settings.nested)
     found = await asyncio.gather(*(loop.run_in_executor(None, _fate, directory.control) for directory in directories))
     alive: list[Run] = []
+    restored: list[Run] = []
     for directory, (fate, names) in zip(directories, found, strict=True):
         run = _restored(host, directory)
         if run is None:
@@ -48,6 +49,8 @@ async def recover(host: JobHost) -> None:
                 _log.error("run %s: left over: %s", run.run_id, " ".join(names))
             _log.info("run %s ended while the starter was away: %s", run.run_id, fate)
             run.keeper.take_result()
+        restored.append(run)
+    for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
         host.link(run)
     await loop.run_in_executor(None, _clear_groups, host, {run.directory.name for run in alive}, alive)
     await loop.run_in_executor(None, _clear_volumes, host)

@@ -124,6 +124,8 @@ class ShadowLink:
                 except grpc.RpcError as error:
                     if attempt == 0:
                         _log.info("the stream to %s broke: %s", self.address, _text(error))
+                except Exception:
+                    _log.exception("the stream to %s failed", self.address)
                 finally:
                     self._lost()
                 if not self._wanted:
@@ -146,8 +148,9 @@ class ShadowLink:
         writer = asyncio.get_running_loop().create_task(self._write(call))
         try:
             while True:
-                async with asyncio.timeout(None if self.runs else _IDLE_S):
-                    frame = await call.read()
+                frame = await self._read(call)
+                if frame is None:
+                    return  # nobody has anything to say
                 if frame is grpc.aio.EOF:
                     # The status of the call says why; an orderly end is a break as well.
                     return
@@ -155,13 +158,22 @@ class ShadowLink:
                     known = self.runs.get(message.run_id)
                     if known is not None:
                         self._hand_over(known, message)
-        except TimeoutError:
-            return
         finally:
             writer.cancel()
             with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
                 await writer
             call.cancel()
+
+    async def _read(self, call: Any) -> Any:
+        """The next frame; None when there has been no run for long. A run that joins keeps the stream open."""
+        reading = asyncio.ensure_future(call.read())
+        try:
+            while not (await asyncio.wait({reading}, timeout=_IDLE_S))[0]:
+                if not self.runs:
+                    return None
+            return reading.result()
+        finally:
+            reading.cancel()
 
     def _hand_over(self, run: LinkedRun, message: schedd_pb2.ShadowMessage) -> None:
         try:
