@@ -113,6 +113,7 @@ class RunningAccessPoint:
             task.cancel()
         await asyncio.gather(*point._tasks, return_exceptions=True)
         point._threads.shutdown(wait=True)
+        point._log_threads.shutdown(wait=True)
         point.store.close()
 
     async def act(self, action: str, constraint: str) -> None:

@@ -126,14 +126,18 @@ class Claiming(ClaimRuns):
         )
 
     def on_break(self, startd: str) -> None:
-        """Requests without an answer are lost; claims stay until the startd says otherwise."""
+        """Requests without an answer are lost; claims stay until the startd says otherwise.
+
+        A stream that had stood is opened once more even without claims: the startd may not have heard that one was
+        given back, and learns it from the hello.
+        """
         self._unsent.pop(startd, None)
         for pending in self.book.pending_at(startd):
             del self.book.pending[pending.serial]
             self.book.fates.over(pending.match_id, len(pending.jobs))
             self.give_back(pending.jobs)
         link = self.links.get(startd)
-        if link is not None and not self.book.at(startd):
+        if link is not None and not link.heard and not self.book.at(startd):
             self.links.pop(startd, None)
             link.stop_soon()
 
@@ -239,7 +243,7 @@ class Claiming(ClaimRuns):
     def _activated(self, claim: Claim, event: startd_pb2.Activated) -> None:
         run = self.book.runs.get(event.run_id)
         if run is not None:
-            run.activated = True
+            run.activated, run.off_slot = True, False
             run.starter = event.starter_address
             self.on_starter(claim.startd, event.starter_address)
 
@@ -249,6 +253,13 @@ class Claiming(ClaimRuns):
         if run is not None and not run.over:
             run.claim.failures += 1
             _log.info("%s did not activate %s: %s", run.claim.slot_name, run.id, event.reason)
+            if run.executing_at:
+                # It was asked for again after a break, and may have ended since: its starter has a while to say so.
+                batch = Batch()
+                self.release(run.claim, batch, event.reason)
+                self.ledger.commit(Decision(self.clock.now()), batch)
+                run.expect_word(self.clock.monotonic(), GRACE_S)
+                return
             self.give_up(run, "not_started", event.reason, event.code or int(Vacate.FAILED_TO_ACTIVATE_CLAIM))
 
     def _claim_gone(self, claim: Claim, reason: str) -> None:
@@ -272,8 +283,10 @@ class Claiming(ClaimRuns):
             self.queue.suspended(run.job, 1, decision)
         elif state.activity in ("Busy", "Retiring"):
             self.queue.continued(run.job, decision)
-        elif state.activity == "Idle" and state.run_id == run.id and run.stream is None:
-            run.expect_word(self.clock.monotonic(), ASK_AGAIN_S)
+        elif state.activity == "Idle" and state.run_id == run.id:
+            run.off_slot = True
+            if run.stream is None:
+                run.expect_word(self.clock.monotonic(), ASK_AGAIN_S)
         if decision.changed:
             self.ledger.commit(decision)
 

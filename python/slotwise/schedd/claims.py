@@ -64,6 +64,8 @@ class Run:
     over: bool = False
     #: Activated at the startd since this process lives.
     activated: bool = False
+    #: The startd said that nothing runs on its slot any more.
+    off_slot: bool = False
     #: Its starter speaks to us now (the shadow's stream of it, opaque here).
     stream: Any = None
     #: Until when its silence is borne before something is done about it, on the clock that nobody sets; 0: it speaks.

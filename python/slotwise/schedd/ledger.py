@@ -150,6 +150,8 @@ class Ledger:
         for cluster in decision.closed:
             batch.delete_factory(cluster.number)
         for job in decision.runs_over:
+            if job.run:
+                continue  # its next run has taken the row over, on the same claim
             batch.delete_run(job.cluster.number, job.proc)
         for job in decision.retired:
             changes = job.changes or {}

@@ -59,7 +59,8 @@ class Reattachment:
             claim = self._book.claims.get(stored.claim)
             gone = claim is None
             if claim is None:
-                claim = Claim(stored.claim, "", "", job.submitter, self._claiming.settings.lease_s, b"", gone=True)
+                slot = str((job.changes or {}).get("RemoteHost") or "unknown")  # no event may lack it
+                claim = Claim(stored.claim, "", slot, job.submitter, self._claiming.settings.lease_s, b"", gone=True)
             run = Run(stored.run_id, job, stored.token, claim, now, claim.lease_s)
             run.recall(stored.facts)
             run.lost_at = moment + run.lease_s
@@ -71,7 +72,8 @@ class Reattachment:
                 self._log_disconnected(
                     run, "Local schedd and job shadow died, schedd now running again", decision, batch
                 )
-        for startd in self._book.startds() - {""}:
+        # Also those with whom nothing is left to talk about: the word that a claim was given back may be lost.
+        for startd in (self._book.startds() | set(starters)) - {""}:
             self._claiming.link(startd)
         return decision, batch
 
@@ -109,7 +111,7 @@ class Reattachment:
             elif one.run_id != run.id or one.activity == "Idle":
                 self._idle_with_run(run)
             else:
-                run.activated = True
+                run.activated, run.off_slot = True, False
                 if run.kill is not None:
                     self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
         if batch:
@@ -131,6 +133,7 @@ class Reattachment:
         """The claim lives, but nothing runs on it: it never started, or has ended and the end is on its way."""
         if run.over:
             return
+        run.off_slot = True
         starter = self._starters.get(run.claim.startd, "")
         listed = self._listed.get(starter)
         if run.stream is None and (listed is None or run.id not in listed):
@@ -180,7 +183,7 @@ class Reattachment:
             frame = self._claiming.queue.frame(run.job, now)
             decision.log(
                 run.job,
-                events.reconnected(frame, run.claim.slot_name, run.claim.startd, run.starter or "unknown"),
+                events.reconnected(frame, run.claim.slot_name, run.claim.startd or "unknown", run.starter or "unknown"),
             )
             batch.put_run(run.row())
             self._claiming.ledger.commit(decision, batch)
@@ -191,6 +194,8 @@ class Reattachment:
         now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
         run.lost_at = moment + run.lease_s
         run.silent_until = moment + GRACE_S if run.claim.gone else run.lost_at
+        if run.off_slot:
+            run.expect_word(moment, ASK_AGAIN_S)
         if run.executing_at and not run.over and not run.disconnect_logged and run.goes_on:
             decision, batch = Decision(now), Batch()
             self._log_disconnected(run, reason, decision, batch)

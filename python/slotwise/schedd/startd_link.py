@@ -49,6 +49,8 @@ class StartdLink:
         self._task: asyncio.Task[None] | None = None
         #: Said hello and heard what is known: requests may go out.
         self.connected = False
+        #: The stream that broke last had got as far as that.
+        self.heard = False
         self._wanted = True
 
     def start(self) -> None:
@@ -88,7 +90,7 @@ class StartdLink:
                     _log.exception("the stream of claims to %s failed", self.target)
             if self.connected:
                 wait_s = _RETRY_FIRST_S
-            self.connected = False
+            self.heard, self.connected = self.connected, False
             self._out = asyncio.Queue()
             self._owner.on_break(self.target)
             if not self._wanted:
