@@ -23,6 +23,8 @@ from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 
 _log = logging.getLogger(__name__)
 _CHUNK_ROWS = 2000
+#: After how many failures in a row people are warned: a pool that comes up has its collector last, or nearly so.
+_PATIENCE = 5
 _RETRY_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -95,7 +97,10 @@ class Advertiser:
                         failures = 0
                         self._take(reply)
             except (grpc.RpcError, SlotwiseError) as error:
-                _log.log(logging.INFO if failures else logging.WARNING, "the collector cannot be told: %s", _why(error))
+                level = logging.WARNING if failures == _PATIENCE else logging.INFO
+                _log.log(level, "the collector cannot be told: %s", _why(error))
+            except Exception:
+                _log.exception("the stream to the collector failed")
             await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
             failures += 1
 

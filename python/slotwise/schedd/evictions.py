@@ -3,12 +3,16 @@
 ``TransformOnEvict`` names transforms, ``TransformBody_<name>`` holds their statements: REQUIREMENTS says for
 which evictions (VacateReasonCode and VacateReasonSubCode), SET and EVALSET change attributes. The first that
 applies sends the job back to the queue instead of holding it (manual page of condor_submit, "retry_request_memory").
+And what a run must be told that goes on although its job was held or removed.
 """
 
 from __future__ import annotations
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.schedd.ads import plain
+from slotwise.schedd.codes import Status, Vacate
+from slotwise.schedd.decision import Kill
+from slotwise.schedd.job import Job
 from slotwise.schedd.values import Changes, Expr
 
 
@@ -44,3 +48,15 @@ def _apply(ad: ClassAd, body: str, now: int) -> Changes | None:
             value = plain(ad[attribute])
             changes[attribute] = value if value is not None else Expr(str(tree))
     return changes or None
+
+
+def kill_owed(job: Job) -> Kill | None:
+    """What a run must be told that goes on although its job was held or removed; None while it may run."""
+    changes = job.changes or {}
+    if job.status == Status.REMOVED:
+        return Kill(job.run, False, str(changes.get("RemoveReason") or ""), int(Vacate.JOB_REMOVED))
+    if job.status == Status.HELD:
+        return Kill(job.run, False, str(changes.get("HoldReason") or ""), int(job.number("HoldReasonCode")))
+    if job.status == Status.IDLE:
+        return Kill(job.run, False, "the job was held and released", int(Vacate.SCHEDD_VACATE))
+    return None

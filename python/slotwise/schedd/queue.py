@@ -123,17 +123,6 @@ class Queue(JobBook):
         decision.kills.append(Kill(job.run, fast, reason, code))
         return True
 
-    def kill_owed(self, job: Job) -> Kill | None:
-        """What a run must be told that goes on although its job was held or removed; None while it may run."""
-        changes = job.changes or {}
-        if job.status == Status.REMOVED:
-            return Kill(job.run, False, str(changes.get("RemoveReason") or ""), int(Vacate.JOB_REMOVED))
-        if job.status == Status.HELD:
-            return Kill(job.run, False, str(changes.get("HoldReason") or ""), int(job.number("HoldReasonCode")))
-        if job.status == Status.IDLE:
-            return Kill(job.run, False, "the job was held and released", int(Vacate.SCHEDD_VACATE))
-        return None
-
     def suspended(self, job: Job, processes: int, decision: Decision) -> None:
         """The execution point suspended the job."""
         if job.status == Status.RUNNING:

@@ -15,6 +15,7 @@ from slotwise.schedd.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims import Claim, Run
 from slotwise.schedd.codes import Vacate
 from slotwise.schedd.decision import Decision
+from slotwise.schedd.evictions import kill_owed
 from slotwise.schedd.store import Batch, StoredClaim, StoredRun
 from slotwise.wire.gen import startd_pb2
 
@@ -65,7 +66,7 @@ class Reattachment:
             run.recall(stored.facts)
             run.lost_at = moment + run.lease_s
             run.silent_until = moment + GRACE_S if gone else run.lost_at
-            run.kill = self._claiming.queue.kill_owed(job)
+            run.kill = kill_owed(job)
             claim.run = run.id
             self._book.runs[run.id] = run
             if run.executing_at and not gone and run.goes_on and not run.disconnect_logged:

@@ -213,21 +213,26 @@ class Store:
             self._transaction(connection, [entry.batch for entry in entries])
         except Exception as error:
             if len(entries) == 1:
-                self._refused(connection, entries[0], error)
+                self._refused(connection, entries[0], error, [])
                 return
         else:
             _tell(entries, None)
             return
-        for entry in entries:
+        rest = list(entries)
+        while rest:
+            entry = rest.pop(0)
             try:
                 self._transaction(connection, [entry.batch])
             except Exception as error:
-                self._refused(connection, entry, error)
+                self._refused(connection, entry, error, rest)
             else:
                 _tell([entry], None)
 
-    def _refused(self, connection: sqlite3.Connection, entry: _Entry, error: Exception) -> None:
-        """The database does not take this batch, or not now: it is tried again for as long as it takes."""
+    def _refused(self, connection: sqlite3.Connection, entry: _Entry, error: Exception, rest: list[_Entry]) -> None:
+        """The database does not take this batch, or not now: it is tried again for as long as it takes.
+
+        ``rest`` comes after it; those of them that may fail are taken out and told so.
+        """
         while True:
             refusal = HostError(
                 f"the job queue cannot be written: {error}", hint="is the disk of SPOOL full?", path=str(self.path)
@@ -243,19 +248,17 @@ class Store:
                 self._transaction(connection, [entry.batch])
             except Exception as fault:
                 error = fault
-                self._refuse_waiting(refusal)
+                self._refuse_waiting(refusal, rest)
                 continue
             _tell([entry], None)
             return
 
-    def _refuse_waiting(self, refusal: HostError) -> None:
+    def _refuse_waiting(self, refusal: HostError, rest: list[_Entry]) -> None:
         """Nothing can be written for now: who may be refused need not wait for a better time."""
-        came = self._taken(self._waiting.get()) if not self._waiting.empty() else []
-        for entry in came:
-            if entry.may_fail:
-                _tell([entry], refusal)
-            else:
-                self._behind.append(entry)
+        self._behind += self._taken(self._waiting.get()) if not self._waiting.empty() else []
+        for entries in (rest, self._behind):
+            _tell([entry for entry in entries if entry.may_fail], refusal)
+            entries[:] = [entry for entry in entries if not entry.may_fail]
 
     def _transaction(self, connection: sqlite3.Connection, batches: list[Batch]) -> None:
         connection.execute("BEGIN IMMEDIATE")

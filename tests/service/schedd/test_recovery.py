@@ -13,10 +13,10 @@ from pathlib import Path
 
 import htcondor2
 import pytest
-from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 from tests.support.access_point import Doom, RunningAccessPoint
-from tests.support.execution_point import ExecutionPoint, Script
+from tests.support.execution_point import ExecutionPoint, Script, _StarterSide
 
 
 @pytest.fixture
@@ -267,4 +267,62 @@ async def test_a_claim_keeps_its_concurrency_limits(home: Path, tmp_path: Path) 
         assert point.history == [f"{cluster}.0#1", f"{cluster}.1#1"]
         await second.stop()
     finally:
+        await point.stop()
+
+
+async def test_a_removal_reaches_its_run_through_the_death_of_the_schedd(home: Path, tmp_path: Path) -> None:
+    first = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", first.daemon_token, slots=1)
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+    try:
+        await first.submit(1, UserLog="job.log")
+        await first.negotiate(point.address)
+
+        async def running() -> bool:
+            return len(await first.jobs("NumJobStarts == 1")) == 1
+
+        await first.until(running)
+        first.point.shadows.kill = lambda kill: None  # type: ignore[method-assign]
+        await first.act("REMOVE", "true")
+        await first.kill()
+        second = await started(home)
+        await second.until_gone()
+        assert not point.runs
+        await second.stop()
+    finally:
+        await point.stop()
+
+
+async def test_a_host_that_was_reset_untold_has_lost_its_run(home: Path, tmp_path: Path) -> None:
+    """Its former streams still look open; a new one comes, and its startd has nothing on the slot."""
+    schedd = await started(home)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token, slots=1)
+    point.script = lambda ad: Script(until_killed=not point.history[1:])
+    await point.start()
+    try:
+        cluster = await schedd.submit(1, UserLog="job.log")
+        await schedd.negotiate(point.address)
+
+        async def running() -> bool:
+            return len(await schedd.jobs("NumJobStarts == 1")) == 1
+
+        await schedd.until(running)
+        (run,) = point.runs.values()
+        point.runs.clear()
+        point.claim_runs.clear()
+        side = point._starters[run.address] = _StarterSide(point, run.address)
+        point.spawn(side.talk())
+        state = startd_pb2.ClaimState(state="Claimed", activity="Idle", run_id=run.run_id)
+        point.tell(startd_pb2.ClaimEvent(claim_id=run.claim_id, state=state))
+
+        async def done() -> bool:
+            await schedd.negotiate(point.address)
+            return not await schedd.jobs()
+
+        await schedd.until(done, 20)
+        await schedd.point.ledger._idle.wait()
+        assert events_of(home / "job.log")[(cluster, 0)] == [0, 1, 22, 24, 1, 5]
+    finally:
+        await schedd.stop()
         await point.stop()
