@@ -288,7 +288,11 @@ async def test_a_removal_reaches_its_run_through_the_death_of_the_schedd(home: P
         await first.kill()
         second = await started(home)
         await second.until_gone()
-        assert not point.runs
+
+        async def acknowledged() -> bool:
+            return not point.runs
+
+        await second.until(acknowledged)
         await second.stop()
     finally:
         await point.stop()
