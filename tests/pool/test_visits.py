@@ -36,6 +36,7 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
         pytest.skip("namespaces of processes need root")
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
         made = Pool(Path(directory) / "p", "NUM_CPUS = 6\n" + _CONFIGS[request.param])
+        (made.root / "job.sub").write_text(_JOB)
         made.up()
         try:
             yield made
@@ -46,7 +47,6 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
 @pytest.fixture(scope="module")
 def job(pool: Pool) -> str:
     """A job that runs."""
-    (pool.root / "job.sub").write_text(_JOB)
     named = pool.run("submit", "-terse", "job.sub").stdout.split()[0]
     pool.until("the job printed", lambda: "out" in pool.run("tail", "-auto-retry", named).stdout)
     return named
