@@ -82,7 +82,8 @@ class FaultyPoint(ExecutionPoint):
     def _forget(self, run: PretendedRun) -> None:
         self._stopped(run)
         if not run.ended:
-            self._lives[run.run_id].cancel()
+            if life := self._lives.pop(run.run_id, None):  # it may not have begun
+                life.cancel()
             self.concurrent[run.run_id.partition("#")[0]] -= 1
             self.claim_runs.pop(run.claim_id, None)
         self.runs.pop(run.run_id, None)

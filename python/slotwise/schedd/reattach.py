@@ -181,11 +181,10 @@ class Reattachment:
             run.disconnect_logged = False
             now = self._claiming.clock.now()
             decision, batch = Decision(now), Batch()
-            frame = self._claiming.queue.frame(run.job, now)
-            decision.log(
-                run.job,
-                events.reconnected(frame, run.claim.slot_name, run.claim.startd or "unknown", run.starter or "unknown"),
-            )
+            if run.goes_on:  # else its job's log has its eviction already
+                frame = self._claiming.queue.frame(run.job, now)
+                slot, startd = run.claim.slot_name, run.claim.startd or "unknown"
+                decision.log(run.job, events.reconnected(frame, slot, startd, run.starter or "unknown"))
             batch.put_run(run.row())
             self._claiming.ledger.commit(decision, batch)
 
