@@ -166,6 +166,8 @@ class ShadowLink:
 
     async def _read(self, call: Any) -> Any:
         """The next frame; None when there has been no run for long. A run that joins keeps the stream open."""
+        if self.runs:
+            return await call.read()
         reading = asyncio.ensure_future(call.read())
         try:
             while not (await asyncio.wait({reading}, timeout=_IDLE_S))[0]:
