@@ -5,17 +5,21 @@ Manual page of condor_q, "-autoformat" and "-format".
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from slotwise.classad import UNDEFINED, ClassAd, ExprTree, quote
+from slotwise.classad import UNDEFINED, ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError, UsageError
 
 _LETTERS = frozenset("jlhVroTYtng,")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+#: Seconds; beyond it a number is no time, but something else.
+_LONGEST = 2**55
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Columns:
             if shape.raw:
                 texts.append(unevaluated(name, tree, ad))
             else:
-                texts.append(shown(tree.eval(ad), shape))
+                texts.append(shown(tree, ad, shape))
         return texts
 
 
@@ -98,24 +102,27 @@ def _tree(text: str) -> ExprTree:
 def unevaluated(name: str, tree: ExprTree, ad: ClassAd) -> str:
     """The expression behind an attribute; an expression as it was given; ``undefined`` for an attribute that is not."""
     if name in ad:
-        return str(ad.lookup(name))
-    return "undefined" if _NAME.fullmatch(name) else str(tree)
+        return ad.lookup(name).print_old()
+    return "undefined" if _NAME.fullmatch(name) else tree.print_old()
 
 
-def shown(value: Any, shape: Shape) -> str:
-    """An evaluated value as text."""
-    if isinstance(value, str):
-        return quote(value) if shape.quotes else value
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value is not UNDEFINED:
-        if shape.spans:
-            return span(value)
-        if shape.dates:
-            return moment(value)
-    return text_of(value)
+def shown(tree: ExprTree, ad: ClassAd, shape: Shape) -> str:
+    """The value of an expression as text."""
+    if shape.spans or shape.dates:
+        seconds = _finite(tree.eval(ad))
+        if seconds is not None:
+            return span(seconds) if shape.spans else moment(seconds)
+    return tree.display(ad, quotes=shape.quotes)
+
+
+def _finite(value: Any) -> float | None:
+    """A number of seconds; None for anything else, and for an amount that no clock shows."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and not hasattr(value, "name")
+    return value if number and abs(value) < _LONGEST else None
 
 
 def text_of(value: Any) -> str:
-    """A value in ClassAd notation, strings without quotes."""
+    """A value as the tools print it: in the old syntax of ClassAds, strings without quotes."""
     if isinstance(value, str):
         return value
     if value is True:
@@ -124,7 +131,7 @@ def text_of(value: Any) -> str:
         return "false"
     if isinstance(value, int) and not hasattr(value, "name"):
         return str(value)
-    return str(ExprTree(value))
+    return ExprTree(value).print_old()
 
 
 def span(seconds: float) -> str:
@@ -185,47 +192,64 @@ class PrintfColumn:
         return cls(unescaped(form), _tree(attribute), attribute)
 
     def text(self, ad: ClassAd) -> str:
-        """The text for one ad; empty when the value is undefined or of the wrong kind."""
+        """The text for one ad; blanks as wide as the field when the value is undefined or of the wrong kind."""
         found = _CONVERSION.search(self.form)
         while found is not None and found.group(1) == "%":
             found = _CONVERSION.search(self.form, found.end())
         if found is None:
             return self.form.replace("%%", "%")
-        value = self._value(found.group(1), ad)
-        one = None if value is None else converted(found.group(0), found.group(1), value)
+        one = self._converted(found.group(0), found.group(1), ad)
         if one is None:
-            return ""
+            return " " * _width(found.group(0))
         return self.form[: found.start()].replace("%%", "%") + one + self.form[found.end() :].replace("%%", "%")
 
-    def _value(self, kind: str, ad: ClassAd) -> Any:
-        """What is printed; ``%s`` of an attribute that is no string shows its expression, ``%r`` of any."""
-        if kind == "r":
-            return unevaluated(self.name, self.tree, ad)
+    def _converted(self, spec: str, kind: str, ad: ClassAd) -> str | None:
+        """The value under the conversion ``spec``; ``%s`` shows the expression of an attribute that is no string."""
+        if kind in "rvV":
+            text = unevaluated(self.name, self.tree, ad) if kind == "r" else self.tree.display(ad, quotes=kind == "V")
+            return padded(spec, text)
         value = self.tree.eval(ad)
         if kind in "sS" and not isinstance(value, str):
-            return str(ad.lookup(self.name)) if self.name in ad else None
-        return value if value is not UNDEFINED or kind in "vV" else None
+            return padded(spec, ad.lookup(self.name).print_old()) if self.name in ad else None
+        return None if value is UNDEFINED else converted(spec, kind, value)
+
+
+def _width(spec: str) -> int:
+    found = re.search(r"[1-9]\d*", spec.partition(".")[0])
+    return int(found[0]) if found else 0
+
+
+def padded(spec: str, text: str) -> str:
+    """``text`` in the width, and with the precision, of a conversion such as ``%-10.3v``."""
+    return (re.sub(r"(?:ll|l|h)?.$", "", spec) + "s") % text
 
 
 def converted(spec: str, kind: str, value: Any) -> str | None:
     """``value`` as a conversion such as ``%-10.3f`` shows it, or None when it is of the wrong kind."""
     plain = re.sub(r"(?:ll|l|h)(?=.$)", "", spec)
     number = value if isinstance(value, int | float) and not hasattr(value, "name") else None
-    if kind in "diouxXcTY":
+    if kind in "TY":
+        seconds = _finite(value)
+        return None if seconds is None else padded(spec, span(seconds) if kind == "T" else moment(seconds))
+    if kind in "diouxXc":
         if number is None:
             return None
-        if kind in "TY":
-            return (plain[:-1] + "s") % (span(number) if kind == "T" else moment(number))
-        return plain.replace("i", "d").replace("u", "d") % int(number)
-    if kind in "eEfFgGaA":
+        whole = int(number) if math.isfinite(number) else 0
+        if kind == "c":
+            return padded(spec, chr(whole) if 0 < whole < sys.maxunicode else "")
+        return plain.replace("i", "d").replace("u", "d") % whole
+    if kind in "eEfFgG":
         return None if number is None else plain % float(number)
-    text = quote(value) if kind == "V" and isinstance(value, str) else text_of(value)
-    return (plain[:-1] + "s") % text
+    return padded(spec, text_of(value))
 
 
 def moment(seconds: float) -> str:
-    """A date as ``-af:Y`` shows it."""
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+    """``M/D HH:MM``, as wide as the widest; question marks where there is no such date."""
+    try:
+        at = datetime.fromtimestamp(seconds)
+    except (OverflowError, OSError, ValueError):
+        return "    ???    "
+    return f"{at.month:>2}/{at.day:<2} {at:%H:%M}"
 
 
 def printf_lines(ads: Iterable[ClassAd], columns: Sequence[PrintfColumn]) -> Iterator[str]:

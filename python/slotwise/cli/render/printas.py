@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from slotwise.classad import ClassAd
-from slotwise.cli.render.autoformat import span, text_of
+from slotwise.cli.render.autoformat import moment, span, text_of
 
 UNIVERSES = {
     1: "standard", 4: "pvm", 5: "vanilla", 7: "scheduler", 8: "mpi", 9: "grid", 10: "java", 11: "parallel", 12: "local",
@@ -67,20 +66,14 @@ def text(ad: ClassAd, name: str) -> str | None:
 # ---- times
 
 
-def date(seconds: float) -> str:
-    """``M/D HH:MM``, as wide as the widest."""
-    moment = datetime.fromtimestamp(seconds)
-    return f"{moment.month:>2}/{moment.day:<2} {moment:%H:%M}"
-
-
 def _date(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     at = plain_number(value)
-    return date(at) if at is not None and at > 0 else None
+    return moment(at) if at is not None and at > 0 else None
 
 
 def _due_date(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     left, heard = plain_number(value), number(ad, "LastHeardFrom")
-    return None if left is None or heard is None else date(heard + left)
+    return None if left is None or heard is None else moment(heard + left)
 
 
 def _elapsed(value: Any, ad: ClassAd, scene: Scene) -> str | None:

@@ -3,6 +3,7 @@
 use super::PyAd;
 use super::convert::{self, to_python};
 use super::place::Place;
+use ::classad::print::{Style, unparse_styled};
 use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, facts, fold};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -56,18 +57,32 @@ impl Call<'_> {
     /// The value of an expression; lists and ads with every item evaluated.
     pub fn value(&self, expr: &Expr) -> PyResult<Value> {
         let context = self.context();
-        let mut evaluator = Evaluator::new(context);
-        let value = match evaluator.eval(expr) {
+        let value = match Evaluator::new(context).eval(expr) {
             Ok(Value::List(_) | Value::Ad(_)) => Evaluator::new(context).eval_deep(expr),
             other => other,
         };
-        value.map_err(|_| {
-            PyValueError::new_err(
-                "the expression cannot be evaluated: too deep, too long, or a function refused",
-            )
-        })
+        value.map_err(|_| broken_off())
+    }
+
+    /// The value of an expression; what lists and ads contain stays as it is written.
+    pub fn shallow_value(&self, expr: &Expr) -> PyResult<Value> {
+        let value = Evaluator::new(self.context()).eval(expr);
+        value.map_err(|_| broken_off())
     }
 }
+
+fn broken_off() -> PyErr {
+    PyValueError::new_err(
+        "the expression cannot be evaluated: too deep, too long, or a function refused",
+    )
+}
+
+/// In the old syntax, as the tools print expressions and values.
+const OLD: Style = Style {
+    old: true,
+    indent: false,
+    xml: false,
+};
 
 #[pymethods]
 impl PyExpr {
@@ -187,6 +202,35 @@ impl PyExpr {
             .value(&self.expr)?
             .into_expr(),
         ))
+    }
+
+    /// The value of the expression as the tools print it: in the old syntax (``1.5``), a string without quotes
+    /// unless ``quotes``, and what lists and ads contain as it is written.
+    ///
+    /// Raises ``ValueError`` as ``eval`` does.
+    #[pyo3(signature = (my=None, *, quotes=false, now=None))]
+    fn display<'py>(
+        &self,
+        py: Python<'py>,
+        my: Option<PyRef<'py, PyAd>>,
+        quotes: bool,
+        now: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let call = Call {
+            my,
+            target: None,
+            now,
+            strict: false,
+        };
+        match call.shallow_value(&self.expr)? {
+            Value::Str(text) if !quotes => convert::text(py, text.as_bytes()),
+            value => convert::text(py, &unparse_styled(&Expr::Lit(value), OLD)),
+        }
+    }
+
+    /// The text of the expression in the old syntax, with short reals.
+    fn print_old<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        convert::text(py, &unparse_styled(&self.expr, OLD))
     }
 
     /// The attributes the expression reads. With ``my``, the ad it belongs to, also those of the definitions it
