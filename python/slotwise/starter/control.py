@@ -1,8 +1,13 @@
 """Where the starter and its keepers keep their own small files: in memory, since they are many and short-lived.
 
-They must outlive starter and keepers, not the host: after a reboot no run of it lives. So they go to a directory of
-this EXECUTE's own in ``/run`` or ``/dev/shm`` where that is memory, else below EXECUTE. SLOTWISE_CONTROL_DIR names
+They must outlive starter and keepers, not the host: after a reboot no run of it lives. Root uses ``/run`` or
+``/dev/shm``
+where that is memory, other users ``$XDG_RUNTIME_DIR``, and both EXECUTE where there is none. SLOTWISE_CONTROL_DIR names
 another place.
+
+What lies in a control directory is acted on with the starter's rights: processes are killed and groups removed by what
+its files say. So every directory on the way from the *base* (the place itself when it is private, else a directory of
+ours in it) is ours and closed to other writers, and none is reached through a link.
 """
 
 from __future__ import annotations
@@ -11,55 +16,73 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from slotwise.errors import HostError
 
-#: Places that are in memory on usual hosts, best first. Only root may fill the first.
+#: Places that are in memory on usual hosts, best first. Only root's files go there.
 _IN_MEMORY = (Path("/run"), Path("/dev/shm"))
 #: File that names the EXECUTE directory whose control files these are.
 _OWNER = "execute"
+#: Longest path that is read from it, in bytes.
+_PATH_MOST = 4096
 #: Others may pass through (a job reads its ads there), nobody but us may list or write.
 _MODE = 0o711
 
 
-def control_root(execute: Path, wanted: str = "", *, mounts: Path = Path("/proc/self/mounts")) -> Path:
+def control_root(
+    execute: Path,
+    wanted: str = "",
+    *,
+    mounts: Path = Path("/proc/self/mounts"),
+    env: Mapping[str, str] = os.environ,
+) -> Path:
     """The directory of control files for runs under ``execute``; made if need be.
 
     :raises HostError: when no place is ours alone.
     """
     real = os.path.realpath(execute)
     name = f"slotwise-{os.geteuid()}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
-    places = [Path(wanted)] if wanted else [*_memory_places(mounts), execute / ".starter"]
+    places = [Path(wanted)] if wanted else [*_memory_places(mounts, env), execute / ".starter"]
     refusals = []
     for place in places:
-        root = place / name
         try:
-            root.mkdir(mode=_MODE, parents=True, exist_ok=True)
-            root.chmod(_MODE)
+            base = _base(place)
+            root = _own_directory(base / name)
+            _write_owner(root, real)
         except OSError as error:
             refusals.append(str(error))
             continue
-        status = root.lstat()
-        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
-            (root / _OWNER).write_text(real)
-            return root
-        refusals.append(f"{root} is not ours")
+        return root
     raise HostError(f"no place for control files: {'; '.join(refusals)}", hint="set SLOTWISE_CONTROL_DIR")
 
 
 def orphaned(root: Path) -> list[Path]:
-    """Control directories beside ``root`` whose EXECUTE is no more: of pools that were deleted, or never went down."""
+    """Control directories beside ``root`` whose EXECUTE is gone: of pools that were deleted, or never went down.
+
+    Only those that are ours alone, like ``root``: nobody else could have written what lies in them.
+    """
     found = []
     for sibling in sorted(root.parent.glob(f"slotwise-{os.geteuid()}-*")):
+        if sibling == root or not is_private(sibling):
+            continue
         try:
-            execute = (sibling / _OWNER).read_text()
+            execute = _read_owner(sibling)
         except OSError:
             continue
-        if sibling != root and execute and not os.path.lexists(execute):
+        if execute and not os.path.lexists(execute):
             found.append(sibling)
     return found
+
+
+def is_private(path: Path) -> bool:
+    """Whether ``path`` is a directory of ours that nobody else may write, and no link to one."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def discard(root: Path) -> None:
@@ -71,8 +94,49 @@ def discard(root: Path) -> None:
             root.rmdir()
 
 
-def _memory_places(mounts: Path) -> Iterable[Path]:
-    """Those of the usual places that are a tmpfs which we may write."""
+def _base(place: Path) -> Path:
+    """The directory for control directories in ``place``: itself when it is ours alone, else one of ours in it."""
+    place.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    return place if is_private(place) else _own_directory(place / f"slotwise-{os.geteuid()}")
+
+
+def _own_directory(path: Path) -> Path:
+    """Make ``path`` if it is missing, with the mode that control directories have.
+
+    :raises OSError: when it is there and is not ours alone.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=_MODE)
+    if not is_private(path):
+        raise PermissionError(f"{path} is not a directory that only user {os.geteuid()} may write")
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(descriptor, _MODE)
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def _write_owner(root: Path, execute: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(root / _OWNER, flags, 0o600), "wb") as stream:
+        stream.write(os.fsencode(execute))
+
+
+def _read_owner(root: Path) -> str:
+    """The EXECUTE directory that ``root`` belongs to; empty when that is not known."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(root / _OWNER, flags), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            return ""
+        return os.fsdecode(stream.read(_PATH_MOST))
+
+
+def _memory_places(mounts: Path, env: Mapping[str, str]) -> Iterable[Path]:
+    """Places in memory that are fit for this user's control directories, best first."""
+    if os.geteuid() != 0:
+        own = env.get("XDG_RUNTIME_DIR", "")
+        return [Path(own)] if own.startswith("/") and is_private(Path(own)) else []
     try:
         mounted = {line.split()[1]: line.split()[2] for line in mounts.read_text().splitlines()}
     except (OSError, IndexError):

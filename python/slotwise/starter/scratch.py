@@ -5,7 +5,8 @@
     EXECUTE/dir_<pid>_<n>/    0755, the starter's
         scratch/              the job's own, its working directory (JOB_EXECDIR_PERMISSIONS)
         htcondor              link to the control directory: .job.ad .machine.ad .update.ad, readable for the job
-        tmp, var_tmp          what the job sees as /tmp, /var/tmp (MOUNT_UNDER_SCRATCH)
+        private/              0700, the starter's: other users of the host must not reach what is in it
+            tmp, var_tmp      what the job sees as /tmp, /var/tmp (MOUNT_UNDER_SCRATCH)
     CONTROL/dir_<pid>_<n>/    0710: the keeper's files (0600), and what a restarted starter needs; see `control`
 """
 
@@ -46,6 +47,11 @@ class RunDirectory:
     def scratch(self) -> Path:
         """The job's directory."""
         return self.path / "scratch"
+
+    @cached_property
+    def private(self) -> Path:
+        """Where the directories lie that are mounted over the job's ``/tmp`` and the like."""
+        return self.path / "private"
 
     @cached_property
     def ours(self) -> Path:
@@ -116,8 +122,8 @@ def make_mount_point(run: RunDirectory) -> None:
 
 
 def temporary_source(run: RunDirectory, target: str) -> str:
-    """The directory that the job sees as ``target``."""
-    return str(run.path / target.strip("/").replace("/", "_"))
+    """The directory that the job sees as ``target``: world-writable as it is, in one that only we may enter."""
+    return str(run.private / target.strip("/").replace("/", "_"))
 
 
 def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, Any], spec: KeeperSpec) -> list[Entry]:
@@ -127,6 +133,8 @@ def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, Any]
         (str(run.job_ad), 0o644, None, ads[0].encode("utf-8", "surrogateescape")),
         (str(run.machine_ad), 0o644, None, ads[1].encode("utf-8", "surrogateescape")),
     ]
+    if spec.isolation.mounts:
+        entries.append((str(run.private), 0o700, None, None))
     entries += [(source, 0o1777, None, None) for source, _target in spec.isolation.mounts]
     entries.append((str(run.control / "run.json"), 0o600, None, json.dumps(kept).encode()))
     entries.append((str(run.control / "spec"), 0o600, None, spec.encode()))

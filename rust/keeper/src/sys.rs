@@ -70,7 +70,7 @@ pub fn lock_holder(file: &fs::File) -> io::Result<Option<i32>> {
     Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid))
 }
 
-/// Opens (making it if need be) a file only we may read.
+/// Opens (making it if need be) a file only we may read. A link in its place is an error.
 pub fn open_private(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new()
         .read(true)
@@ -78,11 +78,11 @@ pub fn open_private(path: &Path) -> io::Result<fs::File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(libc::O_CLOEXEC)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
         .open(path)
 }
 
-/// Replaces `path` with `text` in one step.
+/// Replaces `path` with `text` in one step. Links are replaced, never followed.
 pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
@@ -92,6 +92,7 @@ pub fn replace_file(path: &Path, text: &str) -> io::Result<()> {
         .create(true)
         .truncate(true)
         .mode(0o600)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
         .open(fresh)?;
     file.write_all(text.as_bytes())?;
     fs::rename(fresh, path)
