@@ -89,7 +89,7 @@ class QueueMachine(RuleBasedStateMachine):
         elif what == "remove":
             assert self.queue.remove(job, "r", decision) == (before != 3)
         elif what == "force":
-            assert self.queue.remove_at_once(job, decision) == (before == 3)
+            assert self.queue.remove_at_once(job, "by force", decision) == (before == 3)
         elif what == "suspend":
             self.queue.suspended(job, 1, decision)
         else:

@@ -78,13 +78,15 @@ def _suits(job: Job, action: int) -> bool:
     return states is None or job.status in states
 
 
-#: Which command asks for an action.
-_COMMANDS: dict[int, str] = {
-    schedd_pb2.ActRequest.REMOVE: "rm",
-    schedd_pb2.ActRequest.REMOVE_FORCE: "rm",
-    schedd_pb2.ActRequest.HOLD: "hold",
-    schedd_pb2.ActRequest.RELEASE: "release",
+#: The reason of an action for which the user gave none, as HTCondor words it.
+_REASONS: dict[int, str] = {
+    schedd_pb2.ActRequest.REMOVE: "via condor_rm",
+    schedd_pb2.ActRequest.REMOVE_FORCE: "via condor_rm -forcex",
+    schedd_pb2.ActRequest.HOLD: "via condor_hold",
+    schedd_pb2.ActRequest.RELEASE: "via condor_release",
 }
+#: Why a job is evicted that a user has vacated, as HTCondor words it; it names no user.
+_VACATED = "Job vacated by schedd"
 
 
 class Actions:
@@ -114,7 +116,7 @@ class Actions:
     async def act(self, caller: Identity, request: schedd_pb2.ActRequest, superuser: bool) -> schedd_pb2.ActReply:
         """Act on the selected jobs the caller may act on: own ones, or all for a queue superuser."""
         action = request.action
-        reason = f"{request.reason or self._default_reason(action)} (by user {caller.user})"
+        reason = f"{request.reason or _REASONS.get(action, '')} (by user {caller.user.partition('@')[0]})"
         decision = Decision(self._clock.now())
         for cluster in self._factories(caller, superuser, request.jobs):
             self._act_on_factory(cluster, action, reason, decision)
@@ -152,16 +154,12 @@ class Actions:
         elif action == act.RELEASE:
             self._queue.resume_factory(cluster, reason, decision)
 
-    @staticmethod
-    def _default_reason(action: int) -> str:
-        return f"via slotwise {_COMMANDS.get(action, 'vacate-job')}"
-
     def _act(self, job: Job, action: int, reason: str, subcode: int, decision: Decision) -> str:
         queue, act = self._queue, schedd_pb2.ActRequest
         if action == act.REMOVE:
             return SUCCESS if queue.remove(job, reason, decision) else ALREADY_DONE
         if action == act.REMOVE_FORCE:
-            return SUCCESS if queue.remove_at_once(job, decision) else BAD_STATUS
+            return SUCCESS if queue.remove_at_once(job, reason, decision) else BAD_STATUS
         if action == act.HOLD:
             if job.status == Status.HELD:
                 done = queue.hold_instead(job, reason, subcode, decision)
@@ -173,7 +171,7 @@ class Actions:
             return SUCCESS if queue.release(job, reason, decision) else BAD_STATUS
         if action in (act.VACATE, act.VACATE_FAST):
             fast = action == act.VACATE_FAST
-            done = queue.vacate(job, reason, int(Vacate.USER_VACATE), fast, decision)
+            done = queue.vacate(job, _VACATED, int(Vacate.SCHEDD_VACATE), fast, decision)
             return SUCCESS if done else BAD_STATUS
         if action in (act.SUSPEND, act.CONTINUE):
             return self._suspend(job, resume=action == act.CONTINUE)

@@ -125,6 +125,10 @@ class JobAds:
 
     # ---- one job
 
+    def has(self, job: Job) -> bool:
+        """Whether there is an ad of the job; a job that was removed by force has none while its run still ends."""
+        return job.key in self.table
+
     def ad(self, job: Job) -> ClassAd:
         """The job's ad."""
         found = self.table.get(job.key)

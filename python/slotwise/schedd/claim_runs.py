@@ -160,7 +160,7 @@ class ClaimRuns(ABC):
         """The first of reserved jobs that may start still; it and those before it leave the list."""
         while waiting:
             job = waiting.pop(0)
-            if job.status == Status.IDLE and not job.run and self.queue.job(job.cluster.number, job.proc) is job:
+            if job.status == Status.IDLE and not job.run and self.queue.has(job):
                 return job
         return None
 
@@ -292,7 +292,8 @@ class ClaimRuns(ABC):
         job = self.next_job(claim) if claim.failures < _FAILURES_MOST else None
         if job is not None:
             return self.begin(job, claim, decision, batch)
-        keep = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if not claim.closing else 0
+        keeps = not claim.closing and self.ads.has(run.job)
+        keep = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if keeps else 0
         if keep > 0:
             claim.idle_since, claim.keep_idle_s = self.clock.monotonic(), keep
         else:

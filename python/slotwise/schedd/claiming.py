@@ -102,7 +102,7 @@ class Claiming(ClaimRuns):
         """Jobs reserved for a match are runnable again, as far as they still are idle."""
         some = False
         for job in jobs:
-            if job.status == Status.IDLE and not job.run and self.queue.job(job.cluster.number, job.proc) is job:
+            if job.status == Status.IDLE and not job.run and self.queue.has(job):
                 self.queue.runnable.add(job)
                 some = True
         if some and self._again is None:

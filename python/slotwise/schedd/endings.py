@@ -52,6 +52,10 @@ class Endings:
         """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
         now = self._clock.now()
         decision, batch = Decision(now), Batch()
+        if not self._ads.has(run.job):  # removed by force: only the claim is left to see to
+            following = self._claiming.after_run(run, decision, batch)
+            self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, None))
+            return
         self._transfers.log_notes(run, decision)
         how = _HOW.get(ended.how, "lost")
         report = closing_report(self._ads, self._claiming, run, ended, now)
@@ -102,8 +106,8 @@ class Endings:
             self._history.add(record)
 
     def record(self, run: Run) -> RunRecord | None:
-        """What the history of runs keeps of a run that ends now; None when there is no such history."""
-        if not self._history.is_kept:
+        """What the history of runs keeps of a run that ends now; None without such a history or without a job."""
+        if not self._history.is_kept or not self._ads.has(run.job):
             return None
         job = run.job
         pack = self._ads.latest_pack(job, {"JobStatus": int(job.status)})

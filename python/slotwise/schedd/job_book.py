@@ -50,6 +50,10 @@ class JobBook:
             return self.job(int(head), int(tail))
         return None
 
+    def has(self, job: Job) -> bool:
+        """Whether the job is still in the queue."""
+        return self.job(job.cluster.number, job.proc) is job
+
     def jobs(self) -> Iterator[Job]:
         """Every job, by cluster and proc."""
         for number in sorted(self.clusters):

@@ -105,10 +105,11 @@ class Queue(JobBook):
         decision.log(job, events.aborted(self.frame(job, decision.now), reason))
         self.retire(job, decision)
 
-    def remove_at_once(self, job: Job, decision: Decision) -> bool:
+    def remove_at_once(self, job: Job, reason: str, decision: Decision) -> bool:
         """Drop a job that is being removed without waiting for its run; false unless it is in that state."""
         if job.status != Status.REMOVED:
             return False
+        decision.set(job, {"RemoveReason": reason})
         if job.run:
             decision.kills.append(Kill(job.run, True, "removed by force", Vacate.JOB_REMOVED))
             decision.runs_over.append(job)
@@ -236,7 +237,12 @@ class Queue(JobBook):
             )
 
     def end_run(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        """The job's run is over: the job completes, is held, waits again, or leaves, as it should."""
+        """The job's run is over: the job completes, is held, waits again, or leaves, as it should.
+
+        Nothing happens to a job that has left already because it was removed by force.
+        """
+        if not self.has(job):
+            return
         job.run = ""
         decision.runs_over.append(job)
         decision.set(job, _closing_attributes(job, end, decision.now))

@@ -195,7 +195,7 @@ class Shadows:
         self._ledger.commit(decision)
 
     def _transfer_state(self, run: Run, state: schedd_pb2.FileTransferState) -> None:
-        if state.stage not in events.TRANSFER_STAGES:
+        if state.stage not in events.TRANSFER_STAGES or not self._queue.has(run.job):
             return
         decision = Decision(self._clock.now())
         frame = self._queue.frame(run.job, state.at or decision.now)

@@ -181,6 +181,39 @@ async def test_a_running_job_is_removed_when_its_run_is_over(schedd: RunningAcce
     assert numbers(schedd.home.root / "j.log") == [0, 1, 9]
 
 
+async def test_a_claim_outlives_a_job_that_was_removed_by_force(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    """Parsl cancels every job with ``condor_rm`` and ``condor_rm -forcex``, one right after the other."""
+    point.slots = 1
+    point.side_take = lambda side, message: None if message.WhichOneof("what") == "kill" else side.take(message)
+    point.script = lambda ad: Script(until_killed=ad["ClusterId"] == cluster)
+    cluster = await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+
+    async def running() -> bool:
+        return bool(await schedd.jobs("NumJobStarts == 1"))
+
+    await schedd.until(running)
+    assert schedd.point.run_history.is_kept
+    await schedd.act("REMOVE", f"ClusterId == {cluster}")
+    await schedd.act("REMOVE_FORCE", f"ClusterId == {cluster}")
+    (ad,) = await schedd.history()
+    assert (ad["JobStatus"], ad["RemoveReason"]) == (3, f"via condor_rm -forcex (by user {schedd.owner})")
+    await schedd.submit(UserLog="next.log")
+    (run,) = point.runs.values()
+    run.killed.set()  # the job dies only now
+    await schedd.until_gone()
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 9]
+    assert numbers(schedd.home.root / "next.log") == [0, 1, 5]
+
+    async def idle() -> bool:
+        return not point.claims and not point.runs and not schedd.point.claiming.book.claims
+
+    await schedd.until(idle)
+
+
 async def test_suspend_continue_and_vacate(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     point.script = lambda ad: Script(until_killed=ad["NumShadowStarts"] == 1)
     cluster = await schedd.submit(UserLog="j.log")
