@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from slotwise.config import load
+from slotwise.config.checking import check
+from slotwise.config.debug import CATEGORIES, DebugFlags
 from slotwise.home import PoolHome
-from slotwise.observe.log import level_of, limit_of, log_file, start_log
+from slotwise.observe.log import ALSO_ALWAYS, LogFile, category, flush_logs, limit_of, log_file, one_line, start_log
 
 
 @pytest.mark.parametrize(
@@ -35,33 +40,78 @@ def test_limits_have_the_references_units(text: str | None, expected: tuple[int,
 
 
 @pytest.mark.parametrize(
-    ("debug", "expected"),
+    ("general", "own", "expected"),
     [
-        ((None, None), logging.INFO),
-        (("", "D_PID"), logging.INFO),
-        (("D_FULLDEBUG", None), logging.DEBUG),
-        (("D_COMMAND:2 D_PID", None), logging.DEBUG),
-        ((None, "D_ALL"), logging.DEBUG),
-        (("D_ALWAYS", None), logging.INFO),
-        (("-D_FULLDEBUG", "D_FULLDEBUG"), logging.INFO),
-        (("D_ERROR", None), logging.ERROR),
-        (("D_ERROR, D_STATUS", None), logging.INFO),
+        (None, None, {}),
+        ("D_PID", "", {}),
+        (None, "D_FULLDEBUG", {"D_FULLDEBUG": 1}),
+        (None, "D_ALWAYS:2", {"D_FULLDEBUG": 1}),
+        (None, "D_COMMAND:2 D_PID", {"D_COMMAND": 2}),
+        (None, "D_COMMAND:2|D_MATCH,d_security:1", {"D_COMMAND": 2, "D_MATCH": 1, "D_SECURITY": 1}),
+        ("D_ANY", None, dict.fromkeys(CATEGORIES, 1)),
+        ("D_ALL:2", "-D_COMMAND", {name: 2 for name in CATEGORIES if name != "D_COMMAND"}),
+        ("D_FULLDEBUG", "-D_FULLDEBUG", {}),
+        ("D_COMMAND", "D_COMMAND:0", {}),
+        (None, "D_ERROR", {}),
+        (None, "D_NETWORK D_NONSENSE", {}),
     ],
 )
-def test_debug_knobs_give_a_level(debug: tuple[str | None, str | None], expected: int) -> None:
-    assert level_of(*debug) == expected
+def test_debug_knobs_select_categories(general: str | None, own: str | None, expected: dict[str, int]) -> None:
+    assert DebugFlags.parse(general, own).verbosity == expected
+
+
+def test_what_a_debug_knob_selects_in_vain_is_told_at_the_check(tmp_path: Path) -> None:
+    knobs = tmp_path / "knobs"
+    knobs.write_text(
+        "SCHEDD_DEBUG = D_COMMAND:2 D_NETWORK D_PID\nSTARTD_DEBUG = D_COMAND\nSHADOW_DEBUG = D_FULLDEBUG\n"
+        "ALL_DEBUG = D_ALWAYS D_CAT D_SUB_SECOND -D_MATCH\nCOLLECTOR_DEBUG = D_FDS\n"
+    )
+    found = [(p.name, p.severity, p.message) for p in check(load(str(knobs), env={}))]
+    assert [name for name, severity, _ in found if severity == "warning"] == [
+        "SCHEDD_DEBUG",
+        "STARTD_DEBUG",
+        "SHADOW_DEBUG",
+        "COLLECTOR_DEBUG",
+    ]
+    assert found[0][2].startswith("D_NETWORK in SCHEDD_DEBUG selects nothing")
+    assert "there is no such category" in found[1][2]
+    assert "part of the schedd" in found[2][2]
 
 
 @pytest.fixture
 def log_kept() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    loggers = [logging.getLogger(), *(category(name) for name in CATEGORIES)]
+    former = [(logger, list(logger.handlers), logger.level) for logger in loggers]
+    source = logging._srcfile
     yield
-    for handler in root.handlers:
-        if handler not in handlers:
-            handler.close()
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    for logger, handlers, level in former:
+        for handler in logger.handlers:
+            if handler not in handlers:
+                handler.close()
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+    logging._srcfile = source
+
+
+Configure = Callable[[str], None]
+
+
+@pytest.fixture
+def configured(tmp_path: Path, log_kept: None) -> Configure:
+    home = PoolHome(tmp_path / "home")
+    home.create()
+    knobs = tmp_path / "knobs"
+
+    def start(text: str, daemon: str = "schedd") -> None:
+        knobs.write_text(text)
+        start_log(home, daemon, load(str(knobs), subsystem=daemon.upper(), env={}, home=home), again=True)
+
+    return start
+
+
+def log_text(path: Path) -> str:
+    flush_logs()
+    return path.read_text()
 
 
 @pytest.mark.usefixtures("log_kept")
@@ -81,10 +131,141 @@ def test_a_full_log_is_put_aside_and_a_reconfiguration_takes_effect(tmp_path: Pa
     logging.getLogger("x").debug("a whisper")
     for n in range(40):
         logging.getLogger("x").info("line %d of many", n)
-    assert "line 39" in where.read_text()
+    assert "line 39" in log_text(where)
     assert {path.name for path in tmp_path.glob("elsewhere*")} == {"elsewhere.log", "elsewhere.log.old"}
     assert where.stat().st_size <= 1024
 
     configured(f"SCHEDD_LOG = {where}\nALL_DEBUG = D_FULLDEBUG D_PID\n")
     logging.getLogger("x").debug("a louder whisper")
-    assert "(pid:" in where.read_text() and "a louder whisper" in where.read_text()
+    assert "(pid:" in log_text(where) and "a louder whisper" in where.read_text()
+
+
+def test_no_line_is_lost_or_cut_when_a_burst_is_put_aside_many_times(tmp_path: Path, configured: Configure) -> None:
+    where = tmp_path / "burst.log"
+    configured(f"SCHEDD_LOG = {where}\nSCHEDD_DEBUG =\nMAX_SCHEDD_LOG = 2 Kb\nMAX_NUM_SCHEDD_LOG = 1000\n")
+    for n in range(1000):
+        logging.getLogger("x").info("%d.0: started on slot1@host", n)
+    flush_logs()
+    files = [*sorted(tmp_path.glob("burst.log.*")), where]
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    assert [line.split(" ", 2)[2] for line in lines] == [f"{n}.0: started on slot1@host" for n in range(1000)]
+    assert all(path.stat().st_size <= 2048 for path in files) and len(files) > 20
+
+
+def test_only_as_many_old_logs_are_kept_as_wanted(tmp_path: Path, configured: Configure) -> None:
+    where = tmp_path / "some.log"
+    configured(f"SCHEDD_LOG = {where}\nMAX_SCHEDD_LOG = 1 Kb\nMAX_NUM_SCHEDD_LOG = 3\n")
+    for n in range(300):
+        logging.getLogger("x").info("line %d", n)
+    flush_logs()
+    aside = sorted(tmp_path.glob("some.log.*"))
+    assert len(aside) == 3 and all(re.search(r"\.\d{8}T\d{6}_*$", path.name) for path in aside)
+    assert "line 299" in where.read_text()
+
+
+def test_a_log_that_was_moved_away_is_begun_again(tmp_path: Path, configured: Configure) -> None:
+    where = tmp_path / "some.log"
+    configured(f"SCHEDD_LOG = {where}\n")
+    logging.getLogger("x").info("before")
+    flush_logs()
+    where.rename(tmp_path / "taken.log")
+    logging.getLogger("x").info("after")
+    assert log_text(where).endswith(" after\n") and "after" not in (tmp_path / "taken.log").read_text()
+
+
+def test_lines_are_written_without_being_asked_for(tmp_path: Path, configured: Configure) -> None:
+    where = tmp_path / "some.log"
+    configured(f"SCHEDD_LOG = {where}\n")
+    for n in range(5):  # each time anew: the writer goes to sleep in between
+        logging.getLogger("x").info("line %d", n)
+        deadline = time.monotonic() + 20
+        while f"line {n}" not in where.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    logging.getLogger("x").warning("of note")
+    assert "WARNING: of note" in where.read_text()
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "x\n11/22/26 12:00:00 7.0: removed by root@dom",
+        "x\r11/22/26 12:00:00 7.0: removed by root@dom",
+        "x\u2028forged\u2029forged\x85forged\x0bforged\x0cforged\x1cforged",
+        "\x1b]0;title\x07\x1b[2J\x00",
+        "\u202egnp.exe",
+        "\udcff\udc80",
+    ],
+)
+def test_a_message_stays_one_line_of_printable_characters(tmp_path: Path, configured: Configure, attack: str) -> None:
+    where = tmp_path / "some.log"
+    configured(f"SCHEDD_LOG = {where}\n")
+    logging.getLogger("x").info("%s: held: %s", "1.0", attack)
+    try:
+        raise ValueError(attack)
+    except ValueError:
+        logging.getLogger("x").exception("a message could not be handled")
+    logging.getLogger("x").info("the end")
+    lines = log_text(where).split("\n")
+    assert lines[0].endswith(f"1.0: held: {one_line(attack)}") and lines[0].isprintable()
+    entries = [line for line in lines if line and not line.startswith("\t")]
+    assert len(entries) == 3 and all(re.match(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d ", entry) for entry in entries)
+    assert all(line.lstrip("\t").isprintable() for line in lines)
+
+
+def test_a_category_is_written_where_it_is_selected_and_into_its_own_file(
+    tmp_path: Path, configured: Configure
+) -> None:
+    main, matches = tmp_path / "NegotiatorLog", tmp_path / "MatchLog"
+    files = f"NEGOTIATOR_LOG = {main}\nNEGOTIATOR_MATCH_LOG = {matches}\n"
+
+    def say() -> None:
+        category("D_MATCH").log(ALSO_ALWAYS, "      Matched 1.0")
+        category("D_MATCH").info("      Rejected 2.0")
+        category("D_MATCH").debug("      looked at 3.0")
+        category("D_COMMAND").info("command")
+        logging.getLogger("x").debug("detail")
+
+    def told(path: Path) -> list[str]:
+        text = log_text(path)
+        path.write_text("")
+        return re.findall(r"Matched|Rejected|looked|command|detail", text)
+
+    configured(files, "negotiator")  # the default is D_MATCH, as in HTCondor
+    say()
+    assert told(main) == ["Matched", "Rejected"] and told(matches) == ["Matched", "Rejected"]
+    configured(files + "NEGOTIATOR_DEBUG = D_COMMAND\n", "negotiator")
+    say()
+    assert told(main) == ["Matched", "command"] and told(matches) == ["Matched", "Rejected"]
+    configured(files + "NEGOTIATOR_DEBUG = D_MATCH:2 D_FULLDEBUG D_CAT\n", "negotiator")
+    say()
+    assert "(D_MATCH) " in log_text(main) and "(D_ALWAYS:2) detail" in log_text(main)
+    assert "(D_MATCH" not in log_text(matches)
+    assert told(main) == ["Matched", "Rejected", "looked", "detail"] and told(matches) == ["Matched", "Rejected"]
+
+
+def test_headers_are_those_that_are_asked_for(tmp_path: Path, configured: Configure) -> None:
+    where = tmp_path / "some.log"
+    for knobs, pattern in [
+        ("SCHEDD_DEBUG =", r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d said\n"),
+        ("", r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d \(pid:\d+\) said\n"),
+        ("SCHEDD_DEBUG = D_CAT D_SUB_SECOND", r"\S+ \d\d:\d\d:\d\d\.\d\d\d \(D_ALWAYS\) said\n"),
+        ("SCHEDD_DEBUG = D_TIMESTAMP", r"\d{10} said\n"),
+        ("SCHEDD_DEBUG =\nLOGS_USE_TIMESTAMP = true", r"\d{10} said\n"),
+        ('SCHEDD_DEBUG =\nDEBUG_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"', r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d said\n"),
+    ]:
+        configured(f"SCHEDD_LOG = {where}\n{knobs}\n")
+        logging.getLogger("x").info("said")
+        assert re.fullmatch(pattern, log_text(where)), (knobs, where.read_text())
+        where.write_text("")
+
+
+def test_a_log_by_age_is_put_aside_when_its_time_is_up(tmp_path: Path, log_kept: None) -> None:
+    where = tmp_path / "aged.log"
+    (tmp_path / "aged.log.old").write_text("older\n")
+    where.write_text("old\n")
+    os.utime(tmp_path / "aged.log.old", (time.time() - 7200,) * 2)
+    handler = LogFile(where, limit=(0, 3600))
+    handler.handle(logging.LogRecord("x", logging.INFO, "", 0, "new", None, None))
+    handler.close()
+    assert (tmp_path / "aged.log.old").read_text() == "old\n" and where.read_text().endswith(" new\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from slotwise.config import debug
 from slotwise.config.table import Knob, find_knob, similar_knobs
 from slotwise.config.view import Config, Origin
 from slotwise.errors import ConfigError
@@ -134,7 +135,7 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
     knob = find_knob(name)
     if text is None or knob is None:
         return None
-    problem = _type_problem(knob, name, text, origin)
+    problem = _debug_problem(name, text, origin) or _type_problem(knob, name, text, origin)
     if not _COMMENT.search(text):
         return problem
     hint = "a comment has a line of its own: behind a value it is part of it"
@@ -172,6 +173,23 @@ def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem |
             message = f"{name} = {value:g} is out of range"
             return Problem(ERROR, "config-out-of-range", name, message, origin, f"write a number {bounds.strip()}")
     return None
+
+
+def _debug_problem(name: str, text: str, origin: Origin) -> Problem | None:
+    """What a ``<SUBSYS>_DEBUG`` asks for that no log has."""
+    bare = name.split(".", 1)[-1].upper()
+    if not bare.endswith("_DEBUG") or not re.search(r"\bD_", text, re.IGNORECASE):
+        return None
+    if bare == "SHADOW_DEBUG":
+        message = f"{name} selects nothing: the shadow is a part of the schedd and has no log"
+        return Problem(WARNING, "config-debug-category", name, message, origin, "write SCHEDD_DEBUG")
+    found = debug.complaints(text)
+    if not found:
+        return None
+    words = ", ".join(word for word, _ in found)
+    message = f"{words} in {name} select{'s' if len(found) == 1 else ''} nothing: {found[0][1]}"
+    hint = f"categories are {' '.join(debug.CATEGORIES)}"
+    return Problem(WARNING, "config-debug-category", name, message, origin, hint)
 
 
 def _bracket_hint(text: str) -> str:

@@ -30,7 +30,7 @@ from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
 from slotwise.errors import ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
-from slotwise.observe.log import start_log
+from slotwise.observe.log import flush_logs, start_log
 from slotwise.wire import address, channel, security, tls
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
@@ -144,14 +144,20 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
     prepare = getattr(importlib.import_module(DAEMONS[name]), "prepare", None)
     if prepare is not None:
         prepare(env, config_file)
-    return asyncio.run(_run(name, env, config_file))
+    try:
+        return asyncio.run(_run(name, env, config_file))
+    finally:
+        flush_logs()  # a daemon that was forked leaves without Python's own end
 
 
 async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> int:
     home = PoolHome.from_env(env)
     home.create()
     config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
-    start_log(home, name, config)
+    selected = start_log(home, name, config)
+    _log.info("** slotwise %s (%s) %s STARTING UP", name, SUBSYSTEMS[name], __version__)
+    _log.info("** PID = %d RealUID = %d, configuration %s", os.getpid(), os.getuid(), _sources(config))
+    _log.info("Daemon Log is logging: %s", selected.shown)
     classad_facts.follow(config, SUBSYSTEMS[name])
     _set_core_limit(home, config)
     try:
@@ -159,11 +165,16 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
             _log.warning("configuration: %s", problem)
         return await _serve(name, env, config_file, home, config)
     except SlotwiseError as error:
-        _log.error("%s cannot run: %s", name, error)
+        for line in f"{name} cannot run: {error}".splitlines():
+            _log.error("%s", line)
         raise
     except Exception:
         _log.exception("%s failed", name)
         raise
+
+
+def _sources(config: Config) -> str:
+    return ", ".join(config.sources) or "built-in defaults"
 
 
 def _set_core_limit(home: PoolHome, config: Config) -> None:

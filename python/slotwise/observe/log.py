@@ -1,20 +1,32 @@
-"""Daemon logs: one file per daemon, with time, level and source, put aside when it is large or old.
+"""Daemon logs: one file per daemon, each line with its time, put aside when it is large or old.
 
 ``<SUBSYS>_LOG`` names the file (default ``<Daemon>Log`` in ``LOG``), ``MAX_<SUBSYS>_LOG`` its size or age,
-``MAX_NUM_<SUBSYS>_LOG`` how many old ones are kept, ``<SUBSYS>_DEBUG`` and ``ALL_DEBUG`` how much is written. Rules:
-manual, "Configuration: Daemon Logging". Secrets never go into messages: claim ids are logged through
-:func:`slotwise.ids.public_claim_id`.
+``MAX_NUM_<SUBSYS>_LOG`` how many old ones are kept, ``<SUBSYS>_DEBUG`` and ``ALL_DEBUG`` how much is written
+(:mod:`slotwise.config.debug`). A category may have a file of its own besides: ``NEGOTIATOR_MATCH_LOG`` takes what the
+negotiator writes in the category D_MATCH. Rules: guide "Reading the logs".
+
+Modules log with ``logging.getLogger(__name__)``: ``info`` and above is always written, ``debug`` with D_FULLDEBUG.
+:func:`category` gives the logger of a category: ``info`` is written where it is selected, ``debug`` where it is with
+``:2``, and :data:`ALSO_ALWAYS` and above everywhere.
+
+Lines are cheap: formatted once, gathered, and written together within :data:`FLUSH_S`; warnings and errors at once.
+Whatever a message quotes, a line stays one line: control characters are escaped. Secrets never go into messages: claim
+ids are logged through :func:`slotwise.ids.public_claim_id`, and no environment at all.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
-from logging.handlers import RotatingFileHandler, TimedRotatingFileHandler
+import threading
+import time
+from collections import deque
 from pathlib import Path
 from typing import Protocol
 
+from slotwise.config.debug import CATEGORIES, DebugFlags
 from slotwise.home import PoolHome
 
 _NAMES = {
@@ -84,48 +96,290 @@ def limit_of(text: str | None) -> tuple[int, int]:
     return _DEFAULT_BYTES, 0
 
 
-def level_of(*debug: str | None) -> int:
-    """The least level that <SUBSYS>_DEBUG and ALL_DEBUG let through.
+#: Level of a message of a category that goes into the daemon's log whether the category is selected or not.
+ALSO_ALWAYS = logging.INFO + 5
+#: Lines wait no longer than this for others to be written with, in seconds.
+FLUSH_S = 0.05
+#: Lines that may wait for a disk that does not take them; more are lost, and counted.
+_WAITING_MOST = 100_000
 
-    Everything with D_FULLDEBUG, D_ALL, D_ANY or a category with ``:2``; only errors with D_ERROR and nothing else that
-    is a category; messages of note otherwise. A ``-`` in front takes a category away.
+
+def category(name: str) -> logging.Logger:
+    """The logger of a category of :data:`slotwise.config.debug.CATEGORIES`."""
+    return logging.getLogger(name)
+
+
+def one_line(text: str) -> str:
+    """``text`` with all that would end the line, hide a part of it or move the cursor written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class LogFile(logging.Handler):
+    """One log file, written by a thread of its own so that a line costs the caller no system call.
+
+    :param limit: (bytes, seconds) after which the file is put aside, 0 for none.
+    :param kept: how many such files are kept: one as ``.old``, several with the time in their names.
+    :param headers: what begins each line besides the time, see :data:`slotwise.config.debug.HEADERS`.
+    :param least: least level by logger; what is not named there has no limit but the handler's.
     """
-    words = [word.upper() for text in debug for word in re.split(r"[\s,|]+", text or "") if word]
-    categories = {word for word in words if not word.startswith("-")} - {word[1:] for word in words if word[0] == "-"}
-    categories -= {"D_PID", "D_CAT", "D_CATEGORY", "D_SUB_SECOND", "D_TIMESTAMP", "D_IDENT", "D_BACKTRACE", "D_FDS"}
-    if any(word.endswith(":2") or word in ("D_FULLDEBUG", "D_ALL", "D_ANY") for word in categories):
-        return logging.DEBUG
-    return logging.ERROR if categories and categories <= {"D_ERROR"} else logging.INFO
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        limit: tuple[int, int] = (0, 0),
+        kept: int = 1,
+        headers: frozenset[str] = frozenset(),
+        time_format: str = "%m/%d/%y %H:%M:%S",
+        least: dict[str, int] | None = None,
+        truncate: bool = False,
+    ) -> None:
+        super().__init__()
+        self.path = path
+        self._limit_bytes, self._limit_s = limit
+        self._kept = kept
+        self._headers = headers
+        self._time_format = time_format
+        self._least = least or {}
+        self._stamp = (-1, "")
+        self._lines: deque[str] = deque()
+        self._lost = 0
+        self._due = False
+        self._wake = threading.Event()
+        self._writing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._open(os.O_TRUNC if truncate else 0)
+        os.register_at_fork(after_in_child=self._forked)
+
+    # ---- lines
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Take a record, without the lock of handlers: the queue of lines is safe without."""
+        self.emit(record)
+        return True
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record."""
+        if record.levelno < self._least.get(record.name, 0):
+            return
+        if len(self._lines) > _WAITING_MOST:
+            self._lost += 1
+            return
+        self._lines.append(self.format(record))
+        if record.levelno >= logging.WARNING:
+            self.flush()
+        elif not self._due:
+            self._due = True
+            if self._thread is None:
+                self._start()
+            self._wake.set()
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The whole line, and those of a traceback below, each beginning with a tab."""
+        text = one_line(record.getMessage())
+        if record.levelno >= logging.WARNING:
+            text = f"{'ERROR' if record.levelno >= logging.ERROR else 'WARNING'}: {text}"
+        line = f"{self._header(record)}{text}\n"
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = logging.Formatter().formatException(record.exc_info)
+            line += "".join(f"\t{one_line(part)}\n" for part in trace.split("\n"))
+        return line
+
+    def _header(self, record: logging.LogRecord) -> str:
+        second = int(record.created)
+        if second != self._stamp[0]:
+            text = (
+                str(second)
+                if "D_TIMESTAMP" in self._headers
+                else time.strftime(self._time_format, time.localtime(second))
+            )
+            self._stamp = (second, text)
+        header = self._stamp[1]
+        if not self._headers:
+            return header + " "
+        if "D_SUB_SECOND" in self._headers:
+            header += f".{int(record.msecs):03d}"
+        if "D_PID" in self._headers:
+            header += f" (pid:{record.process})"
+        if "D_CAT" in self._headers:
+            header += f" ({_category_of(record)})"
+        return header + " "
+
+    # ---- writing
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._write_on, name=f"log {self.path.name}", daemon=True)
+        self._thread.start()
+
+    def _write_on(self) -> None:
+        while not self._closed:
+            self._wake.wait()
+            time.sleep(FLUSH_S)
+            self._wake.clear()
+            self._due = False  # before the lines are taken: one that comes from now on wakes us again
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._writing:
+            lines = []
+            with contextlib.suppress(IndexError):
+                while True:
+                    lines.append(self._lines.popleft())
+            if lines:
+                self._write(lines)
+
+    def _write(self, lines: list[str]) -> None:
+        try:
+            self._reopen_if_moved()
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                lines.insert(0, f"{time.strftime(self._time_format)} WARNING: {lost} lines of this log were lost\n")
+            data = bytearray()
+            for line in lines:
+                encoded = line.encode("utf-8", "backslashreplace")
+                if self._is_full(len(data), len(encoded)):
+                    self._put(data)
+                    data.clear()
+                    self._rotate()
+                data += encoded
+            self._put(data)
+        except OSError:  # of a log there is nothing to be told but in the log
+            self._lost += len(lines)
+
+    def _put(self, data: bytearray) -> None:
+        view = memoryview(data)
+        while view:
+            written = os.write(self._descriptor, view)
+            self._size += written
+            view = view[written:]
+        view.release()
+
+    def _is_full(self, waiting: int, more: int) -> bool:
+        size = self._size + waiting
+        if self._limit_s:
+            return size > 0 and time.time() >= self._begun + self._limit_s
+        return bool(self._limit_bytes) and size > 0 and size + more > self._limit_bytes
+
+    # ---- the file
+
+    def _open(self, flags: int = 0) -> None:
+        mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | flags
+        self._descriptor = os.open(self.path, mode, 0o644)
+        state = os.fstat(self._descriptor)
+        self._size, self._inode = state.st_size, state.st_ino
+        self._begun = state.st_mtime
+        with contextlib.suppress(OSError):
+            if self._size:  # it was begun when the one before was put aside
+                self._begun = min(self._begun, self.path.with_name(self.path.name + ".old").stat().st_mtime)
+
+    def _reopen_if_moved(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if self._descriptor >= 0 and self.path.stat().st_ino == self._inode:
+                return
+        self._shut()
+        self._open()
+
+    def _shut(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _rotate(self) -> None:
+        self._shut()
+        old = self.path.with_name(self.path.name + ".old")
+        if self._kept > 1:
+            stamp = time.strftime("%Y%m%dT%H%M%S")
+            old = self.path.with_name(f"{self.path.name}.{stamp}")
+            while old.exists():
+                old = old.with_name(old.name + "_")
+        with contextlib.suppress(FileNotFoundError):
+            self.path.replace(old)
+        if self._kept > 1:
+            aside = sorted(self.path.parent.glob(f"{self.path.name}.[0-9]*"))
+            for each in aside[: -self._kept]:
+                each.unlink(missing_ok=True)
+        self._open()
+        self._begun = time.time()
+
+    def close(self) -> None:
+        """Write what waits, and no more."""
+        self._closed = True
+        self._wake.set()
+        self.flush()
+        with self._writing:
+            self._shut()
+        super().close()
+
+    def _forked(self) -> None:
+        """In a child: what waits is the parent's to write, and the thread is not here."""
+        self._lines = deque()
+        self._writing = threading.Lock()
+        self._wake = threading.Event()
+        self._thread, self._due = None, False
 
 
-def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False) -> None:
+def _category_of(record: logging.LogRecord) -> str:
+    if record.levelno >= logging.WARNING:
+        return "D_ERROR"
+    if record.name in CATEGORIES:
+        return f"{record.name}:2" if record.levelno < logging.INFO else record.name
+    return "D_ALWAYS" if record.levelno >= logging.INFO else "D_ALWAYS:2"
+
+
+def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False) -> DebugFlags:
     """Send this process's log records to the daemon's log file; ``again``: after a reconfiguration."""
     subsystem = daemon.upper()
+    flags = DebugFlags.parse(config.get("ALL_DEBUG"), config.get(f"{subsystem}_DEBUG", config.get("DEFAULT_DEBUG")))
+    time_format = (config.get("DEBUG_TIME_FORMAT") or "").strip().strip('"') or "%m/%d/%y %H:%M:%S"
+    headers = frozenset(flags.headers | ({"D_TIMESTAMP"} if config.get_bool("LOGS_USE_TIMESTAMP", False) else set()))
+
+    def opened(path: Path, name: str, headers: frozenset[str], least: dict[str, int]) -> LogFile:
+        return LogFile(
+            path,
+            limit=limit_of(config.get(f"MAX_{name}_LOG") or config.get("MAX_DEFAULT_LOG")),
+            kept=max(1, config.get_int(f"MAX_NUM_{name}_LOG", 1)),
+            headers=headers,
+            time_format=time_format,
+            least=least,
+            truncate=not again and config.get_bool(f"TRUNC_{name}_LOG_ON_OPEN", False),
+        )
+
+    levels = {name: _least(flags.verbosity.get(name, 0)) for name in CATEGORIES if name != "D_FULLDEBUG"}
     path = log_file(home, daemon, config)
-    kept = max(1, config.get_int(f"MAX_NUM_{subsystem}_LOG", 1))
-    debug = (config.get(f"{subsystem}_DEBUG"), config.get("ALL_DEBUG"))
-    if not again and config.get_bool(f"TRUNC_{subsystem}_LOG_ON_OPEN", False):
-        with contextlib.suppress(OSError):
-            path.write_bytes(b"")
-    most_bytes, most_s = limit_of(config.get(f"MAX_{subsystem}_LOG") or config.get("MAX_DEFAULT_LOG"))
-    handler: RotatingFileHandler | TimedRotatingFileHandler
-    if most_s:
-        handler = TimedRotatingFileHandler(path, when="S", interval=most_s, backupCount=kept)
-    else:
-        handler = RotatingFileHandler(path, maxBytes=most_bytes, backupCount=kept)
-        if kept == 1:
-            handler.namer = _old
-    who = "(pid:%(process)d) " if "D_PID" in " ".join(text or "" for text in debug).upper() else ""
-    handler.setFormatter(logging.Formatter(f"%(asctime)s {who}%(levelname)s %(name)s: %(message)s"))
+    handler = opened(path, subsystem, headers, levels)
     root = logging.getLogger()
     former, root.handlers[:] = list(root.handlers), [handler]
+    root.setLevel(logging.DEBUG if "D_FULLDEBUG" in flags.verbosity else logging.INFO)
+    for name, level in levels.items():
+        logger = logging.getLogger(name)
+        former += logger.handlers
+        logger.handlers[:] = []
+        own = config.get(f"{subsystem}_{name[2:]}_LOG")
+        if own and Path(own) != path:
+            logger.addHandler(opened(Path(own), f"{subsystem}_{name[2:]}", frozenset(), {name: logging.INFO}))
+            level = min(level, logging.INFO)
+        logger.setLevel(level)
     if again:
         for each in former:
             each.close()
-    root.setLevel(level_of(*debug))
     for library in ("asyncio", "grpc"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    # No line shows its caller's place or thread, and to find them costs as much as all the rest.
+    logging._srcfile = None
+    logging.logThreads = logging.logMultiprocessing = False
+    return flags
 
 
-def _old(name: str) -> str:
-    return name.removesuffix(".1") + ".old"
+def flush_logs() -> None:
+    """Write what waits: to be called before the process ends by a way on which Python does not."""
+    for name in ("", *CATEGORIES):
+        for handler in logging.getLogger(name).handlers:
+            handler.flush()
+
+
+def _least(verbosity: int) -> int:
+    return (ALSO_ALWAYS, logging.INFO, logging.DEBUG)[verbosity]
