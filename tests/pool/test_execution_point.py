@@ -72,6 +72,22 @@ def test_a_job_that_the_machine_likes_better_takes_the_slot(make_pool: Callable[
     pool.run("rm", "-all")
 
 
+def test_a_preempt_that_is_true_while_suspended_only_holds_the_job(make_pool: Callable[[str], Pool]) -> None:
+    policy = (
+        "POLLING_INTERVAL = 1\nWANT_SUSPEND = TARGET.Probe =?= true\nSUSPEND = true\nCONTINUE = false\n"
+        'PREEMPT = (Activity == "Suspended") && (time() - EnteredCurrentActivity) > 2\n'
+        'WANT_HOLD = true\nWANT_HOLD_REASON = "the owner wants it"\nWANT_HOLD_SUBCODE = 77\n'
+    )
+    pool = make_pool(BASE + policy)
+    pool.up()
+    log = submit(pool, 60, 1, "+Probe = true")
+    pool.until("the job is held", lambda: events(log, "012") == 1)
+    (job,) = pool.json("q")
+    assert (job["JobStatus"], job["HoldReasonCode"], job["HoldReasonSubCode"], job["NumJobStarts"]) == (5, 21, 77, 1)
+    assert "the owner wants it" in job["HoldReason"]
+    pool.run("rm", "-all")
+
+
 def test_jobs_live_through_the_death_of_the_startd(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool(BASE)
     pool.up()

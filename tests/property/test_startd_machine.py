@@ -18,7 +18,7 @@ from slotwise.startd.load import LoadOf, share_load, smoothed
 from slotwise.startd.machine import next_timer, step, validate
 from slotwise.startd.replay import Log
 from slotwise.startd.restoring import restore
-from slotwise.startd.states import Draining, Owner, Slot
+from slotwise.startd.states import Draining, Hold, Owner, Slot
 from slotwise.table import unpack_ads
 
 from tests.support.startd_point import Point, job, point
@@ -35,7 +35,7 @@ FACTS = st.builds(
     kill=st.booleans(),
     want_suspend=st.booleans(),
     want_vacate=st.booleans(),
-    want_hold=st.sampled_from([None, ev.Hold("too big", 102)]),
+    want_hold=st.sampled_from([None, Hold("too big", 102)]),
     run_benchmarks=st.booleans(),
     machine_retirement_s=st.sampled_from([-1.0, 0.0, 100.0, 3600.0]),
     machine_vacate_s=st.sampled_from([0.0, 10.0, 600.0]),

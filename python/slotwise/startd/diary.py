@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slotwise.model.slot import HOLD_BY_STARTD
 from slotwise.startd import events as ev
 from slotwise.startd.holding import Holding
 from slotwise.startd.machine import Step
@@ -40,6 +41,8 @@ class Entry:
         return f"{self.name}{job}: {places[0]} -> {places[1]}: {self._why()}"
 
     def _why(self) -> str:
+        if self.cause is not None and self.cause.hold:
+            return f"WANT_HOLD: {self.cause.reason} (code {HOLD_BY_STARTD}, subcode {self.cause.subcode})"
         if self.cause is not None:
             return f"{self.cause.reason} (code {self.cause.code})" if self.cause.code else self.cause.reason
         state = self.outcome.slot.state

@@ -8,17 +8,9 @@ from typing import TypeAlias
 
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, BrokenCode, State, VacateCode
-from slotwise.startd.states import Cause, Draining, Slot
+from slotwise.startd.states import Cause, Draining, Hold, Slot
 
 # --------------------------------------------------------------------------------------------------------------- facts
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """WANT_HOLD is true: the job is to be held with this text and subcode."""
-
-    reason: str = ""
-    subcode: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ _KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         states.Idle, states.Busy, states.Suspended, states.Retiring, states.Cleaning, states.Vacating, states.Killing,
-        states.Cause, states.Waiting, states.Owner, states.Unclaimed, states.Matched, states.SoftEnd, states.Claimed,
-        states.Preempting, states.Backfill, states.Drained, states.Deleted, states.Draining, states.Counters,
-        Claim, Run, Resources, Terms, Breakage, Loss,
+        states.Cause, states.Hold, states.Waiting, states.Owner, states.Unclaimed, states.Matched, states.SoftEnd,
+        states.Claimed, states.Preempting, states.Backfill, states.Drained, states.Deleted, states.Draining,
+        states.Counters, Claim, Run, Resources, Terms, Breakage, Loss,
     )
 }  # fmt: skip
 

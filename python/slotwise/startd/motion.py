@@ -26,6 +26,7 @@ from slotwise.startd.states import (
     Claimed,
     Cleaning,
     Deleted,
+    Hold,
     Idle,
     Killing,
     Owner,
@@ -101,7 +102,7 @@ class Motion:
             if final:
                 self.remember(state, cause)
             return
-        run = state.doing.run
+        run, hold = state.doing.run, self.facts.want_hold if by_preempt else None
         if isinstance(state.doing, Suspended):
             self.do(ResumeRun(run.run_id))
             run = run.resumed(self.now)
@@ -111,6 +112,7 @@ class Motion:
                 doing=Retiring(run),
                 final=state.final or final,
                 preempt_fired=state.preempt_fired or by_preempt,
+                hold=state.hold or hold,
                 pledge=cause if final or state.pledge is None else state.pledge,
             )
         )
@@ -134,14 +136,15 @@ class Motion:
             self.remember(state, cause)
             return
         facts, run = self.facts, state.run
+        if state.preempt_fired and cause.tell_schedd:
+            cause = replace(cause, by_preempt=True)
         soft = not cause.fast and (not cause.by_preempt or facts.want_vacate)
         vacate_s = vacate_time(self.slot, facts, self.now)
         if isinstance(state.doing, Suspended) and run is not None and soft:
             self.do(ResumeRun(run.run_id))  # a frozen job could not handle the signal
             run = run.resumed(self.now)
-        if cause.by_preempt and facts.want_hold is not None:
-            hold = facts.want_hold
-            cause = replace(cause, hold=True, reason=hold.reason or cause.reason, subcode=hold.subcode)
+        if cause.by_preempt:
+            cause = _with_hold(cause, state.hold or facts.want_hold)
         doing = Vacating(self.now + vacate_s) if soft else Killing(self.now + facts.killing_timeout_s)
         self.enter(Preempting(state.claim, run, doing, cause, state.waiting))
         if run is None:
@@ -162,9 +165,10 @@ class Motion:
         state = self.slot.state
         if not isinstance(state, Preempting) or not isinstance(state.doing, Vacating):
             return
-        self.enter(replace(state, doing=Killing(self.now + self.facts.killing_timeout_s)))
+        cause = _with_hold(state.cause, self.facts.want_hold) if state.may_hold else state.cause
+        self.enter(replace(state, doing=Killing(self.now + self.facts.killing_timeout_s), cause=cause))
         if state.run is not None:
-            self.do(HardKill(state.run.run_id, state.cause))
+            self.do(HardKill(state.run.run_id, cause))
         self.tell(state.run)
 
     def leave(self) -> None:
@@ -197,3 +201,7 @@ class Motion:
     def is_in(self, state: State) -> bool:
         """Whether the slot is in ``state`` at this point."""
         return self.slot.state.state is state
+
+
+def _with_hold(cause: Cause, hold: Hold | None) -> Cause:
+    return cause if hold is None else replace(cause, hold=True, reason=hold.reason, subcode=hold.subcode)

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from slotwise.classad import ClassAd, new_syntax
+from slotwise.classad import ClassAd, ExprTree, new_syntax
 from slotwise.model.slot import State
 from slotwise.startd.evaluate import Expression, Value, compiled, number, truth
-from slotwise.startd.events import Facts, Hold
-from slotwise.startd.states import Slot
+from slotwise.startd.events import Facts
+from slotwise.startd.states import Claimed, Hold, Preempting, Slot
 
 #: Knobs that judge a job, and their defaults.
 JUDGING: Mapping[str, str] = {
@@ -84,6 +84,8 @@ class Policy:
         self.judges_conflicts = any(
             "resourceconflict" in (get(name) or "").lower() for name in self._compiled if name.startswith("PREEMPT")
         )
+        #: What is said of a job that is held without WANT_HOLD_REASON.
+        self._held_without_reason = _held_without_reason(self.texts["WANT_HOLD"])
         self._special = {name.rpartition("_")[2] for name in self._compiled if name not in JUDGING}
         self._draining_start: Expression | None = None
 
@@ -134,12 +136,16 @@ class Policy:
         if state is State.MATCHED:
             return Facts(start=self.start(my, None, now), match_timeout_s=timers.match_s)
         if state is State.PREEMPTING:
-            return Facts(kill=truth(self.value("KILL", my, job, now, universe)), killing_timeout_s=timers.killing_s)
+            return Facts(
+                kill=truth(self.value("KILL", my, job, now, universe)),
+                want_hold=self._want_hold(slot, False, my, job, now, universe),
+                killing_timeout_s=timers.killing_s,
+            )
         if state is not State.CLAIMED:
             return Facts()
-        return self._claimed(my, job, now, universe)
+        return self._claimed(slot, my, job, now, universe)
 
-    def _claimed(self, my: ClassAd, job: ClassAd | None, now: float, universe: int) -> Facts:
+    def _claimed(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int) -> Facts:
         timers = self.timers
 
         def yes(knob: str, otherwise: bool = False) -> bool:
@@ -154,7 +160,7 @@ class Policy:
             preempt=preempt,
             want_suspend=yes("WANT_SUSPEND"),
             want_vacate=yes("WANT_VACATE", True),
-            want_hold=self._hold(my, job, now, universe) if preempt else None,
+            want_hold=self._want_hold(slot, preempt, my, job, now, universe),
             machine_retirement_s=number(self.value("MAXJOBRETIREMENTTIME", my, job, now, universe)),
             machine_vacate_s=max(0.0, number(self.value("MACHINEMAXVACATETIME", my, job, now, universe), 600)),
             worklife_s=self._worklife(my, job, now, universe),
@@ -162,16 +168,29 @@ class Policy:
             drain_grace_s=timers.drain_grace_s,
         )
 
-    def _hold(self, my: ClassAd, job: ClassAd | None, now: float, universe: int) -> Hold | None:
-        if not truth(self.value("WANT_HOLD", my, job, now, universe)):
+    def _want_hold(
+        self, slot: Slot, preempt: bool, my: ClassAd, job: ClassAd | None, now: float, universe: int
+    ) -> Hold | None:
+        """What WANT_HOLD says of a job that PREEMPT ends: now that it fires, or later as long as nothing holds it."""
+        state = slot.state
+        asked = preempt or (isinstance(state, Claimed | Preempting) and state.may_hold)
+        if not asked or not truth(self.value("WANT_HOLD", my, job, now, universe)):
             return None
         reason = self.value("WANT_HOLD_REASON", my, job, now, universe)
-        subcode = self.value("WANT_HOLD_SUBCODE", my, job, now, universe)
-        return Hold(reason if isinstance(reason, str) else "", int(number(subcode)))
+        subcode = number(self.value("WANT_HOLD_SUBCODE", my, job, now, universe))
+        return Hold(
+            reason if isinstance(reason, str) and reason else self._held_without_reason,
+            int(subcode) if abs(subcode) < 2**31 else 0,
+        )
 
     def _worklife(self, my: ClassAd, job: ClassAd | None, now: float, universe: int) -> float | None:
         seconds = number(self.value("CLAIM_WORKLIFE", my, job, now, universe), -1)
         return None if seconds < 0 else seconds
+
+
+def _held_without_reason(want_hold: str) -> str:
+    shown = ClassAd({"WANT_HOLD": ExprTree(want_hold)}).print_old().strip()
+    return f"The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: {shown})"
 
 
 def _is_mentioned(knob: str, texts: Mapping[str, str], get: Get) -> bool:

@@ -81,6 +81,14 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """WANT_HOLD is true: the job is to be held with this text and subcode."""
+
+    reason: str
+    subcode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A claim that waits for the present one to make room. ``by_rank``: the machine likes it better."""
 
@@ -143,8 +151,8 @@ _DOING = {
 class Claimed:
     """Held by a schedd.
 
-    ``final``: retirement has begun for a reason that cannot be taken back. ``preempt_fired``: PREEMPT was that reason.
-    ``pledge``: the vacate cause to give when retirement ends.
+    ``final``: retirement has begun for a reason that cannot be taken back. ``preempt_fired``: PREEMPT was that reason;
+    ``hold`` is what WANT_HOLD said at that moment. ``pledge``: the vacate cause to give when retirement ends.
     """
 
     claim: Claim
@@ -152,6 +160,7 @@ class Claimed:
     waiting: Waiting | None = None
     final: bool = False
     preempt_fired: bool = False
+    hold: Hold | None = None
     pledge: Cause | None = None
     ending: SoftEnd | None = None
     state = State.CLAIMED
@@ -165,6 +174,11 @@ class Claimed:
     def run(self) -> Run | None:
         """The job there is, if any."""
         return None if isinstance(self.doing, Idle) else self.doing.run
+
+    @property
+    def may_hold(self) -> bool:
+        """Whether WANT_HOLD is still to be asked: PREEMPT has fired, and nothing holds the job so far."""
+        return self.preempt_fired and self.hold is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +196,11 @@ class Preempting:
     def activity(self) -> Activity:
         """Vacating, or Killing."""
         return Activity.VACATING if isinstance(self.doing, Vacating) else Activity.KILLING
+
+    @property
+    def may_hold(self) -> bool:
+        """As for :class:`Claimed`; a job that its schedd took back is not held any more."""
+        return self.cause.by_preempt and self.cause.tell_schedd and not self.cause.hold
 
 
 @dataclass(frozen=True, slots=True)

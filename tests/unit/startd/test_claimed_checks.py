@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from slotwise.model.claim import Run
 from slotwise.startd import events as ev
-from slotwise.startd.states import Claimed, Draining
+from slotwise.startd.states import Claimed, Draining, Hold
 
 from tests.support.startd_slots import T0, Driven, busy, claim, claimed, retiring, suspended, unclaimed
 
@@ -223,7 +223,7 @@ def test_a_claim_that_the_policy_would_end_at_once_is_refused() -> None:
 
 
 def test_want_hold_holds_with_its_subcode_only_when_preempt_caused_it() -> None:
-    hold = ev.Hold("memory used up", 102)
+    hold = Hold("memory used up", 102)
     d = busy(want_hold=hold)
     d.poll(preempt=True)
     cause = d.did(ev.SoftKill)[0].cause
