@@ -68,7 +68,7 @@ class PoolHome:
         if os.geteuid() == 0:
             mark = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]
             elsewhere = _ELSEWHERE / mark / "execute"
-            if elsewhere.is_dir() or not _open_to_others(self.root):
+            if elsewhere.is_dir() or not open_to_others(self.root):
                 return elsewhere
         return self.root / "execute"
 
@@ -107,7 +107,7 @@ class PoolHome:
                 path.chmod(mode)
 
 
-def _open_to_others(path: Path) -> bool:
+def open_to_others(path: Path) -> bool:
     """Whether anybody may go through ``path`` and all directories above it; those not made yet do not count."""
     for place in (path, *path.parents):
         try:

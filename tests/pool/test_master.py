@@ -140,6 +140,38 @@ def test_up_tells_what_is_doubtful_in_the_configuration(make_pool: Callable[[str
     assert "did you mean NUM_CPUS?" in told[0] and "denies nobody" in told[1]
 
 
+def test_tools_in_another_shell_use_the_file_that_up_was_given(
+    make_pool: Callable[[str], Pool], tmp_path: Path
+) -> None:
+    pool = make_pool(SMALL + "COLOR = blue\n")
+    other = tmp_path / "other"
+    other.write_text("COLOR = red\n")
+    del pool.env["CONDOR_CONFIG"]
+    pool.run("up", "--config", str(pool.config_file))
+    assert pool.run("config", "val", "COLOR").stdout == "blue\n"
+    assert pool.run("config", "val", "COLOR", CONDOR_CONFIG=str(other)).stdout == "red\n"
+    again = pool.run("up", "--config", str(other))
+    assert (
+        "runs already" in again.stdout and f"brought up with {pool.config_file}; {other} counts after" in again.stderr
+    )
+    assert pool.run("config", "val", "COLOR").stdout == "blue\n"
+    pool.down()
+    told = pool.run("up").stdout
+    assert str(pool.config_file) in told and set(pool.pids()) == {"master", "spawner", "collector"}
+    pool.down()
+    pool.run("up", CONDOR_CONFIG=str(pool.config_file), _CONDOR_COLOR="green")
+    assert pool.run("config", "val", "COLOR").stdout == "blue\n"
+
+
+def test_submit_in_another_shell_applies_the_defaults_of_the_file(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool('JOB_DEFAULT_REQUESTMEMORY = 77\nSUBMIT_ATTRS = Color\nColor = "blue"\nNUM_CPUS = 1\n')
+    del pool.env["CONDOR_CONFIG"]
+    pool.run("up", "--config", str(pool.config_file))
+    (pool.root / "a.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    pool.run("submit", "a.sub")
+    assert pool.run("q", "-af", "RequestMemory", "Color").stdout == "77 blue\n"
+
+
 def test_a_broken_configuration_starts_nothing(make_pool: Callable[[str], Pool]) -> None:
     broken = make_pool("use ROLE : Nonsense\n")
     done = broken.run("up", check=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slotwise.config import load
+from slotwise.config import load, root_file
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 
@@ -106,6 +108,71 @@ def test_random_choices_repeat_with_the_same_seed(tmp_path: Path) -> None:
 def test_a_missing_file_named_by_condor_config_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load(env={"CONDOR_CONFIG": str(tmp_path / "none")})
+
+
+@pytest.fixture
+def brought_up(tmp_path: Path) -> PoolHome:
+    """A home whose pool was brought up with ``main``."""
+    home = PoolHome(tmp_path / "home")
+    root_file.record(home, write(tmp_path / "main", "A = main\n"))
+    write(home.root / "condor_config", "A = home\n")
+    return home
+
+
+def test_the_file_that_the_pool_was_brought_up_with_counts_for_its_tools(brought_up: PoolHome, tmp_path: Path) -> None:
+    assert load(env={}, home=brought_up).get("A") == "main"
+    other = write(tmp_path / "other", "A = other\n")
+    assert load(env={"CONDOR_CONFIG": str(other)}, home=brought_up).get("A") == "other"
+    assert load(env={"CONDOR_CONFIG": "ONLY_ENV"}, home=brought_up).get("A") is None
+    assert load(other, env={}, home=brought_up).get("A") == "other"
+
+
+def _written_by_others(path: Path) -> None:
+    path.chmod(0o664)
+
+
+def _a_link(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.symlink_to("moved")
+
+
+def _a_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _of_another_user(path: Path) -> None:
+    os.chown(path, 4711, 4711)
+
+
+def _another_text(path: Path) -> None:
+    path.write_text("main\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_written_by_others, "may be written by others"),
+        (_a_link, "cannot be read"),
+        (_a_fifo, "no regular file"),
+        pytest.param(_of_another_user, "another user", marks=pytest.mark.skipif(os.getuid() != 0, reason="needs root")),
+        (_another_text, "does not hold the path"),
+    ],
+)
+def test_a_name_that_others_may_have_written_is_refused(
+    spoil: Callable[[Path], None], why: str, brought_up: PoolHome, tmp_path: Path
+) -> None:
+    spoil(root_file.file_of(brought_up))
+    with pytest.raises(ConfigError, match=why):
+        load(env={}, home=brought_up)
+    other = write(tmp_path / "other", "A = other\n")
+    assert load(env={"CONDOR_CONFIG": str(other)}, home=brought_up).get("A") == "other"
+
+
+def test_a_file_that_is_gone_is_named(brought_up: PoolHome, tmp_path: Path) -> None:
+    (tmp_path / "main").unlink()
+    with pytest.raises(ConfigError, match=f"{tmp_path}/main, which cannot be read"):
+        load(env={}, home=brought_up)
 
 
 def test_what_a_command_printed_is_kept_in_the_file_that_into_names(tmp_path: Path) -> None:

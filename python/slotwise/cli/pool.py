@@ -46,6 +46,8 @@ def up(args: list[str], inv: Invocation) -> int:
         return 0
     word = "runs already" if result.was_running else "is up"
     inv.out(f"The pool at {inv.home.root} {word}: {', '.join(name for name, _, _ in result.daemons)}")
+    if result.recorded is not None:
+        inv.out(f"Its configuration file is {result.recorded}, named by an earlier `up`")
     return 0
 
 

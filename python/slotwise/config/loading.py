@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import slotwise._native as _native
-from slotwise.config import detect, persistent
+from slotwise.config import detect, persistent, root_file
 from slotwise.config.refusal import config_error
 from slotwise.config.view import Config
 from slotwise.errors import ConfigError
@@ -21,10 +21,17 @@ SITE_FILE = Path("/etc/condor/condor_config")
 ONLY_ENV = "ONLY_ENV"
 
 
-def config_file_of(env: Mapping[str, str], home: PoolHome | Path | None = None) -> Path | None:
-    """The root file: CONDOR_CONFIG, else ``condor_config`` in the pool's home, else the site's; or None.
+def named_file(env: Mapping[str, str], config_file: str | None) -> Path | None:
+    """The root file that the caller named, on the command line or with CONDOR_CONFIG; None: it is to be looked for."""
+    named = config_file or env.get("CONDOR_CONFIG") or ONLY_ENV
+    return None if named.upper() == ONLY_ENV else Path(named).absolute()
 
-    :raises ConfigError: when CONDOR_CONFIG names a file that cannot be read.
+
+def config_file_of(env: Mapping[str, str], home: PoolHome | Path | None = None) -> Path | None:
+    """The root file: CONDOR_CONFIG, else the one that the pool was brought up with, else ``condor_config`` in the
+    pool's home, else the site's; or None.
+
+    :raises ConfigError: when CONDOR_CONFIG or the pool's record names a file that cannot be read.
     """
     named = env.get("CONDOR_CONFIG")
     if named:
@@ -33,19 +40,25 @@ def config_file_of(env: Mapping[str, str], home: PoolHome | Path | None = None) 
         if not os.access(named, os.R_OK):
             raise ConfigError(f"CONDOR_CONFIG names {named}, which cannot be read", hint="correct or unset it")
         return Path(named)
-    candidates = [] if home is None else [_root(home) / "condor_config"]
+    if home is None:
+        candidates = []
+    else:
+        place = _pool_home(home)
+        if (recorded := root_file.recorded(place)) is not None:
+            return recorded
+        candidates = [place.root / "condor_config"]
     return next((path for path in [*candidates, SITE_FILE] if os.access(path, os.R_OK)), None)
 
 
-def _root(home: PoolHome | Path) -> Path:
-    return home.root if isinstance(home, PoolHome) else Path(home)
+def _pool_home(home: PoolHome | Path) -> PoolHome:
+    return home if isinstance(home, PoolHome) else PoolHome(Path(home))
 
 
 def _home_defaults(home: PoolHome | Path | None) -> list[tuple[str, str]]:
     """Directories of the pool's home take the place of the reference's defaults."""
     if home is None:
         return []
-    place = home if isinstance(home, PoolHome) else PoolHome(Path(home))
+    place = _pool_home(home)
     return [
         ("LOCAL_DIR", str(place.root)),
         ("LOG", str(place.log)),
@@ -69,7 +82,7 @@ def load(
 ) -> Config:
     """Read the configuration.
 
-    :param config_file: root file; None asks ``CONDOR_CONFIG``, then the home, then ``/etc/condor``.
+    :param config_file: root file; None asks :func:`config_file_of`.
     :param subsystem: whose prefixed settings win (``STARTD.X``); ``TOOL`` when not given.
     :param local_name: second prefix, of one daemon among several of its kind.
     :param env: environment for ``_CONDOR_X``, ``_SLOTWISE_X`` and ``$ENV``; the process's when None.
@@ -117,5 +130,4 @@ def _user_directory(env: Mapping[str, str], reader: str) -> str | None:
 def _persistent_files(home: PoolHome | Path | None, reader: str) -> list[str]:
     if home is None:
         return []
-    place = home if isinstance(home, PoolHome) else PoolHome(Path(home))
-    return persistent.files(place, reader)
+    return persistent.files(_pool_home(home), reader)

@@ -11,7 +11,8 @@ import signal
 import socket
 from collections.abc import Mapping
 
-from slotwise.config import Config
+from slotwise.config import Config, root_file
+from slotwise.config.loading import named_file
 from slotwise.daemon import process
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.advertise import Advertiser
@@ -135,6 +136,9 @@ async def start(context: DaemonContext) -> Master:
     """Begin to bring the daemons up."""
     assert _spawner is not None, "prepare() runs first"
     channel, spawner_pid = _spawner
+    named = named_file(context.env, context.config_file)
+    if named is not None:
+        root_file.record(context.home, named)
     names, unknown = daemons_of(context.config.get_list("DAEMON_LIST"))
     for name in unknown:
         _log.warning("DAEMON_LIST names %s, which is no daemon; ignored", name)

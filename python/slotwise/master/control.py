@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slotwise.config import Config, load, persistent, require_sound
+from slotwise.config import Config, load, persistent, require_sound, root_file
+from slotwise.config.loading import named_file
 from slotwise.daemon import lock, process
 from slotwise.daemon.owner import write_owner_token
-from slotwise.errors import HostError, PeerUnavailableError
-from slotwise.home import PoolHome
+from slotwise.errors import ConfigError, HostError, PeerUnavailableError
+from slotwise.home import PoolHome, open_to_others
 from slotwise.master.ending import await_end_of_down, await_revival
 from slotwise.master.policy import START_ORDER
 from slotwise.observe.log import log_file
@@ -47,6 +48,8 @@ class UpResult:
     #: What is doubtful in the configuration, each with its place and remedy.
     doubts: list[str] = field(default_factory=list)
     log_tails: list[tuple[str, list[str]]] = field(default_factory=list)
+    #: The configuration file of an earlier `up` that holds, when the caller named none.
+    recorded: Path | None = None
 
 
 def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult:
@@ -71,12 +74,36 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
             break
     if result is None:
         raise HostError(f"the pool at {home.root} is taken down all the time", hint="what runs `slotwise down`?")
-    result.doubts = doubts
+    result.doubts = doubts + (_other_file(home, env, config_file) if result.was_running else _closed_file(home))
+    if named_file(env, config_file) is None and env.get("CONDOR_CONFIG") is None:
+        result.recorded = root_file.recorded(home)
     if result.failed:
         result.log_tails = [(name, log_tail(home, name, config)) for name in result.failed]
     else:
         result.daemons = _found(home)
     return result
+
+
+def _other_file(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> list[str]:
+    """That the pool runs with another configuration file than the one that the caller named."""
+    named = named_file(env, config_file)
+    with contextlib.suppress(ConfigError):
+        running = root_file.recorded(home)
+        if named is not None and named != running:
+            what = f"with {running}" if running else "without one"
+            return [f"WARNING: the pool was brought up {what}; {named} counts after `slotwise down` and `slotwise up`"]
+    return []
+
+
+def _closed_file(home: PoolHome) -> list[str]:
+    """That users of a pool of root's cannot read its configuration file, without which their tools do not work."""
+    with contextlib.suppress(ConfigError, OSError):
+        root = root_file.recorded(home)
+        if root is None or os.geteuid() != 0 or not open_to_others(home.root):
+            return []
+        if not root.stat().st_mode & 0o004 or not open_to_others(root.parent):
+            return [f"WARNING: users other than root cannot read {root}, so that their tools refuse to work"]
+    return []
 
 
 def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult | None:

@@ -1,0 +1,73 @@
+"""Which root file the pool of a home was brought up with, for the tools of that home in other shells.
+
+The master writes it when it was named one, by ``slotwise up --config`` or CONDOR_CONFIG; it stays until it is named
+another. Whoever writes it decides what the tools of others read, and a configuration may run commands: so it counts
+only where it belongs to the reader or to root, and nobody else may write to it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from slotwise.errors import ConfigError
+from slotwise.home import PoolHome
+
+_LONGEST = 8192
+
+
+def file_of(home: PoolHome) -> Path:
+    """Where the name is kept."""
+    return home.root / "config.d" / "root.file"
+
+
+def record(home: PoolHome, root: Path) -> None:
+    """Remember ``root``, an absolute path, in one step."""
+    path = file_of(home)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(descriptor, "wb") as stream:
+        os.fchmod(descriptor, 0o644)
+        stream.write(os.fsencode(root) + b"\n")
+    temporary.replace(path)
+
+
+def recorded(home: PoolHome) -> Path | None:
+    """The root file that was remembered last; None when there was none.
+
+    :raises ConfigError: when the name is not to be trusted, or the file cannot be read.
+    """
+    path = file_of(home)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refused(path, f"cannot be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as stream:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise _refused(path, "is no regular file")
+        if about.st_uid not in (os.geteuid(), 0):
+            raise _refused(path, f"belongs to another user (uid {about.st_uid})")
+        if about.st_mode & 0o022:
+            raise _refused(path, f"may be written by others (mode {stat.S_IMODE(about.st_mode):04o})")
+        name = Path(os.fsdecode(stream.read(_LONGEST)).rstrip("\n"))
+    if not name.is_absolute() or "\n" in str(name):
+        raise _refused(path, "does not hold the path of a file")
+    if not os.access(name, os.R_OK):
+        raise ConfigError(
+            f"the pool at {home.root} was brought up with the configuration file {name}, which cannot be read",
+            hint="make it readable, or name another with CONDOR_CONFIG or `slotwise up --config`",
+        )
+    return name
+
+
+def _refused(path: Path, why: str) -> ConfigError:
+    return ConfigError(
+        f"{path}, which names the pool's configuration file, {why}",
+        hint="name the configuration file with CONDOR_CONFIG; the next `slotwise up` writes the name again",
+    )
