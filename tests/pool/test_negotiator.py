@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -154,3 +155,29 @@ def test_a_ceiling_outlives_the_negotiator_and_the_jobs_that_wait_for_it_say_so(
         assert "Reason for last match failure: submitter ceiling reached" in text
         assert "not yet been considered" not in text
     assert "submitter ceiling reached" in pool.run("negotiator", "last").stdout
+
+
+def test_users_who_may_preempt_each_other_do_so_once_an_interval(make_pool: Callable[[str], Pool]) -> None:
+    gap_s, cores = 5, 4
+    pool = make_pool(
+        f"NUM_CPUS = {cores}\nALLOW_PSLOT_PREEMPTION = True\nPREEMPTION_REQUIREMENTS = True\n"
+        f"NEGOTIATOR_CYCLE_DELAY = {gap_s}\nNEGOTIATOR_MIN_INTERVAL = 1\nNEGOTIATOR_INTERVAL = {gap_s}\n"
+        "MAXJOBRETIREMENTTIME = 0\nMachineMaxVacateTime = 1\n"
+    )
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    began = time.monotonic()
+    for user in ("ann", "ben"):
+        queue(
+            pool,
+            f"arguments = 600\nrequest_memory = 10\nlog = {user}.log\n"
+            f"accounting_group = {user}\naccounting_group_user = {user}\nqueue {cores}\n",
+        )
+
+    def evictions() -> int:
+        logs = [pool.root / f"{user}.log" for user in ("ann", "ben")]
+        return sum(log.read_text().count("\n004 (") for log in logs if log.exists())
+
+    pool.until("both have preempted the other", lambda: evictions() > 2 * cores, 60)
+    cycles = (time.monotonic() - began) / gap_s + 1
+    assert evictions() <= cores * cycles

@@ -93,3 +93,71 @@ def test_no_cycle_starts_before_the_former_has_ended(steps: list[tuple[float, bo
         assert schedule.ended_at is None or start >= schedule.ended_at
         run(schedule, start, duration)
         now = start + duration
+
+
+def preempting(schedule: Schedule, start: float, duration: float) -> None:
+    schedule.begin(start)
+    schedule.end(start + duration, preempted=True)
+
+
+def test_after_a_cycle_that_preempted_others_leave_claims_alone_until_both_gaps_are_over() -> None:
+    schedule = Schedule(CycleTiming(cycle_delay_s=20, min_interval_s=25))
+    preempting(schedule, 100.0, 1.0)
+    assert not schedule.may_preempt(101.0)
+    assert not schedule.may_preempt(124.9)
+    assert schedule.may_preempt(125.0)
+    schedule = Schedule(CycleTiming(cycle_delay_s=20, min_interval_s=5))
+    preempting(schedule, 100.0, 1.0)
+    assert not schedule.may_preempt(120.9)
+    assert schedule.may_preempt(121.0)
+
+
+def test_work_on_demand_is_matched_with_free_slots_meanwhile_and_looked_at_again_after_the_gaps() -> None:
+    schedule = Schedule()
+    preempting(schedule, 100.0, 0.01)
+    schedule.ask(101.0, on_demand=True)
+    assert schedule.next_at() == 101.0
+    run(schedule, 101.0, 0.01)
+    assert not schedule.may_preempt(101.1)
+    assert schedule.next_at() == 120.01
+    schedule.slot_freed(103.0)
+    assert schedule.next_at() == 103.0
+    run(schedule, 103.0, 0.01)
+    assert schedule.next_at() == 120.01
+    assert schedule.may_preempt(schedule.next_at())
+    run(schedule, 120.01, 0.01)
+    assert schedule.next_at() > 140
+
+
+def test_a_quiet_pool_is_not_looked_at_again_after_a_preemption() -> None:
+    schedule = Schedule()
+    preempting(schedule, 100.0, 0.01)
+    assert schedule.next_at() == 160.0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 3), st.booleans(), st.floats(0, 2)), max_size=60),
+    st.floats(0, 10),
+    st.floats(0, 10),
+)
+def test_preempting_cycles_keep_the_gaps_whatever_is_asked(
+    steps: list[tuple[float, bool, float]], delay: float, least: float
+) -> None:
+    schedule, now = Schedule(CycleTiming(cycle_delay_s=delay, min_interval_s=least)), 0.0
+    last: tuple[float, float] | None = None
+    for wait, freed, duration in steps:
+        now += wait
+        if freed:
+            schedule.slot_freed(now)
+        else:
+            schedule.ask(now, on_demand=True)
+        now = max(now, schedule.next_at())
+        preempts = schedule.may_preempt(now)
+        if preempts and last is not None:
+            assert now >= last[1] + delay
+            assert now >= last[0] + least
+        schedule.begin(now)
+        end = now + duration
+        schedule.end(end, preempted=preempts)
+        last = (now, end) if preempts else last
+        now = end

@@ -131,14 +131,16 @@ class Negotiator:
 
     async def _cycle(self, why: str) -> None:
         clock = self._context.clock
-        self.schedule.begin(clock.monotonic())
+        began, preempted = clock.monotonic(), False
+        self.schedule.begin(began)
         try:
-            report = await self.cycles.run(why)
+            report = await self.cycles.run(why, preempt=self.schedule.may_preempt(began))
         except SlotwiseError as error:
             _log.error("the cycle failed, nothing was matched: %s", error)
         except Exception:
             _log.exception("the cycle failed, nothing was matched")
         else:
+            preempted = report.preemptions > 0
             level = logging.INFO if report.matches or why == "timer" else logging.DEBUG
             _log.log(
                 level,
@@ -153,7 +155,7 @@ class Negotiator:
                 report.dispatch_s * 1e3,
             )
             self._publish_soon()
-        self.schedule.end(clock.monotonic())
+        self.schedule.end(clock.monotonic(), preempted=preempted)
         self._look_again()
 
     def _look_again(self) -> None:

@@ -99,6 +99,7 @@ class Cycles:
     #: Access points that asked by themselves, in case the collector does not know them yet.
     asked_by: dict[str, AccessPoint] = field(default_factory=dict)
     _number: int = 0
+    _used: Knobs | None = None
     #: Ids of matches; those of a former negotiator are smaller.
     _match_ids: Iterator[int] = field(init=False)
 
@@ -122,12 +123,13 @@ class Cycles:
                 pass
         return found
 
-    async def run(self, why: str) -> CycleReport:
-        """One cycle."""
+    async def run(self, why: str, *, preempt: bool = True) -> CycleReport:
+        """One cycle; without ``preempt`` it matches free slots only."""
         async with self.lock:
-            return await self._run(why)
+            return await self._run(why, self.knobs if preempt else self.knobs.without_preemption)
 
-    async def _run(self, why: str) -> CycleReport:
+    async def _run(self, why: str, knobs: Knobs) -> CycleReport:
+        self._used = knobs
         clock = self.context.clock
         started_at, began = clock.now(), clock.monotonic()
         for name, setting in self.books.end_leases(started_at):
@@ -137,7 +139,7 @@ class Cycles:
         gathered = clock.monotonic()
         now = int(clock.now())
         accounting = self.accounting()
-        outcome, offers = await self._decide(demand, accounting, now)
+        outcome, offers = await self._decide(demand, knobs, accounting, now)
         decided = clock.monotonic()
         startds = notices_of(offers.batches.values()) if self.settings.inform_startds else {}
         await send_notices(startds, self.channels, self.context.metadata)
@@ -151,6 +153,7 @@ class Cycles:
         self._book(accounting, outcome)
         report = CycleReport(
             **self._facts(outcome, why, started_at, len(told), points, demand),
+            preemptions=sum(1 for row in told if row["preempts"] is not None),
             ended_at=started_at + (clock.monotonic() - began),
             gather_s=gathered - began,
             dispatch_s=dispatched - decided,
@@ -172,13 +175,19 @@ class Cycles:
             self.mirror.hold()
             try:
                 self.in_flight.overlay(slots, self.context.clock.monotonic())
-                outcome = await self._run_engine(Demand(), accounting, int(self.context.clock.now()))
+                now = int(self.context.clock.now())
+                outcome = await self._run_engine(Demand(), self._knobs_used(), accounting, now)
             finally:
                 self.in_flight.restore(slots)
                 self.mirror.release()
             # Nobody was asked for requests: what hangs on them stays as the last cycle left it.
             self.books.take_over(accounting.records, outcome.accounting().records)
             self.save()
+
+    def _knobs_used(self) -> Knobs:
+        """Those of the last cycle, as long as they hold: the engine has its slots in order for them."""
+        used = self._used
+        return used if used is self.knobs.without_preemption else self.knobs
 
     def accounting(self) -> Accounting:
         """What a cycle is given of the accounts: as they are now, whatever is edited while it runs."""
@@ -203,7 +212,9 @@ class Cycles:
         self.in_flight.hear(demand.fates, demand.tellers)
         return demand
 
-    async def _decide(self, demand: Demand, accounting: Accounting, now: int) -> tuple[CycleOutcome, Offers]:
+    async def _decide(
+        self, demand: Demand, knobs: Knobs, accounting: Accounting, now: int
+    ) -> tuple[CycleOutcome, Offers]:
         mirror = self.mirror
         slots = mirror.slots
         mirror.hold()
@@ -212,8 +223,8 @@ class Cycles:
             self.in_flight.overlay(slots, self.context.clock.monotonic())
             self._number += 1
             if len(demand):
-                await self._note_input(demand, accounting, now)
-            outcome = await self._run_engine(demand, accounting, now)
+                await self._note_input(demand, knobs, accounting, now)
+            outcome = await self._run_engine(demand, knobs, accounting, now)
             self.last_input.decided(outcome)
             build = functools.partial(
                 build_offers,
@@ -241,15 +252,15 @@ class Cycles:
         self.revaluation.matched(offers.made)
         return outcome, offers
 
-    async def _note_input(self, demand: Demand, accounting: Accounting, now: int) -> None:
-        work = (self._number, self.mirror.slots, demand, self.knobs, accounting, now)
+    async def _note_input(self, demand: Demand, knobs: Knobs, accounting: Accounting, now: int) -> None:
+        work = (self._number, self.mirror.slots, demand, knobs, accounting, now)
         if len(self.mirror.slots) <= _SMALL:
             self.last_input.note(*work)
         else:
             await asyncio.to_thread(self.last_input.note, *work)
 
-    async def _run_engine(self, demand: Demand, accounting: Accounting, now: int) -> CycleOutcome:
-        work = (self.mirror.slots, demand.requests, demand.submitters, self.knobs, accounting, now)
+    async def _run_engine(self, demand: Demand, knobs: Knobs, accounting: Accounting, now: int) -> CycleOutcome:
+        work = (self.mirror.slots, demand.requests, demand.submitters, knobs, accounting, now)
         if len(self.mirror.slots) * max(1, len(demand)) <= _SMALL:
             return self.engine.run(*work)
         return await asyncio.to_thread(self.engine.run, *work)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.table import AdTable
 
+_CONSIDER_PREEMPTION = "NEGOTIATOR_CONSIDER_PREEMPTION"
 #: A dictionary as the core returns it.
 Row = dict[str, Any]
 
@@ -28,8 +30,6 @@ class Knobs:
     :raises ConfigError: for a value no cycle can use.
     """
 
-    __slots__ = ("core", "values")
-
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self.values = dict(values or {})
         self.core = _native.CycleKnobs(self.values)
@@ -38,6 +38,12 @@ class Knobs:
     def of_config(cls, config: Config) -> Knobs:
         """The knobs of a loaded configuration."""
         return cls(knob_values(config))
+
+    @cached_property
+    def without_preemption(self) -> Knobs:
+        """The same knobs, for a cycle that leaves claims alone."""
+        others = {name: value for name, value in self.values.items() if name.upper() != _CONSIDER_PREEMPTION}
+        return Knobs(others | {_CONSIDER_PREEMPTION: "False"})
 
     @property
     def interval_s(self) -> int:

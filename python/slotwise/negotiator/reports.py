@@ -29,6 +29,8 @@ class CycleReport:
     schedds: int
     failed_schedds: list[str]
     matches: int
+    #: Matches that end a claim.
+    preemptions: int = 0
     reservations: list[dict[str, Any]] = field(default_factory=list)
     #: Requests that a limit held back before they were considered to their end.
     waiting: list[dict[str, Any]] = field(default_factory=list)
@@ -54,6 +56,7 @@ class CycleReport:
             "timings": dict(self.timings),
             "statistics": dict(self.statistics),
             "matches": self.matches,
+            "preemptions": self.preemptions,
             "schedds": self.schedds,
             "failed_schedds": self.failed_schedds,
             "submitters": self.submitters,

@@ -1,12 +1,17 @@
 """When a cycle runs. Pure: times come in, a time comes out. They are of a clock that nobody sets.
 
-The regular rules are the reference's (manual, NEGOTIATOR_INTERVAL and its neighbours). New work may also ask for a
+The regular rules are HTCondor's (manual, NEGOTIATOR_INTERVAL and its neighbours). New work may also ask for a
 cycle *on demand*, which waits for neither NEGOTIATOR_CYCLE_DELAY nor NEGOTIATOR_MIN_INTERVAL; such cycles take at
 most half of the time, so that a pool whose cycles are long is not busy with nothing else.
+
+Claims are preempted only as often as the regular rules allow. A preempted job is new work; if the cycle that it asks
+for could preempt as well, a PREEMPTION_REQUIREMENTS that lets two users preempt each other would evict jobs many times
+a second. Until both gaps after a cycle that preempted are over, cycles match free slots only.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 #: Cycles because a slot became free come at most this often, and take at most a tenth of the time: in a large pool
@@ -34,6 +39,8 @@ class Schedule:
     timer_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
+    #: Cycles that start earlier match free slots only.
+    _no_preemption_before: float = -math.inf
     #: Earliest time of a cycle that was asked for on demand.
     _urgent_at: float | None = None
 
@@ -55,11 +62,7 @@ class Schedule:
 
     def next_at(self) -> float:
         """When the next cycle may start."""
-        regular = self.timer_at
-        if self.ended_at is not None and self.started_at is not None:
-            regular = max(
-                regular, self.ended_at + self.timing.cycle_delay_s, self.started_at + self.timing.min_interval_s
-            )
+        regular = max(self.timer_at, self._gaps_end())
         if self._urgent_at is None:
             return regular
         urgent = self._urgent_at
@@ -67,16 +70,29 @@ class Schedule:
             urgent = max(urgent, self.ended_at + min(self.ended_at - self.started_at, 5.0))
         return min(regular, urgent)
 
+    def _gaps_end(self) -> float:
+        """When NEGOTIATOR_CYCLE_DELAY and NEGOTIATOR_MIN_INTERVAL after the last cycle are over."""
+        if self.ended_at is None or self.started_at is None:
+            return -math.inf
+        return max(self.ended_at + self.timing.cycle_delay_s, self.started_at + self.timing.min_interval_s)
+
+    def may_preempt(self, now: float) -> bool:
+        """Whether a cycle that starts now may preempt claims."""
+        return now >= self._no_preemption_before
+
     def begin(self, now: float) -> None:
         """A cycle starts; what is asked from here on means the one after it."""
         self.started_at = now
-        self._urgent_at = None
+        # What a cycle may not do now, one does as soon as it may.
+        self._urgent_at = None if self.may_preempt(now) else self._no_preemption_before
         self.timer_at = now + self.timing.interval_s
 
-    def end(self, now: float) -> None:
-        """The cycle is over."""
+    def end(self, now: float, *, preempted: bool = False) -> None:
+        """The cycle is over; whether it preempted claims."""
         assert self.started_at is not None
         self.ended_at = now
+        if preempted:
+            self._no_preemption_before = self._gaps_end()
         duration_s = now - self.started_at
         asked_meanwhile = self.timer_at <= now
         if not asked_meanwhile:
