@@ -33,7 +33,7 @@ def test_jobs_of_roots_pool_can_reach_their_scratch_directories(
     above = tmp_path / "above"
     above.mkdir(mode=mode)
     # Only what is at and below `above` is looked at: pytest's own directories are closed.
-    monkeypatch.setattr(home_module, "_open_to_others", lambda path: open_from(above, path))
+    monkeypatch.setattr(home_module, "open_to_others", lambda path: open_from(above, path))
     made = PoolHome(above / "pool")
     assert (made.execute == above / "pool" / "execute") is inside
     if not inside:
