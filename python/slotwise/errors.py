@@ -7,6 +7,8 @@ values, and "no match" is a reason: neither is ever raised.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class SlotwiseError(Exception):
     """Root of all errors raised on purpose.
@@ -18,6 +20,8 @@ class SlotwiseError(Exception):
     code = "error"
     #: Name of the gRPC status this error travels as.
     status = "INTERNAL"
+    #: Attributes that it carries besides message and hint; they travel with it between processes.
+    fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -43,6 +47,7 @@ class AdSyntaxError(SlotwiseError, ValueError):
 
     code = "ad_syntax"
     status = "INVALID_ARGUMENT"
+    fields = ("line", "column", "source")
 
     def __init__(
         self, message: str, *, hint: str | None = None, line: int = 1, column: int = 1, source: str = ""
@@ -65,6 +70,7 @@ class ConfigError(SlotwiseError):
 
     code = "config"
     status = "FAILED_PRECONDITION"
+    fields = ("origin", "key")
 
     def __init__(self, message: str, *, hint: str | None = None, origin: str = "", key: str = "") -> None:
         super().__init__(f"{origin}: {message}" if origin else message, hint=hint)
@@ -77,6 +83,7 @@ class SubmitError(SlotwiseError):
 
     code = "submit"
     status = "INVALID_ARGUMENT"
+    fields = ("origin", "key")
 
     def __init__(self, message: str, *, hint: str | None = None, origin: str = "", key: str = "") -> None:
         super().__init__(f"{origin}: {message}" if origin else message, hint=hint)
@@ -117,6 +124,7 @@ class BusyError(SlotwiseError):
 
     code = "busy"
     status = "RESOURCE_EXHAUSTED"
+    fields = ("retry_after_s",)
 
     def __init__(self, message: str, *, hint: str | None = None, retry_after_s: float = 1.0) -> None:
         super().__init__(message, hint=hint)
@@ -135,6 +143,7 @@ class HostError(SlotwiseError):
 
     code = "host"
     status = "FAILED_PRECONDITION"
+    fields = ("path", "errno")
 
     def __init__(self, message: str, *, hint: str | None = None, path: str = "", errno: int = 0) -> None:
         super().__init__(message, hint=hint)

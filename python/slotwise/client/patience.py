@@ -16,7 +16,7 @@ from typing import TypeVar
 import grpc
 
 from slotwise.errors import PeerUnavailableError, SlotwiseError
-from slotwise.wire.status import to_error
+from slotwise.wire.status import detail_of, to_error
 
 T = TypeVar("T")
 _PEER = "the schedd"
@@ -30,9 +30,7 @@ def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
     """The error that a failed call stands for; :class:`PeerUnavailableError` when the schedd gave none."""
     if isinstance(failure, SlotwiseError):
         return failure
-    trailing = failure.trailing_metadata() if callable(getattr(failure, "trailing_metadata", None)) else ()
-    told = any(name == "slotwise-error" for name, _ in trailing or ())
-    if not told and callable(getattr(failure, "code", None)) and failure.code() in _BROKEN:
+    if detail_of(failure) is None and callable(getattr(failure, "code", None)) and failure.code() in _BROKEN:
         return lost()
     return to_error(failure, peer=_PEER)
 

@@ -25,8 +25,8 @@ FRAME = 64
 
 
 def _reply(answer: schedd_pb2.SubmitAnswer) -> schedd_pb2.SubmitReply:
-    if answer.error_code:
-        raise error_of(answer.error_code, answer.error)
+    if answer.HasField("error"):
+        raise error_of(answer.error)
     return answer.reply
 
 

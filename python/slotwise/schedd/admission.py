@@ -24,6 +24,7 @@ from slotwise.schedd.store import Batch, StoredCluster, StoredFactory
 from slotwise.schedd.values import Changes, encode
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.status import detail
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class Admission:
         for each in checked:
             answer = each if not isinstance(each, Submission) else refused.get(id(each)) or each.reply
             if isinstance(answer, SlotwiseError):
-                answers.answers.add(error_code=answer.code, error=str(answer))
+                answers.answers.add(error=detail(answer))
             else:
                 answers.answers.add(reply=answer)
         return answers

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from slotwise.errors import DeniedError, UnauthenticatedError
+from slotwise.wire.status import abort
 from slotwise.wire.token import (
     SCOPES,
     Identity,
@@ -135,13 +136,12 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
 def _refusal(error: DeniedError, handler: grpc.RpcMethodHandler | None) -> grpc.RpcMethodHandler:
     """A handler of the same call form that only answers with ``error``."""
-    status = getattr(grpc.StatusCode, error.status)
 
     async def refuse(_request: Any, context: Any) -> None:
-        await context.abort(status, str(error), (("slotwise-error", error.code),))
+        await abort(context, error)
 
     async def refuse_stream(_request: Any, context: Any) -> Any:
-        await context.abort(status, str(error), (("slotwise-error", error.code),))
+        await abort(context, error)
         yield None
 
     request_streams = handler is not None and handler.request_streaming

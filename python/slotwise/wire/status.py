@@ -8,22 +8,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from slotwise import errors
 from slotwise.errors import SlotwiseError
+from slotwise.wire.gen import common_pb2
 
 _log = logging.getLogger(__name__)
-_BY_CODE: dict[str, type[SlotwiseError]] = {}
+#: Name of the trailer with the error's detail.
+_TRAILER = "slotwise-error-bin"
+#: How many bytes of a message and of each other text travel: all trailers must fit the 64 KiB that channels take.
+_MESSAGE_MOST, _TEXT_MOST = 8000, 4000
+#: The same for the words of the status itself, which percent signs may make three times as long.
+_DETAILS_MOST = 2000
+_BY_CODE: dict[str, type[SlotwiseError]] = {
+    kind.code: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, SlotwiseError) and "code" in vars(kind)
+}
 
-
-def _register(kind: type[SlotwiseError]) -> None:
-    _BY_CODE[kind.code] = kind
-    for child in kind.__subclasses__():
-        _register(child)
-
-
-_register(SlotwiseError)
-
+_KINDS = frozenset(_BY_CODE.values())
 _BY_STATUS = {
     "NOT_FOUND": errors.NotFoundError,
     "ABORTED": errors.StaleClaimError,
@@ -40,28 +44,62 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def to_error(failure: grpc.RpcError, *, peer: str = "") -> SlotwiseError:
-    """The error of ours that a failed call stands for."""
+    """The error that a failed call stands for: as it was raised at the other end, else by the status of the call."""
+    if (detail := detail_of(failure)) is not None:
+        return error_of(detail)
     status = failure.code().name if callable(getattr(failure, "code", None)) else "UNKNOWN"
     details = failure.details() if callable(getattr(failure, "details", None)) else str(failure)
+    kind = _BY_STATUS.get(status, SlotwiseError)
+    if kind is errors.PeerUnavailableError:
+        return kind(f"{peer or 'the daemon'} does not answer", hint="`slotwise up` starts what does not run")
+    return kind(str(details or status))
+
+
+def detail_of(failure: grpc.RpcError) -> common_pb2.ErrorDetail | None:
+    """What a daemon of ours said of a failed call; None when the call failed on its way, or something else answered."""
     trailing = failure.trailing_metadata() if callable(getattr(failure, "trailing_metadata", None)) else ()
-    code = next((value for name, value in trailing or () if name == "slotwise-error"), None)
-    kind = _BY_CODE.get(str(code)) or _BY_STATUS.get(status, SlotwiseError)
-    message = str(details or status)
-    if kind is errors.PeerUnavailableError and not code:
-        message = f"{peer or 'the daemon'} does not answer"
-        return kind(message, hint="`slotwise up` starts what does not run")
-    return kind(message)
+    for name, value in trailing or ():
+        if name == _TRAILER:
+            try:
+                return common_pb2.ErrorDetail.FromString(value)
+            except DecodeError:
+                return None
+    return None
 
 
-def error_of(code: str, message: str) -> SlotwiseError:
-    """The error of ours with this code, as an answer inside a stream carries it."""
-    return _BY_CODE.get(code, SlotwiseError)(message)
+def detail(error: SlotwiseError) -> common_pb2.ErrorDetail:
+    """An error as a message. What is no error of :mod:`slotwise.errors` travels as the nearest one above it."""
+    kind = next(each for each in type(error).__mro__ if each in _KINDS)
+    said = common_pb2.ErrorDetail(kind=kind.code, code=error.code, message=_cut(error.message, _MESSAGE_MOST))
+    if error.hint is not None:
+        said.hint = _cut(error.hint)
+    for name in kind.fields:
+        value = getattr(error, name)
+        setattr(said, name, _cut(value) if isinstance(value, str) else value)
+    return said
+
+
+def error_of(said: common_pb2.ErrorDetail) -> SlotwiseError:
+    """The error that a message stands for."""
+    kind = _BY_CODE.get(said.kind, SlotwiseError)
+    error = kind(said.message, hint=said.hint if said.HasField("hint") else None)
+    for name in kind.fields:
+        setattr(error, name, getattr(said, name))
+    if said.code != kind.code:
+        error.code = said.code
+    return error
+
+
+def _cut(text: str, most: int = _TEXT_MOST) -> str:
+    """At most so many bytes of UTF-8; bytes of a file name that are none show as escapes."""
+    data = text.encode("utf-8", "backslashreplace")
+    return data.decode() if len(data) <= most else data[: most - 4].decode("utf-8", "ignore") + " ..."
 
 
 async def abort(context: Any, error: SlotwiseError) -> None:
     """End the call that ``context`` belongs to with ``error``."""
     status = getattr(grpc.StatusCode, error.status)
-    await context.abort(status, str(error), (("slotwise-error", error.code),))
+    await context.abort(status, _cut(str(error), _DETAILS_MOST), ((_TRAILER, detail(error).SerializeToString()),))
 
 
 def answers_errors(method: F) -> F:

@@ -52,3 +52,31 @@ class AdChunk(_message.Message):
     done: bool
     total: int
     def __init__(self, data: _Optional[bytes] = ..., done: _Optional[bool] = ..., total: _Optional[int] = ...) -> None: ...
+
+class ErrorDetail(_message.Message):
+    __slots__ = ("kind", "code", "message", "hint", "retry_after_s", "path", "errno", "origin", "key", "line", "column", "source")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ERRNO_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    code: str
+    message: str
+    hint: str
+    retry_after_s: float
+    path: str
+    errno: int
+    origin: str
+    key: str
+    line: int
+    column: int
+    source: str
+    def __init__(self, kind: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ..., retry_after_s: _Optional[float] = ..., path: _Optional[str] = ..., errno: _Optional[int] = ..., origin: _Optional[str] = ..., key: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., source: _Optional[str] = ...) -> None: ...

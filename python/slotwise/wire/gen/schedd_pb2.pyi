@@ -33,14 +33,12 @@ class SubmitAnswers(_message.Message):
     def __init__(self, answers: _Optional[_Iterable[_Union[SubmitAnswer, _Mapping]]] = ...) -> None: ...
 
 class SubmitAnswer(_message.Message):
-    __slots__ = ("reply", "error_code", "error")
+    __slots__ = ("reply", "error")
     REPLY_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     reply: SubmitReply
-    error_code: str
-    error: str
-    def __init__(self, reply: _Optional[_Union[SubmitReply, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+    error: _common_pb2.ErrorDetail
+    def __init__(self, reply: _Optional[_Union[SubmitReply, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class SubmitPart(_message.Message):
     __slots__ = ("open_cluster", "more_procs", "commit", "key", "again")
