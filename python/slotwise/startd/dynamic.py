@@ -12,13 +12,14 @@ from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd import ads, capabilities, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match
-from slotwise.startd.evaluate import attribute, truth, write
+from slotwise.startd.evaluate import attribute, write
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding, Job
 from slotwise.startd.outbox import Granted, ToSchedd
 from slotwise.startd.requests import requested
 from slotwise.startd.retirement import own_remaining
 from slotwise.startd.slots.carve import NotCarved, carve, lowest_free
+from slotwise.startd.slots.devices import names_device
 from slotwise.startd.states import Claimed, Drained, Slot, Unclaimed
 
 
@@ -185,6 +186,6 @@ def _suits(point: ExecutionPoint, job: Job, now: float) -> Callable[[str, str], 
         if tag not in required:
             return True
         wanted = attribute(job.ad, required[tag], point.settings.device(tag, device), now=now)
-        return wanted == device if isinstance(wanted, str) else truth(wanted)
+        return names_device(wanted, device)
 
     return suits

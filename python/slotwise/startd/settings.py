@@ -13,7 +13,7 @@ from slotwise.model.resources import Resources
 from slotwise.startd import ads
 from slotwise.startd.ads import SlotKnobs
 from slotwise.startd.clauses import clause_names, health_attributes
-from slotwise.startd.evaluate import Expr, Expression, compiled, truth
+from slotwise.startd.evaluate import Expr, Expression, compiled
 from slotwise.startd.policy import Policy, Timers, full_name, knobs_of
 from slotwise.startd.reading import (
     Knobs,
@@ -28,6 +28,7 @@ from slotwise.startd.reading import (
 )
 from slotwise.startd.requests import DEFAULT_MODIFIERS, Requesting
 from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.slots.devices import Choice
 from slotwise.startd.slots.layout import SlotType, default_types
 from slotwise.startd.slots.shares import parse_shares
 
@@ -85,6 +86,7 @@ class Settings:
     _knobs: dict[tuple[int, int], SlotKnobs] = field(default_factory=dict)
     _requesting: dict[tuple[int, int], Requesting] = field(default_factory=dict)
     _devices: dict[tuple[str, str], Expr] = field(default_factory=dict)
+    _choices: dict[tuple[str, str], Choice] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -190,8 +192,11 @@ class Settings:
 
     def device_suits(self, tag: str, constraint: str, name: str) -> bool:
         """Whether a device satisfies a slot type's constraint."""
-        found = compiled(f"constraint of {tag}", constraint).value(self.device(tag, name), None, 0)
-        return truth(found)
+        choice = self._choices.get((tag, constraint))
+        if choice is None:
+            names = self.resources.devices.get(tag) or self.resources.shared.get(tag, ())
+            choice = self._choices[tag, constraint] = Choice.of(constraint, names, key=f"constraint of {tag}")
+        return choice.suits(name, self.device(tag, name))
 
     def expression(self, text: str) -> Any:
         """A knob's text as an attribute: a plain value where it is a literal, else an expression."""
@@ -323,7 +328,10 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
             continue
         shares = parse_shares(text or "auto", list(resources.tags), key=f"SLOT_TYPE_{number}")
         for tag, constraint in shares.constraints.items():
-            compiled(f"SLOT_TYPE_{number} (constraint of {tag})", constraint)
+            devices = resources.devices.get(tag) or resources.shared.get(tag, ())
+            Choice.of(constraint, devices, key=f"SLOT_TYPE_{number} (constraint of {tag})")
+            if not devices:
+                _log.warning("SLOT_TYPE_%s: %s has no named devices, so %r chooses nothing", number, tag, constraint)
         types.append(
             SlotType(
                 number,

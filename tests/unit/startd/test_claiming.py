@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from slotwise.classad import ExprTree
@@ -11,7 +13,7 @@ from slotwise.startd import claiming, drain
 from slotwise.startd import events as ev
 from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.outbox import Ended, Granted, Kill, NowIn, Refused
-from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.slots.custom import CustomResource, parse_inventory
 from slotwise.startd.states import Draining
 
 from tests.support.startd_point import job, point
@@ -119,6 +121,77 @@ def test_devices_that_are_free_are_a_list_of_ads() -> None:
 def test_a_slot_type_may_choose_devices() -> None:
     p = point([GPUS], SLOT_TYPE_1="cpus=1, gpus=1:Capability>7", NUM_SLOTS_TYPE_1="2")
     assert [p.ad(name)["AssignedGPUs"] for name in ("slot1", "slot2")] == ["b", "c"]
+
+
+#: What HTCondor 25.14's startd was given, too: three GPUs as condor_gpu_discovery tells of them, and plain devices.
+CARDS = parse_inventory(
+    "GPUs",
+    'DetectedGPUs="GPU-6a96bd13, GPU-aabbccdd, GPU-00112233"\n'
+    "Common=[ DriverVersion=12.0; ]\n"
+    'GPU_6a96bd13=[ id="GPU-6a96bd13"; Capability=8.0; ]\n'
+    'GPU_aabbccdd=[ id="GPU-aabbccdd"; Capability=7.5; ]\n'
+    'GPU_00112233=[ id="GPU-00112233"; Capability=8.0; ]\n',
+)
+PLAIN = CustomResource("Dev", 4, ("d1", "d2", "d3", "d4"))
+
+
+def assigned(second: str, third: str) -> list[tuple[Any, Any]]:
+    p = point(
+        [CARDS, PLAIN], NUM_CPUS="8", SLOT_TYPE_2=second, NUM_SLOTS_TYPE_2="1", SLOT_TYPE_3=third, NUM_SLOTS_TYPE_3="1"
+    )
+    return [(p.ad(name).get("AssignedGPUs"), p.ad(name).get("AssignedDev")) for name in ("slot1", "slot2")]
+
+
+@pytest.mark.parametrize(
+    ("second", "third", "expected"),
+    [
+        # HTCondor's answers
+        (
+            'cpus=1, gpus=1:"GPU-aabbccdd", dev=1:"d3"', 'cpus=1,gpus=1:"gpu-6A96BD13",dev=1:"D1"',
+            [("GPU-aabbccdd", "d3"), ("GPU-6a96bd13", "d1")],
+        ),
+        (
+            "cpus=1, gpus=1, dev=1:2", 'cpus=1,gpus=1:Capability>=8,dev=1:"d1"',
+            [("GPU-6a96bd13", "d3"), ("GPU-00112233", "d1")],
+        ),
+        # where HTCondor has a broken slot: Id in an expression, several ids, ids without quotes, blanks
+        ('cpus=1\ngpus=1 : Id == "GPU-00112233"\ndev=0', "auto", [("GPU-00112233", None), (ANY, "d1,d2,d3,d4")]),
+        (
+            'cpus=1, gpus=2 : "GPU-AABBCCDD, GPU-6a96bd13", dev=0', "cpus=1 gpus=1 : GPU-00112233 dev=2:\"d4,d2\"",
+            [("GPU-6a96bd13,GPU-aabbccdd", None), ("GPU-00112233", "d2,d4")],
+        ),
+        ("cpus=1\ngpus=1:2\ndev=1:3", 'cpus=1\ndev=2:{"d1","d2"}', [("GPU-00112233", "d4"), (ANY, "d1,d2")]),
+    ],
+)  # fmt: skip
+def test_a_slot_type_may_name_devices(second: str, third: str, expected: list[tuple[Any, Any]]) -> None:
+    assert assigned(second, third) == expected
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ('gpus=1:"GPU-none"', 'wants 1, and none of GPU-6a96bd13, GPU-aabbccdd, GPU-00112233 suits "GPU-none"'),
+        ('gpus=1:"GPU-6a96bd13"', 'wants 1, and only 1 of .* suits "GPU-6a96bd13"; GPU-6a96bd13 is in slot1'),
+        ("dev=1:9", "Dev: slot2 .slot type 3. wants 1, and none of d1, d2, d3, d4 suits 9"),
+    ],
+)
+def test_devices_that_cannot_be_had_are_named(second: str, reason: str) -> None:
+    p = point(
+        [CARDS, PLAIN], SLOT_TYPE_2="cpus=1,gpus=1", NUM_SLOTS_TYPE_2="1",
+        SLOT_TYPE_3="cpus=1\n" + second, NUM_SLOTS_TYPE_3="1",
+    )  # fmt: skip
+    assert re.search(reason, str(p.ad("slot2")["SlotBrokenReason"]))
+
+
+def test_names_for_a_resource_that_is_only_counted_are_told_to_be_in_vain(caplog: pytest.LogCaptureFixture) -> None:
+    point([CustomResource("Cogs", 4)], SLOT_TYPE_1='cogs=1:"a"', NUM_SLOTS_TYPE_1="1")
+    assert "SLOT_TYPE_1" in caplog.text and "Cogs" in caplog.text
+
+
+def test_a_job_may_require_a_device_by_its_id() -> None:
+    p = point([CARDS])
+    p.claim(wanted=job(RequestGPUs=1, RequireGPUs="gpu-AABBCCDD"))
+    assert p.ad("slot1_1")["AssignedGPUs"] == "GPU-aabbccdd"
 
 
 def test_a_claim_that_waits_is_answered_when_the_slot_is_its() -> None:

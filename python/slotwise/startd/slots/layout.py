@@ -115,7 +115,8 @@ def plan(
             pools[slot_type.backfill] = left.minus(wanted)
             slots.append(replace(slot, resources=wanted))
             continue
-        reason = _reason(short, slot, wanted, left, code)
+        lack = _taken_or_unfit(short, slot, constraints, machine, slots, suits) if code == BrokenCode.NO_DEVICES else ""
+        reason = _reason(short, slot, wanted, left, lack)
         if mode == "ABORT":
             raise ConfigError(reason, hint=LESS, key=f"SLOT_TYPE_{slot_type.number}")
         if mode == "CLEAR":
@@ -129,11 +130,33 @@ Suits = Callable[[str, str, str], bool]
 _UNITS = {"Memory": " MiB", "Disk": " KiB"}
 
 
-def _reason(name: str, slot: PlannedSlot, wanted: Resources, left: Resources, code: int) -> str:
+def _reason(name: str, slot: PlannedSlot, wanted: Resources, left: Resources, lack: str) -> str:
     """What a slot lacks, with the amounts."""
     unit, want, have = _UNITS.get(name, ""), wanted.amount(name), left.amount(name)
-    enough = "fewer suit its constraint" if code == BrokenCode.NO_DEVICES else f"{have:.12g}{unit} are left"
-    return f"{name}: {slot.local_name} (slot type {slot.type_number}) wants {want:.12g}{unit}, and {enough}"
+    lack = lack or f"{have:.12g}{unit} are left"
+    return f"{name}: {slot.local_name} (slot type {slot.type_number}) wants {want:.12g}{unit}, and {lack}"
+
+
+def _taken_or_unfit(
+    tag: str,
+    slot: PlannedSlot,
+    constraints: Mapping[str, str],
+    machine: Resources,
+    slots: Sequence[PlannedSlot],
+    suits: Suits,
+) -> str:
+    """Why too few devices suit a slot: those there are do not, or slots before it have them."""
+    chosen = _fitting(machine, tag, constraints, suits)
+    owners = {
+        device: other.local_name
+        for other in slots
+        if other.backfill is slot.backfill
+        for device in other.resources.devices.get(tag, ())
+    }
+    held = [f"{device} is in {owners[device]}" for device in dict.fromkeys(chosen) if device in owners]
+    count = f"only {len(chosen)}" if chosen else "none"
+    there = ", ".join(dict.fromkeys(machine.devices[tag]))
+    return "; ".join([f"{count} of {there} suits {constraints[tag]}", *held])
 
 
 def with_devices(free: Resources, wanted: Resources, constraints: Mapping[str, str], suits: Suits) -> Resources:

@@ -65,6 +65,10 @@ _UNITS = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 #: Power of 1024 that a bare number stands for: memory is MiB, disk and swap KiB.
 _NATIVE = {"memory": 2, "disk": 1, "swap": 1}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]?)I?B?", re.IGNORECASE)
+#: Between items; commas and blanks inside of quotes belong to a device's name.
+_UNQUOTED = r'(?=(?:[^"]*"[^"]*")*[^"]*$)'
+_COMMA = re.compile("," + _UNQUOTED)
+_BLANK = re.compile(r"\s+(?![=/%:])(?<![=/:]\s)" + _UNQUOTED)
 _RATIO = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)")
 
 
@@ -114,10 +118,10 @@ def _items(text: str) -> list[str]:
     text = text.strip()
     if "\n" in text:
         parts = text.split("\n")
-    elif "," in text:
-        parts = text.split(",")
+    elif _COMMA.search(text):
+        parts = _COMMA.split(text)
     else:
-        parts = re.split(r"\s+(?![=/%])(?<![=/]\s)", text)
+        parts = _BLANK.split(text)
     return [part.strip().strip(",").strip() for part in parts if part.strip().strip(",").strip()]
 
 
