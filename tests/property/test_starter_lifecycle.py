@@ -12,10 +12,10 @@ from slotwise.starter.moves import Phase, RunState
 from slotwise.starter.verdict import How, Kill, MemoryRule, held
 
 JOBS = [
-    read_job({"WhenToTransferOutput": when, "HoldKillSig": 12}.get)
+    read_job({"WhenToTransferOutput": when, "HoldKillSig": 12}.get, "ann@here")
     for when in ("ON_EXIT", "ON_SUCCESS", "ON_EXIT_OR_EVICT")
 ]
-JOBS.append(read_job({"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85}.get))
+JOBS.append(read_job({"WantFTOnCheckpoint": True, "SuccessCheckpointExitCode": 85}.get, "ann@here"))
 RESULTS = [
     KeeperResult("exited"),
     KeeperResult("exited", code=1),
@@ -130,7 +130,7 @@ def test_more_urgent_wishes_win() -> None:
 
 
 def test_signals_for_each_kind_of_kill() -> None:
-    job = read_job({"KillSig": "SIGINT", "RemoveKillSig": "SIGUSR1", "HoldKillSig": "SIGUSR2"}.get)
+    job = read_job({"KillSig": "SIGINT", "RemoveKillSig": "SIGUSR1", "HoldKillSig": "SIGUSR2"}.get, "ann@here")
     running = RunState(phase=Phase.RUNNING, pid=7)
     for kill, number in (
         (Kill(False, code=1010), 2),

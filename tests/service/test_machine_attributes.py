@@ -63,7 +63,9 @@ async def test_the_page_tells_what_the_ads_have(tmp_path: Path) -> None:
         await step(host, "slot2", ev.SuspendCommanded())
         await step(host, "slot2", ev.ContinueCommanded())
         async with schedd_at(host, "other") as other:
-            await other.send(host.capability("slot2"), request=startd_pb2.RequestClaim(job_ad=job_ad()))
+            await other.send(
+                host.capability("slot2"), request=startd_pb2.RequestClaim(job_ad=job_ad(), user="ann@test")
+            )
             await until(lambda: host.place("slot2") == "Claimed/Retiring")
             await host.pass_time(2)
             look(host)

@@ -20,7 +20,7 @@ from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_p
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.serving import metadata
-from tests.support.startd_host import START, DeafJournal, job_ad, schedd_at, startd_host, until
+from tests.support.startd_host import START, DeafJournal, schedd_at, startd_host, until
 
 
 async def test_a_partitionable_slot_is_carved_used_reused_and_whole_again(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ async def test_a_matched_slot_waits_for_its_schedd_and_for_nobody_else(tmp_path:
         assert (host.place("slot1"), host.place("slot2")) == ("Matched/Idle", "Matched/Idle")
         h = host.point.holdings[f"slot1@{host.point.settings.name}"]
         assert host.point.attributes(h, host.clock.now())["Requirements"] is False
-        assert (await schedd.claim(third, job_ad=job_ad(Owner="bob"))).refused.code == 1027
+        assert (await schedd.claim(third, user="bob@test")).refused.code == 1027
         assert host.place("slot3") == "Unclaimed/Idle", "a match that comes to nothing is over"
         assert (await schedd.claim(third)).refused.code == 1034
         assert host.place("slot1") == "Matched/Idle"

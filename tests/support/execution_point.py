@@ -73,6 +73,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         self.releases: list[str] = []
         self.concurrent: dict[str, int] = {}
         self.overlaps: list[str] = []
+        #: Whose job a schedd said it was, by the message that said so.
+        self.users: dict[str, str] = {}
         self.refuse_claims = False
         self.refuse_activations = 0
         #: Takes what a schedd says to the starter; tests put theirs in front.
@@ -172,6 +174,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
             refused = startd_pb2.ClaimRefused(code=1, reason="not today")
             queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused))
             return
+        self.users["claim"] = request.request.user
         granted = startd_pb2.ClaimGranted()
         room = max(0, self.slots - len(self.claims))
         for _ in range(min(room, max(1, request.request.num_dynamic_slots))):
@@ -192,6 +195,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
             refused = startd_pb2.ActivationRefused(run_id=activate.run_id, code=1034, reason="no such claim")
             queue.put_nowait(startd_pb2.ClaimEvent(claim_id=request.claim_id, activation_refused=refused))
             return
+        self.users["activation"] = activate.user
         activated = startd_pb2.Activated(run_id=activate.run_id, starter_address="starter@ep")
         queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, activated=activated))
         if activate.run_id in self.runs:
@@ -314,7 +318,9 @@ class _StarterSide:
         what = message.WhichOneof("what")
         if run is None:
             return
-        if what == "input":
+        if what == "accepted":
+            self.point.users["acceptance"] = message.accepted.user
+        elif what == "input":
             name = os.fsdecode(message.input.name)
             run.inputs[name] = run.inputs.get(name, b"") + message.input.data
         elif what == "inputs_complete":

@@ -173,7 +173,8 @@ class Schedd:
     async def claim(self, capability: str, **terms: Any) -> startd_pb2.ClaimEvent:
         """Request a claim and wait for the answer."""
         ad = terms.pop("job_ad", None) or job_ad()
-        asked = startd_pb2.RequestClaim(job_ad=ad, lease_s=terms.pop("lease_s", 1200), submitter="ann@test", **terms)
+        terms = {"lease_s": 1200, "submitter": "ann@test", "user": "ann@test", **terms}
+        asked = startd_pb2.RequestClaim(job_ad=ad, **terms)
         return await self.answer(await self.send(capability, request=asked))
 
     async def activate(self, claim_id: str, run_id: str, **attributes: Any) -> startd_pb2.ClaimEvent:
@@ -184,7 +185,7 @@ class Schedd:
         """Activate a claim; returns the serial."""
         cluster, proc = run_id.partition("#")[0].split(".")
         asked = startd_pb2.ActivateClaim(
-            run_id=run_id, run_token="token", shadow_address="unix:/x",
+            run_id=run_id, run_token="token", shadow_address="unix:/x", user="ann@test",
             job_ad=job_ad(int(cluster), int(proc), **attributes),
         )  # fmt: skip
         return await self.send(claim_id, activate=asked)

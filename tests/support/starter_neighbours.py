@@ -127,7 +127,7 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
 
     async def _accept(self, run_id: str, run: ShadowRun, resume: bool, context: Any) -> None:
         run.accepted += 1
-        accepted = schedd_pb2.RunAccepted()
+        accepted = schedd_pb2.RunAccepted(user=str(run.ad["User"]))
         if not resume:
             accepted.job_ad = pack_ads([run.ad])
         await context.write(schedd_pb2.ShadowMessage(run_id=run_id, accepted=accepted))

@@ -56,7 +56,7 @@ def test_an_entry_without_a_name_is_refused() -> None:
 
 
 def job(**ad: object) -> JobFacts:
-    return read_job(ad.get)
+    return read_job(ad.get, "ann@here")
 
 
 def test_a_job_ad_is_read() -> None:

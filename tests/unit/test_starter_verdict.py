@@ -10,7 +10,8 @@ from slotwise.starter.keeper_spec import CgroupPlan, KeeperResult, KeeperSpec, U
 from slotwise.starter.lifecycle import wanted_outputs
 from slotwise.starter.verdict import End, How, Kill, MemoryRule, ends_in_hold, judge
 
-JOB = read_job({"Cmd": "/bin/x", "Arguments": "a 'b c'", "Iwd": "/w", "In": "i", "Out": "o", "Err": "e"}.get)
+AD = {"Cmd": "/bin/x", "Arguments": "a 'b c'", "Iwd": "/w", "In": "i", "Out": "o", "Err": "e"}
+JOB = read_job(AD.get, "ann@here")
 LIMIT = MemoryRule(100)
 OOM = KeeperResult("signaled", code=9, oom_kills=1, usage=Usage(peak_kib=50 * 1024))
 

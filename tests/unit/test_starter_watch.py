@@ -23,7 +23,7 @@ from slotwise.wire.gen import schedd_pb2
 
 from tests.support.set_clock import SetClock
 
-JOB = read_job({}.get)
+JOB = read_job({}.get, "ann@here")
 
 
 class Disks:
@@ -131,7 +131,7 @@ async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_
     said: list[Any] = []
     link: Any = SimpleNamespace(send=said.append)
     run.link = link
-    run.hear(schedd_pb2.ShadowMessage(run_id=run.run_id, accepted=schedd_pb2.RunAccepted(job_ad=b"")))
+    run.hear(schedd_pb2.ShadowMessage(run_id=run.run_id, accepted=schedd_pb2.RunAccepted(job_ad=b"", user="ann@here")))
     (ended,) = [message.ended for message in said if message.WhichOneof("what") == "ended"]
     assert (ended.reason, ended.reason_code) == ("the owner is back", 1011)
 

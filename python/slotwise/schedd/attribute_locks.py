@@ -10,17 +10,15 @@ from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.ads import plain
 from slotwise.schedd.values import Changes, Expr
 
 #: Attributes that nobody changes by hand.
-_NEVER = frozenset(
+_NEVER = OWNER_ATTRIBUTES | frozenset(
     (
         "clusterid",
         "procid",
-        "owner",
-        "user",
-        "osuser",
         "mytype",
         "targettype",
         "jobuniverse",
@@ -45,6 +43,24 @@ _OWN = frozenset(
         "numvacates",
     )
 )
+
+
+#: What may say that a job begins held, and why.
+_SUBMITTED_HELD = frozenset(("jobstatus", "holdreasoncode"))
+#: Attributes that no job of a submission may set for itself, in lower case: they are laid over the ad of its cluster.
+_NOT_SUBMITTED = (_NEVER | _OWN) - _SUBMITTED_HELD
+
+
+def check_submitted(names: Iterable[str]) -> None:
+    """See that jobs of a submission differ from their cluster (``names``) in nothing that is the schedd's to say.
+
+    :raises UsageError: naming the attributes.
+    """
+    refused = sorted({name for name in names if name.lower() in _NOT_SUBMITTED}, key=str.lower)
+    if refused:
+        raise UsageError(
+            f"a job may not set {', '.join(refused)}", hint="the access point gives these attributes; leave them out"
+        )
 
 
 @dataclass(frozen=True)

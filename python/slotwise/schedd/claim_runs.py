@@ -239,6 +239,7 @@ class ClaimRuns(ABC):
                     run_token=run.token,
                     job_ad=job_ad,
                     shadow_address=self.settings.address,
+                    user=run.job.cluster.user,
                 ),
             )
         )

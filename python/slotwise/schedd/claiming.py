@@ -77,6 +77,7 @@ class Claiming(ClaimRuns):
                 want_leftovers=self.settings.want_leftovers and not pending.limits,
                 preempt_claim_ids=match.preempt_claim_ids,
                 submitter=submitter,
+                user=jobs[0].cluster.user,
             ),
         )
         link = self.link(match.startd_address)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
+from slotwise.schedd.attribute_locks import check_submitted
 from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
 from slotwise.schedd.factory import asked_for
 from slotwise.schedd.job import Cluster, Job, Priority
@@ -44,6 +45,9 @@ _COUNTERS: Changes = {
     "LastJobStatus": 0,
     "JobStatus": int(Status.IDLE),
 }
+#: What a description may set of these; all others are the schedd's to count.
+_SUBMITTED = frozenset(("MinHosts", "MaxHosts", "JobStatus"))
+_OWN = frozenset(_COUNTERS) - _SUBMITTED
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,9 @@ def submitted_ad(pack: bytes) -> ClassAd:
     ads = unpack_ads(pack)
     if len(ads) != 1:
         raise UsageError(f"a cluster needs one ad, {len(ads)} came")
+    status = ads[0].get("JobStatus", Status.IDLE)
+    if status not in (Status.IDLE, Status.HELD):
+        raise UsageError(f"a job cannot begin with JobStatus {status}", hint="1 (idle) or 5 (held)")
     universe = ads[0].get("JobUniverse", _VANILLA)
     if universe != _VANILLA:
         name = _UNIVERSES.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
@@ -148,13 +155,18 @@ def draft(
     pack = bytes(incoming.sent.cluster_ad)
     if (factory := asked_for(submitted, 0)) is not None:
         parts = incoming.parts()
+        for _first, _count, part in parts:
+            if part:
+                check_submitted(varied_names(unpack_ads(part)))
         factory.total = parts[-1][0] + parts[-1][1]
-        cluster = _cluster(owner, number(), submitted, None, now, settings)
+        cluster = _cluster(owner, number(), submitted, set(), now, settings)
         cluster.common["TotalSubmitProcs"] = cluster.next_proc = factory.total
         cluster.factory = factory
         return Draft(cluster, submitted, [], None, pack, b"", [], parts)
     count, deltas, delta_pack = incoming.joined()
-    cluster = _cluster(owner, number(), submitted, deltas, now, settings)
+    varied = varied_names(deltas)
+    check_submitted(varied)
+    cluster = _cluster(owner, number(), submitted, varied, now, settings)
     cluster.common["TotalSubmitProcs"] = cluster.next_proc = count
     return jobs_of(cluster, submitted, pack, range(count), deltas, delta_pack, settings)
 
@@ -188,14 +200,12 @@ def _cluster(
     owner: str,
     number: int,
     submitted: ClassAd,
-    deltas: Sequence[ClassAd] | None,
+    varied: Iterable[str],
     now: int,
     settings: DraftSettings,
 ) -> Cluster:
     user = f"{owner}@{settings.uid_domain}"
-    common: Changes = {
-        name: value for name, value in _COUNTERS.items() if name not in submitted or name == "LastJobStatus"
-    }
+    common: Changes = {name: value for name, value in _COUNTERS.items() if name not in submitted or name in _OWN}
     common.update(
         ClusterId=number,
         Owner=owner,
@@ -210,9 +220,14 @@ def _cluster(
         if value and name not in submitted:
             common[name] = value
     cluster = Cluster(number, owner, user, submitter_of(owner, submitted, settings.uid_domain), now, common)
-    cluster.varied = frozenset(name.lower() for delta in deltas or () for name in delta)
+    cluster.varied = frozenset(name.lower() for name in varied)
     describe(cluster, submitted)
     return cluster
+
+
+def varied_names(deltas: Sequence[ClassAd] | None) -> set[str]:
+    """The attributes in which jobs differ from their cluster, as they are written."""
+    return {name for delta in deltas or () for name in delta}
 
 
 def _status(made: Draft) -> None:
@@ -233,6 +248,8 @@ def _status(made: Draft) -> None:
     deltas: list[ClassAd | None] = [*(made.deltas or ())] or [None] * len(made.jobs)
     for job, delta in zip(made.jobs, deltas, strict=True):
         own = delta.get("JobStatus") if delta is not None and "JobStatus" in delta else None
+        if own not in (None, Status.IDLE, Status.HELD):
+            raise UsageError(f"a job cannot begin with JobStatus {own}", hint="1 (idle) or 5 (held)")
         if own == Status.HELD or (held and own is None):
             job.status = Status.HELD
             job.changes = changes  # one for all: it is replaced, never changed

@@ -13,9 +13,10 @@ from slotwise.clock import Clock
 from slotwise.errors import HostError
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.ads import native, removed
+from slotwise.schedd.attribute_locks import check_submitted
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision
-from slotwise.schedd.draft import Draft, describe, jobs_of
+from slotwise.schedd.draft import Draft, describe, jobs_of, varied_names
 from slotwise.schedd.factory import REMOVED, asked_for
 from slotwise.schedd.job import Cluster
 from slotwise.schedd.ledger import Ledger
@@ -171,7 +172,9 @@ class Materializer:
             source.first, source.count, pack = found
             source.deltas = unpack_ads(pack) if pack else None
             if source.deltas is not None:
-                cluster.varied |= {name.lower() for delta in source.deltas for name in delta}
+                names = varied_names(source.deltas)
+                check_submitted(names)  # as it was at the submission: the part was kept as it came
+                cluster.varied |= {name.lower() for name in names}
         at = first - source.first
         count = min(count, source.count - at)
         deltas = source.deltas[at : at + count] if source.deltas is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claims import Run
 from slotwise.schedd.events import Usage
@@ -16,14 +17,17 @@ if TYPE_CHECKING:
     from slotwise.schedd.claiming import Claiming
 
 #: Attributes of a report that the schedd does not take from an execution point.
-_PROTECTED = frozenset(
+_PROTECTED = OWNER_ATTRIBUTES | frozenset(
     name.lower()
     for name in (
-        "Owner", "User", "ClusterId", "ProcId", "GlobalJobId", "JobStatus", "QDate", "Cmd", "Iwd", "UserLog",
+        "ClusterId", "ProcId", "GlobalJobId", "JobStatus", "QDate", "Cmd", "Iwd", "UserLog",
         "AccountingGroup", "AcctGroup", "AcctGroupUser", "Requirements", "HoldReason", "HoldReasonCode",
         "HoldReasonSubCode", "MyType", "TargetType", "NumJobStarts", "NumShadowStarts", "NumJobCompletions",
-        "JobPrio", "OnExitHold", "OnExitRemove", "NumHolds", "CompletionDate", "EnteredCurrentStatus",
+        "OnExitHold", "OnExitRemove", "NumHolds", "CompletionDate", "EnteredCurrentStatus",
         "LastJobStatus", "BytesSent", "BytesRecvd", "JobUniverse", "LeaveJobInQueue",
+        "In", "Out", "Err", "Args", "Arguments", "Env", "Environment", "TransferInput", "TransferOutputRemaps",
+        "OutputDestination", "PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate", "Rank", "NiceUser",
+        "JobPrio", "PreJobPrio1", "PreJobPrio2", "PostJobPrio1", "PostJobPrio2", "ConcurrencyLimits",
     )
 )  # fmt: skip
 _MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")

@@ -162,7 +162,7 @@ class Shadows:
         run.starter = hello.starter_address or run.starter
         stream.runs.add(run.id)
         self._reattachment.speaks(run, hello.resume)
-        accepted = schedd_pb2.RunAccepted()
+        accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user)
         if not hello.resume:
             accepted.job_ad = self._ads.final_pack(run.job, self._claiming.machine(run.claim))
         stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))

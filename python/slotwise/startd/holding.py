@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.model.ownership import owner_attributes
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
 from slotwise.startd.breaking import Breakage, Loss
 from slotwise.startd.evaluate import attribute
 from slotwise.startd.events import Facts
 from slotwise.startd.states import Slot
+from slotwise.table import pack_ads
 
 #: The attributes of a job that decide about its claim and run, and that the slot ad repeats.
 JOB_NAMES = (
@@ -23,15 +25,21 @@ JOB_NAMES = (
 
 @dataclass(frozen=True)
 class Job:
-    """A job's ad as it came, and what the startd needs of it."""
+    """A job's ad as it came, with its owner by the schedd's word, and what the startd needs of it."""
 
     pack: bytes
     ad: ClassAd
     values: dict[str, Any]
 
     @classmethod
-    def of(cls, pack: bytes, ad: ClassAd, slot_ad: ClassAd | None, now: float) -> Job:
-        """Read the ad once."""
+    def of(cls, pack: bytes, ad: ClassAd, slot_ad: ClassAd | None, now: float, *, user: str = "") -> Job:
+        """Read the ad once.
+
+        ``user``: whose job it is (``user@domain``), whatever the ad says; empty for an ad that was read once before.
+        """
+        if user:
+            ad.update(owner_attributes(user))
+            pack = pack_ads([ad])
         values = {name: attribute(ad, name, slot_ad, now=now) for name in JOB_NAMES}
         return cls(pack, ad, {name: value for name, value in values.items() if value is not None})
 

@@ -278,9 +278,9 @@ class _Session:
 
     def _request(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         asked = request.request
-        job = _job(asked.job_ad, now)
+        job = _job(asked.job_ad, asked.user, now)
         if job is None:
-            refused = startd_pb2.ClaimRefused(code=VacateCode.BAD_REQUEST, reason="the request has no job ad")
+            refused = startd_pb2.ClaimRefused(code=VacateCode.BAD_REQUEST, reason="the request names no job and user")
             self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused)])
             return
         terms = Terms(self._schedd, self._address, asked.submitter, asked.alive_interval_s or 300)
@@ -303,10 +303,10 @@ class _Session:
 
     def _activate(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         asked = request.activate
-        job = _job(asked.job_ad, now)
+        job = _job(asked.job_ad, asked.user, now)
         if job is None:
             refused = startd_pb2.ActivationRefused(
-                run_id=asked.run_id, code=VacateCode.BAD_REQUEST, reason="the activation has no job ad"
+                run_id=asked.run_id, code=VacateCode.BAD_REQUEST, reason="the activation names no job and user"
             )
             event = startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, activation_refused=refused)
             self.send([event])
@@ -315,13 +315,13 @@ class _Session:
         claiming.activate(self._driver.point, request.claim_id, activation, now, schedd=self._schedd)
 
 
-def _job(pack: bytes, now: float) -> Job | None:
-    """The job of a request; None when the bytes are no ad."""
+def _job(pack: bytes, user: str, now: float) -> Job | None:
+    """The job of a request; None when the bytes are not an ad, or nobody is named as its owner."""
     try:
         ads = unpack_ads(pack)
     except ValueError:
         return None
-    return Job.of(pack, ads[0], None, now) if ads else None
+    return Job.of(pack, ads[0], None, now, user=user) if ads and user else None
 
 
 def _stimulus(what: str, request: startd_pb2.ClaimRequest) -> ev.Stimulus:

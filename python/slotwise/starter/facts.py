@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from slotwise.errors import UsageError
+from slotwise.model.ownership import owner_of
 from slotwise.starter.arguments import environment_new, environment_old, split_new, split_old
 
 #: Evaluates an attribute: a Python value, or None when it is undefined or an error.
@@ -93,8 +94,8 @@ class SlotFacts:
     file_system_domain: str = ""
 
 
-def read_job(value: Lookup) -> JobFacts:
-    """Read a job ad.
+def read_job(value: Lookup, user: str) -> JobFacts:
+    """Read the ad of a job of ``user`` (``user@domain``).
 
     :raises UsageError: when arguments, environment or a signal are not understood.
     """
@@ -102,7 +103,6 @@ def read_job(value: Lookup) -> JobFacts:
     window = _number(value("DeferralWindow"), 0.0)
     deferral = value("DeferralTime")
     core, stack = value("CoreSize"), value("StackSize")
-    owner = _text(value("Owner")) or _text(value("User")).partition("@")[0]
     return JobFacts(
         job_id=f"{int(cluster)}.{int(proc)}",
         cmd=_text(value("Cmd")),
@@ -112,7 +112,7 @@ def read_job(value: Lookup) -> JobFacts:
         stdin=_text(value("In")) or NULL_FILE,
         stdout=_text(value("Out")) or NULL_FILE,
         stderr=_text(value("Err")) or NULL_FILE,
-        owner=owner,
+        owner=owner_of(user),
         transfer=_transfer(value),
         kill=_kill_signals(value),
         core_bytes=int(core) if isinstance(core, int) and core >= 0 else None,

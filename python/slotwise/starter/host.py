@@ -15,6 +15,7 @@ from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.errors import SlotwiseError, UsageError
+from slotwise.model.ownership import domain_of, owner_attributes
 from slotwise.starter import devices, hooks, moves, preparation, scratch, telling, transfer, url_transfer, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
 from slotwise.starter.board import StartdBoard
@@ -218,19 +219,20 @@ class JobHost:
         :raises OSError: when the directory cannot be made.
         :raises SlotwiseError: when the job cannot run here.
         """
+        if not run.user:
+            raise LaunchRefusedError(held("the access point does not say whose job it is", FAILED_TO_CREATE_PROCESS))
         run.job_ad = job_ad
-        value = lookup(job_ad)
+        run.job_ad.update(owner_attributes(run.user))
         try:
-            run.job = read_job(value)
+            run.job = read_job(lookup(job_ad), run.user)
         except UsageError as error:
             raise LaunchRefusedError(held(str(error), FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
-        user = value("User")
-        domain = user.partition("@")[2] if isinstance(user, str) else ""
         rules = self.settings.users
         named = run.limits.get("SlotUser")
         if isinstance(named, str) and named:
             rules = users.with_slot_user(rules, run.slot.name, named)
-        run.identity = users.choose(run.job, run.slot, rules, owner_domain=domain, is_root=self.enforcement.root)
+        root = self.enforcement.root
+        run.identity = users.choose(run.job, run.slot, rules, owner_domain=domain_of(run.user), is_root=root)
         run.transfers = self._transfers(run)
         scratch.furnish(run.directory, run.identity, self.settings.permissions)
 
@@ -252,7 +254,8 @@ class JobHost:
                 # What is there now is no output, what the hooks make is.
                 run.before = transfer.listing(run.directory.scratch, run.identity)
         await hooks.prepare(run, self.settings.hooks)
-        run.job = read_job(lookup(run.job_ad))
+        run.job_ad.update(owner_attributes(run.user))  # a hook may change the job, but not whose it is
+        run.job = read_job(lookup(run.job_ad), run.user)
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
             _log.warning("run %s: all tracking groups are in use: its family is known by descent", run.run_id)

@@ -21,6 +21,7 @@ def remember(run: Run) -> dict[str, object]:
     return {
         "run_id": run.run_id,
         "token": run.token,
+        "user": run.user,
         "shadow_address": run.shadow_address,
         "slot_name": run.slot.name,
         "lease_s": run.lease_s,
@@ -49,7 +50,8 @@ def restore(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> 
     run.lease_s = float(str(kept["lease_s"]))
     run.transfers, run.cgrouped = bool(kept["transfers"]), bool(kept["cgrouped"])
     run.job_ad = unpack_one(base64.b64decode(str(kept["job_ad"])))
-    run.job = read_job(lookup(run.job_ad))
+    run.user = str(kept["user"])
+    run.job = read_job(lookup(run.job_ad), run.user)
     run.identity = users.from_json(kept["identity"])
     if run.identity.tracking_gid is not None:
         host.take_group(run.identity.tracking_gid)

@@ -65,6 +65,8 @@ class Run:
         #: Since when no shadow knows of us, on the clock that nobody sets.
         self.lost_at: float | None = host.clock.monotonic()
         # Known once the shadow has accepted the run:
+        #: Whose job it is, ``user@domain``: by the schedd's word alone, see `slotwise.model.ownership`.
+        self.user = ""
         self.job_ad = ClassAd({})
         self.job: JobFacts | None = None
         #: Why the run cannot be had here at all, found out before the shadow was asked.
@@ -180,6 +182,7 @@ class Run:
         try:
             if self.obstacle is not None:
                 raise LaunchRefusedError(self.obstacle)
+            self.user = accepted.user
             self.host.understand(self, unpack_one(accepted.job_ad))
             if self.transfers:
                 self._resume_inputs()

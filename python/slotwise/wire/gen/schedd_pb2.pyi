@@ -642,10 +642,12 @@ class ShadowMessage(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
 
 class RunAccepted(_message.Message):
-    __slots__ = ("job_ad",)
+    __slots__ = ("job_ad", "user")
     JOB_AD_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     job_ad: bytes
-    def __init__(self, job_ad: _Optional[bytes] = ...) -> None: ...
+    user: str
+    def __init__(self, job_ad: _Optional[bytes] = ..., user: _Optional[str] = ...) -> None: ...
 
 class InputsComplete(_message.Message):
     __slots__ = ("error", "hold_code", "hold_subcode")

@@ -42,7 +42,7 @@ class ScheddHello(_message.Message):
     def __init__(self, schedd_name: _Optional[str] = ..., schedd_address: _Optional[str] = ..., claim_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RequestClaim(_message.Message):
-    __slots__ = ("job_ad", "lease_s", "alive_interval_s", "num_dynamic_slots", "claim_pslot_itself", "want_leftovers", "preempt_claim_ids", "pslot_claim_s", "submitter")
+    __slots__ = ("job_ad", "lease_s", "alive_interval_s", "num_dynamic_slots", "claim_pslot_itself", "want_leftovers", "preempt_claim_ids", "pslot_claim_s", "submitter", "user")
     JOB_AD_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
     ALIVE_INTERVAL_S_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,7 @@ class RequestClaim(_message.Message):
     PREEMPT_CLAIM_IDS_FIELD_NUMBER: _ClassVar[int]
     PSLOT_CLAIM_S_FIELD_NUMBER: _ClassVar[int]
     SUBMITTER_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     job_ad: bytes
     lease_s: int
     alive_interval_s: int
@@ -61,19 +62,22 @@ class RequestClaim(_message.Message):
     preempt_claim_ids: _containers.RepeatedScalarFieldContainer[str]
     pslot_claim_s: int
     submitter: str
-    def __init__(self, job_ad: _Optional[bytes] = ..., lease_s: _Optional[int] = ..., alive_interval_s: _Optional[int] = ..., num_dynamic_slots: _Optional[int] = ..., claim_pslot_itself: _Optional[bool] = ..., want_leftovers: _Optional[bool] = ..., preempt_claim_ids: _Optional[_Iterable[str]] = ..., pslot_claim_s: _Optional[int] = ..., submitter: _Optional[str] = ...) -> None: ...
+    user: str
+    def __init__(self, job_ad: _Optional[bytes] = ..., lease_s: _Optional[int] = ..., alive_interval_s: _Optional[int] = ..., num_dynamic_slots: _Optional[int] = ..., claim_pslot_itself: _Optional[bool] = ..., want_leftovers: _Optional[bool] = ..., preempt_claim_ids: _Optional[_Iterable[str]] = ..., pslot_claim_s: _Optional[int] = ..., submitter: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class ActivateClaim(_message.Message):
-    __slots__ = ("run_id", "run_token", "job_ad", "shadow_address")
+    __slots__ = ("run_id", "run_token", "job_ad", "shadow_address", "user")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_TOKEN_FIELD_NUMBER: _ClassVar[int]
     JOB_AD_FIELD_NUMBER: _ClassVar[int]
     SHADOW_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     run_token: str
     job_ad: bytes
     shadow_address: str
-    def __init__(self, run_id: _Optional[str] = ..., run_token: _Optional[str] = ..., job_ad: _Optional[bytes] = ..., shadow_address: _Optional[str] = ...) -> None: ...
+    user: str
+    def __init__(self, run_id: _Optional[str] = ..., run_token: _Optional[str] = ..., job_ad: _Optional[bytes] = ..., shadow_address: _Optional[str] = ..., user: _Optional[str] = ...) -> None: ...
 
 class DeactivateClaim(_message.Message):
     __slots__ = ("fast", "reason", "reason_code")

@@ -1,0 +1,43 @@
+"""A job runs as the account of the user that the access point names, whatever the job's ad says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.accounts import host_users
+from tests.support.starter_bench import starter_bench
+
+pytestmark = pytest.mark.host
+
+
+async def test_an_ad_that_names_another_owner_gets_none_of_their_rights(root: None) -> None:
+    with host_users("victim", "mallory") as (victim, mallory):
+        secret = victim.home / "secret"
+        secret.write_text("x")
+        secret.chmod(0o600)
+        async with starter_bench(UID_DOMAIN="here", STARTER_ALLOW_RUNAS_OWNER=True) as bench:
+            run = bench.submit(
+                "/bin/sh", "-c", f"id -un; cat {secret}; grep -E '^(Owner|User|OsUser) ' $_CONDOR_JOB_AD",
+                slot={"UidDomain": "here"}, User=f"{mallory.name}@here", Owner=victim.name, OsUser=victim.name,
+            )  # fmt: skip
+            await bench.ended(run)
+            said = bench.output(run).splitlines()
+            assert said[0] == mallory.name
+            assert sorted(said[1:]) == [
+                f'OsUser = "{mallory.name}"', f'Owner = "{mallory.name}"', f'User = "{mallory.name}@here"',
+            ]  # fmt: skip
+
+
+async def test_a_hook_does_not_change_whose_job_it_is(root: None) -> None:
+    with host_users("victim", "mallory") as (victim, mallory):
+        hook = victim.home.parent / "prepare"
+        hook.write_text(f"#!/bin/sh\ncat > /dev/null\necho 'Owner = \"{victim.name}\"'\necho 'Seen = true'\n")
+        hook.chmod(0o755)
+        knobs = {"STARTER_JOB_HOOK_KEYWORD": "X", "X_HOOK_PREPARE_JOB": hook, "UID_DOMAIN": "here"}
+        async with starter_bench(**knobs) as bench:
+            run = bench.submit(
+                "/bin/sh", "-c", "id -un; grep -E '^(Owner|Seen) ' $_CONDOR_JOB_AD | sort",
+                slot={"UidDomain": "here"}, User=f"{mallory.name}@here", Owner=mallory.name,
+            )  # fmt: skip
+            await bench.ended(run)
+            assert bench.output(run).splitlines() == [mallory.name, f'Owner = "{mallory.name}"', "Seen = true"]
