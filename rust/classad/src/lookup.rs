@@ -198,6 +198,17 @@ impl<'a> Evaluator<'a> {
 
     /// Selects an attribute from every item of a list, each evaluated with the names used here.
     fn project(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {
+        // A list may contain its own name.
+        if self.depth <= 0 {
+            return Err(Broken);
+        }
+        self.depth -= 1;
+        let projected = self.project_items(list, attr);
+        self.depth += 1;
+        projected
+    }
+
+    fn project_items(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {
         let mut items = Vec::with_capacity(list.items.len());
         let (names, root) = (self.names, self.root);
         for item in list.items.iter() {

@@ -83,6 +83,15 @@ fn recursion_through_eval_and_contexts_stops() {
 }
 
 #[test]
+fn selecting_from_a_list_that_contains_itself_stops() {
+    assert!(matches!(value("[ a = { a } ]", "a.x"), Value::Error));
+    assert!(matches!(
+        value("[ a = { a, a, b }; b = { a } ]", "a.x"),
+        Value::Error
+    ));
+}
+
+#[test]
 fn catastrophic_patterns_stop() {
     let subject = "a".repeat(64);
     let expr = format!("regexp(\"(a+)+$\", \"{subject}!\")");

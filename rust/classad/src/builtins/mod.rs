@@ -44,6 +44,9 @@ pub struct Spec {
     pub max_args: u8,
     /// Whether equal arguments always give equal results, so that it can be folded.
     pub steady: bool,
+    /// Whether equal ads may give different results: it depends on the time or the zone, on chance, or on facts of the
+    /// host.
+    pub volatile: bool,
     /// Its implementation.
     pub body: Body,
 }
@@ -60,6 +63,7 @@ const fn pure(name: &'static str, min: u8, max: u8, f: fn(&[Value], &Env) -> Val
         min_args: min,
         max_args: max,
         steady: true,
+        volatile: false,
         body: Body::Pure(f),
     }
 }
@@ -71,6 +75,7 @@ const fn timed(name: &'static str, min: u8, max: u8, f: fn(&[Value], &Env) -> Va
         min_args: min,
         max_args: max,
         steady: false,
+        volatile: true,
         body: Body::Pure(f),
     }
 }
@@ -84,18 +89,28 @@ const fn scoped(name: &'static str, min: u8, max: u8, f: Scoped) -> Spec {
         min_args: min,
         max_args: max,
         steady: true,
+        volatile: false,
         body: Body::Scoped(f),
     }
 }
 
-/// A function whose result depends on where it is called, or on chance.
+/// A function whose result depends on where it is called: on definitions rather than values.
 const fn local(name: &'static str, min: u8, max: u8, f: Scoped) -> Spec {
     Spec {
         name,
         min_args: min,
         max_args: max,
         steady: false,
+        volatile: false,
         body: Body::Scoped(f),
+    }
+}
+
+/// A function of the time, of chance, or of the host, that evaluates its arguments itself.
+const fn volatile(name: &'static str, min: u8, max: u8, f: Scoped) -> Spec {
+    Spec {
+        volatile: true,
+        ..local(name, min, max, f)
     }
 }
 
@@ -140,8 +155,8 @@ static TABLE: &[Spec] = &[
     timed("getMinutes", 1, 1, times::get_minutes),
     timed("getSeconds", 1, 1, times::get_seconds),
     timed("splitTime", 1, 1, times::split_time),
-    local("formatTime", 0, 2, times::format_time),
-    local("absTime", 0, 2, times::abs_time),
+    volatile("formatTime", 0, 2, times::format_time),
+    volatile("absTime", 0, 2, times::abs_time),
     timed("relTime", 1, 2, times::rel_time),
     scoped("strcat", 0, ANY, strings::strcat),
     scoped("join", 0, ANY, strings::join),
@@ -169,10 +184,10 @@ static TABLE: &[Spec] = &[
     pure("round", 1, 1, math::round),
     pure("pow", 2, 2, math::pow),
     scoped("quantize", 2, 2, math::quantize),
-    local("random", 0, 1, math::random),
+    volatile("random", 0, 1, math::random),
     scoped("ifThenElse", 3, 3, contexts::if_then_else),
     local("eval", 1, 1, contexts::eval),
-    local("debug", 1, 1, contexts::debug),
+    volatile("debug", 1, 1, contexts::debug),
     local("unparse", 0, ANY, contexts::unparse_attribute),
     local("unresolved", 1, 2, contexts::unresolved),
     local("evalInEachContext", 2, 2, contexts::eval_in_each_context),
@@ -188,8 +203,8 @@ static TABLE: &[Spec] = &[
     pure("stringListSubsetMatch", 2, 3, stringlists::subset_match),
     pure("stringListISubsetMatch", 2, 3, stringlists::isubset_match),
     pure("stringList_regexpMember", 2, 4, stringlists::regexp_member),
-    local("userMap", 2, 4, stringlists::user_map),
-    local("userHome", 0, ANY, stringlists::user_home),
+    volatile("userMap", 2, 4, stringlists::user_map),
+    volatile("userHome", 0, ANY, stringlists::user_home),
     scoped("argsToList", 1, 2, environment::args_to_list),
     scoped("listToArgs", 1, 2, environment::list_to_args),
     pure("envV1ToV2", 1, 1, environment::env_v1_to_v2),
