@@ -253,3 +253,14 @@ def test_descriptions_need_not_be_utf8(pool: Pool, tmp_path: Path) -> None:
     (tmp_path / "bad.sub").write_bytes(b"executable = /bin/true\ninput = no\xfc\nqueue\n")
     refused = pool.run("submit", "bad.sub", cwd=tmp_path, check=False)
     assert refused.returncode == 1 and "bad.sub:2: Input file" in refused.stderr and "does not exist" in refused.stderr
+
+
+def test_a_job_is_not_run_outside_its_container(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "j.sub").write_text("executable = /bin/true\nlog = l\nhold = true\nqueue\n")
+    job = pool.run("submit", "-terse", "j.sub", cwd=tmp_path).stdout.split()[0]
+    pool.run("qedit", job, "SingularityImage", '"x.sif"')
+    pool.run("release", job)
+    reason = ("q", job, "-af", "HoldReason", "HoldReasonCode", "NumJobStarts")
+    pool.until("it is held", lambda: "container x.sif" in pool.run(*reason).stdout)
+    assert pool.run(*reason).stdout.split()[-2:] == ["6", "0"]
+    pool.run("rm", job)

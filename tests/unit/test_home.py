@@ -47,7 +47,7 @@ def test_jobs_of_roots_pool_can_reach_their_scratch_directories(
 
 
 def open_from(top: Path, path: Path) -> bool:
-    """What ``_open_to_others`` says of the part of ``path`` from ``top`` down."""
+    """What ``open_to_others`` says of the part of ``path`` from ``top`` down."""
     places = [place for place in (path, *path.parents) if place.is_relative_to(top) and place.exists()]
     return all(place.stat().st_mode & 0o001 for place in places)
 

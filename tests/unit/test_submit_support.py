@@ -39,6 +39,17 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
         ("use_oauth_services = box", "transfer_input_files"),
         ("mount_under_scratch = /tmp", "MOUNT_UNDER_SCRATCH"),
         ("MY.SuspendJobAtExec = true", "take the command out"),
+        ("suspend_job_at_exec = true", "take the command out"),
+        ("use_scitokens = true\nscitokens_file = token", "transfer_input_files"),
+        ("use_scitoken = $(YES)\nscitokens_file = token\nYES = true", "transfer_input_files"),
+        ("scitokens_file = token", "transfer_input_files"),
+        ("tool_daemon_cmd = gdbserver", "script"),
+        ("container_service_names = web", "executable"),
+        ('+SingularityImage = "x.sif"', "executable"),
+        ('MY.SingularityImage = strcat("x", ".sif")', "executable"),
+        ("stream_input = true\ninput = /etc/hostname", "take the command out"),
+        ('+PreCmd = "pre.sh"', "script"),
+        ('+PostCmd = "post.sh"', "script"),
     ],
 )
 def test_what_would_be_another_job_is_refused_by_name(statement: str, remedy: str, tmp_path: Path) -> None:
@@ -65,7 +76,8 @@ def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:
     "statement",
     ["notification = never", "stream_output = false\noutput = o", "noop_job = false", "log_xml = false",
      "transfer_input_files = ", "encrypt_execute_directory = false", "load_profile = true",
-     "submit_warn_empty_fields = false"],
+     "submit_warn_empty_fields = false", "suspend_job_at_exec = false", "use_scitokens = false\nscitokens_file = token",
+     "use_scitokens = auto", "use_x509userproxy = false"],
 )  # fmt: skip
 def test_values_that_ask_for_nothing_are_no_matter(statement: str, tmp_path: Path) -> None:
     assert not [text for text in made(statement, cwd=tmp_path).warnings if "was not used" not in text]

@@ -198,6 +198,7 @@ def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None)
         append=wish.append,
         spool=wish.spool,
         check_support=True,
+        uid=inv.uid,
         check_files=not wish.parsed.has("disable"),
         first_cluster=first,
     )

@@ -18,6 +18,8 @@ SCRATCH_TEXT = "#CoNdOrScRaTcHdIr#"
 STDOUT_NAME = "_condor_stdout"
 STDERR_NAME = "_condor_stderr"
 NULL_FILE = "/dev/null"
+#: Attributes that name a container image.
+_IMAGES = ("ContainerImage", "DockerImage", "SingularityImage")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class JobFacts:
     checkpoint: CheckpointRules | None = None
     #: Standard output and error go on where a former start left them.
     appends: bool = False
+    #: The container image in which it is to run.
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,7 @@ def read_job(value: Lookup, user: str) -> JobFacts:
         nice_user=_flag(value("NiceUser")) is True,
         universe=int(_number(value("JobUniverse"), 5)),
         checkpoint=_checkpoint(value),
+        image=next((image for name in _IMAGES if (image := _text(value(name)))), ""),
         appends=_flag(value("WantFTOnCheckpoint")) is True or _flag(value("EraseOutputAndErrorOnRestart")) is False,
     )
 

@@ -227,6 +227,9 @@ class JobHost:
             run.job = read_job(lookup(job_ad), run.user)
         except UsageError as error:
             raise LaunchRefusedError(held(str(error), FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
+        if run.job.image and not self.settings.wrapper:  # a wrapper may be what starts containers
+            reason = f"The job is to run in the container {run.job.image}, and this execution point starts none"
+            raise LaunchRefusedError(held(reason, FAILED_TO_CREATE_PROCESS, errno.ENOSYS))
         rules = self.settings.users
         named = run.limits.get("SlotUser")
         if isinstance(named, str) and named:

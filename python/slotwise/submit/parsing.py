@@ -23,6 +23,7 @@ def parse(
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
     owner: str = "",
+    uid: int | None = None,
     now: float | None = None,
     config: Config | None = None,
     queue_args: str | None = None,
@@ -41,6 +42,7 @@ def parse(
     :param cwd: where relative names start; the process's directory when None.
     :param env: for ``getenv`` and ``$ENV``; the process's when None.
     :param owner: who submits, for accounting names.
+    :param uid: user id of whoever submits, for the usual place of a proxy; the process's when None.
     :param now: submission time in seconds since the epoch; the present when None.
     :param config: knobs such as JOB_DEFAULT_REQUESTMEMORY; none when None.
     :param queue_args: queue statement that replaces those of the description.
@@ -61,6 +63,7 @@ def parse(
         "file": _held(filename),
         "cwd": _held(str(cwd or Path.cwd())),
         "owner": owner,
+        "uid": os.getuid() if uid is None else uid,
         "now": int(moment),
         "date": (local.tm_year, local.tm_mon, local.tm_mday),
         "macros": _macros(config),

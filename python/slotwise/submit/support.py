@@ -75,6 +75,8 @@ _AT_A_TIME = "deferral_time starts a job at one time; cron can run `slotwise sub
 _NO_CREDENTIALS = "credentials are not managed"
 _AS_FILE = "name the token's file in transfer_input_files"
 _NO_TOOL = "no tool is run beside the job"
+_NO_SCRIPT = "nothing is run before or after the job"
+_IN_A_SCRIPT = "start it from a script that is the executable"
 _CRYPT = "single files are not encrypted on their way"
 _TLS = "set up TLS, which encrypts all that goes between hosts"
 
@@ -86,6 +88,9 @@ RULES = (
     _refused("universe", "JobUniverse", "jobs run in the vanilla universe only", "use universe = vanilla",
              lambda value: value != 5),
     _refused("container_service_names", "ContainerServiceNames", _NO_CONTAINERS, _RUN_IT),
+    _refused("", "SingularityImage", _NO_CONTAINERS, _RUN_IT),
+    _refused("", "PreCmd", _NO_SCRIPT, _IN_A_SCRIPT),
+    _refused("", "PostCmd", _NO_SCRIPT, _IN_A_SCRIPT),
     _refused("cron_minute", "CronMinute", _NO_CALENDAR, _AT_A_TIME),
     _refused("cron_hour", "CronHour", _NO_CALENDAR, _AT_A_TIME),
     _refused("cron_day_of_month", "CronDayOfMonth", _NO_CALENDAR, _AT_A_TIME),
@@ -107,8 +112,10 @@ RULES = (
     _refused("x509userproxy use_x509userproxy", "x509userproxy", _NO_CREDENTIALS, _AS_FILE),
     _refused("use_oauth_services", "", _NO_CREDENTIALS, _AS_FILE),
     _refused("scitokens_file use_scitokens use_scitoken", "ScitokensFile", _NO_CREDENTIALS, _AS_FILE),
-    _refused("tool_daemon_cmd", "ToolDaemonCmd", _NO_TOOL, "start it from a script that is the executable"),
+    _refused("tool_daemon_cmd", "ToolDaemonCmd", _NO_TOOL, _IN_A_SCRIPT),
     _refused("suspend_job_at_exec", "SuspendJobAtExec", _NO_TOOL, "take the command out"),
+    _refused("stream_input", "StreamIn", "standard input is sent before the job begins",
+             "take the command out; the job reads the same input"),
     _refused("mount_under_scratch", "MountUnderScratch", "a job cannot choose its own mounts",
              "set MOUNT_UNDER_SCRATCH at the execution points"),
     _refused("remote_initialdir", "RemoteIwd", "jobs run in their scratch directories", "let the job change directory"),
@@ -117,7 +124,6 @@ RULES = (
     _warned("email_attributes", "EmailAttributes", "no mail is sent"),
     _warned("stream_output", "StreamOut", "output arrives when the run is over"),
     _warned("stream_error", "StreamErr", "output arrives when the run is over"),
-    _warned("stream_input", "StreamIn", "input is sent before the run begins"),
     _warned("transfer_output", "", "standard output is transferred all the same", _is_false_text),
     _warned("transfer_error", "", "standard error is transferred all the same", _is_false_text),
     _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
@@ -213,5 +219,5 @@ def _place(text: str, rule: Rule) -> tuple[int, str]:
     names = "|".join(re.escape(name) for name in (*rule.commands, rule.attribute) if name)
     found = re.search(rf"(?im)^[ \t]*[+]?(?:my\.)?({names})[ \t]*(?:=|@=)", text)
     if found is None:
-        return 0, rule.commands[0]
+        return 0, rule.commands[0] if rule.commands else rule.attribute
     return text.count("\n", 0, found.start(1)) + 1, found.group(1)

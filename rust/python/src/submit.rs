@@ -109,6 +109,7 @@ fn facts_of(dict: &Bound<'_, PyDict>) -> PyResult<Facts> {
         file: field(dict, "file")?,
         cwd: field(dict, "cwd")?,
         owner: field(dict, "owner")?,
+        uid: field(dict, "uid")?,
         now: field(dict, "now")?,
         date: field(dict, "date")?,
         macros: field(dict, "macros")?,
@@ -122,7 +123,7 @@ fn facts_of(dict: &Bound<'_, PyDict>) -> PyResult<Facts> {
     })
 }
 
-/// Reads a description. `facts` has file, cwd, owner, now, date, macros, spool, check_files, first_cluster, before,
+/// Reads a description. `facts` has file, cwd, owner, uid, now, date, macros, spool, check_files, first_cluster, before,
 /// append, queue, stdin, environment and seed; see `slotwise.submit.parse`.
 #[pyfunction]
 fn parse_submit(

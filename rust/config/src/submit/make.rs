@@ -8,7 +8,8 @@ use crate::set::MacroSet;
 use crate::submit::commands::{self, Command};
 use crate::submit::job::{Done, Job};
 use crate::submit::{
-    accounting, basics, gpus, policy, program, requirements, resources, transfer, universe,
+    accounting, basics, credentials, gpus, policy, program, requirements, resources, transfer,
+    universe,
 };
 
 /// One step of making a job ad.
@@ -40,6 +41,8 @@ pub enum Step {
     Retries,
     /// KillSig and its relatives.
     KillSignals,
+    /// x509userproxy and ScitokensFile.
+    Credentials,
     /// RequestCpus.
     Cpus,
     /// RequestMemory.
@@ -88,6 +91,7 @@ impl Step {
             Self::LeaveInQueue => policy::leave_in_queue(job),
             Self::Retries => policy::retries(job),
             Self::KillSignals => basics::kill_signals(job),
+            Self::Credentials => credentials::credentials(job),
             Self::Cpus => resources::cpus(job),
             Self::Memory => resources::memory(job),
             Self::Disk => resources::disk(job),
@@ -197,6 +201,7 @@ pub fn steps(set: &MacroSet) -> Vec<Step> {
         Step::LeaveInQueue,
         Step::Retries,
         Step::KillSignals,
+        Step::Credentials,
         Step::Cpus,
         Step::Gpus,
         Step::Disk,

@@ -8,6 +8,7 @@
 pub mod accounting;
 pub mod basics;
 pub mod commands;
+pub mod credentials;
 pub mod env;
 pub mod glob;
 pub mod gpus;
@@ -64,6 +65,8 @@ pub struct Facts {
     pub cwd: String,
     /// Who submits, without domain.
     pub owner: String,
+    /// User id of the process that reads the description.
+    pub uid: u32,
     /// Seconds since the epoch.
     pub now: i64,
     /// Year, month, day of that, local time.
