@@ -155,6 +155,19 @@ async def test_the_transferred_program_runs_under_its_own_name() -> None:
         assert "prog.sh" not in bench.shadow.runs[run].outputs
 
 
+async def test_streams_that_are_not_transferred_stay_at_the_execution_point() -> None:
+    async with starter_bench() as bench:
+        script = "echo out; echo err >&2; cat keep.txt > seen; echo 1 > new"
+        run = await finished(bench, script, Out="/elsewhere/keep.txt", TransferOut=False, Err="e", TransferErr=True)
+        outputs = bench.shadow.runs[run].outputs
+        assert outputs == {"_condor_stderr": b"err\n", "seen": b"out\n", "new": b"1\n"}
+        listed = {"TransferOutput": "keep.txt, new"}
+        run = await finished(bench, script, Out="keep.txt", TransferOut=False, Err="e", TransferErr=False, **listed)
+        assert bench.shadow.runs[run].outputs == {"keep.txt": b"out\n", "new": b"1\n"}
+        run = await finished(bench, script, Out="keep.txt", TransferOut=False, Err="keep.txt")
+        assert bench.shadow.runs[run].outputs == {"seen": b"out\nerr\n", "new": b"1\n"}
+
+
 async def test_output_and_error_in_one_file() -> None:
     async with starter_bench() as bench:
         run = await finished(bench, "echo 1; echo 2 >&2; echo 3", Out="both", Err="both")

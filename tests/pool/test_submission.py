@@ -264,3 +264,16 @@ def test_a_job_is_not_run_outside_its_container(pool: Pool, tmp_path: Path) -> N
     pool.until("it is held", lambda: "container x.sif" in pool.run(*reason).stdout)
     assert pool.run(*reason).stdout.split()[-2:] == ["6", "0"]
     pool.run("rm", job)
+
+
+def test_output_that_is_not_transferred_leaves_the_file_as_it_is(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "keep.txt").write_text("OLD\n")
+    (tmp_path / "j.sub").write_text(
+        "executable = /bin/sh\narguments = \"-c 'echo NEW; echo err >&2; echo x > made'\"\nlog = l\n"
+        "output = keep.txt\ntransfer_output = false\nerror = e\nqueue\n"
+    )
+    said = pool.run("submit", "j.sub", cwd=tmp_path)
+    assert "WARNING" not in said.stderr
+    pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
+    found = {path.name: path.read_text() for path in tmp_path.iterdir() if path.name in ("keep.txt", "e", "made")}
+    assert found == {"keep.txt": "OLD\n", "e": "err\n", "made": "x\n"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from slotwise.errors import UsageError
 from slotwise.model.ownership import owner_of
@@ -56,6 +57,16 @@ class CheckpointRules:
 
 
 @dataclass(frozen=True)
+class StreamRules:
+    """Standard output, or error, of a job whose files move.
+
+    ``sent``: it goes to the access point when the job is over; otherwise it stays at the execution point.
+    """
+
+    sent: bool = True
+
+
+@dataclass(frozen=True)
 class JobFacts:
     """A job as the starter sees it."""
 
@@ -82,6 +93,20 @@ class JobFacts:
     appends: bool = False
     #: The container image in which it is to run.
     image: str = ""
+    output: StreamRules = field(default_factory=StreamRules)
+    error: StreamRules = field(default_factory=StreamRules)
+
+    def stream_files(self) -> dict[str, StreamRules]:
+        """The files in the scratch directory that standard output and error are written to, none for a null file.
+
+        One file for both when the job names one. A stream that is not sent has the name that the job gives it.
+        """
+        found: dict[str, StreamRules] = {}
+        if self.stdout != NULL_FILE:
+            found[STDOUT_NAME if self.output.sent else PurePosixPath(self.stdout).name] = self.output
+        if self.stderr not in (NULL_FILE, self.stdout):
+            found[STDERR_NAME if self.error.sent else PurePosixPath(self.stderr).name] = self.error
+        return found
 
 
 @dataclass(frozen=True)
@@ -127,6 +152,8 @@ def read_job(value: Lookup, user: str) -> JobFacts:
         nice_user=_flag(value("NiceUser")) is True,
         universe=int(_number(value("JobUniverse"), 5)),
         checkpoint=_checkpoint(value),
+        output=StreamRules(sent=_flag(value("TransferOut")) is not False),
+        error=StreamRules(sent=_flag(value("TransferErr")) is not False),
         image=next((image for name in _IMAGES if (image := _text(value(name)))), ""),
         appends=_flag(value("WantFTOnCheckpoint")) is True or _flag(value("EraseOutputAndErrorOnRestart")) is False,
     )

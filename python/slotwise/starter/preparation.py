@@ -16,7 +16,7 @@ from slotwise.starter.cgroup.plan import CgroupRules
 from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.devices import Device
 from slotwise.starter.environment import Places
-from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, SlotFacts
+from slotwise.starter.facts import NULL_FILE, JobFacts, SlotFacts
 from slotwise.starter.failures import WRAPPER_FAILURE, LaunchRefusedError
 from slotwise.starter.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
 from slotwise.starter.privilege import rights_of
@@ -129,12 +129,11 @@ def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
         found = [_joined(cwd, name) for name in names]
         return found[0], found[1], found[2]
     stdin = NULL_FILE if job.stdin == NULL_FILE else str(scratch / PurePosixPath(job.stdin).name)
-    stdout = NULL_FILE if job.stdout == NULL_FILE else str(scratch / STDOUT_NAME)
+    files = [str(scratch / name) for name in job.stream_files()]
+    stdout = NULL_FILE if job.stdout == NULL_FILE else files[0]
     if job.stderr == NULL_FILE:
         return stdin, stdout, NULL_FILE
-    if job.stderr == job.stdout:
-        return stdin, stdout, stdout  # one file for both, written in the order of the writes
-    return stdin, stdout, str(scratch / STDERR_NAME)
+    return stdin, stdout, files[-1]  # one file for both is written in the order of the writes
 
 
 def _limits(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost) -> Limits:

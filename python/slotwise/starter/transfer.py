@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -163,7 +163,8 @@ def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *,
         found = list(streams)
         if not streams_only:
             if rules.output_files is None:
-                found += _new_or_changed(scratch, before)
+                kept = {name for name, stream in job.stream_files().items() if not stream.sent}
+                found += _new_or_changed(scratch, before, _OURS | kept)
             else:
                 listed, problem = _listed(job, scratch)
                 found += listed
@@ -199,9 +200,9 @@ def choose_checkpoint(job: JobFacts, scratch: Path, before: Listing, identity: I
 
 
 def _streams(job: JobFacts, scratch: Path) -> Iterator[Output]:
-    for wanted, name in ((job.stdout, STDOUT_NAME), (job.stderr, STDERR_NAME)):
+    for name, rules in job.stream_files().items():
         path = scratch / name
-        if wanted != NULL_FILE and path.is_file():
+        if rules.sent and path.is_file():
             yield _output(path, name)
 
 
@@ -210,11 +211,11 @@ def _output(path: Path, name: str) -> Output:
     return Output(path, name, stat.S_IMODE(status.st_mode), status.st_size)
 
 
-def _new_or_changed(scratch: Path, before: Listing) -> list[Output]:
+def _new_or_changed(scratch: Path, before: Listing, excluded: Set[str]) -> list[Output]:
     found: list[Output] = []
     with os.scandir(scratch) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
-            if entry.name in _OURS:
+            if entry.name in excluded:
                 continue
             try:
                 if not entry.is_file():
@@ -232,7 +233,11 @@ def _listed(job: JobFacts, scratch: Path) -> tuple[list[Output], End | None]:
     """The outputs that the job lists, and what it ends with when one cannot be had."""
     found: list[Output] = []
     problem: End | None = None
-    streams = {PurePosixPath(name).name for name in (job.stdout, job.stderr) if name != NULL_FILE}
+    streams = {
+        PurePosixPath(name).name
+        for name, rules in ((job.stdout, job.output), (job.stderr, job.error))
+        if name != NULL_FILE and rules.sent
+    }
     for wanted in job.transfer.output_files or ():
         if "://" in wanted:
             continue

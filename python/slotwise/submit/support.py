@@ -48,10 +48,6 @@ def _counts(value: Any) -> bool:
     return value is not False and value != "" and value != 0
 
 
-def _is_false_text(value: Any) -> bool:
-    return str(value).strip().lower() in ("false", "f", "no", "0")
-
-
 def _is_true_text(value: Any) -> bool:
     return str(value).strip().lower() in ("true", "t", "yes", "1")
 
@@ -124,8 +120,6 @@ RULES = (
     _warned("email_attributes", "EmailAttributes", "no mail is sent"),
     _warned("stream_output", "StreamOut", "output arrives when the run is over"),
     _warned("stream_error", "StreamErr", "output arrives when the run is over"),
-    _warned("transfer_output", "", "standard output is transferred all the same", _is_false_text),
-    _warned("transfer_error", "", "standard error is transferred all the same", _is_false_text),
     _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
     _warned("manifest", "ManifestDesired", "no manifest is made"),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),
