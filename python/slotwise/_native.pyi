@@ -192,6 +192,8 @@ class ApplyReport:
     inserted: int
     updated: int
     removed: int
+    new_keys: list[str]
+    removed_keys: list[str]
     unknown: list[str]
     refused: list[tuple[str, str]]
     to_version: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.clock import ManualClock
+from slotwise.collector.app import log_expired
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
 from slotwise.table import AdTable, PackBuilder, pack_ads, unpack_ads
@@ -175,6 +177,33 @@ async def test_invalidate_by_key_and_constraint(collector: Harness) -> None:
     assert (await collector.stub.Invalidate(request, metadata=DAEMON)).removed == 3
     with pytest.raises(grpc.aio.AioRpcError):
         await collector.stub.Invalidate(collector_pb2.InvalidateRequest(kind="Machine"), metadata=DAEMON)
+
+
+async def test_the_log_names_ads_that_come_and_go(collector: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    await collector.slots(slot(1), slot(2), slot(3))
+    await collector.slots(slot(2), slot(4))
+    await collector.slots({"Name": "slot1@h", "Capability": "secret"}, private=True)
+    builder = PackBuilder()
+    builder.update("slot2@h", {"State": "Claimed"})
+    builder.remove("slot1@h")
+    builder.remove("slot9@h")
+    await collector.advertise(collector_pb2.AdvertiseRequest(kind="Machine", pack=builder.finish()))
+    request = collector_pb2.InvalidateRequest(kind="Machine", keys=["slot2@h", "slot9@h"])
+    await collector.stub.Invalidate(request, metadata=DAEMON)
+    collector.clock.advance(200)
+    collector.store.expire(collector.clock.now(), 100, log_expired)
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("slotwise")] == [
+        "inserted 3 Machine ads: slot1@h slot2@h slot3@h",
+        "inserted 1 Machine ads: slot4@h",
+        "removed 1 Machine ads: slot1@h",
+        "invalidated 1 Machine ads by order of ann@test from a local socket: slot2@h",
+        "expired 2 Machine ads: slot3@h slot4@h",
+    ]
+    caplog.clear()
+    await collector.slots(*(slot(n) for n in range(1000)))
+    (line,) = [record.getMessage() for record in caplog.records if record.name.startswith("slotwise")]
+    assert line.startswith("inserted 1000 Machine ads: slot0@h ") and line.endswith(" slot39@h ...")
 
 
 async def mirror(collector: Harness, until: Any, include_private: bool = True) -> tuple[AdTable, AdTable]:

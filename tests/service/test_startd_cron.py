@@ -87,7 +87,7 @@ async def test_a_job_that_hangs_is_killed_when_it_is_due_again(tmp_path: Path) -
 async def test_a_missing_program_harms_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     text = "STARTD_CRON_JOBLIST = gone\n" + knobs("gone", tmp_path / "nothing", PERIOD="1")
     async with startd_host(tmp_path / "home", text) as host:
-        await until(lambda: "cannot be started" in caplog.text)
+        await until(lambda: "could not start cron job" in caplog.text)
         assert host.place("slot1") == "Unclaimed/Idle"
 
 

@@ -117,7 +117,7 @@ async def test_a_run_whose_shadow_never_came_is_given_up_when_its_lease_is_over(
     host.clock.advance(2)
     host.dispose, host.forget = _nothing_left, host.runs.clear
     watch.look_at(host, run, host.clock.monotonic())
-    assert run.state.unwanted and "shadow was away" in caplog.text
+    assert run.state.unwanted and "no contact with the shadow" in caplog.text
 
 
 async def _nothing_left(run: Any) -> list[str]:

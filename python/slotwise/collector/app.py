@@ -12,6 +12,7 @@ from slotwise.collector.store import HEARD, AdStore
 from slotwise.config import Config
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.observe.log import listed
 from slotwise.wire.gen import collector_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -58,8 +59,7 @@ class Collector:
 
     def expire(self) -> None:
         """Forget ads of which nothing was heard for too long."""
-        for kind, count in self.store.expire(self._context.clock.now(), self.expiry.lifetime_s).items():
-            _log.info("%d ads of kind %s expired", count, kind)
+        for kind in self.store.expire(self._context.clock.now(), self.expiry.lifetime_s, log_expired):
             for private in (False, True):
                 self.servicer.ring(kind, private)
 
@@ -102,6 +102,11 @@ class Collector:
             totals[name] = sum(value for value in values if isinstance(value, int))
         totals["CurrentJobsRunningAll"] = totals["RunningJobs"]
         return totals
+
+
+def log_expired(kind: str, keys: list[str]) -> None:
+    """The log's line about ads that were not renewed."""
+    _log.info("expired %d %s ads: %s", len(keys), kind, listed(keys))
 
 
 async def start(context: DaemonContext) -> Collector:

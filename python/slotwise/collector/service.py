@@ -13,7 +13,9 @@ from slotwise.clock import Clock
 from slotwise.collector.store import AdStore
 from slotwise.daemon.ad_query import answer, counts
 from slotwise.errors import BusyError, SlotwiseError, UsageError
-from slotwise.table import AdTable, Form, pack_ads
+from slotwise.observe.log import listed
+from slotwise.table import AdTable, ApplyReport, Form, pack_ads
+from slotwise.wire import call
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 from slotwise.wire.status import answers_errors
 
@@ -86,6 +88,8 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
                 yield reply
                 continue
             self.ring(kind, private)
+            if not private:
+                _log_changes(kind, report)
             reply.accepted = report.inserted + report.updated + report.removed
             if report.unknown:
                 reply.resend.extend(report.unknown)
@@ -99,9 +103,11 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         if not request.keys and not request.constraint:
             raise UsageError("nothing was named to forget", hint="give keys or a constraint")
         removed = self.store.invalidate(request.kind, list(request.keys), request.constraint, self._clock.now())
+        who = (call.caller.get(), call.peer_of(context))
+        _log.info("invalidated %d %s ads by order of %s from %s: %s", len(removed), request.kind, *who, listed(removed))
         for private in (False, True):
             self.ring(request.kind, private)
-        return collector_pb2.InvalidateReply(removed=removed)
+        return collector_pb2.InvalidateReply(removed=len(removed))
 
     @answers_errors
     async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
@@ -189,6 +195,14 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
                     yield collector_pb2.SubscribeReply(kind=kind, pack=pack, private=private, version=version)
         finally:
             self._subscribers.discard(subscriber)
+
+
+def _log_changes(kind: str, report: ApplyReport) -> None:
+    if report.inserted:
+        _log.info("inserted %d %s ads: %s", report.inserted, kind, listed(report.new_keys, report.inserted))
+    if report.removed:
+        _log.info("removed %d %s ads: %s", report.removed, kind, listed(report.removed_keys, report.removed))
+    _log.debug("updated %d %s ads", report.updated, kind)
 
 
 def _next(pieces: Iterator[tuple[bytes, int]]) -> tuple[bytes, int] | None:

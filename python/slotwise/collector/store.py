@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slotwise.errors import UsageError
 from slotwise.table import AdTable, ApplyReport
@@ -75,9 +75,9 @@ class AdStore:
             self.updates_initial[kind] += report.inserted
         return report
 
-    def invalidate(self, kind: str, keys: Sequence[str], constraint: str, now: float) -> int:
-        """Forget ads by key or by constraint, public and private ones; returns how many public ones."""
-        removed = 0
+    def invalidate(self, kind: str, keys: Sequence[str], constraint: str, now: float) -> list[str]:
+        """Forget ads by key or by constraint, public and private ones; returns the keys of the public ones."""
+        removed: list[str] = []
         for private in (False, True):
             table = self._tables.get((self.canonical(kind), private))
             if table is None:
@@ -86,13 +86,16 @@ class AdStore:
             if constraint:
                 gone += table.remove_where(constraint, now=int(now))
             if not private:
-                removed = len(gone)
+                removed = gone
         return removed
 
-    def expire(self, now: float, lifetime_s: float) -> dict[str, int]:
+    def expire(
+        self, now: float, lifetime_s: float, on_lost: Callable[[str, list[str]], None] = lambda kind, keys: None
+    ) -> dict[str, int]:
         """Forget ads of which nothing was heard for their ClassAdLifetime (else ``lifetime_s``); counts per kind.
 
-        A capability lives as long as the public ad of its key: senders tell it only when it changes.
+        ``on_lost`` is given the keys of each kind. A capability lives as long as the public ad of its key: senders
+        tell it only when it changes.
         """
         gone: dict[str, int] = {}
         for (kind, private), table in self._tables.items():
@@ -101,6 +104,7 @@ class AdStore:
             keys = table.expire(now, lifetime_s)
             if keys:
                 gone[kind] = len(keys)
+                on_lost(kind, keys)
                 self._drop_capabilities(kind, keys)
         return gone
 

@@ -98,15 +98,15 @@ class Advertiser:
                         self._take(reply)
             except (grpc.RpcError, SlotwiseError) as error:
                 level = logging.WARNING if failures == _PATIENCE else logging.INFO
-                _log.log(level, "the collector cannot be told: %s", _why(error))
+                _log.log(level, "could not update the collector: %s", _why(error))
             except Exception:
-                _log.exception("the stream to the collector failed")
+                _log.exception("error in the stream to the collector")
             await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
             failures += 1
 
     def _take(self, reply: collector_pb2.AdvertiseReply) -> None:
         for refusal in reply.refused:
-            _log.error("the collector refuses an ad: %s", refusal)
+            _log.error("the collector rejected an ad: %s", refusal)
         if reply.resend:
             self._resend = True
             self._wake.set()

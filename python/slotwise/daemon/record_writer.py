@@ -44,4 +44,4 @@ class RecordWriter(Generic[T]):
             try:
                 await asyncio.get_running_loop().run_in_executor(self._threads, self._write, records)
             except OSError as error:
-                _log.warning("%s cannot be written: %s", self._name, error)
+                _log.warning("could not write %s: %s", self._name, error)

@@ -199,6 +199,7 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
         try:
             warnings = doubts + await daemon.reconfig(fresh)
             start_log(home, name, fresh, again=True)
+            _log.info("reconfigured from %s", _sources(fresh))
             return warnings + classad_facts.follow(fresh, SUBSYSTEMS[name])
         except SlotwiseError:  # refused: nothing of it holds
             context.config = former
@@ -209,7 +210,7 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
     daemon: RunningDaemon = await importlib.import_module(DAEMONS[name]).start(context)
     await context.server.start()
     address.publish(home, context.address)
-    _log.info("%s %s answers at %s", name, __version__, context.address.tcp)
+    _log.info("command socket at <%s>", context.address.tcp)
     _take_signals(context, reload)
     telling = asyncio.create_task(classad_facts.keep_writing())
     try:
@@ -222,7 +223,7 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
         classad_facts.write_debug_lines()
         address.withdraw(home, name, os.getpid())
         lock.release()
-    _log.info("stopped")
+    _log.info("**** slotwise %s (%s) pid %d EXITING WITH STATUS 0", name, SUBSYSTEMS[name], os.getpid())
     return 0
 
 
@@ -230,7 +231,7 @@ async def _stop(context: DaemonContext, daemon: RunningDaemon) -> None:
     """Wait for a request to stop and follow it; a harder one that comes meanwhile interrupts the softer."""
     mode = await context.stop_requested
     while True:
-        _log.info("stopping (%s)", mode)
+        _log.info("shutting down (%s)", mode)
         if mode == "fast" and context.name != "master":  # the master waits for others, each with a limit of its own
             limit_s = min(_FAST_S, context.config.get_float("SHUTDOWN_FAST_TIMEOUT", 300.0))
             faulthandler.dump_traceback_later(limit_s, exit=True)
@@ -327,4 +328,4 @@ async def _logged(reload: Any) -> None:
         for warning in await reload():
             _log.warning("%s", warning)
     except SlotwiseError as error:
-        _log.error("reconfiguration refused, the former one stays: %s", error)
+        _log.error("reconfig rejected, keeping the previous configuration: %s", error)

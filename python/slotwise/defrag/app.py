@@ -82,9 +82,9 @@ class Defrag:
             try:
                 await self._poll()
             except (grpc.RpcError, SlotwiseError, OSError) as error:
-                _log.error("no machine was looked at: %s", error)
+                _log.error("could not poll the machines: %s", error)
             except Exception:
-                _log.exception("no machine was looked at")
+                _log.exception("error while polling the machines")
 
     async def _poll(self) -> None:
         now, former = self._context.clock.now(), self._last_poll
@@ -93,11 +93,11 @@ class Defrag:
         slots = await self._slots()
         plan = decide.plan(self.rules, slots, former, now, self._shuffled)
         self._arrivals.seen(plan.whole, plan.draining, now)
-        _log.info("%d machines drain, %d are whole", len(plan.draining), len(plan.whole))
+        _log.info("%d machines are draining, %d are whole", len(plan.draining), len(plan.whole))
         for target in plan.cancel:
             await self._cancel(target, now)
         if plan.why_not:
-            _log.info("nothing is drained: %s", plan.why_not)
+            _log.info("not draining any machine: %s", plan.why_not)
         drained = 0
         for target in plan.drain:
             if drained >= plan.wanted:
@@ -135,10 +135,10 @@ class Defrag:
                 stub = startd_pb2_grpc.StartdStub(opened)
                 await stub.Drain(request, metadata=self._context.metadata, timeout=_CALL_S)
         except (grpc.RpcError, SlotwiseError) as error:
-            _log.error("%s does not drain: %s", target.slot, _said(error))
+            _log.error("could not drain %s: %s", target.slot, _said(error))
             self._numbers["DrainFailures"] += 1
             return False
-        _log.info("%s drains (%s)", target.slot, how)
+        _log.info("draining %s (%s)", target.slot, how)
         self._numbers["DrainSuccesses"] += 1
         self._drains.appendleft({"when": int(now), "who": target.slot, "what": how})
         return True
@@ -151,9 +151,9 @@ class Defrag:
                     startd_pb2.CancelDrainRequest(), metadata=self._context.metadata, timeout=_CALL_S
                 )
         except (grpc.RpcError, SlotwiseError) as error:
-            _log.error("the drain of %s cannot be cancelled: %s", target.slot, _said(error))
+            _log.error("could not cancel the draining of %s: %s", target.slot, _said(error))
             return
-        _log.info("%s need not drain any more", target.slot)
+        _log.info("cancelled the draining of %s", target.slot)
         self._cancels.appendleft({"when": int(now), "who": target.slot})
 
     # ------------------------------------------------------------------------------------------------- what is told
@@ -193,7 +193,7 @@ class Defrag:
             fresh.write_text(json.dumps({"LastPoll": now}))
             fresh.replace(self._state)
         except OSError as error:
-            _log.error("%s cannot be written: %s", self._state, error)
+            _log.error("could not write %s: %s", self._state, error)
 
 
 def _said(error: Exception) -> str:

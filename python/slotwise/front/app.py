@@ -85,7 +85,7 @@ class CommandServer:
                             os.close(descriptor)
                 connection.sendall(answer)
             except Exception:
-                _log.exception("a call failed")
+                _log.exception("error while answering a command")
 
     def _answer(self, request: CommandRequest) -> bytes:
         entry = COMMANDS.get(request.argv[0].replace("_", "-")) if request.argv else None
@@ -146,7 +146,7 @@ async def start(context: DaemonContext) -> Front:
     """Open the command server of the pool."""
     path = context.home.run / "commands.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-        _log.warning("%s is too long for a socket: commands run in interpreters of their own", path)
+        _log.warning("%s is too long for a socket path: commands run without the command server", path)
         return Front(None)
     server = CommandServer(path)
     server.open()

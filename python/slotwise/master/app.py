@@ -77,7 +77,7 @@ class Master:
             if first_time and READY_FD in self._context.env:
                 self._context.request_stop("fast")
             return
-        _log.info("all daemons answer")
+        _log.info("all daemons are running")
         _tell_starter(self._context.env, {"ready": list(self._pool.keepers)})
 
     async def reconfig(self, config: Config) -> list[str]:
@@ -105,7 +105,7 @@ def _await_spawner(pid: int) -> None:
     """Wait for the spawner that has been told goodbye; one that hangs is killed."""
     process.send(pid, signal.SIGCONT)
     if not process.wait_gone(pid, _GOODBYE_S):
-        _log.warning("the spawner does not end; it is killed")
+        _log.warning("the spawner did not exit, killing it")
         process.send(pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
@@ -141,7 +141,7 @@ async def start(context: DaemonContext) -> Master:
         root_file.record(context.home, named)
     names, unknown = daemons_of(context.config.get_list("DAEMON_LIST"))
     for name in unknown:
-        _log.warning("DAEMON_LIST names %s, which is no daemon; ignored", name)
+        _log.warning("ignoring unknown daemon %s in DAEMON_LIST", name)
     spawner = SpawnerClient(channel, context.env, context.config_file)
     keepers = {
         name: Keeper(

@@ -72,7 +72,7 @@ class SpawnerClient:
             return
         asyncio.get_running_loop().remove_reader(self._channel.fileno())
         self._channel.close()
-        _log.warning("the spawner is gone")
+        _log.warning("the spawner exited")
         if not self._closed:
             asyncio.get_running_loop().call_later(self._replace_in_s, self._replace_lost)
             self._replace_in_s = min(2 * self._replace_in_s, _LONGEST_REPLACE_S)
@@ -116,7 +116,7 @@ class SpawnerClient:
             try:
                 self._replace()
             except OSError as error:
-                _log.error("no new spawner can be made: %s", error)
+                _log.error("could not start a new spawner: %s", error)
 
     def _replace(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

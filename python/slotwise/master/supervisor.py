@@ -124,7 +124,7 @@ class Keeper:
             try:
                 pid = await self._start_or_adopt()
             except SlotwiseError as error:
-                _log.error("%s cannot be started: %s", self.name, error)
+                _log.error("could not start %s: %s", self.name, error)
                 self.last_exit = str(error)
                 self.ends += 1
                 self.failures += 1
@@ -146,7 +146,7 @@ class Keeper:
         holder = lock.holder(self.home, self.name)
         if holder is not None:
             self.adopted = True
-            _log.info("%s lives already as %d", self.name, holder)
+            _log.info("%s is already running, pid %d", self.name, holder)
             return holder
         self.adopted = False
         self._birth = asyncio.ensure_future(self.starts.start(self.name))
@@ -154,7 +154,7 @@ class Keeper:
             pid = await self._birth
         finally:
             self._birth = None
-        _log.info("%s started as %d", self.name, pid)
+        _log.info("started %s, pid %d", self.name, pid)
         return pid
 
     async def _watch_start(self, pid: int) -> None:
@@ -189,17 +189,17 @@ class Keeper:
             self.last_exit = f"killed because it no longer answered ({self.last_exit})"
         address.withdraw(self.home, self.name, pid)
         if self._wanted:
-            _log.error("%s (%d) ended by itself after %.1f s: %s", self.name, pid, ran_s, self.last_exit)
+            _log.error("%s (pid %d) exited unexpectedly after %.1f s: %s", self.name, pid, ran_s, self.last_exit)
             self.ends += 1
             self.failures = failures_after(self.failures, ran_s, self.backoff)
         else:
-            _log.info("%s (%d) stopped: %s", self.name, pid, self.last_exit)
+            _log.info("%s (pid %d) exited: %s", self.name, pid, self.last_exit)
 
     async def _back_off(self) -> None:
         delay_s = restart_delay_s(self.failures - 1, self.backoff)
         self.state = "backoff"
         if delay_s:
-            _log.info("%s starts again in %.1f s", self.name, delay_s)
+            _log.info("restarting %s in %.1f s", self.name, delay_s)
             await asyncio.sleep(delay_s)
         self.restarts += 1
 
@@ -228,7 +228,7 @@ class Keeper:
             if not await self._gone(task, self.limits.of(step)):
                 if self._wanted:
                     return
-                _log.warning("%s does not stop (%s)", self.name, step)
+                _log.warning("%s did not stop in time (%s)", self.name, step)
             step = HARDER.get(step)
 
     async def _gone(self, task: asyncio.Task[None], limit_s: float | None) -> bool:
@@ -262,7 +262,7 @@ class Keeper:
                     )
                 return
             except (grpc.RpcError, SlotwiseError) as error:
-                _log.warning("%s cannot be asked to stop peacefully: %s", self.name, error)
+                _log.warning("could not ask %s to stop peacefully: %s", self.name, error)
         if self.pid:
             process.send(self.pid, SIGNALS[mode])
             process.send(self.pid, signal.SIGCONT)  # one that was stopped hears nothing

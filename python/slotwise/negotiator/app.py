@@ -125,7 +125,7 @@ class Negotiator:
             try:
                 await self.cycles.account()
             except Exception:
-                _log.exception("usage could not be charged")
+                _log.exception("error while charging usage")
             took_s = clock.monotonic() - began
             self._publish_soon()
 
@@ -136,24 +136,11 @@ class Negotiator:
         try:
             report = await self.cycles.run(why, preempt=self.schedule.may_preempt(began))
         except SlotwiseError as error:
-            _log.error("the cycle failed, nothing was matched: %s", error)
+            _log.error("negotiation cycle failed, nothing was matched: %s", error)
         except Exception:
-            _log.exception("the cycle failed, nothing was matched")
+            _log.exception("negotiation cycle failed, nothing was matched")
         else:
             preempted = report.preemptions > 0
-            level = logging.INFO if report.matches or why == "timer" else logging.DEBUG
-            _log.log(
-                level,
-                "cycle %d (%s): %d matches, %d rejections, %.1f ms (gather %.1f, match %.1f, dispatch %.1f)",
-                report.number,
-                why,
-                report.matches,
-                len(report.rejections),
-                report.duration_s * 1e3,
-                report.gather_s * 1e3,
-                float(report.timings.get("total_s", 0.0)) * 1e3,
-                report.dispatch_s * 1e3,
-            )
             self._publish_soon()
         self.schedule.end(clock.monotonic(), preempted=preempted)
         self._look_again()

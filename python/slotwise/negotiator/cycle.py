@@ -15,8 +15,9 @@ from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
 from slotwise.negotiator.accountant import Books
+from slotwise.negotiator.cycle_log import CycleLog
 from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
+from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row
 from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, gather
 from slotwise.negotiator.in_flight import InFlight
 from slotwise.negotiator.last_input import LastInput
@@ -91,6 +92,7 @@ class Cycles:
     history: History = field(default_factory=History)
     last_input: LastInput = field(default_factory=LastInput)
     revaluation: Revaluation = field(default_factory=Revaluation)
+    log: CycleLog = field(default_factory=CycleLog)
     #: Held while a cycle runs. Accounts are edited all the same: see ``Books.take_over``.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     significant: tuple[str, ...] = ()
@@ -132,8 +134,9 @@ class Cycles:
         self._used = knobs
         clock = self.context.clock
         started_at, began = clock.now(), clock.monotonic()
+        self.log.begun(self._number + 1, why)
         for name, setting in self.books.end_leases(started_at):
-            _log.info("the lease on the %s of %s is over", setting, name)
+            _log.info("the lease on the %s of %s has expired", setting, name)
         points = self.points()
         demand = await self._gather(points)
         gathered = clock.monotonic()
@@ -141,12 +144,15 @@ class Cycles:
         accounting = self.accounting()
         outcome, offers = await self._decide(demand, knobs, accounting, now)
         decided = clock.monotonic()
+        schedds = len(points) - len(demand.failed)
+        self.log.decided(self._number, why, outcome, demand, schedds, len(self.mirror.slots), gathered - began)
         startds = notices_of(offers.batches.values()) if self.settings.inform_startds else {}
         await send_notices(startds, self.channels, self.context.metadata)
         failed = await send_offers(offers, points, self.channels, self.context.metadata, self.settings.timeout_s)
         told = [row for row in offers.made if demand.origins[row["request"]][0] not in failed]
         if len(told) < len(offers.made):
-            _log.warning("%d matches could not be told", len(offers.made) - len(told))
+            _log.warning("could not deliver %d matches to their schedds", len(offers.made) - len(told))
+        await self._log_matches(told, offers, outcome, demand, points)
         self.in_flight.note(self.mirror.slots, told, clock.monotonic())
         await tell_collector(self.context, offline_updates(told, self.mirror.slots, demand, points, now))
         dispatched = clock.monotonic()
@@ -159,9 +165,23 @@ class Cycles:
             dispatch_s=dispatched - decided,
         )
         self.history.cycles.appendleft(report)
+        self.log.finished(report)
         self.unmet = demand.jobs > len(told)
         await self.channels.keep({point.target for point in points.values()} | set(startds))
         return report
+
+    async def _log_matches(
+        self, told: list[Row], offers: Offers, outcome: CycleOutcome, demand: Demand, points: dict[str, AccessPoint]
+    ) -> None:
+        def write() -> None:
+            self.log.matched(told, demand, points, offers)
+            rejected = itertools.chain(outcome.rejections(), outcome.waiting())
+            self.log.rejected(rejected, demand, points, self.context.clock.monotonic())
+
+        if len(told) <= _FEW:
+            write()
+        else:
+            await asyncio.to_thread(write)
 
     async def account(self) -> None:
         """Charge usage up to now, without negotiating.
@@ -247,7 +267,7 @@ class Cycles:
         for warning in outcome.warnings:
             _log.warning("%s", warning)
         if offers.unclaimable:
-            _log.warning("%d matches have no claim id yet and wait for the next cycle", len(offers.unclaimable))
+            _log.warning("%d matched slots have no claim id yet, skipped in this cycle", len(offers.unclaimable))
         self.significant = tuple(outcome.significant_attributes)
         self.revaluation.matched(offers.made)
         return outcome, offers

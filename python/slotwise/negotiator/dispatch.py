@@ -173,6 +173,6 @@ async def _send(
     try:
         await channels.stub(point.target).OfferMatches(batch, metadata=metadata, timeout=timeout_s)
     except grpc.aio.AioRpcError as error:
-        _log.warning("%s does not take its matches: %s", point.name, error.details())
+        _log.warning("could not send matches to schedd %s at %s: %s", point.name, point.target, error.details())
         return False
     return True

@@ -132,7 +132,7 @@ async def _ask(
         return [reply async for reply in replies]
     except (grpc.RpcError, SlotwiseError) as error:
         details = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
-        _log.warning("%s does not tell its requests: %s", point.name, details)
+        _log.warning("no resource requests from schedd %s: %s", point.name, details)
         return None
 
 
@@ -155,7 +155,7 @@ def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList, grou
         for ad in unpack_ads(reply.submitters):
             name = str(ad.get("Name", ""))
             if not name or any(c.isspace() for c in name):
-                _log.warning("%s advertises a submitter without a proper name: %r", point.name, name)
+                _log.warning("ignoring a submitter of schedd %s with an invalid name: %r", point.name, name)
                 continue
             ad["ScheddName"] = point.name
             ad["Name"] = groups.of(name)

@@ -93,7 +93,7 @@ class Mirror:
                             self._held.append(reply)
             except (grpc.RpcError, SlotwiseError) as error:
                 if not failures:
-                    _log.warning("the collector does not answer, the mirror waits: %s", error)
+                    _log.warning("lost the stream of ads from the collector, reconnecting: %s", error)
             await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
             failures += 1
 

@@ -45,6 +45,6 @@ async def _send(target: str, ids: list[str], channels: Channels, metadata: tuple
         await channels.startd(target).NoticeMatch(notice, metadata=metadata, timeout=_PATIENCE_S)
     except (grpc.aio.AioRpcError, SlotwiseError) as error:
         details = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
-        _log.warning("the startd at %s is not told of its matches: %s", target, details)
+        _log.warning("could not notify the startd at %s of its matches: %s", target, details)
         return False
     return True

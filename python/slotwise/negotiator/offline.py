@@ -82,6 +82,6 @@ async def tell_collector(context: DaemonContext, updates: Mapping[str, Mapping[s
             stub = collector_pb2_grpc.CollectorStub(opened)
             async for reply in stub.Advertise(iter([request]), metadata=context.metadata, timeout=10):
                 for refused in reply.refused:
-                    _log.warning("the collector does not take the match of a sleeping slot: %s", refused)
+                    _log.warning("the collector rejected the update of an offline slot: %s", refused)
     except (grpc.RpcError, SlotwiseError) as error:
-        _log.warning("the collector does not hear of matches with sleeping slots: %s", error)
+        _log.warning("could not update offline slots in the collector: %s", error)

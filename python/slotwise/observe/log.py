@@ -23,6 +23,7 @@ import re
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -102,6 +103,7 @@ ALSO_ALWAYS = logging.INFO + 5
 FLUSH_S = 0.05
 #: Lines that may wait for a disk that does not take them; more are lost, and counted.
 _WAITING_MOST = 100_000
+_LISTED_MOST = 40
 
 
 def category(name: str) -> logging.Logger:
@@ -114,6 +116,13 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def listed(names: Sequence[str], count: int | None = None) -> str:
+    """Names for a line, cut after the first forty; ``count``: how many there are, when more than these."""
+    count = len(names) if count is None else count
+    text = " ".join(names[:_LISTED_MOST])
+    return f"{text} ..." if count > _LISTED_MOST else text
 
 
 class LogFile(logging.Handler):

@@ -281,6 +281,7 @@ class Actions:
                 if request.prio_relative:
                     own["JobPrio"] = int(self._ads.number(job, "JobPrio")) + request.prio_change
                 self._change(job, own, decision)
+                decision.note("%s: %s set by %s", job.key, ", ".join(own), caller.name)
             return SUCCESS
 
         return await self._each(caller, superuser, request.jobs, change)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,12 +20,16 @@ from slotwise.schedd.decision import Decision
 from slotwise.schedd.draft import Draft, DraftSettings, Incoming
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.log_lines import jobs_of
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.store import Batch, StoredCluster, StoredFactory
 from slotwise.schedd.values import Changes, encode
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.status import detail
+
+_log = logging.getLogger(__name__)
+_CLUSTERS_IN_LINE = 50
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Submission:
     drafts: list[Draft]
     #: By which it is known should it be sent again, or empty.
     key: bytes = b""
+    #: The address it came from.
+    peer: str = ""
 
     @property
     def count(self) -> int:
@@ -152,6 +159,7 @@ class Admission:
         superuser: bool = False,
         key: bytes = b"",
         again: bool = False,
+        peer: str = "",
     ) -> schedd_pb2.SubmitReply:
         """Queue all of the clusters, or none.
 
@@ -160,7 +168,7 @@ class Admission:
         """
         if again and (reply := await self.earlier(owner, key)) is not None:
             return reply
-        submission = self.check(owner, clusters, superuser=superuser, key=key)
+        submission = self.check(owner, clusters, superuser=superuser, key=key, peer=peer)
         await self._arrival(self.begin([submission]))
         return submission.reply
 
@@ -188,7 +196,13 @@ class Admission:
         return answers
 
     def check(
-        self, owner: str, clusters: Sequence[Incoming], *, superuser: bool = False, key: bytes = b""
+        self,
+        owner: str,
+        clusters: Sequence[Incoming],
+        *,
+        superuser: bool = False,
+        key: bytes = b"",
+        peer: str = "",
     ) -> Submission:
         """A submission with its ids; it is queued by :meth:`begin`.
 
@@ -199,7 +213,7 @@ class Admission:
         if len(key) > _KEY_MOST:
             raise UsageError(f"the submission's key has {len(key)} bytes", hint=f"at most {_KEY_MOST}")
         now = int(self._clock.now())
-        submission = Submission(owner, [self._draft(owner, cluster, now) for cluster in clusters], key)
+        submission = Submission(owner, [self._draft(owner, cluster, now) for cluster in clusters], key, peer)
         self._check_limits(submission, superuser)
         if key:
             self._keys[owner, key] = asyncio.Event()
@@ -275,6 +289,9 @@ class Admission:
     def _arrived(self, submissions: Sequence[Submission], entering: Sequence[tuple[Draft, FreshAds | None]]) -> None:
         """Submissions are durable and enter the queue, or were refused and do not."""
         try:
+            for submission in submissions if entering else ():
+                for line in submitted(submission):
+                    _log.info(*line)
             for draft, fresh in entering:
                 self._enter(draft, fresh)
                 if draft.parts:
@@ -367,6 +384,15 @@ class Admission:
                 if job.changes:
                     self._ads.set(job.key, job.changes)
         self._queue.admit(draft.cluster, draft.jobs)
+
+
+def submitted(submission: Submission) -> Iterator[tuple[Any, ...]]:
+    """The log's line about a submission that has become durable: one, however many jobs it has."""
+    clusters = [jobs_of(draft.cluster) for draft in submission.drafts]
+    user, peer = submission.drafts[0].cluster.user, submission.peer or "an unknown address"
+    for first in range(0, len(clusters), _CLUSTERS_IN_LINE):
+        names = ", ".join(clusters[first : first + _CLUSTERS_IN_LINE])
+        yield ("%s: submitted by %s from %s", names, user, peer)
 
 
 def _notes(draft: Draft) -> tuple[str, str]:

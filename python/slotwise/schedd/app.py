@@ -187,7 +187,7 @@ class AccessPoint:
             self.ledger.commit(decision, batch)
         self.materializer.resume()
         if stored.jobs:
-            _log.info("the queue has %d jobs, %d of them with a run", len(stored.jobs), len(stored.runs))
+            _log.info("restored the job queue: %d jobs, %d of them running", len(stored.jobs), len(stored.runs))
             self._new_work()
         for work in (
             self.reattachment.run,

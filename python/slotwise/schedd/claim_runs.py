@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from slotwise.schedd.store import Batch
 from slotwise.schedd.values import Changes, Value
 from slotwise.wire.gen import startd_pb2
 
+_log = logging.getLogger(__name__)
 #: How long a starter may take to say hello before its run is asked for again.
 HELLO_S = 60.0
 _FAILURES_MOST = 2
@@ -305,6 +307,7 @@ class ClaimRuns(ABC):
         """Give the claim back."""
         if claim.id not in self.book.claims:
             return
+        _log.info("released the claim of %s for %s: %s", claim.slot_name, claim.submitter, reason)
         self.drop(claim)
         batch.delete_claim(claim.id)
         link = self.links.get(claim.startd)

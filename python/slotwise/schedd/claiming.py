@@ -66,6 +66,8 @@ class Claiming(ClaimRuns):
             match_id=match.match_id,
         )
         self.book.pending[pending.serial] = pending
+        names = " ".join([job.key for job in jobs])
+        _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, submitter)
         request = startd_pb2.ClaimRequest(
             serial=pending.serial,
             claim_id=match.claim_id,
@@ -202,6 +204,7 @@ class Claiming(ClaimRuns):
                 )
             )
             job = self.still_idle(waiting) or self.next_job(claim)
+            _log.info("%s: claimed %s for %s", job.key if job else "no job left", claim.slot_name, claim.submitter)
             if job is None:
                 self.release(claim, batch, "no job is left for the slot")
             elif (run := self.start(job, claim, decision, batch)) is not None:
@@ -237,7 +240,8 @@ class Claiming(ClaimRuns):
     def _refused(self, event: startd_pb2.ClaimEvent) -> None:
         pending = self.book.pending.pop(event.serial, None)
         if pending is not None:
-            _log.info("%s refused a claim: %s", pending.slot_name, event.refused.reason)
+            names = " ".join([job.key for job in pending.jobs])
+            _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, event.refused.reason)
             self.book.fates.over(pending.match_id, len(pending.jobs))
             self.give_back(pending.jobs)
 
@@ -253,8 +257,8 @@ class Claiming(ClaimRuns):
         run = self.book.runs.get(event.run_id)
         if run is not None and not run.over:
             run.claim.failures += 1
-            _log.info("%s did not activate %s: %s", run.claim.slot_name, run.id, event.reason)
             if run.executing_at:
+                _log.info("%s: %s refused to activate run %s: %s", run.key, run.claim.slot_name, run.id, event.reason)
                 # It was asked for again after a break, and may have ended since: its starter has a while to say so.
                 batch = Batch()
                 self.release(run.claim, batch, event.reason)
@@ -270,6 +274,8 @@ class Claiming(ClaimRuns):
         batch.delete_claim(claim.id)
         self.ledger.commit(Decision(self.clock.now()), batch)
         run = self.book.runs.get(claim.run)
+        job = run.key if run is not None else "no job"
+        _log.info("%s: claim of %s for %s ended by the startd: %s", job, claim.slot_name, claim.submitter, reason)
         if run is not None and not run.over:
             run.expect_word(self.clock.monotonic(), GRACE_S)
 

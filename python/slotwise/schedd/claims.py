@@ -125,6 +125,11 @@ class ClaimRequestPending:
     #: The match that led here, 0 for leftovers.
     match_id: int = 0
 
+    @property
+    def where(self) -> tuple[str, str]:
+        """The slot's name and its startd's address."""
+        return self.slot_name, self.startd
+
 
 class ClaimBook:
     """All claims, runs and pending requests."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from slotwise.schedd.codes import is_vacate
 from slotwise.schedd.events import Usage
@@ -37,6 +38,8 @@ class Decision:
     factories: list[Cluster] = field(default_factory=list)
     #: Clusters with factories that have left the queue.
     closed: list[Cluster] = field(default_factory=list)
+    #: Lines for the schedd's own log, in order: a format and what it takes.
+    notes: list[tuple[Any, ...]] = field(default_factory=list)
     #: Whether there is work that the negotiator has not heard of.
     new_work: bool = False
 
@@ -53,6 +56,10 @@ class Decision:
     def log(self, job: Job, entry: str) -> None:
         """``entry`` goes into the job's event log, if it has one, and into the access point's."""
         self.entries.append((job, entry))
+
+    def note(self, text: str, *args: Any) -> None:
+        """A line for the schedd's own log, written once the decision is durable; ``args`` must not change."""
+        self.notes.append((text, *args))
 
 
 @dataclass(frozen=True, slots=True)

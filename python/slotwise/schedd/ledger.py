@@ -213,6 +213,8 @@ class Ledger:
             self._all_entries += [entry for _, entry in decision.entries]
             self._last = decision.now
             self._wake.set()
+        for note in decision.notes:
+            _log.info(*note)
         self.on_change()
         self.on_jobs(decision)
         if decision.kills and self.on_kills:
@@ -243,7 +245,7 @@ class Ledger:
             try:
                 self._account(*await loop.run_in_executor(self._threads, call))
             except Exception:
-                _log.exception("event logs could not be written")
+                _log.exception("error while writing event logs")
             self._handled = texts[-1].seq
             self._tell_waiting()
 
@@ -261,7 +263,7 @@ class Ledger:
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except OSError as error:
-            _log.warning("EVENT_LOG cannot be written: %s", error)
+            _log.warning("could not write EVENT_LOG: %s", error)
 
     def _account(self, done: list[int], failures: list[LogFailure]) -> None:
         self._written.extend(done)

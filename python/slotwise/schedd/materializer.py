@@ -145,14 +145,17 @@ class Materializer:
             await self._ledger.commit(decision, batch, may_fail=True)
         except HostError as error:
             factory.busy = False
-            _log.warning("cluster %d makes no jobs for now: %s", cluster.number, error)
+            _log.warning(
+                "cluster %d: cannot materialize jobs, trying again in %d s: %s", cluster.number, _AGAIN_S, error
+            )
             asyncio.get_running_loop().call_later(_AGAIN_S, self.advance, cluster)
             return
         except Exception:
             factory.busy = False
-            _log.exception("jobs of cluster %d cannot be made", cluster.number)
+            _log.exception("cluster %d: error while materializing jobs", cluster.number)
             self._pause(cluster, "the jobs cannot be made: see the schedd's log")
             return
+        _log.info("%d.%d-%d.%d: materialized", cluster.number, former, cluster.number, former + len(draft.jobs) - 1)
         factory.next_proc += len(draft.jobs)
         factory.busy = False
         self._admission.enter(draft)

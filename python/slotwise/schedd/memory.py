@@ -47,4 +47,4 @@ class Memory:
             try:
                 self.look()
             except Exception:
-                _log.exception("memory could not be given back")
+                _log.exception("error while trimming memory")

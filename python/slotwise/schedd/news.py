@@ -56,7 +56,7 @@ class Advertiser:
                 async with channel.open_async(self._collector()) as opened:
                     await self._advertise(collector_pb2_grpc.CollectorStub(opened))
             except (grpc.RpcError, PeerUnavailableError, asyncio.InvalidStateError) as error:
-                _log.debug("the collector cannot be reached: %s", error)
+                _log.debug("cannot reach the collector: %s", error)
             await asyncio.sleep(1.0)
 
     async def _advertise(self, stub: Any) -> None:
@@ -93,7 +93,7 @@ class Advertiser:
                 sent.clear()
                 self._dirty.set()
             for refusal in reply.refused:
-                _log.warning("the collector refused an ad: %s", refusal)
+                _log.warning("the collector rejected an ad: %s", refusal)
 
     def _refresh(self) -> None:
         """Bring the tables up to date."""
@@ -141,7 +141,7 @@ class NegotiatorCall:
                     timeout=10,
                 )
             except (grpc.RpcError, PeerUnavailableError) as error:
-                _log.debug("the negotiator cannot be asked: %s", error)
+                _log.debug("could not request a negotiation cycle: %s", error)
                 await self._forget_channel()
                 await asyncio.sleep(0.5)
             await asyncio.sleep(0.005)

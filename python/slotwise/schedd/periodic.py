@@ -56,7 +56,7 @@ class Periodic:
             try:
                 self.evaluate()
             except Exception:
-                _log.exception("periodic policies could not be evaluated")
+                _log.exception("error while evaluating periodic policies")
             spent = self._clock.monotonic() - began
             wait_s = self.interval_s
             if self.timeslice > 0:

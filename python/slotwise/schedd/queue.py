@@ -24,6 +24,7 @@ from slotwise.schedd.events import DateForm
 from slotwise.schedd.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.job_book import JobBook
+from slotwise.schedd.log_lines import run_ended, slot_of
 from slotwise.schedd.values import Changes, Expr
 
 #: How long a job waits after a start that failed; doubles with each in a row.
@@ -53,12 +54,16 @@ class Queue(JobBook):
             return False
         code = int(Hold.USER_REQUEST)
         decision.set(job, self._hold_attributes(job, reason, code, subcode))
-        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
+        self._log_held(job, reason, code, subcode, decision)
         return True
 
     def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
         self.move(job, Status.HELD, decision, self._hold_attributes(job, reason, code, subcode))
+        self._log_held(job, reason, code, subcode, decision)
+
+    def _log_held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
         decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
+        decision.note("%s: put on hold: %s (code %d, subcode %d)", job.key, reason, code, subcode)
 
     @staticmethod
     def _hold_attributes(job: Job, reason: str, code: int, subcode: int) -> Changes:
@@ -83,6 +88,7 @@ class Queue(JobBook):
             changes[name] = None
         self.move(job, Status.IDLE, decision, changes)
         decision.log(job, events.released(self.frame(job, decision.now), reason))
+        decision.note("%s: released: %s", job.key, reason)
         return True
 
     def remove(self, job: Job, reason: str, decision: Decision) -> bool:
@@ -91,10 +97,12 @@ class Queue(JobBook):
             return False
         if job.status == Status.COMPLETED:
             decision.set(job, {"RemoveReason": reason, "LeaveJobInQueue": False})
+            decision.note("%s: removed, it had completed: %s", job.key, reason)
             self.retire(job, decision)
             return True
         self.move(job, Status.REMOVED, decision, {"RemoveReason": reason})
         if job.run:
+            decision.note("%s: marked for removal, run %s is to end: %s", job.key, job.run, reason)
             decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED))
         else:
             self._leave_removed(job, decision)
@@ -103,6 +111,7 @@ class Queue(JobBook):
     def _leave_removed(self, job: Job, decision: Decision) -> None:
         reason = str((job.changes or {}).get("RemoveReason") or "")
         decision.log(job, events.aborted(self.frame(job, decision.now), reason))
+        decision.note("%s: removed: %s", job.key, reason)
         self.retire(job, decision)
 
     def remove_at_once(self, job: Job, reason: str, decision: Decision) -> bool:
@@ -122,6 +131,7 @@ class Queue(JobBook):
         if job.status not in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT) or not job.run:
             return False
         decision.kills.append(Kill(job.run, fast, reason, code))
+        decision.note("%s: vacating %s%s (run %s): %s", job.key, slot_of(job), " fast" if fast else "", job.run, reason)
         return True
 
     def suspended(self, job: Job, processes: int, decision: Decision) -> None:
@@ -137,6 +147,7 @@ class Queue(JobBook):
                 },
             )
             decision.log(job, events.suspended(self.frame(job, decision.now), processes))
+            decision.note("%s: suspended on %s", job.key, slot_of(job))
 
     def continued(self, job: Job, decision: Decision) -> None:
         """The execution point continued the job."""
@@ -145,6 +156,7 @@ class Queue(JobBook):
             total = int(job.number("CumulativeSuspensionTime")) + lasted
             self.move(job, Status.RUNNING, decision, {"CumulativeSuspensionTime": total})
             decision.log(job, events.unsuspended(self.frame(job, decision.now)))
+            decision.note("%s: continued on %s", job.key, slot_of(job))
 
     # ---- factories
 
@@ -157,6 +169,7 @@ class Queue(JobBook):
         decision.factories.append(cluster)
         whole = self.whole(cluster)
         decision.log(whole, events.factory_paused(self.frame(whole, decision.now), reason, HELD, Hold.USER_REQUEST))
+        decision.note("cluster %d: materialization paused: %s", cluster.number, reason)
         return True
 
     def resume_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
@@ -168,6 +181,7 @@ class Queue(JobBook):
         decision.factories.append(cluster)
         whole = self.whole(cluster)
         decision.log(whole, events.factory_resumed(self.frame(whole, decision.now), reason))
+        decision.note("cluster %d: materialization resumed: %s", cluster.number, reason)
         return True
 
     def end_factory(self, cluster: Cluster, decision: Decision) -> bool:
@@ -177,6 +191,8 @@ class Queue(JobBook):
             return False
         factory.paused = REMOVED
         decision.factories.append(cluster)
+        made, total = factory.next_proc, factory.total
+        decision.note("cluster %d: materialization ended after %d of %d jobs", cluster.number, made, total)
         if not cluster.jobs:
             self.close(cluster, decision)
         return True
@@ -205,6 +221,7 @@ class Queue(JobBook):
         if not job.number("JobStartDate"):
             changes["JobStartDate"] = now
         self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None})
+        decision.note("%s: started on %s (run %s)", job.key, slot_of(job), run_id)
 
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
         """The job's process was started."""
@@ -243,6 +260,7 @@ class Queue(JobBook):
         """
         if not self.has(job):
             return
+        decision.note(*run_ended(job, job.run, slot_of(job), end))
         job.run = ""
         decision.runs_over.append(job)
         decision.set(job, _closing_attributes(job, end, decision.now))
@@ -293,6 +311,7 @@ class Queue(JobBook):
             self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
         else:
             self.move(job, Status.IDLE, decision, {"LastVacateTime": int(decision.now)})
+            decision.note("%s: requeued: %s", job.key, verdict.reason)
 
     def leave(self, job: Job, decision: Decision) -> None:
         """A completed job leaves the queue for the history."""

@@ -84,6 +84,9 @@ class Reattachment:
         frame = self._claiming.queue.frame(run.job, decision.now)
         text = events.disconnected(frame, reason, run.claim.slot_name, run.claim.startd or "unknown")
         decision.log(run.job, text)
+        decision.note(
+            "%s: disconnected from %s (run %s), reconnecting: %s", run.key, run.claim.slot_name, run.id, reason
+        )
         batch.put_run(run.row())
 
     # ---- the startd's side
@@ -185,6 +188,7 @@ class Reattachment:
                 frame = self._claiming.queue.frame(run.job, now)
                 slot, startd = run.claim.slot_name, run.claim.startd or "unknown"
                 decision.log(run.job, events.reconnected(frame, slot, startd, run.starter or "unknown"))
+                decision.note("%s: reconnected to %s (run %s)", run.key, slot, run.id)
             batch.put_run(run.row())
             self._claiming.ledger.commit(decision, batch)
 
@@ -216,7 +220,6 @@ class Reattachment:
 
     def _lost(self, run: Run, reason: str) -> None:
         how = "lost" if run.executing_at else "not_started"
-        _log.warning("run %s is given up: %s", run.id, reason)
         self._claiming.give_up(run, how, reason, int(Vacate.RECONNECT_FAILED))
 
     # ---- time
@@ -274,4 +277,4 @@ class Reattachment:
             try:
                 self.tick()
             except Exception:
-                _log.exception("the watch over claims failed")
+                _log.exception("error while checking leases and idle claims")

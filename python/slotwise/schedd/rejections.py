@@ -43,6 +43,8 @@ class Rejections:
                     "LastRejMatchReason": rejection.reason,
                     "LastRejMatchNegotiator": negotiator,
                 }
+                if (job.changes or {}).get("LastRejMatchReason") != rejection.reason:
+                    decision.note("%s: rejected by the negotiator %s: %s", job.key, negotiator, rejection.reason)
                 decision.set(job, told)
         if decision.changed:
             self._ledger.commit(decision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,16 +15,19 @@ from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.draft import Incoming
 from slotwise.schedd.history import History
 from slotwise.schedd.listing import Listing, as_json
+from slotwise.schedd.log_lines import acted, edited
 from slotwise.schedd.rejections import Rejections
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
 from slotwise.schedd.submissions import SubmissionStream
 from slotwise.table import pack_ads
+from slotwise.wire.call import peer_of
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.security import Authenticator
 from slotwise.wire.status import answers_errors
 
+_log = logging.getLogger(__name__)
 _PIECE = 1024 * 1024
 
 
@@ -94,12 +98,14 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def SubmitMany(self, request_iterator: Any, context: Any) -> None:
         """Queue submissions as they come; those of one frame become durable together."""
         caller = self._authenticator.caller(context)
-        await SubmissionStream(self._admission, caller.user, self._is_superuser(caller)).serve(context)
+        stream = SubmissionStream(self._admission, caller.user, self._is_superuser(caller), peer_of(context))
+        await stream.serve(context)
 
     async def _submit(self, context: Any, clusters: list[Incoming], key: bytes, again: bool) -> schedd_pb2.SubmitReply:
         caller = self._authenticator.caller(context)
         superuser = self._is_superuser(caller)
-        return await self._admission.submit(caller.user, clusters, superuser=superuser, key=key, again=again)
+        peer = peer_of(context)
+        return await self._admission.submit(caller.user, clusters, superuser=superuser, key=key, again=again, peer=peer)
 
     @answers_errors
     async def ReserveClusters(
@@ -117,13 +123,18 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Act(self, request: schedd_pb2.ActRequest, context: Any) -> schedd_pb2.ActReply:
         """Remove, hold, release, suspend, continue or vacate jobs."""
         caller = self._authenticator.caller(context)
-        return await self._actions.act(caller, request, self._is_superuser(caller))
+        reply = await self._actions.act(caller, request, self._is_superuser(caller))
+        _log.info(*acted(caller.name, peer_of(context), request, reply))
+        return reply
 
     @answers_errors
     async def Edit(self, request: schedd_pb2.EditRequest, context: Any) -> schedd_pb2.ActReply:
         """Change attributes of jobs."""
         caller = self._authenticator.caller(context)
-        return await self._actions.edit(caller, request, self._is_superuser(caller))
+        reply = await self._actions.edit(caller, request, self._is_superuser(caller))
+        if not request.dry_run:
+            _log.info(*edited(caller.name, peer_of(context), request, reply))
+        return reply
 
     @answers_errors
     async def Query(self, request: schedd_pb2.JobQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:

@@ -81,7 +81,7 @@ class Shadows:
                         if pending is not None:
                             await pending
                     except Exception:
-                        _log.exception("a message of run %s could not be taken in", message.run_id)
+                        _log.exception("error while handling a message of run %s", message.run_id)
         finally:
             writer.cancel()
             stream.close()

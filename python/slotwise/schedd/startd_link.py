@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import grpc
 
 from slotwise.wire import channel
+from slotwise.wire.claim_text import log_message
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class StartdLink:
     def send(self, request: startd_pb2.ClaimRequest) -> None:
         """Say something; it is lost if the stream breaks before."""
         self._out.put_nowait(request)
+        log_message("to the startd at %s: %s", self.target, request)
 
     def stop_soon(self) -> None:
         """Stop, from inside the link's own work."""
@@ -82,12 +84,12 @@ class StartdLink:
                 try:
                     stream = startd_pb2_grpc.StartdStub(opened).Claims(metadata=self._metadata())
                     await self._talk(stream)
-                    _log.info("the startd at %s ended the stream of claims", self.target)
+                    _log.info("the startd at %s closed the connection", self.target)
                 except grpc.RpcError as error:
                     level = logging.INFO if self.connected else logging.DEBUG
-                    _log.log(level, "no stream of claims to %s: %s", self.target, _text(error))
+                    _log.log(level, "no connection to the startd at %s: %s", self.target, _text(error))
                 except Exception:
-                    _log.exception("the stream of claims to %s failed", self.target)
+                    _log.exception("error in the connection to the startd at %s", self.target)
             if self.connected:
                 wait_s = _RETRY_FIRST_S
             self.heard, self.connected = self.connected, False
@@ -113,10 +115,11 @@ class StartdLink:
                 await writer
 
     def _deliver(self, event: startd_pb2.ClaimEvent) -> None:
+        log_message("from the startd at %s: %s", self.target, event)
         try:
             self._owner.on_event(self.target, event)
         except Exception:
-            _log.exception("an event of %s could not be taken in", self.target)
+            _log.exception("error while handling an event of the startd at %s", self.target)
 
     async def _write(self, stream: Any) -> None:
         while True:

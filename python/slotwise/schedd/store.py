@@ -58,7 +58,7 @@ class _Entry(NamedTuple):
             if self.told is not None:
                 self.told(error)
         except Exception as fault:
-            _log.exception("what follows a commit failed")
+            _log.exception("error after a commit")
             failure = failure or fault
         if self.done.done():
             return
@@ -238,11 +238,11 @@ class Store:
                 f"the job queue cannot be written: {error}", hint="is the disk of SPOOL full?", path=str(self.path)
             )
             if not entry.may_fail and not _may_pass(error):
-                _log.error("a change of the job queue cannot be written down", exc_info=error)
+                _log.error("could not write a transaction to the job queue", exc_info=error)
             if entry.may_fail or not _may_pass(error):
                 _tell([entry], refusal)
                 return
-            _log.error("the job queue cannot be written, trying again: %s", error)
+            _log.error("could not write the job queue, retrying: %s", error)
             time.sleep(_AGAIN_S)
             try:
                 self._transaction(connection, [entry.batch])

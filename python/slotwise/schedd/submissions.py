@@ -7,9 +7,10 @@ from typing import Any
 
 import grpc
 
-from slotwise.errors import SlotwiseError
+from slotwise.errors import DeniedError, SlotwiseError
 from slotwise.schedd.admission import Admission, Checked, Submission, Underway
 from slotwise.schedd.draft import Incoming
+from slotwise.wire import call
 from slotwise.wire.gen import schedd_pb2
 
 #: Frames that may wait for the disk; more are not read.
@@ -19,10 +20,11 @@ _AHEAD = 16
 class SubmissionStream:
     """Takes frames, and answers each submission in the order they came."""
 
-    def __init__(self, admission: Admission, owner: str, superuser: bool) -> None:
+    def __init__(self, admission: Admission, owner: str, superuser: bool, peer: str = "") -> None:
         self._admission = admission
         self._owner = owner
         self._superuser = superuser
+        self._peer = peer
         self._waiting: asyncio.Queue[tuple[list[Checked], Underway] | None] = asyncio.Queue(_AHEAD)
 
     async def serve(self, context: Any) -> None:
@@ -46,7 +48,9 @@ class SubmissionStream:
     def _checked(self, bundle: schedd_pb2.SubmitBundle) -> Checked:
         try:
             clusters = [Incoming.whole(cluster) for cluster in bundle.clusters]
-            return self._admission.check(self._owner, clusters, superuser=self._superuser, key=bundle.key)
+            return self._admission.check(
+                self._owner, clusters, superuser=self._superuser, key=bundle.key, peer=self._peer
+            )
         except SlotwiseError as error:
             return error
 
@@ -54,6 +58,10 @@ class SubmissionStream:
         broken = False
         while (following := await self._waiting.get()) is not None:
             answers = await self._admission.answers(*following)
+            for answer in answers.answers:
+                if answer.HasField("error"):
+                    denied = answer.error.kind == DeniedError.code
+                    call.refused(self._peer, "Schedd/SubmitMany", answer.error.message, denied=denied)
             if not broken:
                 try:
                     await context.write(answers)

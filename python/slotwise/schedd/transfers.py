@@ -325,4 +325,4 @@ class Transfers:
     def _done(self, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("work of a shadow failed", exc_info=error)
+            _log.error("unhandled error in a shadow task", exc_info=error)

@@ -87,9 +87,9 @@ class Advertiser:
             except asyncio.CancelledError:
                 raise
             except (grpc.RpcError, PeerUnavailableError, OSError) as error:
-                _log.debug("no stream to the collector: %s", error)
+                _log.debug("no connection to the collector: %s", error)
             except Exception:
-                _log.exception("advertising failed")
+                _log.exception("error in the connection to the collector")
             await asyncio.sleep(delay)
             delay = min(2.0, delay * 1.5)
 
@@ -133,7 +133,7 @@ class Advertiser:
                     self._driver.unsent[key] = None
                     self._changed.set()
             for refusal in reply.refused:
-                _log.warning("the collector refused an ad: %s", refusal)
+                _log.warning("the collector rejected an ad: %s", refusal)
         raise PeerUnavailableError("the collector ended the stream")
 
     async def _send(self, call: Any, packs: tuple[bytes, bytes]) -> None:

@@ -87,7 +87,7 @@ class Startd:
         self.driver.history.settings = JobHistorySettings.of(context.config)
         for h in self.point.holdings.values():
             if h.slot.broken:
-                _log.error("%s cannot be used: %s", h.name, h.slot.broken)
+                _log.error("%s is broken: %s", h.name, h.slot.broken)
         restoring.restore(self.point, self.journal.load(), unpack_ads, now)
         self._take_up_drain(now)
         self._link = StarterLink(
@@ -224,11 +224,11 @@ class Startd:
                 driver.flush()
                 self._still_decides(now)
             except Exception:
-                _log.exception("polling failed")
+                _log.exception("error while evaluating policies")
                 await asyncio.sleep(1)
 
     def _clock_was_set(self, by_s: float) -> None:
-        _log.warning("the clock was set by %+.0f s: leases and deadlines of claims and jobs go on as before", by_s)
+        _log.warning("the wall clock jumped by %+.0f s: adjusting leases and deadlines of claims and jobs", by_s)
         for h in self.point.holdings.values():
             h.slot = shifted(h.slot, by_s)
             self.point.outbox.dirty[h.name] = None
@@ -250,7 +250,7 @@ class Startd:
         try:
             must_decide.require(self.point, now)
         except ConfigError as error:
-            _log.error("the startd stops: %s", error)
+            _log.error("shutting down: %s", error)
             self._context.request_stop("graceful")
 
     def _no_claim_shutdown(self, now: float) -> None:
@@ -279,7 +279,7 @@ class Startd:
             self.journal.remember("benchmarks", average)
             self.point.machine.update(average)
         except Exception:
-            _log.exception("benchmarks failed")
+            _log.exception("error while running benchmarks")
         now = self._context.clock.now()
         self.point.machine["LastBenchmark"] = int(now)
         for h in list(self.point.holdings.values()):
@@ -302,7 +302,7 @@ class Startd:
             self.driver.flush()
             self._later(self._reload())
         elif action == "exit":
-            _log.info("drained: the startd exits, as the request to drain said")
+            _log.info("drained: exiting as the drain request asked")
             self._later(leaving.for_good(self._context, with_host=False))
         else:
             self._context.request_stop("graceful")
@@ -329,7 +329,7 @@ class Startd:
             try:
                 return file.step(slot, stimulus, judge, now)
             except OSError as error:
-                _log.error("stimuli are no longer recorded: %s", error)
+                _log.error("could not record stimuli, giving up: %s", error)
                 self.point.step = step
                 return step(slot, stimulus, judge, now)
 
@@ -342,7 +342,7 @@ class Startd:
         try:
             drain.take_up(self.point, record, now)
         except (ConfigError, KeyError, TypeError, ValueError) as error:
-            _log.error("the drain of the former startd cannot go on: %s", error)
+            _log.error("could not resume the drain of the previous startd: %s", error)
 
     def _planned(self, config: Config, settings: Settings) -> list[PlannedSlot]:
         """The slots that the configuration makes of what the machine had when the startd began."""

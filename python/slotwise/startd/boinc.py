@@ -75,7 +75,7 @@ class Client:
         """End the client of a startd that was killed."""
         record = self._journal.recall("filler")
         if record and started_at(record[0]) == record[1]:
-            _log.info("the backfill client of the former startd is ended: %s", record[0])
+            _log.info("killing the backfill client of the previous startd: %s", record[0])
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(record[0], signal.SIGKILL)
 
@@ -88,7 +88,7 @@ class Client:
             try:
                 self._process = await self._spawn()
             except (OSError, ValueError, KeyError) as error:
-                _log.error("the backfill client cannot be started: %s", error)
+                _log.error("could not start the backfill client: %s", error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
                 continue
@@ -102,7 +102,7 @@ class Client:
             self._signal(signal.SIGKILL)  # what it left of its group
             self._process = None
             gone, self._leaving = self._wanted | self._leaving, set()
-            _log.info("the backfill client has ended: %s", status)
+            _log.info("the backfill client exited: %s", status)
             for slot in gone:
                 self._report(slot, ev.FillerEnded())
             pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s) if clock() - began < _SOON_S else _FIRST_PAUSE_S

@@ -154,7 +154,7 @@ def mended(point: ExecutionPoint, run_id: str, now: float) -> None:
             h.slot, h.breakage = replace(h.slot, broken=None, broken_code=0), None
         point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
         point.outbox.own_ad = True
-        _log.info("%s: what run %s had left behind is gone", h.name, run_id)
+        _log.info("%s: the leftovers of run %s are gone", h.name, run_id)
         point.show(h, now)
         point.happen(h, ev.Evaluate(), now)
 

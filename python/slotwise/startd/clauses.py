@@ -22,7 +22,7 @@ def clause_names(get: Callable[[str], str | None], knob: str) -> tuple[str, ...]
         if (get(name) or "").strip():
             names.append(name)
         else:
-            _log.error("%s names %s, which is not defined; it is ignored", knob, name)
+            _log.error("ignoring %s in %s: it is not defined", name, knob)
     return tuple(dict.fromkeys(names))
 
 

@@ -1,6 +1,6 @@
 """What the startd's log says of its slots: every way a slot goes, with the job and the cause.
 
-The ordinary course (benchmarks, jobs that start and end under a claim) is for D_FULLDEBUG only; claims, suspensions,
+Benchmarks and the steps without a number in the manual are for D_FULLDEBUG only; claims, activations, suspensions,
 retirement, evictions, drains and the owner's coming and going are for everybody.
 """
 
@@ -14,8 +14,8 @@ from slotwise.startd.holding import Holding
 from slotwise.startd.machine import Step
 from slotwise.startd.states import Cause, Claimed, Preempting, Retiring, Slot, Suspended
 
-#: Numbers of ordinary transitions: benchmarks, a job's start and end.
-_ORDINARY = frozenset({3, 4, 11, 12})
+#: Numbers of ordinary transitions: benchmarks.
+_ORDINARY = frozenset({3, 4})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,11 @@ class Entry:
             return f"WANT_HOLD: {self.cause.reason} (code {HOLD_BY_STARTD}, subcode {self.cause.subcode})"
         if self.cause is not None:
             return f"{self.cause.reason} (code {self.cause.code})" if self.cause.code else self.cause.reason
-        state = self.outcome.slot.state
+        state, run = self.outcome.slot.state, self.outcome.slot.run
+        if run is not None and self.before.run is None:
+            return f"activated for {self.submitter or 'nobody known'} (run {run.run_id})"
+        if run is None and self.before.run is not None:
+            return f"{self.outcome.trace[0].trigger} (run {self.before.run.run_id})"
         granted = next((action.claim for action in self.outcome.actions if isinstance(action, ev.ClaimGranted)), None)
         if granted is not None:
             return f"claimed by {granted.submitter or self.submitter or 'nobody known'} from {granted.schedd_name}"

@@ -203,7 +203,7 @@ class Driver:
             try:
                 self._starter_event(event, now)
             except Exception:
-                _log.exception("an event of the starter about %s could not be taken in", event.run_id)
+                _log.exception("error while handling an event of the starter about run %s", event.run_id)
         self.flush()
 
     def _starter_event(self, event: starter_pb2.JobEvent, now: float) -> None:
@@ -247,7 +247,7 @@ class Driver:
             )
             breakage = breaking.Breakage(reason, code, now, left.run_id)
             breaking.left_behind(self.point, left.slot_name, amounts, breakage, now)
-        _log.error("%s cannot be used: %s (run %s)", left.slot_name, reason, left.run_id)
+        _log.error("%s is broken: %s (run %s)", left.slot_name, reason, left.run_id)
         self.point.outbox.starter.append(Noted(left.run_id))
 
     def _refused_run(self, run_id: str, reason: str, now: float) -> None:

@@ -30,5 +30,5 @@ async def for_good(context: DaemonContext, *, with_host: bool) -> None:
                 stop = daemon_pb2.StopRequest(names=["startd"], mode=daemon_pb2.ShutdownRequest.GRACEFUL, at_once=True)
                 await daemon_pb2_grpc.MasterStub(channel).StopDaemons(stop, metadata=context.metadata, timeout=10)
     except (PeerUnavailableError, grpc.RpcError) as error:
-        _log.info("no master is there to be told of the end: %s", error)
+        _log.info("cannot reach the master to request shutdown: %s", error)
         context.request_stop("graceful")

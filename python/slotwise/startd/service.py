@@ -19,6 +19,7 @@ from slotwise.startd.holding import Activation, Job, Terms
 from slotwise.startd.reading import literal_or_expression
 from slotwise.startd.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
+from slotwise.wire.claim_text import log_message
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
 from slotwise.wire.status import answers_errors
 
@@ -80,7 +81,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         """End draining."""
         driver = self._driver
         if (order := driver.point.order) is not None:
-            _log.info("drain request %s: to be cancelled by command", order.request_id)
+            _log.info("drain request %s: cancelled by command", order.request_id)
         drain.cancel(driver.point, request.request_id, driver.clock.now())
         driver.touch_all()
         driver.flush()
@@ -92,7 +93,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         driver = self._driver
         now = driver.clock.now()
         names = _slots_named(driver, list(request.slots))
-        _log.info("told to vacate %s%s", ", ".join(names), ", fast" if request.fast else "")
+        _log.info("received a command to vacate %s%s", ", ".join(names), ", fast" if request.fast else "")
         for name in names:
             h = driver.point.holdings.get(name)
             if h is not None:
@@ -176,6 +177,7 @@ class _Session:
         """Queue events for the schedd."""
         for event in events:
             self._events.put_nowait(event)
+            log_message("to the schedd %s: %s", self._schedd, event)
 
     async def next_event(self) -> startd_pb2.ClaimEvent | None:
         """The next frame: an event that carries those that wait behind it. None at the end."""
@@ -201,7 +203,7 @@ class _Session:
                     try:
                         self._handle(request, now)
                     except Exception:
-                        _log.exception("a request of schedd %s could not be taken in", self._schedd)
+                        _log.exception("error while handling a request of schedd %s", self._schedd)
                 self._driver.flush()
         finally:
             self.end()
@@ -221,6 +223,7 @@ class _Session:
         what = request.WhichOneof("what")
         point = self._driver.point
         claim_id = request.claim_id
+        log_message("from the schedd %s: %s", self._schedd, request)
         if what == "hello":
             self._hello(request, now)
         elif what == "request":

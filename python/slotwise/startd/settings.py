@@ -346,7 +346,7 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
         return types
     if types:
         named = ", ".join(f"SLOT_TYPE_{slot_type.number}" for slot_type in types)
-        _log.warning("%s: no slots are made of it, as its NUM_SLOTS_TYPE_<N> is not set or 0", named)
+        _log.warning("%s: not creating slots of this type, its NUM_SLOTS_TYPE_<N> is not set or 0", named)
     several = int(seconds(config, "NUM_SLOTS", 0)) if config.get("NUM_SLOTS") else None
     kind = config.get("SLOT_TYPE_0_PARTITIONABLE")
     if several is None and kind and not flag_text(kind):

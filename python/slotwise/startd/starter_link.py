@@ -100,9 +100,9 @@ class StarterLink:
             except asyncio.CancelledError:
                 raise
             except (grpc.RpcError, PeerUnavailableError, OSError) as error:
-                _log.info("no stream to the starter: %s", _text(error))
+                _log.info("no connection to the starter: %s", _text(error))
             except Exception:
-                _log.exception("the stream to the starter failed")
+                _log.exception("error in the connection to the starter")
             self.connected = False
             await asyncio.sleep(delay)
             delay = min(5.0, delay * 1.5)

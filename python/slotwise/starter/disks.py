@@ -44,7 +44,7 @@ class ScratchDisks:
         except OSError as error:
             return scratch_failure(error)
         except SlotwiseError as error:
-            _log.error("run %s: no volume: %s", run.run_id, error)
+            _log.error("run %s: could not create its scratch volume: %s", run.run_id, error)
             return End(How.NOT_STARTED, reason=str(error), reason_code=SCRATCH_DIR_ERROR)
         return None
 
@@ -54,7 +54,7 @@ class ScratchDisks:
         try:
             run.volume = self.volumes.take_up(directory.name, directory.scratch, run.slot.disk_kib)
         except SlotwiseError as error:
-            _log.error("run %s: its volume is lost: %s", run.run_id, error)
+            _log.error("run %s: lost its scratch volume: %s", run.run_id, error)
 
     def measure(self, run: Run) -> asyncio.Future[Disk]:
         """What the scratch directory takes: of a volume what its file system says, else the sum of its files."""
@@ -87,7 +87,7 @@ class ScratchDisks:
         if run.volume is not None or self.gives_volume(run):
             problems = self.volumes.remove(run.directory.name, run.directory.scratch)
             if problems and not self.settings.volumes.broken_by_leftovers:
-                _log.error("run %s: its volume stays: %s", run.run_id, "; ".join(problems))
+                _log.error("run %s: could not remove its scratch volume: %s", run.run_id, "; ".join(problems))
                 problems = []
         return problems + scratch.remove(run.directory)
 

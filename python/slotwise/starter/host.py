@@ -105,7 +105,7 @@ class JobHost:
         discard(self.control)
         if not self.runs:
             for problem in await asyncio.get_running_loop().run_in_executor(None, self.disks.volumes.close):
-                _log.error("the volume group stays: %s", problem)
+                _log.error("could not remove volume group: %s", problem)
 
     @property
     def cgroups(self) -> CgroupHost:
@@ -261,7 +261,7 @@ class JobHost:
         run.job = read_job(lookup(run.job_ad), run.user)
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
-            _log.warning("run %s: all tracking groups are in use: its family is known by descent", run.run_id)
+            _log.warning("run %s: all tracking GIDs are in use, tracking its processes by ancestry", run.run_id)
         run.identity = users.with_tracking(run.identity, group, self.settings.users)
         around = self._surroundings(run)
         settings = self._settings_of(run)
@@ -269,7 +269,7 @@ class JobHost:
         enforced = self.cgroups.has("memory")
         limit = memory_limit_mib(rules, run.slot.memory_mib) if enforced else None
         if limit is None and rules.memory_policy == "custom" and settings.hard_memory is not None:
-            _log.warning("run %s: memory is not limited: CGROUP_HARD_MEMORY_LIMIT_EXPR gives no number", run.run_id)
+            _log.warning("run %s: no memory limit, CGROUP_HARD_MEMORY_LIMIT_EXPR does not give a number", run.run_id)
         run.memory = MemoryRule(
             limit if limit is not None else run.slot.memory_mib or -1, self.settings.always_hold_on_oom
         )

@@ -80,7 +80,7 @@ class KeeperLink:
             if run.job is not None and not is_checkpoint(result, run.job):
                 run.told_by_hook = await hooks.ended(run, run.host.settings.hooks, run.leaving(), telling.usage_ad(run))
         except Exception:  # the job has ended, and its end must be told
-            _log.exception("run %s: what goes with its end", run.run_id)
+            _log.exception("run %s: error while finishing the job", run.run_id)
         self._judge(result, None if result.how == "exited" and result.code == 0 else full)
 
     def _judge(self, result: KeeperResult, overruled: End | None) -> None:
@@ -88,7 +88,7 @@ class KeeperLink:
         if run.host.settings.wrapper:
             overruled = wrapper_failure(run.directory.scratch, run.identity) or overruled
         if result.leftovers:
-            _log.error("run %s: processes or cgroups of the job could not be removed", run.run_id)
+            _log.error("run %s: could not remove all processes and cgroups of the job", run.run_id)
         for limit in result.unenforced:
             _log.warning("run %s: the host refused a limit: %s", run.run_id, limit)
             run.host.note_refusal(limit)
@@ -119,7 +119,9 @@ class KeeperLink:
         if read_result(self._control) is None:
             loop = asyncio.get_running_loop()
             found, names = await loop.run_in_executor(None, launcher.sweep, self._control)
-            _log.warning("run %s: its keeper died; family %s %s", self._run.run_id, found, " ".join(names))
+            _log.warning(
+                "run %s: the keeper died unexpectedly; process family %s %s", self._run.run_id, found, " ".join(names)
+            )
         self.take_result()
 
     # ---- more than one start, more than one starter

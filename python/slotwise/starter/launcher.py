@@ -152,7 +152,7 @@ class Launcher:
                 answer.set_exception(HostError("the host cannot make another process", errno=errno.EAGAIN))
 
     def _zygote_ended(self) -> None:
-        _log.warning("the zygote has ended; the next job makes a new one")
+        _log.warning("the zygote exited; the next job starts a new one")
         self._drop_zygote()
         self._backlog.clear()
         while self._waiting:

@@ -74,7 +74,7 @@ class Mender:
                 try:
                     await self.try_all(eager=eager())
                 except Exception:
-                    _log.exception("leftovers cannot be removed")
+                    _log.exception("error while removing leftovers")
 
     async def try_all(self, *, eager: bool = False) -> None:
         """Try what is due."""
@@ -84,9 +84,11 @@ class Mender:
                 continue
             problems = await asyncio.get_running_loop().run_in_executor(None, self._remove, directory)
             if problems:
-                _log.error("run %s: still cannot be removed (try %d): %s", run_id, tries, "; ".join(problems[:5]))
+                _log.error(
+                    "run %s: could not remove its leftovers (attempt %d): %s", run_id, tries, "; ".join(problems[:5])
+                )
                 continue
-            _log.info("run %s: what it left behind has been removed", run_id)
+            _log.info("run %s: removed its leftovers", run_id)
             del self._left[run_id], self._tries[run_id]
             self._write()
             self._mended(run_id)

@@ -44,7 +44,7 @@ def _join(pid: int, here: int) -> bool:
             return False
         # A thread that shares its working directory with others may not change namespaces.
         if _libc.unshare(_CLONE_FS) != 0 or _libc.setns(namespace, _CLONE_NEWNS) != 0:
-            _log.warning("cannot join the mounts of keeper %d: %s", pid, os.strerror(ctypes.get_errno()))
+            _log.warning("could not enter the mount namespace of keeper %d: %s", pid, os.strerror(ctypes.get_errno()))
             return False
         return True
     finally:

@@ -34,7 +34,7 @@ async def recover(host: JobHost) -> None:
         run = _restored(host, directory)
         if run is None:
             if fate == "alive":
-                _log.error("%s: its job is ended, as nothing is known of it any more", directory.path)
+                _log.error("%s: no record of the run, ending its job", directory.path)
                 await _ended(directory.control)
             await loop.run_in_executor(None, _clear_away, host, directory)
             continue
@@ -43,11 +43,11 @@ async def recover(host: JobHost) -> None:
             alive.append(run)
             run.keeper.watch(int(names[0]))
             await host.desk.admit(run, host.settings.chirp)
-            _log.info("run %s goes on: keeper %s", run.run_id, names[0])
+            _log.info("run %s: reconnected to its keeper %s", run.run_id, names[0])
         else:
             if names:
                 _log.error("run %s: left over: %s", run.run_id, " ".join(names))
-            _log.info("run %s ended while the starter was away: %s", run.run_id, fate)
+            _log.info("run %s ended while the starter was down: %s", run.run_id, fate)
             run.keeper.take_result()
         restored.append(run)
     for run in restored:  # all at once: a shadow takes a run that is not in the first list for lost
@@ -84,7 +84,7 @@ def _restored(host: JobHost, directory: RunDirectory) -> Run | None:
     try:
         return restore(host, directory, kept)
     except (SlotwiseError, KeyError, ValueError, TypeError) as error:
-        _log.error("%s cannot be taken up again: %s", directory.path, error)
+        _log.error("could not recover the run in %s: %s", directory.path, error)
         return None
 
 
@@ -92,7 +92,7 @@ def _clear_away(host: JobHost, directory: RunDirectory) -> None:
     problems = host.disks.volumes.remove(directory.name, directory.scratch)
     problems += scratch.remove(directory)
     if problems:
-        _log.error("%s cannot be removed: %s", directory.path, "; ".join(problems[:5]))
+        _log.error("could not remove %s: %s", directory.path, "; ".join(problems[:5]))
 
 
 def _clear_groups(host: JobHost, _names: set[str], alive: list[Run]) -> None:
@@ -100,7 +100,7 @@ def _clear_groups(host: JobHost, _names: set[str], alive: list[Run]) -> None:
     used = {path for run in alive for path in _groups_of(run)}
     for group in find_leftovers(host.cgroups, host.settings.execute, host.settings.slot_prefix):
         if str(group) not in used and not launcher.clear_group(host.cgroups.version, group):
-            _log.error("the cgroup %s cannot be removed", group)
+            _log.error("could not remove the cgroup %s", group)
 
 
 def _groups_of(run: Run) -> list[str]:

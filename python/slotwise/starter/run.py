@@ -10,7 +10,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import SlotwiseError
-from slotwise.starter import helpers, launcher, moves, telling, transfer
+from slotwise.starter import helpers, launcher, moves, run_log, telling, transfer
 from slotwise.starter.ads import unpack_one
 from slotwise.starter.chirp.desk import JobDesk
 from slotwise.starter.facts import JobFacts, SlotFacts
@@ -105,15 +105,15 @@ class Run:
     def on(self, event: moves.Event) -> None:
         """Let something have happened, and do what follows from it."""
         state, actions = step(self.state, event, self.job or NO_JOB)
-        if state.phase is not self.state.phase:
-            _log.debug("run %s: %s -> %s", self.run_id, self.state.phase, state.phase)
-        if state.end is not None and state.end != self.state.end and not state.end.by_itself:
-            end = state.end
-            code = f" (code {end.reason_code}, subcode {end.reason_subcode})" if end.reason_code else ""
-            _log.info("run %s on %s: %s: %s%s", self.run_id, self.slot.name, end.how.lower(), end.reason, code)
+        run_log.changed(self, state)
         self.state = state
         for action in actions:
             self._do(action)
+
+    @property
+    def job_id(self) -> str:
+        """``cluster.proc`` of the job."""
+        return self.run_id.partition("#")[0]
 
     def hello(self) -> schedd_pb2.RunHello | None:
         """The greeting on a new stream."""
@@ -135,7 +135,7 @@ class Run:
         try:
             self._hear(message)
         except Exception as error:
-            _log.exception("run %s: a message of the shadow could not be acted on", self.run_id)
+            _log.exception("%s: error while handling a message of the shadow (run %s)", self.job_id, self.run_id)
             if self.state.phase in (Phase.OFFERED, Phase.INPUT):
                 self._give_up(error)
 
@@ -157,7 +157,7 @@ class Run:
         elif what == "ack":
             self.on(moves.Acked())
         elif what == "refused":
-            _log.info("run %s: refused by the shadow: %s", self.run_id, message.refused.reason)
+            _log.info("%s: run %s rejected by the shadow: %s", self.job_id, self.run_id, message.refused.reason)
             self.on(moves.Unwanted(tell_startd=True))
         elif what == "kill":
             kill = message.kill
@@ -222,7 +222,9 @@ class Run:
     def _checkpoint_kept(self, kept: schedd_pb2.CheckpointKept) -> None:
         problem = None
         if kept.error:
-            _log.error("run %s: its checkpoint is not kept: %s", self.run_id, kept.error)
+            _log.error(
+                "%s: the shadow could not store the checkpoint of run %s: %s", self.job_id, self.run_id, kept.error
+            )
             problem = held(kept.error, kept.hold_code, kept.hold_subcode) if kept.hold_code else None
         self.on(moves.CheckpointKept(problem))
 
@@ -296,7 +298,7 @@ class Run:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("run %s: %s", self.run_id, error, exc_info=error)
+            _log.error("%s: unhandled error in run %s: %s", self.job_id, self.run_id, error, exc_info=error)
             if self.state.phase in (Phase.OFFERED, Phase.STARTING, Phase.OUTPUT, Phase.CHECKPOINT):
                 self._give_up(error)
 
@@ -365,7 +367,7 @@ class Run:
             self.link.drop(self.run_id)
         problems = await self.host.dispose(self)
         if problems:
-            _log.error("run %s: could not be removed: %s", self.run_id, "; ".join(problems[:5]))
+            _log.error("%s: could not clean up after run %s: %s", self.job_id, self.run_id, "; ".join(problems[:5]))
             code, reason = CANNOT_CLEAN_VOLUME if self.volume is not None else CANNOT_CLEAN
             left = self.host.left.note(self.run_id, self.slot, code, f"{reason}: {problems[0]}")
             gone = starter_pb2.JobGone(how="failed", broken=True, reason=problems[0], left=left)

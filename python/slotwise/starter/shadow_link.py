@@ -123,9 +123,9 @@ class ShadowLink:
                     attempt = 0
                 except grpc.RpcError as error:
                     if attempt == 0:
-                        _log.info("the stream to %s broke: %s", self.address, _text(error))
+                        _log.info("lost the connection to the shadow at %s: %s", self.address, _text(error))
                 except Exception:
-                    _log.exception("the stream to %s failed", self.address)
+                    _log.exception("error in the connection to the shadow at %s", self.address)
                 finally:
                     self._lost()
                 if not self._wanted:
@@ -181,7 +181,7 @@ class ShadowLink:
         try:
             run.hear(message)
         except Exception:
-            _log.exception("run %s: a message of the shadow could not be acted on", run.run_id)
+            _log.exception("run %s: error while handling a message of the shadow", run.run_id)
 
     async def _write(self, call: Any) -> None:
         queue = self._out

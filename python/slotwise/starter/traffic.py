@@ -26,6 +26,12 @@ class Traffic:
         known_files, known_bytes = self._amounts.get(means, (0, 0))
         self._amounts[means] = (known_files + files, known_bytes + size_bytes)
 
+    def total(self) -> str:
+        """For the log."""
+        files = sum(pair[0] for pair in self._amounts.values())
+        size = sum(pair[1] for pair in self._amounts.values())
+        return f"{files} file{'s' * (files != 1)}, {size} bytes"
+
     def clear(self, means: str) -> None:
         """It goes all over again."""
         self._amounts.pop(means, None)

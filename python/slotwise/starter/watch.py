@@ -47,19 +47,19 @@ async def _keep_looking(host: JobHost) -> None:
             try:
                 look_at(host, run, now)
             except Exception:  # whatever is wrong with one run, the others are looked at
-                _log.exception("run %s", run.run_id)
+                _log.exception("run %s: error while checking its limits", run.run_id)
         if host.disks.volumes.pooled and now - pool_looked >= _POOL_LOOK_S:
             pool_looked = now
             try:
                 await look_at_pool(host)
             except Exception:
-                _log.exception("the thin pool could not be looked at")
+                _log.exception("could not check the thin pool")
 
 
 def look_at(host: JobHost, run: Run, now: float) -> None:
     """Do what is due for one run; ``now`` is of the clock that nobody sets."""
     if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
-        _log.warning("run %s: its shadow was away for more than %d s", run.run_id, run.lease_s)
+        _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run.run_id, run.lease_s)
         run.on(moves.Unwanted(tell_startd=True))
         return
     if run.state.phase is Phase.STARTING and (run.state.unwanted or (run.state.kill and run.state.kill.fast)):

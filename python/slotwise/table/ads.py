@@ -25,6 +25,9 @@ class ApplyReport(Protocol):
     updated: int
     #: Ads removed.
     removed: int
+    #: Keys of the first hundred ads that are new and that were removed, where receipt is stamped.
+    new_keys: list[str]
+    removed_keys: list[str]
     #: Keys of deltas that found no ad: the sender must send the whole ad.
     unknown: list[str]
     #: (key, reason) of ads that were refused.

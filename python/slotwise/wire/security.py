@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from slotwise.errors import DeniedError, UnauthenticatedError
+from slotwise.wire import call
 from slotwise.wire.status import abort
 from slotwise.wire.token import (
     SCOPES,
@@ -124,23 +125,26 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         """Let the call through, or answer it with the refusal."""
         if details.method in OPEN_METHODS:
             return await continuation(details)
+        needed = required_scope(details.method)
         try:
             identity = self._authenticator.from_metadata(details.invocation_metadata)
-            needed = required_scope(details.method)
+            call.caller.set(identity.name)
             if not identity.may(needed):
                 raise DeniedError(f"{identity.name} may not call {details.method}: it needs {needed}")
         except DeniedError as error:
-            return _refusal(error, await continuation(details))
-        return await continuation(details)
+            return _refusal(error, details.method, await continuation(details))
+        return call.traced(await continuation(details), details.method, identity.scopes, needed)
 
 
-def _refusal(error: DeniedError, handler: grpc.RpcMethodHandler | None) -> grpc.RpcMethodHandler:
+def _refusal(error: DeniedError, method: str, handler: grpc.RpcMethodHandler | None) -> grpc.RpcMethodHandler:
     """A handler of the same call form that only answers with ``error``."""
 
     async def refuse(_request: Any, context: Any) -> None:
+        call.refused(call.peer_of(context), call.method_name(method), error.message, denied=True)
         await abort(context, error)
 
     async def refuse_stream(_request: Any, context: Any) -> Any:
+        call.refused(call.peer_of(context), call.method_name(method), error.message, denied=True)
         await abort(context, error)
         yield None
 

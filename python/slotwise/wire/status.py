@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from slotwise import errors
 from slotwise.errors import SlotwiseError
+from slotwise.wire import call
 from slotwise.wire.gen import common_pb2
 
 _log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ def answers_errors(method: F) -> F:
                 async for reply in method(self, request, context):
                     yield reply
             except SlotwiseError as error:
-                await abort(context, error)
+                await _refuse(context, method, error)
             except (grpc.RpcError, grpc.aio.AbortError):
                 raise
             except Exception as error:
@@ -126,7 +127,7 @@ def answers_errors(method: F) -> F:
         try:
             return await _awaited(method(self, request, context))
         except SlotwiseError as error:
-            await abort(context, error)
+            await _refuse(context, method, error)
         except (grpc.RpcError, grpc.aio.AbortError):
             raise
         except Exception as error:
@@ -134,6 +135,12 @@ def answers_errors(method: F) -> F:
             await abort(context, errors.InvariantError(f"internal error: {error}"))
 
     return unary  # type: ignore[return-value]
+
+
+async def _refuse(context: Any, method: Any, error: SlotwiseError) -> None:
+    what = method.__qualname__.replace("Servicer.", "/")
+    call.refused(call.peer_of(context), what, error.message, denied=isinstance(error, errors.DeniedError))
+    await abort(context, error)
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:

@@ -11,6 +11,9 @@ use crate::unpack::Reader;
 /// The last 128 updates, a bit for each that was lost.
 const NOTHING_LOST: &[u8] = b"0x00000000000000000000000000000000";
 
+/// How many keys a report names: enough for a line of a log.
+const KEYS_MOST: usize = 100;
+
 /// What a batch did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApplyReport {
@@ -20,6 +23,10 @@ pub struct ApplyReport {
     pub updated: usize,
     /// Ads removed.
     pub removed: usize,
+    /// Keys of the first [`KEYS_MOST`] ads that are new and that were removed, where notes are taken.
+    pub new_keys: Vec<Vec<u8>>,
+    /// See `new_keys`.
+    pub removed_keys: Vec<Vec<u8>>,
     /// Keys of deltas for which there is no ad here: the sender must send the whole ad.
     pub unknown: Vec<Vec<u8>>,
     /// Keys of ads that were refused, and why.
@@ -102,7 +109,12 @@ impl AdTable {
                 _ => return Err(reader.bad("unknown operation")),
             };
             if operation == OP_REMOVE {
-                report.removed += usize::from(self.remove(key));
+                if self.remove(key) {
+                    report.removed += 1;
+                    if notes.is_some() && report.removed_keys.len() < KEYS_MOST {
+                        report.removed_keys.push(key.to_vec());
+                    }
+                }
                 continue;
             }
             cells.clear();
@@ -120,7 +132,11 @@ impl AdTable {
             if let Some(notes) = &notes {
                 self.note(notes, key, &mut cells);
             }
+            let known = report.inserted;
             self.apply_one(operation, key, &cells, heard_at, &spelled, &mut report);
+            if report.inserted > known && notes.is_some() && report.new_keys.len() < KEYS_MOST {
+                report.new_keys.push(key.to_vec());
+            }
         }
         Ok(report)
     }

@@ -14,7 +14,7 @@ def said(p: Point, *, ordinary: bool = False) -> list[str]:
     return lines
 
 
-def test_the_ordinary_course_of_jobs_is_for_those_who_want_to_know_all() -> None:
+def test_a_claim_and_its_jobs_are_told_with_their_user_and_runs() -> None:
     p = point(NUM_SLOTS="1")
     p.poll()
     assert said(p) == ["slot1@host: Owner/Idle -> Unclaimed/Idle: IS_OWNER is no longer true"]
@@ -22,9 +22,9 @@ def test_the_ordinary_course_of_jobs_is_for_those_who_want_to_know_all() -> None
     assert said(p) == ["slot1@host: Unclaimed/Idle -> Claimed/Idle: claimed by ann@test from schedd"]
     p.activate(claim_id)
     p.gone()
-    assert said(p, ordinary=True) == [
-        "slot1@host (job 1.0): Claimed/Idle -> Claimed/Busy: the schedd activates the claim",
-        "slot1@host (job 1.0): Claimed/Busy -> Claimed/Idle: the job ended",
+    assert said(p) == [
+        "slot1@host (job 1.0): Claimed/Idle -> Claimed/Busy: activated for ann@test (run 1.0#1)",
+        "slot1@host (job 1.0): Claimed/Busy -> Claimed/Idle: the job ended (run 1.0#1)",
     ]
     claiming.tell_claim(p.it, claim_id, 0, ev.Released(reason="no more jobs", code=1009), p.now)
     assert said(p) == ["slot1@host: Claimed/Idle -> Unclaimed/Idle: no more jobs (code 1009)"]

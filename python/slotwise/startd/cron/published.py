@@ -51,11 +51,11 @@ class Reader:
         name, equals, value = text.partition("=")
         if not equals or text.startswith("#"):
             if text and not text.startswith("#"):
-                _log.warning("cron job %s: %r is no attribute", self._job.name, text)
+                _log.warning("cron job %s: %r is not an attribute", self._job.name, text)
             return None
         name = self._job.prefix + name.strip()
         if not _NAME.fullmatch(name):
-            _log.warning("cron job %s: %r is no name of an attribute", self._job.name, name)
+            _log.warning("cron job %s: %r is not a valid attribute name", self._job.name, name)
             return None
         try:
             self._lines[name] = literal_or_expression(value)

@@ -98,9 +98,9 @@ class CronRunner:
         try:
             await self._run_now(job)
         except OSError as error:
-            _log.error("the cron job %s cannot be started: %s", job.name, error)
+            _log.error("could not start cron job %s: %s", job.name, error)
         except Exception:  # the next run may do better
-            _log.exception("the cron job %s failed", job.name)
+            _log.exception("error in cron job %s", job.name)
         finally:
             self._load -= job.load
             asyncio.get_running_loop().create_task(self._make_room())

@@ -120,7 +120,7 @@ def plan(
         if mode == "ABORT":
             raise ConfigError(reason, hint=LESS, key=f"SLOT_TYPE_{slot_type.number}")
         if mode == "CLEAR":
-            _log.error("no slots are made (SLOT_CONFIG_FAILURE_MODE = CLEAR): %s (%s)", reason, LESS)
+            _log.error("not creating any slots (SLOT_CONFIG_FAILURE_MODE = CLEAR): %s (%s)", reason, LESS)
             return []
         slots.append(replace(slot, resources=Resources(), broken=reason, broken_code=code))
     return slots

@@ -17,6 +17,10 @@ pub(crate) struct ApplyReport {
     updated: usize,
     /// Ads removed.
     removed: usize,
+    /// Keys of the first hundred ads that are new, where receipt is stamped.
+    new_keys: Vec<String>,
+    /// Keys of the first hundred ads that were removed, where receipt is stamped.
+    removed_keys: Vec<String>,
     /// Keys of deltas without an ad here: the sender must send the whole ad.
     unknown: Vec<String>,
     /// (key, reason) of ads that were refused.
@@ -47,6 +51,8 @@ impl From<::columns::ApplyReport> for ApplyReport {
             inserted: report.inserted,
             updated: report.updated,
             removed: report.removed,
+            new_keys: report.new_keys.iter().map(|key| text(key)).collect(),
+            removed_keys: report.removed_keys.iter().map(|key| text(key)).collect(),
             unknown: report.unknown.iter().map(|key| text(key)).collect(),
             refused: report
                 .refused

@@ -1,0 +1,127 @@
+"""What NegotiatorLog and MatchLog say of a cycle, in the words of HTCondor's: its phases, matches and rejections.
+
+Cycles that the timer begins and those that match something are told; others only with D_FULLDEBUG, for there may be
+many a second. Matches and rejections are of the category D_MATCH, which has a file of its own (NEGOTIATOR_MATCH_LOG).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from slotwise.negotiator.dispatch import Offers
+from slotwise.negotiator.driver import CycleOutcome, Row
+from slotwise.negotiator.gather import AccessPoint, Demand
+from slotwise.negotiator.reports import CycleReport
+from slotwise.observe.log import ALSO_ALWAYS, category
+
+_log = logging.getLogger(__name__)
+_match = category("D_MATCH")
+#: A rejection for the same reason is told again after this long, in seconds: cycles may follow each other closely.
+AGAIN_S = 20.0
+
+
+class CycleLog:
+    """Tells of the cycles of one negotiator."""
+
+    def __init__(self) -> None:
+        #: Reason and time of the last line by access point and first job of a request.
+        self._rejected: dict[tuple[str, str], tuple[str, float]] = {}
+        self._begun = False
+
+    def begun(self, number: int, why: str) -> None:
+        """A cycle begins."""
+        self._begun = why == "timer" or _log.isEnabledFor(logging.DEBUG)
+        if self._begun:
+            _log.info("---------- Started Negotiation Cycle %d (%s) ----------", number, why)
+
+    def decided(
+        self, number: int, why: str, outcome: CycleOutcome, demand: Demand, schedds: int, slots: int, gather_s: float
+    ) -> None:
+        """What was asked for, and what each submitter gets."""
+        if not self._begun and len(outcome):
+            self._begun = True
+            _log.info("---------- Started Negotiation Cycle %d (%s) ----------", number, why)
+        if not self._begun:
+            return
+        _log.info(
+            "Phase 1:  Obtained requests from %d schedds in %.1f ms: %d jobs in %d requests of %d submitters, %d slots",
+            schedds,
+            gather_s * 1e3,
+            demand.jobs,
+            len(demand),
+            len(demand.submitters),
+            slots,
+        )
+        if not len(demand):
+            return
+        _log.info("Phase 4.1:  Negotiating with schedds ...")
+        for row in outcome.submitters():
+            _log.info(
+                "  Negotiated with %s: priority %.2f, share %.2f slots, %d matched%s",
+                row["name"],
+                row["effective_priority"],
+                row["limit"],
+                row["matched"],
+                _held_back(row["held_back"]),
+            )
+
+    def matched(self, made: Iterable[Row], demand: Demand, points: Mapping[str, AccessPoint], offers: Offers) -> None:
+        """A line for each match ``made`` that its schedd has taken."""
+        told = (match for batch in offers.batches.values() for group in batch.submitters for match in group.matches)
+        addresses = {match.slot_name: match.startd_address for match in told}
+        for row in made:
+            schedd, submitter, _, first_job = demand.origins[row["request"]]
+            slot = row["slot"]
+            _match.log(
+                ALSO_ALWAYS,
+                "      Matched %s %s <%s> preempting %s <%s> %s%s",
+                row.get("job") or first_job,
+                submitter,
+                _target(points, schedd),
+                row["preempts"] or "none",
+                addresses.get(slot, ""),
+                slot,
+                " (offline)" if row.get("offline") else "",
+            )
+
+    def rejected(self, rows: Iterable[Row], demand: Demand, points: Mapping[str, AccessPoint], now: float) -> None:
+        """A line for each request that got nothing, or nothing more; for the same reason once in a while."""
+        self._rejected = {key: known for key, known in self._rejected.items() if now - known[1] < AGAIN_S}
+        for row in rows:
+            schedd, submitter, _, job = demand.origins[row["request"]]
+            reason = str(row["reason"])
+            if self._rejected.get((schedd, job), ("", 0.0))[0] == reason:
+                continue
+            self._rejected[schedd, job] = (reason, now)
+            _match.info("      Rejected %s %s <%s>: %s", job, submitter, _target(points, schedd), reason)
+            if (slots := row.get("slots")) and any(slots.values()):
+                _match.debug("        matching slots left out for %s: %s", job, _counts(slots))
+
+    def finished(self, report: CycleReport) -> None:
+        """The cycle's end."""
+        if self._begun:
+            _log.info(
+                "---------- Finished Negotiation Cycle %d: %d matched, %d rejected, %.1f ms"
+                " (gather %.1f, match %.1f, dispatch %.1f) ----------",
+                report.number,
+                report.matches,
+                len(report.rejections),
+                report.duration_s * 1e3,
+                report.gather_s * 1e3,
+                float(report.timings.get("total_s", 0.0)) * 1e3,
+                report.dispatch_s * 1e3,
+            )
+
+
+def _held_back(found: tuple[str, int] | None) -> str:
+    return f", {found[1]} jobs held back: {found[0]}" if found else ""
+
+
+def _counts(slots: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in slots.items() if count)
+
+
+def _target(points: Mapping[str, AccessPoint], schedd: str) -> str:
+    point = points.get(schedd)
+    return point.target if point is not None else schedd

@@ -1,0 +1,139 @@
+"""What a daemon's log says of the calls that it answers: who calls, from where, and what is refused.
+
+The categories D_COMMAND and D_SECURITY tell of every call, at the cost of a line each; refusals are told in any case,
+but only so many of one caller in a while: who tries many tokens must not be able to fill the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+
+#: Loggers of categories: see :mod:`slotwise.config.debug`.
+_command = logging.getLogger("D_COMMAND")
+_security = logging.getLogger("D_SECURITY")
+_log = logging.getLogger(__name__)
+
+#: Name of who makes the call that is being answered.
+caller: ContextVar[str] = ContextVar("caller", default="an unauthenticated user")
+
+#: How many refusals of one caller are told in a while, and how long that is, in seconds.
+_TOLD, _WHILE_S = 10, 30.0
+#: Callers that are told apart.
+_CALLERS_MOST = 1000
+
+
+def peer_of(context: Any) -> str:
+    """The address that a call came from, as logs show it."""
+    text = str(context.peer() or "")
+    kind, _, where = text.partition(":")
+    if kind in ("ipv4", "ipv6"):
+        return f"<{unquote(where)}>"
+    return "a local socket" if kind == "unix" else "an unknown address"
+
+
+def method_name(method: str) -> str:
+    """``Schedd/Act`` of ``/slotwise.v1.Schedd/Act``."""
+    return method.rpartition("slotwise.v1.")[2].lstrip("/")
+
+
+class RefusalLog:
+    """Refusals by caller: the first ones of a while each with a line, the others counted."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._counts: dict[tuple[str, str], list[float]] = {}
+
+    def note(self, who: str, peer: str, text: str, *args: Any) -> None:
+        """Log a refusal, or count it."""
+        host = peer.strip("<>").rpartition(":")[0] or peer
+        key = (who, host)
+        if key not in self._counts and len(self._counts) >= _CALLERS_MOST:
+            key = ("other callers", "other hosts")
+        now = self._now()
+        entry = self._counts.get(key)
+        if entry is not None and now >= entry[0] + _WHILE_S:
+            self._sum_up(key)
+            entry = None
+        if entry is None:
+            entry = self._counts[key] = [now, 0]
+            self._later(key)
+        entry[1] += 1
+        if entry[1] <= _TOLD:
+            _log.info(text, *args)
+
+    def _later(self, key: tuple[str, str]) -> None:
+        try:
+            asyncio.get_running_loop().call_later(_WHILE_S, self._sum_up, key)
+        except RuntimeError:
+            return
+
+    def _sum_up(self, key: tuple[str, str]) -> None:
+        """The while is over: tell how many there were besides, and begin anew."""
+        entry = self._counts.pop(key, None)
+        if entry is not None and entry[1] > _TOLD:
+            _log.info("%d more calls of %s from %s were refused", entry[1] - _TOLD, *key)
+
+
+refusals = RefusalLog()
+
+
+def refused(peer: str, method: str, reason: str, *, denied: bool) -> None:
+    """Log that the present call from ``peer``, or a part of what it asks, is refused: with who made it and why."""
+    who = caller.get()
+    if denied:
+        refusals.note(who, peer, "PERMISSION DENIED to %s from %s for %s: %s", who, peer, method, reason)
+    else:
+        refusals.note(who, peer, "refused %s of %s from %s: %s", method, who, peer, reason)
+
+
+def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[str], needed: str) -> Any:
+    """The handler, made to log its calls as D_COMMAND and D_SECURITY want it."""
+    wanted = _command.isEnabledFor(logging.INFO) or _security.isEnabledFor(logging.INFO)
+    if handler is None or not wanted:
+        return handler
+    kind = f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
+    inner = getattr(handler, kind)
+    name = method_name(method)
+
+    def begin(context: Any) -> float:
+        who, peer = caller.get(), peer_of(context)
+        _security.info("authenticated %s from %s: levels %s", who, peer, " ".join(sorted(scopes)))
+        _command.info("received command %s from %s %s, access level %s", name, who, peer, needed)
+        return time.monotonic()
+
+    def end(context: Any, began: float) -> None:
+        took_ms = (time.monotonic() - began) * 1000
+        code = context.code() if callable(getattr(context, "code", None)) else None
+        _command.debug("return from %s of %s: %s in %.1f ms", name, caller.get(), _status(code), took_ms)
+
+    async def streaming(request: Any, context: Any) -> Any:
+        began = begin(context)
+        try:
+            async for reply in inner(request, context):
+                yield reply
+        finally:
+            end(context, began)
+
+    async def plain(request: Any, context: Any) -> Any:
+        began = begin(context)
+        try:
+            return await inner(request, context)
+        finally:
+            end(context, began)
+
+    behaviour = streaming if inspect.isasyncgenfunction(inner) else plain
+    make = getattr(grpc, f"{kind}_rpc_method_handler")
+    return make(behaviour, handler.request_deserializer, handler.response_serializer)
+
+
+def _status(code: Any) -> str:
+    return getattr(code, "name", None) or ("OK" if not code else str(code))
