@@ -9,8 +9,10 @@ from random import Random
 from typing import Any
 
 import grpc
+from slotwise.classad import ClassAd
+from slotwise.table import pack_ads
 from slotwise.wire import channel
-from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2
+from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc, startd_pb2
 
 from tests.support.execution_point import ExecutionPoint, PretendedRun, Script, _StarterSide
 
@@ -30,8 +32,11 @@ class FaultyPoint(ExecutionPoint):
         self.executing: dict[str, set[str]] = {}
         #: Jobs that executed in two places.
         self.twice: list[str] = []
+        #: Whether runs say all that a starter may say.
+        self.talkative = False
         self._talks: set[asyncio.Task[Any]] = set()
         self._lives: dict[str, asyncio.Task[Any]] = {}
+        self._newest: Any = None
 
     # ---- faults
 
@@ -106,7 +111,10 @@ class FaultyPoint(ExecutionPoint):
 
     def take(self, request: Any, queue: Any) -> None:
         what = request.WhichOneof("what")
+        if queue is not self._newest and what != "hello":
+            return  # what was still in the pipe of a former stream
         if what == "hello":
+            self._newest = queue
             for claim_id in [claim for claim in self.claims if claim not in request.hello.claim_ids]:
                 self.drop_claim(claim_id)
         if what == "release":
@@ -165,6 +173,18 @@ class FaultySide(_StarterSide):
     def hang_up(self) -> None:
         if self._talking is not None:
             self._talking.cancel()
+
+    def finish(self, run: PretendedRun) -> None:
+        if self._faulty.talkative:
+            self.say(run, need_input=schedd_pb2.FileNeed())
+            usage = pack_ads([ClassAd({"ImageSize": 1000 + len(self._faulty.history), "ResidentSetSize": 900})])
+            self.say(run, update=common_pb2.AdBatch(pack=usage))
+            self.say(run, output=schedd_pb2.FilePiece(name=b"state", mode=0o644, data=b"1", last=True))
+            self.say(run, checkpoint=schedd_pb2.RunCheckpoint(number=1, at=1, ad=usage))
+            self.say(run, io=schedd_pb2.RemoteIo(id=1, op="get_attr", name="Cmd"))
+            self.say(run, visit=schedd_pb2.JobVisit(id=1, taken=1))
+            self.say(run, transfer=schedd_pb2.FileTransferState(stage="output_started", at=1, host="ep"))
+        super().finish(run)
 
     async def talk(self) -> None:
         while True:

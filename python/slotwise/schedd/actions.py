@@ -214,7 +214,8 @@ class Actions:
                     outcome.named.setdefault(name, BAD_STATUS)
                 continue
             allowed = superuser or job.owner == caller.user
-            result = act(job, decision) if allowed else DENIED
+            with self._ledger.deciding(decision):
+                result = act(job, decision) if allowed else DENIED
             outcome.count(result)
             if name and outcome.named.get(name) != SUCCESS:
                 outcome.named[name] = result

@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from slotwise import __version__
 from slotwise.config import Config
+from slotwise.daemon.containment import contained
 from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.schedd.actions import Actions
@@ -138,7 +140,10 @@ class AccessPoint:
 
     def _kill(self, decision: Decision) -> None:
         for kill in decision.kills:
-            self.shadows.kill(kill)
+            run = self.claiming.book.runs.get(kill.run_id)
+            if run is not None:
+                with contained(_log, f"run {run.id}: ending it", partial(self.claiming.failures.run, run)):
+                    self.shadows.kill(kill)
 
     def _configure(self, settings: Settings) -> None:
         self.periodic.system = settings.system

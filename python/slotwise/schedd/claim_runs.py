@@ -7,15 +7,18 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from slotwise import ids
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claims import Claim, ClaimBook, Run
 from slotwise.schedd.codes import Status, Vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
+from slotwise.schedd.failures import Failures
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.matchtime import machine_attributes
@@ -71,6 +74,7 @@ class ClaimRuns(ABC):
         self.clock = clock
         self.settings = settings
         self.book = ClaimBook()
+        self.failures = Failures(self)
         self._metadata = metadata
         self.links: dict[str, StartdLink] = {}
         #: Makes sure that every runnable job has its autocluster.
@@ -148,7 +152,11 @@ class ClaimRuns(ABC):
     def _start_reserved(self, claim: Claim) -> None:
         if claim.reserved is None:
             return  # given back meanwhile
-        job = self.still_idle([claim.reserved])
+        with contained(_log, f"the delayed start on {claim.slot_name}", partial(self.failures.claim, claim)):
+            self._start_now(claim, claim.reserved)
+
+    def _start_now(self, claim: Claim, reserved: Job) -> None:
+        job = self.still_idle([reserved])
         claim.reserved = None
         job = job if job is not None and self.may_start(job) else self.next_job(claim)
         decision, batch = Decision(self.clock.now()), Batch()
@@ -185,10 +193,8 @@ class ClaimRuns(ABC):
             "RemoteSlotID": self.ads.value_of(machine, "SlotID"),
             "StartdAddr": claim.startd,
             "PublicClaimId": ids.public_claim_id(claim.id),
-            "JobMachineAttrs": None,
             **self._machine_attributes(job, machine),
         }
-        del facts["JobMachineAttrs"]
         self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
         self.book.runs[run.id] = run
         claim.run, claim.idle_since = run.id, 0.0
@@ -215,7 +221,8 @@ class ClaimRuns(ABC):
     def activate_all(self, runs: Iterable[Run]) -> None:
         """Activate claims for runs that are durable."""
         for run in runs:
-            self.activate(run)
+            with contained(_log, f"run {run.id}: activating its claim", partial(self.failures.run, run)):
+                self.activate(run)
 
     def activate(self, run: Run) -> None:
         """Ask the startd to run the job now; at most one run of this id will ever come of it."""
@@ -261,30 +268,28 @@ class ClaimRuns(ABC):
             return
         now = self.clock.now()
         decision, batch = Decision(now), Batch()
-        self.queue.end_run(
-            run.job,
-            RunEnd(
-                how,
-                reason=reason,
-                reason_code=code,
-                at=now,
-                wall_s=max(0.0, now - run.born_at),
-                executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
-            ),
-            decision,
+        end = RunEnd(
+            how,
+            reason=reason,
+            reason_code=code,
+            at=now,
+            wall_s=max(0.0, now - run.born_at),
+            executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
         )
-        self.forget_run(run)
-        self.release(run.claim, batch, reason)
-        self.on_run_given_up(run)
-        self.ledger.commit(decision, batch)
+        with self.ledger.deciding(decision, batch):
+            self.queue.end_run(run.job, end, decision)
+            self.forget_run(run)
+            self.release(run.claim, batch, reason)
+            self.on_run_given_up(run)
+            self.ledger.commit(decision, batch)
 
     def forget_run(self, run: Run) -> None:
         """The run is over as far as memory goes."""
         run.over = True
-        self.on_run_over(run)
         self.book.runs.pop(run.id, None)
         if run.claim.run == run.id:
             run.claim.run = ""
+        self.on_run_over(run)
 
     def after_run(self, run: Run, decision: Decision, batch: Batch) -> Run | None:
         """The run's end was taken over: its claim serves the next job, waits a while, or is given back."""
@@ -303,13 +308,18 @@ class ClaimRuns(ABC):
             self.release(claim, batch, "no job is left for the slot")
         return None
 
-    def release(self, claim: Claim, batch: Batch, reason: str) -> None:
-        """Give the claim back."""
+    def release(self, claim: Claim, batch: Batch, reason: str, *, fast: bool = False) -> None:
+        """Give the claim back; ``fast``: without leaving a run on it time to end."""
         if claim.id not in self.book.claims:
             return
         _log.info("released the claim of %s for %s: %s", claim.slot_name, claim.submitter, reason)
-        self.drop(claim)
+        self.release_unknown(claim.startd, claim.id, reason, fast=fast)
         batch.delete_claim(claim.id)
-        link = self.links.get(claim.startd)
+        self.drop(claim)
+
+    def release_unknown(self, startd: str, claim_id: str, reason: str = "", *, fast: bool = False) -> None:
+        """Tell the startd that a claim is not wanted, also one that is not in the book."""
+        link = self.links.get(startd)
         if link is not None and link.connected:
-            link.send(startd_pb2.ClaimRequest(claim_id=claim.id, release=startd_pb2.ReleaseClaim(reason=reason)))
+            release = startd_pb2.ReleaseClaim(reason=reason, fast=fast)
+            link.send(startd_pb2.ClaimRequest(claim_id=claim_id, release=release))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
+from slotwise.daemon.containment import contained
 from slotwise.schedd.claim_runs import ClaimRuns, ClaimSettings
 from slotwise.schedd.claims import Claim, ClaimRequestPending, Run
 from slotwise.schedd.codes import Status, Vacate
@@ -35,20 +37,29 @@ class Claiming(ClaimRuns):
         used = 0
         for group in matches:
             for match in group.matches:
-                room = self.settings.jobs_running_most - len(self.book.runs)
-                jobs = self.queue.runnable.take(
-                    group.submitter, match.autocluster_id, min(max(1, match.count), max(0, room))
-                )
-                if self.settings.start_vanilla is not None:
-                    self.give_back([job for job in jobs if not self.may_start(job)])
-                    jobs = [job for job in jobs if self.may_start(job)]
-                if not jobs:
-                    self.book.fates.over(match.match_id, max(1, match.count))
-                    continue
-                self.book.fates.over(match.match_id, max(1, match.count) - len(jobs))
-                used += len(jobs)
-                self._ask(group.submitter, match, jobs)
+                with contained(_log, f"the match with {match.slot_name}", partial(self._match_failed, match)):
+                    used += self._use(group.submitter, match)
         return used
+
+    def _use(self, submitter: str, match: schedd_pb2.Match) -> int:
+        """Ask for the matched slot; returns for how many jobs."""
+        room = self.settings.jobs_running_most - len(self.book.runs)
+        count = min(max(1, match.count), max(0, room))
+        jobs = self.queue.runnable.take(submitter, match.autocluster_id, count)
+        if self.settings.start_vanilla is not None:
+            self.give_back([job for job in jobs if not self.may_start(job)])
+            jobs = [job for job in jobs if self.may_start(job)]
+        self.book.fates.over(match.match_id, max(1, match.count) - len(jobs))
+        if jobs:
+            self._ask(submitter, match, jobs)
+        return len(jobs)
+
+    def _match_failed(self, match: schedd_pb2.Match, error: Exception) -> None:
+        self.failures.sweep_due = True  # finds the jobs that were reserved for it
+        self.book.fates.over(match.match_id, max(1, match.count))
+        for pending in list(self.book.pending.values()):
+            if (pending.match_id, pending.claim_id) == (match.match_id, match.claim_id):
+                self.failures.request(pending, None, error)
 
     def _ask(self, submitter: str, match: schedd_pb2.Match, jobs: list[Job]) -> None:
         lease = int(self.ads.number(jobs[0], "JobLeaseDuration", self.settings.lease_s)) or self.settings.lease_s
@@ -65,7 +76,6 @@ class Claiming(ClaimRuns):
             at=self.clock.now(),
             match_id=match.match_id,
         )
-        self.book.pending[pending.serial] = pending
         names = " ".join([job.key for job in jobs])
         _log.info("%s: matched with %s at %s, requesting its claim for %s", names, *pending.where, submitter)
         request = startd_pb2.ClaimRequest(
@@ -83,6 +93,7 @@ class Claiming(ClaimRuns):
             ),
         )
         link = self.link(match.startd_address)
+        self.book.pending[pending.serial] = pending
         if link.connected:
             link.send(request)
         else:
@@ -136,19 +147,40 @@ class Claiming(ClaimRuns):
         """
         self._unsent.pop(startd, None)
         for pending in self.book.pending_at(startd):
-            del self.book.pending[pending.serial]
-            self.book.fates.over(pending.match_id, len(pending.jobs))
-            self.give_back(pending.jobs)
+            with contained(_log, f"withdrawing a request to {startd}", partial(self.failures.request, pending, None)):
+                self._withdraw(pending)
         link = self.links.get(startd)
         if link is not None and not link.heard and not self.book.at(startd):
             self.links.pop(startd, None)
             link.stop_soon()
 
+    def _withdraw(self, pending: ClaimRequestPending) -> None:
+        """Nothing comes of the request."""
+        self.book.pending.pop(pending.serial, None)
+        self.book.fates.over(pending.match_id, len(pending.jobs))
+        self.give_back(pending.jobs)
+
+    def on_failure(self, startd: str, event: startd_pb2.ClaimEvent, error: Exception) -> None:
+        """An event could not be processed: the claims, runs and requests it is about end."""
+        self.failures.sweep_due = True
+        what = event.WhichOneof("what")
+        if what in ("granted", "refused"):
+            granted = event.granted if what == "granted" else None
+            pending = self.book.pending.get(event.serial)
+            unknown = ClaimRequestPending(event.serial, startd, event.claim_id, "", "", 0, [], 0)
+            self.failures.request(pending or unknown, granted, error)
+        run_id = event.activation_refused.run_id if what == "activation_refused" else ""
+        for run in list(self.book.runs.values()):
+            if run.id == run_id or (event.claim_id and run.claim.id == event.claim_id):
+                self.failures.run(run, error)
+        if claim := self.book.claims.get(event.claim_id):
+            self.failures.claim(claim, error)
+
     def on_event(self, startd: str, event: startd_pb2.ClaimEvent) -> None:
         """Take in what a startd said."""
         what = event.WhichOneof("what")
         if what == "granted":
-            self._granted(event)
+            self._granted(startd, event)
         elif what == "refused":
             self._refused(event)
         elif what == "known":
@@ -157,7 +189,8 @@ class Claiming(ClaimRuns):
         elif what == "alive":
             for claim_id in event.alive.unknown:
                 if claim := self.book.claims.get(claim_id):
-                    self._claim_gone(claim, "the startd does not know the claim any more")
+                    with contained(_log, f"the end of the claim on {claim.slot_name}", self.ending(claim)):
+                        self._claim_gone(claim, "the startd does not know the claim any more")
         elif what == "activation_refused":
             self._activation_refused(event.activation_refused)
         elif claim := self.book.claims.get(event.claim_id):
@@ -168,18 +201,38 @@ class Claiming(ClaimRuns):
             elif what == "ended":
                 self._claim_gone(claim, event.ended.reason)
 
-    def _granted(self, event: startd_pb2.ClaimEvent) -> None:
-        pending = self.book.pending.pop(event.serial, None)
+    def ending(self, claim: Claim) -> Callable[[Exception], None]:
+        """Ends a claim after an exception, and its run as it is now: by then the claim may have forgotten it."""
+        run = self.book.runs.get(claim.run)
+
+        def fail(error: Exception) -> None:
+            if run is not None:
+                self.failures.run(run, error)
+            self.failures.claim(claim, error)
+
+        return fail
+
+    def _granted(self, startd: str, event: startd_pb2.ClaimEvent) -> None:
+        pending = self.book.pending.get(event.serial)
         if pending is None:
             for slot in event.granted.slots:  # an answer to a request that was given up
-                self.links_release(event.claim_id, slot.claim_id)
+                self.release_unknown(startd, slot.claim_id)
             return
         decision, batch = Decision(self.clock.now()), Batch()
+        with self.ledger.deciding(decision, batch):
+            self._use_granted(pending, event.granted, decision, batch)
+        if event.granted.leftover_claim_id:
+            self._leftovers(pending, event.granted)
+        del self.book.pending[pending.serial]
+
+    def _use_granted(
+        self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted, decision: Decision, batch: Batch
+    ) -> None:
         started: list[Run] = []
         waiting = list(pending.jobs)
-        self.book.fates.claimed(pending.match_id, [slot.slot_name for slot in event.granted.slots])
-        self.book.fates.over(pending.match_id, len(waiting) - len(event.granted.slots))
-        for slot in event.granted.slots:
+        self.book.fates.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
+        self.book.fates.over(pending.match_id, len(waiting) - len(granted.slots))
+        for slot in granted.slots:
             claim = Claim(
                 slot.claim_id,
                 pending.startd,
@@ -211,13 +264,6 @@ class Claiming(ClaimRuns):
                 started.append(run)
         self.give_back(waiting)
         self.commit_starts(decision, batch, started)
-        if event.granted.leftover_claim_id:
-            self._leftovers(pending, event.granted)
-
-    def links_release(self, _asked: str, claim_id: str) -> None:
-        """Give back a claim that nobody waits for."""
-        for link in self.links.values():
-            link.send(startd_pb2.ClaimRequest(claim_id=claim_id, release=startd_pb2.ReleaseClaim()))
 
     def _leftovers(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted) -> None:
         """What is left of the partitionable slot is a fresh match for the submitter's next job."""
@@ -233,17 +279,14 @@ class Claiming(ClaimRuns):
             )
             self._ask(pending.submitter, match, self.queue.runnable.take(pending.submitter, bucket.autocluster, 1))
             return
-        self.link(pending.startd).send(
-            startd_pb2.ClaimRequest(claim_id=granted.leftover_claim_id, release=startd_pb2.ReleaseClaim())
-        )
+        self.release_unknown(pending.startd, granted.leftover_claim_id)
 
     def _refused(self, event: startd_pb2.ClaimEvent) -> None:
-        pending = self.book.pending.pop(event.serial, None)
+        pending = self.book.pending.get(event.serial)
         if pending is not None:
             names = " ".join([job.key for job in pending.jobs])
             _log.info("%s: %s at %s refused the claim: %s", names, *pending.where, event.refused.reason)
-            self.book.fates.over(pending.match_id, len(pending.jobs))
-            self.give_back(pending.jobs)
+            self._withdraw(pending)
 
     def _activated(self, claim: Claim, event: startd_pb2.Activated) -> None:
         run = self.book.runs.get(event.run_id)
@@ -286,10 +329,12 @@ class Claiming(ClaimRuns):
         if run is None or run.over or (state.run_id and state.run_id != run.id):
             return
         decision = Decision(self.clock.now())
-        if state.activity == "Suspended":
-            self.queue.suspended(run.job, 1, decision)
-        elif state.activity in ("Busy", "Retiring"):
-            self.queue.continued(run.job, decision)
+        if state.activity in ("Suspended", "Busy", "Retiring"):
+            with self.ledger.deciding(decision):
+                if state.activity == "Suspended":
+                    self.queue.suspended(run.job, 1, decision)
+                else:
+                    self.queue.continued(run.job, decision)
         elif state.activity == "Idle" and state.run_id == run.id:
             run.off_slot = True
             if run.stream is None:

@@ -62,6 +62,10 @@ class Run:
     executing_at: float = 0.0
     #: The end was taken over: later messages of it are answered from memory.
     over: bool = False
+    #: Its starter was given the job: it may execute.
+    accepted: bool = False
+    #: Why the access point ends it: a message of it could not be processed. "" while all is well.
+    failure: str = ""
     #: Activated at the startd since this process lives.
     activated: bool = False
     #: The startd said that nothing runs on its slot any more.

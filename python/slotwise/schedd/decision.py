@@ -42,6 +42,8 @@ class Decision:
     notes: list[tuple[Any, ...]] = field(default_factory=list)
     #: Whether there is work that the negotiator has not heard of.
     new_work: bool = False
+    #: Handed to the store; what is decided after that belongs to another decision.
+    committed: bool = False
 
     def set(self, job: Job, changes: Changes) -> None:
         """The attributes of ``job`` change; shows in ``job.changes`` at once."""
@@ -66,9 +68,9 @@ class Decision:
 class RunEnd:
     """How a run ended, as told by the starter or found out by the schedd.
 
-    ``how`` is ``exited``, ``signaled``, ``evicted``, ``held``, ``not_started``, ``lost``, or ``unfit``: the schedd
-    itself found that the job cannot run on what it was matched to. ``code`` is the exit code or signal. ``attributes``
-    are merged into the job ad.
+    ``how`` is ``exited``, ``signaled``, ``evicted``, ``held``, ``not_started`` or ``lost``; ``failed`` when the schedd
+    could not process a message of the run, and ``unfit`` when it found that the job cannot run on what it was matched
+    to. ``code`` is the exit code or signal. ``attributes`` are merged into the job ad.
     """
 
     how: str

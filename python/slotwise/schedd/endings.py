@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
 from slotwise.schedd import policy
 from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.claiming import Claiming
@@ -23,6 +25,7 @@ from slotwise.schedd.transfers import Transfers
 from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2
 
+_log = logging.getLogger(__name__)
 _HOW = {0: "exited", 1: "signaled", 2: "evicted", 3: "held", 4: "not_started", 5: "lost"}
 
 
@@ -50,8 +53,19 @@ class Endings:
 
     def finish(self, run: Run, ended: schedd_pb2.RunEnded, failure: TransferError | None) -> None:
         """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
-        now = self._clock.now()
-        decision, batch = Decision(now), Batch()
+        decision, batch = Decision(self._clock.now()), Batch()
+        with self._ledger.deciding(decision, batch):
+            self._finish(run, ended, failure, decision, batch)
+
+    def _finish(
+        self,
+        run: Run,
+        ended: schedd_pb2.RunEnded,
+        failure: TransferError | None,
+        decision: Decision,
+        batch: Batch,
+    ) -> None:
+        now = decision.now
         if not self._ads.has(run.job):  # removed by force: only the claim is left to see to
             following = self._claiming.after_run(run, decision, batch)
             self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, None))
@@ -101,7 +115,8 @@ class Endings:
         self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, record))
 
     def _durable(self, run: Run, following: Run | None, record: RunRecord | None) -> None:
-        self.on_durable(run, following)
+        with contained(_log, f"run {run.id}: acknowledging its end"):
+            self.on_durable(run, following)
         if record is not None:
             self._history.add(record)
 

@@ -59,6 +59,10 @@ class JobBook:
         for number in sorted(self.clusters):
             yield from self.clusters[number].jobs.values()
 
+    def waits(self, job: Job) -> bool:
+        """Whether the job waits for a match, or for its cool-down to end."""
+        return job.bucket is not None or job in self.runnable.unclustered or job in self.cooling
+
     def counts(self) -> list[int]:
         """Jobs by JobStatus, in all."""
         return list(self._totals)
@@ -76,8 +80,8 @@ class JobBook:
             counts = [0] * 8
             for job in cluster.jobs.values():
                 counts[job.status] += 1
-                waits = job.bucket is not None or job in self.runnable.unclustered
-                if waits and (job.status != Status.IDLE or job.run):
+                listed = job.bucket is not None or job in self.runnable.unclustered
+                if listed and (job.status != Status.IDLE or job.run):
                     raise InvariantError(f"{job} waits for a match")
             if counts != cluster.counts:
                 raise InvariantError(f"cluster {cluster.number} counts {cluster.counts}, has {counts}")
@@ -88,6 +92,18 @@ class JobBook:
         held = Counter(job.submitter for job in self.jobs() if job.status == Status.HELD)
         if (submitted, held) != (self.submitted, self.held):
             raise InvariantError(f"submitters count {self.submitted}, {self.held}; have {submitted}, {held}")
+
+    def recount(self) -> None:
+        """Count anew what the jobs in the queue are: a change of them may have ended half-way."""
+        self._totals = [0] * 8
+        self.owned, self.submitted, self.held = {}, {}, {}
+        for cluster in self.clusters.values():
+            cluster.counts = [0] * 8
+            for job in cluster.jobs.values():
+                cluster.counts[job.status] += 1
+                self._count(job, 1)
+            self._totals = [total + own for total, own in zip(self._totals, cluster.counts, strict=True)]
+            _add(self.owned, cluster.owner, len(cluster.jobs))
 
     # ---- coming and going
 

@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import Any, Protocol
 
+from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
 from slotwise.schedd import eventlog
 from slotwise.schedd.codes import Hold
@@ -104,7 +105,9 @@ class Ledger:
         """Write what is ready, note it, and stop."""
         if self._task is not None:
             with contextlib.suppress(TimeoutError):  # what is not written now is found in its plan at the next start
-                await asyncio.wait_for(self._idle.wait(), 5.0)
+                async with asyncio.timeout(5.0):
+                    await self._store.commit(Batch())  # and so all that was decided before
+                    await self._idle.wait()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -119,14 +122,25 @@ class Ledger:
         Logs, kills and news follow by themselves, and last ``told`` is called, even when the one who awaits this was
         cancelled: a client that leaves takes nothing back.
         """
-        batch = batch or Batch()
-        self._rows(decision, batch)
-        planned = self._plan(decision, batch)
-        self._with_written(batch)
+        whole = Batch()
+        self._rows(decision, whole)
+        planned = self._plan(decision, whole)
+        self._with_written(whole)
+        if batch is not None:
+            whole.statements[:0] = batch.statements
+        done = self._store.commit(whole, may_fail=may_fail, told=partial(self._committed, decision, planned, told))
+        decision.committed = True
         if planned:
             self._uncommitted += 1
             self._idle.clear()
-        return self._store.commit(batch, may_fail=may_fail, told=partial(self._committed, decision, planned, told))
+        return done
+
+    def deciding(self, decision: Decision, batch: Batch | None = None) -> Deciding:
+        """A context that commits what was decided in it also when it raises.
+
+        The jobs in memory have changed by then, and the store must follow.
+        """
+        return Deciding(self, decision, batch)
 
     async def logs_written(self) -> None:
         """Wait until the logs hold (or have refused) what every decision that is durable by now promised them."""
@@ -198,7 +212,8 @@ class Ledger:
     ) -> None:
         self._uncommitted -= bool(planned)
         if error is None:
-            self._follow(decision, planned)
+            with contained(_log, "what follows a commit"):
+                self._follow(decision, planned)
         else:
             self._wake.set()
         if told is not None:
@@ -215,10 +230,11 @@ class Ledger:
             self._wake.set()
         for note in decision.notes:
             _log.info(*note)
-        self.on_change()
-        self.on_jobs(decision)
         if decision.kills and self.on_kills:
             self.on_kills(decision)
+        for tell in (self.on_change, partial(self.on_jobs, decision)):
+            with contained(_log, "telling others of a commit"):
+                tell()
         if decision.new_work and self.on_new_work:
             self.on_new_work()
 
@@ -275,6 +291,25 @@ class Ledger:
             self._written.extend(failure.seqs)
             if self._on_log_failure:
                 self._on_log_failure(failure, jobs)
+
+
+class Deciding:
+    """See :meth:`Ledger.deciding`."""
+
+    __slots__ = ("_batch", "_decision", "_ledger")
+
+    def __init__(self, ledger: Ledger, decision: Decision, batch: Batch | None) -> None:
+        self._ledger = ledger
+        self._decision = decision
+        self._batch = batch
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not self._decision.committed:
+            with contained(_log, "committing what was decided before a failure"):
+                self._ledger.commit(self._decision, self._batch)
 
 
 def hold_for_log(queue: Any, failure: LogFailure, keys: list[str], now: float) -> Decision:

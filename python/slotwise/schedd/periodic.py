@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
 from slotwise.schedd import policy
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
@@ -73,14 +74,18 @@ class Periodic:
             job = self._queue.by_key(key)
             if job is None:
                 continue
-            if job.status == Status.COMPLETED and not self._ads.stays(job, now):
-                self._queue.leave(job, decision)
-                done += 1
-            elif verdict := policy.periodic(self._facts(job, now), self.system):
-                done += self._carry_out(job, verdict, decision)
+            with contained(_log, f"the periodic policy of job {key}", self._sweep):
+                if job.status == Status.COMPLETED and not self._ads.stays(job, now):
+                    self._queue.leave(job, decision)
+                    done += 1
+                elif verdict := policy.periodic(self._facts(job, now), self.system):
+                    done += self._carry_out(job, verdict, decision)
         if decision.changed or decision.retired or decision.kills:
             self._ledger.commit(decision)
         return done
+
+    def _sweep(self, error: Exception) -> None:
+        self._claiming.failures.sweep_due = True
 
     def _facts(self, job: Job, now: float) -> JobFacts:
         run = self._claiming.book.runs.get(job.run)

@@ -275,6 +275,29 @@ class Queue(JobBook):
         else:
             self._vacated(job, end, decision)
 
+    def abandon_run(self, job: Job, run_id: str, reason: str, decision: Decision) -> None:
+        """The run ended because the access point itself failed, maybe half-way through a change of the job.
+
+        Whatever state that left the job in, it is one afterwards in which it has no run and waits for what it should.
+        """
+        if not self.has(job):
+            decision.retired.append(job)  # that it left may not be durable; done twice it is the same
+            return
+        if job.run not in ("", run_id):
+            return  # its next run is none of this one's business
+        job.run = ""
+        decision.runs_over.append(job)
+        decision.set(job, dict(job.changes or {}))  # what was decided before may not be durable either
+        if "RemoteHost" in (job.changes or {}):
+            wall_s = max(0.0, decision.now - job.number("ShadowBday", decision.now))
+            decision.set(job, _closing_attributes(job, RunEnd("failed", wall_s=wall_s), decision.now))
+        if job.status == Status.REMOVED:
+            self._leave_removed(job, decision)
+        elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
+            self.sort_in(job, decision)
+        else:
+            self._vacated(job, RunEnd("failed", reason=reason, reason_code=int(Vacate.SHADOW_EXCEPTION)), decision)
+
     def _exited(self, job: Job, end: RunEnd, decision: Decision) -> None:
         self.continued(job, decision)  # the word of that may come later than the end
         verdict = end.verdict
@@ -324,8 +347,11 @@ class Queue(JobBook):
         self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
 
     def wake(self, now: float) -> bool:
-        """Jobs whose cool-down is over are runnable again; whether there were any."""
-        due = [job for job in self.cooling if job.cool_until <= now]
+        """Jobs whose cool-down is over are runnable again; whether there were any.
+
+        One that ends later than any can is from before the clock was set back.
+        """
+        due = [job for job in self.cooling if not now < job.cool_until <= now + _COOL_MOST_S]
         for job in due:
             self.cooling.discard(job)
             if job.status == Status.IDLE and not job.run:
@@ -346,7 +372,7 @@ class Queue(JobBook):
             "NumVacates": int(job.number("NumVacates")) + 1,
             "NumVacatesByReason": _counted(job, "NumVacatesByReason", VACATE_NAMES.get(code, f"Code{code}")),
         }
-        if end.how == "not_started" or (end.how == "evicted" and code == Vacate.STARTER_ERROR):
+        if end.how in ("not_started", "failed") or (end.how == "evicted" and code == Vacate.STARTER_ERROR):
             # Tried again at once, it would most likely fail again, many times a second.
             job.failures += 1
             job.cool_until = decision.now + min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
@@ -354,7 +380,9 @@ class Queue(JobBook):
             changes["NumJobCoolDowns"] = int(job.number("NumJobCoolDowns")) + 1
         else:
             job.failures = 0
-        if end.how == "not_started":
+        if end.how == "failed":
+            changes["NumShadowExceptions"] = int(job.number("NumShadowExceptions")) + 1
+        if end.how in ("not_started", "failed"):
             decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
         elif end.how == "lost":
             slot = str((job.changes or {}).get("LastRemoteHost") or "the slot")

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
+from slotwise.daemon.containment import contained
 from slotwise.schedd import events
 from slotwise.schedd.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims import Claim, Run
@@ -64,6 +66,7 @@ class Reattachment:
                 claim = Claim(stored.claim, "", slot, job.submitter, self._claiming.settings.lease_s, b"", gone=True)
             run = Run(stored.run_id, job, stored.token, claim, now, claim.lease_s)
             run.recall(stored.facts)
+            run.accepted = True
             run.lost_at = moment + run.lease_s
             run.silent_until = moment + GRACE_S if gone else run.lost_at
             run.kill = kill_owed(job)
@@ -97,29 +100,36 @@ class Reattachment:
         here = {one.claim_id: one for one in known.claims}
         batch = Batch()
         for claim in self._book.at(startd):
-            one = here.get(claim.id)
-            run = self._book.runs.get(claim.run)
-            if one is None:
-                self._claiming.drop(claim)
-                batch.delete_claim(claim.id)
-                if run is not None:
-                    run.expect_word(self._claiming.clock.monotonic(), GRACE_S)
-                    self._judge(run)
-                continue
-            if one.slot_ad:
-                claim.slot_ad, claim.machine = one.slot_ad, None
-            if run is None and (claim.reserved is not None or claim.idle_since):
-                continue
-            if run is None:
-                self._use_again(claim, batch)
-            elif one.run_id != run.id or one.activity == "Idle":
-                self._idle_with_run(run)
-            else:
-                run.activated, run.off_slot = True, False
-                if run.kill is not None:
-                    self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
+            with contained(_log, f"comparing the claim on {claim.slot_name}", self._claiming.ending(claim)):
+                self._compare(claim, here.get(claim.id), batch)
+        for claim_id in here:
+            if claim_id not in self._book.claims:  # given back between the hello and its answer
+                self._claiming.release_unknown(startd, claim_id, "no job is left for the slot")
         if batch:
             self._claiming.ledger.commit(Decision(now), batch)
+
+    def _compare(self, claim: Claim, one: startd_pb2.ClaimsKnown.One | None, batch: Batch) -> None:
+        """Bring one claim into step with what its startd told of it; None: nothing."""
+        run = self._book.runs.get(claim.run)
+        if one is None:
+            self._claiming.drop(claim)
+            batch.delete_claim(claim.id)
+            if run is not None:
+                run.expect_word(self._claiming.clock.monotonic(), GRACE_S)
+                self._judge(run)
+            return
+        if one.slot_ad:
+            claim.slot_ad, claim.machine = one.slot_ad, None
+        if run is None and (claim.reserved is not None or claim.idle_since):
+            return
+        if run is None:
+            self._use_again(claim, batch)
+        elif one.run_id != run.id or one.activity == "Idle":
+            self._idle_with_run(run)
+        else:
+            run.activated, run.off_slot = True, False
+            if run.kill is not None:
+                self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
 
     def _use_again(self, claim: Claim, batch: Batch) -> None:
         """A claim without a run lives: it takes the next job, or is given back."""
@@ -129,9 +139,10 @@ class Reattachment:
             self._claiming.release(claim, batch, "no job is left for the slot")
             return
         own = Batch()
-        run = self._claiming.start(job, claim, decision, own)
-        if run is not None:
-            self._claiming.commit_starts(decision, own, [run])
+        with self._claiming.ledger.deciding(decision, own):
+            run = self._claiming.start(job, claim, decision, own)
+            if run is not None:
+                self._claiming.commit_starts(decision, own, [run])
 
     def _idle_with_run(self, run: Run) -> None:
         """The claim lives, but nothing runs on it: it never started, or has ended and the end is on its way."""
@@ -155,7 +166,11 @@ class Reattachment:
         self._listed[starter] = set(run_ids)
         for run in list(self._book.runs.values()):
             if run.claim.startd and self._starters.get(run.claim.startd) == starter:
-                self._judge(run)
+                with contained(_log, f"run {run.id}: looking for it at its starter", self._failing(run)):
+                    self._judge(run)
+
+    def _failing(self, run: Run) -> partial[None]:
+        return partial(self._claiming.failures.run, run)
 
     def starter_at(self, startd: str, starter: str) -> None:
         """The startd's runs go to this starter."""
@@ -229,20 +244,29 @@ class Reattachment:
         now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
         for run in list(self._book.runs.values()):
             if run.silent_until and moment >= run.silent_until and run.stream is None:
-                if run.claim.gone or moment >= run.lost_at:
-                    self._lost(run, "Job lease expired, or its claim ended, without word of the starter")
-                    continue
-                run.silent_until = moment + GRACE_S
-                self._claiming.activate(run)  # answered by the end it has, or by starting it
+                with contained(_log, f"run {run.id}: asking for it again", self._failing(run)):
+                    self._patience_over(run, moment)
+        self._claiming.failures.sweep()
         if self._claiming.queue.wake(now) and self._claiming.ledger.on_new_work:
             self._claiming.ledger.on_new_work()
         batch = Batch()
         for claim in list(self._book.claims.values()):
             if claim.idle_since and moment >= claim.idle_since + claim.keep_idle_s and not claim.run:
-                self._claiming.release(claim, batch, "KeepClaimIdle has run out")
+                with contained(_log, f"releasing the claim on {claim.slot_name}", self._claiming.ending(claim)):
+                    self._claiming.release(claim, batch, "KeepClaimIdle has run out")
         if batch:
             self._claiming.ledger.commit(Decision(now), batch)
         self._keep_alive(moment)
+
+    def _patience_over(self, run: Run, moment: float) -> None:
+        """The run was silent for too long: ask for it again, or give it up."""
+        if run.failure:
+            self._claiming.failures.end(run)
+        elif run.claim.gone or moment >= run.lost_at:
+            self._lost(run, "Job lease expired, or its claim ended, without word of the starter")
+        else:
+            run.silent_until = moment + GRACE_S
+            self._claiming.activate(run)  # answered by the end it has, or by starting it
 
     def _keep_alive(self, moment: float) -> None:
         by_startd: dict[str, list[Claim]] = {}
@@ -264,10 +288,13 @@ class Reattachment:
         decision, batch = Decision(self._claiming.clock.now()), Batch()
         started: list[Run] = []
         for claim in list(self._book.claims.values()):
-            if claim.idle_since and not claim.run and (job := self._claiming.next_job(claim)) is not None:
-                run = self._claiming.start(job, claim, decision, batch)
+            if not claim.idle_since or claim.run:
+                continue
+            with contained(_log, f"the next job for {claim.slot_name}", self._claiming.ending(claim)):
+                job = self._claiming.next_job(claim)
+                run = self._claiming.start(job, claim, decision, batch) if job is not None else None
                 started += [run] if run is not None else []
-        if started:
+        if started or decision.changed:
             self._claiming.commit_starts(decision, batch, started)
 
     async def run(self) -> None:

@@ -29,6 +29,12 @@ class Rejections:
     def note(self, groups: Iterable[schedd_pb2.SubmitterMatches], negotiator: str) -> None:
         """Take over the rejections of one cycle."""
         decision = Decision(self._clock.now())
+        with self._ledger.deciding(decision):
+            self._note(groups, negotiator, decision)
+        if decision.changed:
+            self._ledger.commit(decision)
+
+    def _note(self, groups: Iterable[schedd_pb2.SubmitterMatches], negotiator: str, decision: Decision) -> None:
         for group in groups:
             firsts = self._runnable.firsts(group.submitter) if group.rejections else {}
             for rejection in group.rejections:
@@ -46,5 +52,3 @@ class Rejections:
                 if (job.changes or {}).get("LastRejMatchReason") != rejection.reason:
                     decision.note("%s: rejected by the negotiator %s: %s", job.key, negotiator, rejection.reason)
                 decision.set(job, told)
-        if decision.changed:
-            self._ledger.commit(decision)

@@ -7,11 +7,13 @@ names are of the job's directory. Answers carry an errno; 0 is success.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from functools import partial
 from pathlib import Path
 
 from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds
@@ -24,6 +26,7 @@ from slotwise.schedd.rights import as_owner
 from slotwise.schedd.transfers import Transfers
 from slotwise.wire.gen import schedd_pb2
 
+_log = logging.getLogger(__name__)
 #: Operations on files; all others are about the job.
 FILE_OPERATIONS = frozenset({"read", "write", "stat", "unlink", "rename", "mkdir", "rmdir", "getdir"})
 #: Most bytes of one answer.
@@ -46,12 +49,16 @@ class RemoteRequests:
         done = schedd_pb2.RemoteIoDone(id=io.id)
         if not self._ads.truth(run.job, "WantIOProxy") or run.over:
             done.error = errno.EPERM
-        elif io.op in FILE_OPERATIONS:
-            plan = self._transfers.of(run).plan
-            work = partial(on_files, io, plan.iwd, plan.owner, plan.fallback_account)
-            done = await self._transfers.in_thread(work)
         else:
-            await self._about_job(run, io, done)
+            with contained(_log, f"run {run.id}: answering {io.op!r} of the job") as attempt:
+                if io.op in FILE_OPERATIONS:
+                    plan = self._transfers.of(run).plan
+                    work = partial(on_files, io, plan.iwd, plan.owner, plan.fallback_account)
+                    done = await self._transfers.in_thread(work)
+                else:
+                    await self._about_job(run, io, done)
+            if attempt.failed:  # the job waits for an answer
+                done = schedd_pb2.RemoteIoDone(id=io.id, error=errno.EIO)
         if run.stream is not None:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, io=done))
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
 from slotwise.errors import DeniedError, UsageError
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission
@@ -48,7 +49,6 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         shadows: Shadows,
         spooling: Spooling,
         superusers: frozenset[str],
-        default_submitter: str = "",
     ) -> None:
         self._authenticator = authenticator
         self._clock = clock
@@ -248,7 +248,8 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
         """The matches of one cycle."""
         self._claiming.offer(request.submitters)
-        self._rejections.note(request.submitters, request.negotiator_name)
+        with contained(_log, "noting why requests were not matched"):
+            self._rejections.note(request.submitters, request.negotiator_name)
         return common_pb2.Empty()
 
     # ---- running jobs

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+from functools import partial
 from typing import Any
 
 import grpc
 
 from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
 from slotwise.schedd import checkpoints, events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
-from slotwise.schedd.codes import Hold, Status
+from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision, Kill
 from slotwise.schedd.endings import Endings
 from slotwise.schedd.queue import Queue
@@ -76,12 +78,15 @@ class Shadows:
         try:
             while (frame := await context.read()) is not grpc.aio.EOF:
                 for message in unbundled(frame):
-                    try:
+                    run = self._book.runs.get(message.run_id)
+                    doing = f"run {message.run_id}: processing {message.WhichOneof('what')!r}"
+                    with contained(_log, doing, partial(self._failed, stream, message, run)) as attempt:
                         pending = self._take(stream, message)
                         if pending is not None:
                             await pending
-                    except Exception:
-                        _log.exception("error while handling a message of run %s", message.run_id)
+                    if attempt.failed and not message.run_id:
+                        # Its list of runs: only a new stream brings another one.
+                        await context.abort(grpc.StatusCode.INTERNAL, "the list of runs could not be processed")
         finally:
             writer.cancel()
             stream.close()
@@ -90,13 +95,24 @@ class Shadows:
                 self._reattachment.starter_left(stream.starter)
             self._silence(stream)
 
+    def _failed(
+        self, stream: StarterStream, message: schedd_pb2.StarterMessage, run: Run | None, error: Exception
+    ) -> None:
+        """A message could not be processed: its run ends, here and at its starter."""
+        if run is not None:
+            self._claiming.failures.run(run, error, ended=message.WhichOneof("what") == "ended")
+        if message.run_id and message.run_id not in self._book.runs:
+            stream.runs.discard(message.run_id)
+            self._refuse(stream, message.run_id, "the access point failed to process a message of the run")
+
     def _silence(self, stream: StarterStream) -> None:
         """Nothing more is heard on the stream: its runs wait for another."""
         for run_id in stream.runs:
             run = self._book.runs.get(run_id)
             if run is not None and run.stream is stream:
-                self.visits.lost(run)
-                self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
+                with contained(_log, f"run {run_id}: its stream broke", partial(self._claiming.failures.run, run)):
+                    self.visits.lost(run)
+                    self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
         stream.runs.clear()
 
     def _replace(self, stream: StarterStream) -> None:
@@ -118,7 +134,9 @@ class Shadows:
             if what in ("hello", "ended"):
                 self._refuse(stream, message.run_id, "the run is not known here, or its end was taken over")
             return None
-        if what == "hello":
+        if run.failure:
+            self._take_of_failed(stream, run, message)
+        elif what == "hello":
             self._hello(stream, run, message.hello)
         elif run.stream is not stream:
             if what == "ended":
@@ -134,14 +152,27 @@ class Shadows:
         elif what == "transfer":
             self._transfer_state(run, message.transfer)
         elif what == "io":
-            self._transfers.spawn(self.requests.answer(run, message.io))
+            self._transfers.spawn(run, partial(self.requests.answer, run, message.io))
         elif what == "visit":
             self.visits.hear(message.visit)
         elif what == "checkpoint":
-            self._transfers.spawn(self._keep_checkpoint(run, message.checkpoint))
+            self._transfers.spawn(run, partial(self._keep_checkpoint, run, message.checkpoint))
         elif what == "ended":
             self._ended(run, message.ended)
         return None
+
+    def _take_of_failed(self, stream: StarterStream, run: Run, message: schedd_pb2.StarterMessage) -> None:
+        """Nothing but its end is expected of a run that the access point has failed at."""
+        what = message.WhichOneof("what")
+        if what == "ended" or (what == "hello" and not message.hello.resume):
+            self._claiming.failures.end(run)
+            self._refuse(stream, run.id, "the access point failed to process a message of the run")
+        elif what == "hello" and hmac.compare_digest(message.hello.token, run.token):
+            run.stream = stream
+            stream.runs.add(run.id)
+            stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=schedd_pb2.RunAccepted()))
+            kill = schedd_pb2.RunKill(fast=True, reason=run.failure, reason_code=int(Vacate.SHADOW_EXCEPTION))
+            stream.send(schedd_pb2.ShadowMessage(run_id=run.id, kill=kill))
 
     def _refuse(self, stream: StarterStream, run_id: str, reason: str) -> None:
         stream.send(schedd_pb2.ShadowMessage(run_id=run_id, refused=schedd_pb2.RunRefused(reason=reason)))
@@ -165,6 +196,7 @@ class Shadows:
         accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user)
         if not hello.resume:
             accepted.job_ad = self._ads.final_pack(run.job, self._claiming.machine(run.claim))
+        run.accepted = True
         stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
         if run.kill is not None:
             self.kill(run.kill)
@@ -179,13 +211,14 @@ class Shadows:
         run.executing_at = started.at or now
         run.claim.failures = 0
         decision, batch = Decision(now), Batch()
-        self._transfers.log_notes(run, decision)
-        if run.job.status == Status.RUNNING:
-            host = host_of(self._ads, self._claiming, run)
-            properties = slot_properties(self._ads, started)
-            self._queue.executing(run.job, host, run.claim.slot_name, properties, decision)
-        batch.put_run(run.row())
-        self._ledger.commit(decision, batch)
+        with self._ledger.deciding(decision, batch):
+            self._transfers.log_notes(run, decision)
+            if run.job.status == Status.RUNNING:
+                host = host_of(self._ads, self._claiming, run)
+                properties = slot_properties(self._ads, started)
+                self._queue.executing(run.job, host, run.claim.slot_name, properties, decision)
+            batch.put_run(run.row())
+            self._ledger.commit(decision, batch)
 
     def _update(self, run: Run, pack: bytes) -> None:
         if run.over or run.job.status not in (Status.RUNNING, Status.SUSPENDED):
@@ -205,7 +238,7 @@ class Shadows:
     def kill(self, kill: Kill) -> None:
         """Have the run ended by its starter; at once if it can be reached, else when it says hello."""
         run = self._book.runs.get(kill.run_id)
-        if run is None or run.over:
+        if run is None or run.over or run.failure:
             return
         run.kill = kill
         if run.stream is None:
@@ -226,11 +259,12 @@ class Shadows:
         kept = schedd_pb2.CheckpointKept()
         if (error := await self._transfers.keep_checkpoint(run)) is not None:
             kept.error, kept.hold_code, kept.hold_subcode = error.message, error.hold_code, error.subcode
-        else:
+        elif self._queue.has(run.job):
             decision = Decision(self._clock.now())
-            self._transfers.log_notes(run, decision)
-            changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint)
-            self._queue.usage(run.job, changes, decision)
+            with self._ledger.deciding(decision):
+                self._transfers.log_notes(run, decision)
+                changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint)
+                self._queue.usage(run.job, changes, decision)
             await self._ledger.commit(decision)
         if run.stream is not None and not run.over:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, checkpoint_kept=kept))
@@ -249,29 +283,33 @@ class Shadows:
             self._transfers.drop(run)
             self._endings.finish(run, ended, None)
         else:
-            self._transfers.spawn(self._place(run, ended, evicted))
+            self._transfers.spawn(run, partial(self._place, run, ended, evicted))
 
     async def _place(self, run: Run, ended: schedd_pb2.RunEnded, evicted: bool) -> None:
         """Put results in place, then take the end over."""
-        failure = await self._transfers.place(run, evicted=evicted)
-        if not run.over:
-            self._endings.finish(run, ended, failure)
+        failed = partial(self._claiming.failures.run, run, ended=True)
+        with contained(_log, f"run {run.id}: placing its results", failed):
+            failure = await self._transfers.place(run, evicted=evicted)
+            if not run.over:
+                self._endings.finish(run, ended, failure)
 
     def _acknowledge(self, run: Run, following: Run | None) -> None:
-        self.visits.lost(run)
+        if following is not None:
+            self._claiming.activate_all([following])
+        with contained(_log, f"run {run.id}: ending visits to it"):
+            self.visits.lost(run)
         if run.stream is not None:
             run.stream.runs.discard(run.id)
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, ack=schedd_pb2.RunAck()))
-        if following is not None:
-            self._claiming.activate(following)
         if run.job.status in (Status.REMOVED, Status.COMPLETED):
             self._transfers.forget_kept(run)
 
     def given_up(self, run: Run) -> None:
         """The run was given up without its end: its starter, should it still speak, is to drop it."""
-        if (record := self._endings.record(run)) is not None:
-            self._history.add(record)
-        self.visits.lost(run)
         if run.stream is not None:
             self._refuse(run.stream, run.id, "the run was given up")
             run.stream.runs.discard(run.id)
+        with contained(_log, f"run {run.id}: recording it"):
+            if (record := self._endings.record(run)) is not None:
+                self._history.add(record)
+        self.visits.lost(run)

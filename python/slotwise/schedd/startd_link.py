@@ -10,10 +10,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
 
+from slotwise.daemon.containment import contained
+from slotwise.errors import SlotwiseError
 from slotwise.wire import channel
 from slotwise.wire.claim_text import log_message
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
@@ -32,6 +35,10 @@ class LinkOwner(Protocol):
 
     def on_event(self, startd: str, event: startd_pb2.ClaimEvent) -> None:
         """The startd said something."""
+        ...
+
+    def on_failure(self, startd: str, event: startd_pb2.ClaimEvent, error: Exception) -> None:
+        """:meth:`on_event` has raised: end what the event is about."""
         ...
 
     def on_break(self, startd: str) -> None:
@@ -94,7 +101,8 @@ class StartdLink:
                 wait_s = _RETRY_FIRST_S
             self.heard, self.connected = self.connected, False
             self._out = asyncio.Queue()
-            self._owner.on_break(self.target)
+            with contained(_log, f"what follows the break of the stream to {self.target}"):
+                self._owner.on_break(self.target)
             if not self._wanted:
                 return
             await asyncio.sleep(wait_s)
@@ -115,11 +123,17 @@ class StartdLink:
                 await writer
 
     def _deliver(self, event: startd_pb2.ClaimEvent) -> None:
+        """Hand the event over.
+
+        :raises SlotwiseError: when the list of known claims cannot be compared: only a new stream brings another one.
+        """
         log_message("from the startd at %s: %s", self.target, event)
-        try:
+        what = event.WhichOneof("what")
+        recover = partial(self._owner.on_failure, self.target, event)
+        with contained(_log, f"processing {what!r} of the startd at {self.target}", recover) as attempt:
             self._owner.on_event(self.target, event)
-        except Exception:
-            _log.exception("error while handling an event of the startd at %s", self.target)
+        if attempt.failed and what == "known":
+            raise SlotwiseError("the claims that the startd knows could not be compared with those held")
 
     async def _write(self, stream: Any) -> None:
         while True:

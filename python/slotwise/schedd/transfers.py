@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
 from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
@@ -164,7 +165,7 @@ class Transfers:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, inputs_complete=complete))
 
     def _push_inputs(self, run: Run) -> None:
-        self.spawn(self._inputs(run, run.stream))
+        self.spawn(run, partial(self._inputs, run, run.stream))
 
     async def _inputs(self, run: Run, stream: StarterStream) -> None:
         """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
@@ -316,13 +317,12 @@ class Transfers:
         """Have something that blocks done in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def spawn(self, work: Any) -> None:
-        """Do ``work`` beside everything else."""
-        task = asyncio.get_running_loop().create_task(work)
+    def spawn(self, run: Run, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do ``work`` for a run beside everything else; the run ends when that fails."""
+        task = asyncio.get_running_loop().create_task(self._contained(run, work))
         self.tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self.tasks.discard)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("unhandled error in a shadow task", exc_info=error)
+    async def _contained(self, run: Run, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with contained(_log, f"run {run.id}: moving its files", partial(self._claiming.failures.run, run)):
+            await work()

@@ -333,8 +333,11 @@ async def test_files_of_an_evicted_run_go_to_the_next_one(schedd: RunningAccessP
     assert {"state": b"half", "d": b"", "d/x": b"1"} in seen
     assert (schedd.home.root / "state").read_bytes() == b"whole"
     assert not (schedd.home.root / "d").exists()
-    await schedd.until_gone()
-    assert not list(schedd.home.spool.glob("jobs/*/*")), "nothing stays of jobs that are gone"
+
+    async def removed() -> bool:
+        return not list(schedd.home.spool.glob("jobs/*/*"))
+
+    await schedd.until(removed)
 
 
 async def test_more_than_the_job_may_transfer_holds_it(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:

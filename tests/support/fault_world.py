@@ -1,0 +1,185 @@
+"""One schedd after another and one execution point, and what can go wrong between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import grpc
+import pytest
+from slotwise.clock import SystemClock
+from slotwise.schedd import claim_runs, claiming, failures, queue, reattach
+
+from tests.support.access_point import RunningAccessPoint
+from tests.support.faulty_point import FaultyPoint
+from tests.support.injection import InjectedError, Injection
+from tests.support.patience import PATIENCE
+
+JOBS = 6
+FAULTS = (
+    "break_claims",
+    "break_shadow",
+    "repeat_hello",
+    "repeat_end",
+    "end_claim",
+    "lose_run",
+    "reset",
+    "kill",
+    "clock",
+    "hold",
+    "release",
+    "remove",
+    "vacate",
+    "remove_force",
+    "exception",
+)
+#: What a schedd hears: of starters, of startds and of the negotiator.
+_STARTER_SAYS = (
+    "runs",
+    "hello",
+    "need_input",
+    "started",
+    "update",
+    "output",
+    "transfer",
+    "io",
+    "visit",
+    "checkpoint",
+    "ended",
+)
+_STARTD_SAYS = ("granted", "refused", "known", "alive", "activation_refused", "activated", "state", "ended")
+_OTHERS = ("offer", "rejections", "committed", "kill", "tick")
+KINDS = (*(f"starter {what}" for what in _STARTER_SAYS), *(f"startd {what}" for what in _STARTD_SAYS), *_OTHERS)
+
+
+def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the schedd be less patient with silence and failure."""
+    for module in (claiming, reattach):
+        monkeypatch.setattr(module, "GRACE_S", 0.3)
+        monkeypatch.setattr(module, "ASK_AGAIN_S", 0.05)
+    monkeypatch.setattr(failures, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(claim_runs, "HELLO_S", 0.5)
+    monkeypatch.setattr(queue, "_COOL_FIRST_S", 0.01)
+    monkeypatch.setattr(queue, "_COOL_MOST_S", 0.05)
+
+
+def inject(schedd: RunningAccessPoint, injection: Injection, kind: str) -> None:
+    """Put faults into what the schedd does with a kind of message: ``starter ended``, ``startd granted``, ``offer``."""
+    point = schedd.point
+    who, _, what = kind.partition(" ")
+    parts: dict[str, tuple[Any, str]] = {
+        "starter": (point.shadows, "_take"),
+        "startd": (point.claiming, "on_event"),
+        "offer": (point.claiming, "offer"),
+        "rejections": (point.servicer._rejections, "note"),
+        "committed": (point.ledger, "_committed"),
+        "kill": (point.shadows, "kill"),
+        "tick": (point.reattachment, "tick"),
+    }
+    owner, name = parts[who]
+
+    def when(*args: Any, **named: Any) -> bool:
+        if kind == "committed":  # a submission is the affair of its client
+            told = args[2]
+            return "admission" not in str(getattr(getattr(told, "func", told), "__module__", ""))
+        return not what or args[-1].WhichOneof("what") == what
+
+    setattr(owner, name, injection.wrapped(getattr(owner, name), when))
+
+
+class SteppedClock(SystemClock):
+    """A clock that is set now and then."""
+
+    offset = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.offset
+
+
+class World:
+    """One schedd after another, and one execution point."""
+
+    def __init__(self, root: Path, seed: int, clock: SteppedClock) -> None:
+        self.root, self.random, self.clock = root, Random(seed), clock
+        self.told: list[str] = []
+        self.injection = Injection()
+        self.schedd: RunningAccessPoint
+
+    async def begin(self) -> None:
+        self.schedd = await RunningAccessPoint(self.root / "pool").start()
+        self.point = FaultyPoint(self.root / "ep.sock", self.schedd.daemon_token, self.random)
+        await self.point.start()
+        self.cluster = await self.schedd.submit(JOBS, UserLog="job.log", KeepClaimIdle=self.random.choice((0, 0, 1)))
+
+    async def fault(self) -> None:
+        what = self.random.choice(FAULTS)
+        self.told.append(what)
+        if what == "kill":
+            await self.schedd.kill()
+            self.schedd = await RunningAccessPoint(self.root / "pool").start()
+        elif what == "clock":
+            self.clock.offset += self.random.choice((-7200.0, 7200.0, 30.0))
+        elif what == "exception":
+            self.injection.arm(self.random.choice((1, 2, 3, 5, 8, 13, 21, 34)))
+            inject(self.schedd, self.injection, self.random.choice(KINDS))
+        elif what in ("hold", "release", "remove", "vacate", "remove_force"):
+            await self.act(what.upper())
+        else:
+            getattr(self.point, what)()
+
+    async def act(self, action: str) -> None:
+        acting = asyncio.ensure_future(self.schedd.act(action, f"ProcId == {self.random.randrange(JOBS)}"))
+        if self.random.random() < 0.3:
+            await asyncio.sleep(self.random.choice((0.0, 0.001, 0.004)))
+            acting.cancel()  # the client leaves
+        await asyncio.gather(acting, return_exceptions=True)
+
+    async def negotiate(self) -> None:
+        try:
+            await self.schedd.negotiate(self.point.address, slots=4)
+        except grpc.RpcError:
+            if not self.injection.raised:
+                raise
+
+    async def tick(self) -> None:
+        with contextlib.suppress(InjectedError):
+            self.schedd.point.reattachment.tick()
+        await self.negotiate()
+        await asyncio.sleep(self.random.choice((0.0, 0.01, 0.05)))
+
+    def left(self) -> list[str]:
+        """What is left over when all jobs are gone."""
+        book, moment = self.schedd.point.claiming.book, time.monotonic()
+        return [
+            *(
+                f"run {run.id} speaks={run.stream is not None} silent={run.silent_until - moment:.1f}"
+                f" lost={run.lost_at - moment:.1f} gone={run.claim.gone} executes={run.executing_at > 0}"
+                for run in book.runs.values()
+            ),
+            *(f"link {link.target} {link.connected}" for link in self.schedd.point.claiming.links.values()),
+            *(f"claim {claim}" for claim in book.claims),
+            *(f"request {serial}" for serial in book.pending),
+            *(f"claim at the startd {claim}" for claim in self.point.claims),
+            *(f"run at the starter {run}" for run in self.point.runs),
+        ]
+
+    async def settle(self) -> None:
+        deadline = time.monotonic() + 8 * PATIENCE
+        while await self.schedd.jobs() or any(not one.startswith("link") for one in self.left()):
+            if time.monotonic() > deadline:
+                jobs = [
+                    {name: ad.get(name) for name in ("ProcId", "JobStatus", "HoldReason", "JobCoolDownExpiration")}
+                    for ad in await self.schedd.jobs()
+                ]
+                raise AssertionError(f"{jobs} {self.left()} after {self.told}")
+            await self.schedd.act("RELEASE", "JobStatus == 5")
+            await self.tick()
+        await self.schedd.point.ledger._idle.wait()
+
+    async def end(self) -> None:
+        await self.schedd.stop()
+        await self.point.stop()
