@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -27,16 +29,19 @@ def test_logs_at_their_loudest_hold_no_token_key_or_claim(make_pool: Callable[[s
     pool = make_pool(LOUD)
     pool.up()
     (pool.root / "short.sub").write_text(SLEEP.format(0, 8))
-    (pool.root / "long.sub").write_text(SLEEP.format(600, 2))
+    environment = "environment = PASSWORD=hunter2-of-the-job\n"
+    (pool.root / "long.sub").write_text(environment + SLEEP.format(600, 2))
     pool.run("submit", "short.sub")
     pool.run("wait", "job.log")
     pool.run("submit", "long.sub")
     pool.until("jobs run", lambda: '"JobStatus": 2' in pool.run("q", "--json").stdout)
+    pool.run("qedit", "2", "Environment", '"PASSWORD=hunter2-of-the-edit"')
     pool.run("restart", "schedd", "startd")
     pool.run("q", check=False, SLOTWISE_TOKEN_FILE=str(_wrong_token(pool)))
     secrets = {(pool.home.secrets / name).read_bytes().strip() for name in ("pool.key", "token")}
     secrets |= _claim_secrets(pool.home.spool) | _claim_secrets(pool.home.run)
     assert len(secrets) > 3, "no claim was found, so nothing was looked for"
+    secrets |= _run_tokens(pool)
     pool.run("rm", "--all", check=False)
     pool.down()
     texts = {path: path.read_bytes() for path in pool.home.log.rglob("*") if path.is_file()}
@@ -47,6 +52,8 @@ def test_logs_at_their_loudest_hold_no_token_key_or_claim(make_pool: Callable[[s
         assert not TOKEN.search(text), f"a token in {path}"
         for secret in secrets:
             assert secret not in text, f"a secret in {path}"
+        if path.name != "startd_history":  # whole ads of jobs
+            assert b"hunter2" not in text, f"a job's environment in {path}"
 
 
 def _wrong_token(pool: Pool) -> Path:
@@ -63,6 +70,14 @@ def _claim_secrets(directory: Path) -> set[bytes]:
     for path in directory.rglob("*"):
         if path.is_file():
             found |= set(CLAIM.findall(path.read_bytes()))
+    return found
+
+
+def _run_tokens(pool: Pool) -> set[bytes]:
+    """What starters show for the runs that go on."""
+    with contextlib.closing(sqlite3.connect(pool.home.spool / "schedd.sqlite")) as queue:
+        found = {token.encode() for (token,) in queue.execute("SELECT token FROM runs")}
+    assert found
     return found
 
 
