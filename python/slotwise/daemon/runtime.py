@@ -44,6 +44,11 @@ _log = logging.getLogger(__name__)
 _MODES = ("peaceful", "graceful", "fast")
 
 
+#: Daemons whose children are programs of jobs, users and administrators, which expect the usual mask. What is secret
+#: among their own files is made with a mode of its own. What other daemons make is theirs alone unless they
+#: say otherwise.
+_OPEN_FILES = ("startd", "starter")
+
 #: A fast stop that takes longer hangs: the stacks of all threads go into ``<daemon>.out`` and the process ends.
 _FAST_S = 30.0
 #: The same for what is left once everything has been stopped.
@@ -138,6 +143,7 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
     """Run daemon ``name`` in this process until it is told to stop; returns the exit status."""
     if name not in DAEMONS:
         raise UsageError(f"there is no daemon {name!r}", hint=f"one of {', '.join(DAEMONS)}")
+    os.umask(0o022 if name in _OPEN_FILES else 0o077)
     faulthandler.enable()  # a crash, or SIGABRT, leaves the stacks of all threads in <daemon>.out
     faulthandler.register(STACKS_SIGNAL)
     # What must happen before gRPC starts in this process (the master forks its spawner).

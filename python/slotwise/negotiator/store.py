@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from slotwise.daemon import database
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
@@ -30,7 +31,7 @@ class AccountingStore:
     """Records of submitters and groups, leases on their settings, times of remainder slots, and reservations."""
 
     def __init__(self, path: Path | str) -> None:
-        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._database = database.connect(path)
         # A commit survives the death of the process; that of the host may cost the last moments of usage.
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")

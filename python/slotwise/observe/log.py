@@ -276,8 +276,12 @@ class LogFile(logging.Handler):
     # ---- the file
 
     def _open(self, flags: int = 0) -> None:
-        mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | flags
-        self._descriptor = os.open(self.path, mode, 0o644)
+        mode = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags
+        try:
+            self._descriptor = os.open(self.path, mode)
+        except FileNotFoundError:
+            self._descriptor = os.open(self.path, mode | os.O_CREAT, 0o644)
+            os.fchmod(self._descriptor, 0o644)  # whatever the daemon's mask: administrators read logs as themselves
         state = os.fstat(self._descriptor)
         self._size, self._inode = state.st_size, state.st_ino
         self._begun = state.st_mtime

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from slotwise.daemon.user_paths import open_path
 from slotwise.schedd import opening
 from slotwise.schedd.events import END, split_entries
 from slotwise.schedd.rights import as_owner
@@ -134,8 +135,12 @@ def _by_log(planned: Iterable[PlannedText]) -> dict[tuple[str, str], list[Planne
 def _append_text(path: str, text: str, *, sync: bool = False) -> int:
     """Append in as few writes as the system allows; a short write (full disk) is undone."""
     # Not waiting for whoever may read a named pipe: without one the job is held, as for any log that cannot be written.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    descriptor = os.open(path, flags, 0o644)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        descriptor = open_path(path, flags)
+    except FileNotFoundError:
+        descriptor = open_path(path, flags | os.O_CREAT, 0o644)
+        os.fchmod(descriptor, 0o644)  # the daemon's mask is not the user's
     try:
         before = os.fstat(descriptor).st_size
         data = memoryview(text.encode("utf-8", "surrogateescape"))

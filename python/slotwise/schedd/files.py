@@ -186,11 +186,12 @@ def _pieces(path: str, name: str, *, executable: bool = False) -> Iterator[Piece
         yield from _directory(path, name, state.st_mode)
         return
     mode = stat.S_IMODE(state.st_mode) | (0o111 if executable else 0)
-    identity = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
     if state.st_size <= SMALL_MOST:
         # The owner's right to read is checked each time, whoever read the file before.
         descriptor = opening.regular(path)
         try:
+            state = os.fstat(descriptor)  # of the file that is read, whatever the path led to a moment ago
+            identity = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
             known = _cache.get((path, name))
             if known is not None and known[0] == identity and known[1].mode == mode:
                 yield known[1]

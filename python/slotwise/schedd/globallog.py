@@ -45,6 +45,8 @@ class GlobalLog:
             self._sequence += 1
             text = self._header(now) + text
         with open(path, "a", encoding="utf-8", errors="surrogateescape") as stream:
+            if size < 0:
+                os.fchmod(stream.fileno(), 0o644)  # for all users, as HTCondor's
             stream.write(text)
 
     def _rotate(self) -> None:

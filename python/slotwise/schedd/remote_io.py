@@ -10,10 +10,10 @@ import errno
 import logging
 import os
 from functools import partial
-from pathlib import Path
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.daemon.user_paths import open_path, parent_of
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds
@@ -106,23 +106,34 @@ def _act(io: schedd_pb2.RemoteIo, iwd: str) -> bytes:
             _write(path, io)
         case "stat":
             return _status(path)
-        case "unlink":
-            Path(path).unlink()
-        case "rename":
-            Path(path).rename(os.path.join(iwd, io.text))
-        case "mkdir":
-            Path(path).mkdir(io.mode or 0o755)
-        case "rmdir":
-            Path(path).rmdir()
         case "getdir":
-            return b"".join(os.fsencode(entry.name) + b"\n" for entry in sorted(Path(path).iterdir()))
+            return _entries(path)
+        case "unlink" | "mkdir" | "rmdir":
+            with parent_of(path) as (directory, name):
+                if io.op == "unlink":
+                    os.unlink(name, dir_fd=directory)
+                elif io.op == "mkdir":
+                    os.mkdir(name, io.mode or 0o755, dir_fd=directory)
+                else:
+                    os.rmdir(name, dir_fd=directory)
+        case "rename":
+            with parent_of(path) as (directory, name), parent_of(os.path.join(iwd, io.text)) as (there, new_name):
+                os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=there)
         case _:
             raise ValueError(io.op)
     return b""
 
 
+def _entries(path: str) -> bytes:
+    descriptor = open_path(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return b"".join(os.fsencode(name) + b"\n" for name in sorted(os.listdir(descriptor)))
+    finally:
+        os.close(descriptor)
+
+
 def _read(path: str, offset: int, length: int) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = open_path(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         return os.pread(fd, max(0, min(length, _MOST)), offset)
     finally:
@@ -130,10 +141,10 @@ def _read(path: str, offset: int, length: int) -> bytes:
 
 
 def _write(path: str, io: schedd_pb2.RemoteIo) -> None:
-    flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK
+    flags = os.O_WRONLY | os.O_NONBLOCK
     flags |= (os.O_TRUNC if io.length & 1 else 0) | (os.O_EXCL if io.length & 2 else 0)
     flags |= (os.O_CREAT if io.mode else 0) | (os.O_APPEND if io.offset < 0 else 0)
-    fd = os.open(path, flags, io.mode)
+    fd = open_path(path, flags, io.mode)
     try:
         data = memoryview(io.data)
         at = io.offset
@@ -148,7 +159,11 @@ def _write(path: str, io: schedd_pb2.RemoteIo) -> None:
 def _status(path: str) -> bytes:
     """Numbers in the order of the protocol: device, inode, mode, links, user, group, its device, size, block size,
     blocks, and three times."""
-    s = os.stat(path)
+    fd = open_path(path, os.O_PATH)
+    try:
+        s = os.fstat(fd)
+    finally:
+        os.close(fd)
     numbers = (s.st_dev, s.st_ino, s.st_mode, s.st_nlink, s.st_uid, s.st_gid, s.st_rdev, s.st_size, s.st_blksize,
                s.st_blocks, int(s.st_atime), int(s.st_mtime), int(s.st_ctime))  # fmt: skip
     return (" ".join(map(str, numbers)) + "\n").encode()

@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
 
+from slotwise.daemon.user_paths import open_path
 from slotwise.schedd import opening
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
@@ -283,7 +284,7 @@ class Results:
         """
         _make_parents(target, self._plan.iwd)
         target = _real(target)
-        with open(os.open(temporary, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+        with open(open_path(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
             state = os.fstat(stream.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
                 raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
@@ -312,7 +313,7 @@ class Results:
 
 
 def _copy(stream: BinaryIO, target: str, mode: int) -> None:
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = open_path(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "wb") as copy:
         shutil.copyfileobj(stream, copy)
         os.fchmod(descriptor, (mode & 0o777) or 0o644)
@@ -330,13 +331,21 @@ def _make_parents(target: str, iwd: str) -> None:
     """Directories of a result below the job's directory; those elsewhere must exist."""
     parent = os.path.dirname(target)
     if parent.startswith(iwd.rstrip("/") + "/") and os.path.isdir(iwd):
-        os.makedirs(parent, exist_ok=True)
+        _make_directories(parent)
+
+
+def _make_directories(path: str) -> None:
+    """Make a directory and those above it that are missing, with the usual mode, whatever the daemon's mask."""
+    if not os.path.isdir(path):
+        _make_directories(os.path.dirname(path))
+        os.mkdir(path)
+        os.chmod(path, 0o755)
 
 
 def _make_directory(target: str, mode: int) -> None:
     """Make a directory with the rights that it has where it comes from. One that is here keeps its own."""
     if not os.path.isdir(target):
-        os.makedirs(target, exist_ok=True)
+        _make_directories(target)
         os.chmod(target, (mode & 0o777) | 0o700)
 
 

@@ -50,7 +50,9 @@ class Sandbox:
         """
         try:
             for parent in reversed(Path(self.path).parents[:2]):
-                parent.mkdir(mode=0o711, exist_ok=True)
+                if not parent.is_dir():
+                    parent.mkdir()
+                    parent.chmod(0o711)
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             if os.geteuid() == 0:
                 who = account(self.owner, self.fallback)

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from slotwise.daemon import database
 from slotwise.errors import HostError
 from slotwise.schedd.batch import (
     STARTER,
@@ -84,11 +85,11 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         try:
-            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=30)
+            connection = database.connect(self.path, timeout_s=30)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={self._synchronous}")
             connection.execute("PRAGMA wal_autocheckpoint=4000")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise HostError(f"cannot open the job queue {self.path}: {error}", path=str(self.path)) from None
         return connection
 

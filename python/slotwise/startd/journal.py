@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from slotwise.daemon import database
 from slotwise.errors import HostError
 from slotwise.model.claim import Claim, Run
 from slotwise.model.resources import Resources
@@ -65,14 +66,14 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db = database.connect(path)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=OFF")
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS slots (name TEXT PRIMARY KEY, record TEXT NOT NULL, request BLOB, job BLOB)"
             )
             self._db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise HostError(f"the startd's journal cannot be used: {error}", path=str(path)) from None
 
     def save(self, changed: Iterable[Holding], gone: Iterable[str]) -> None:

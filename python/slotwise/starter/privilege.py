@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
-import platform
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from slotwise.daemon.file_rights import file_rights
+from slotwise.daemon.user_paths import open_path
 from slotwise.starter.keeper_spec import Identity
-
-_libc = ctypes.CDLL(None, use_errno=True)
-#: The system call itself changes one thread; the library's function would change all.
-_SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "ppc64le": 81, "s390x": 206}.get(platform.machine())
-_OWN_GROUPS = tuple(os.getgroups())
 
 
 @contextlib.contextmanager
@@ -31,18 +26,8 @@ def rights_of(identity: Identity) -> Iterator[None]:
     if identity.uid is None or identity.gid is None:
         yield
         return
-    _set_groups(identity.groups)
-    try:
-        _libc.setfsgid(identity.gid)
-        _libc.setfsuid(identity.uid)
-        # Neither call tells of a failure; an impossible number changes nothing and tells what holds now.
-        if (_libc.setfsuid(-1), _libc.setfsgid(-1)) != (identity.uid, identity.gid):
-            raise PermissionError(errno.EPERM, f"cannot take on the rights of user {identity.uid}")
+    with file_rights(identity.uid, identity.gid, identity.groups):
         yield
-    finally:
-        _libc.setfsuid(os.geteuid())
-        _libc.setfsgid(os.getegid())
-        _set_groups(_OWN_GROUPS)
 
 
 def read_small(path: Path, identity: Identity, most: int) -> str:
@@ -52,19 +37,8 @@ def read_small(path: Path, identity: Identity, most: int) -> str:
         the starter may read, and waiting for a pipe's other end would stop all jobs of this host.
     """
     with rights_of(identity):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = open_path(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise OSError(errno.EINVAL, "not a regular file", str(path))
             return file.read(most).decode(errors="replace")
-
-
-def _set_groups(groups: tuple[int, ...]) -> None:
-    """The supplementary groups of this thread: the daemon's own would open what only its groups may read.
-
-    :raises OSError: when the kernel refuses; nothing may be opened then.
-    """
-    array = (ctypes.c_uint32 * len(groups))(*groups)
-    if _SETGROUPS is None or _libc.syscall(_SETGROUPS, len(groups), array) != 0:
-        number = ctypes.get_errno() or errno.ENOSYS
-        raise OSError(number, f"cannot take on the groups of the job: {os.strerror(number)}")

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from slotwise.daemon.user_paths import open_path
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, TransferRules
 from slotwise.starter.keeper_spec import Identity
@@ -88,7 +89,7 @@ class Inbox:
             path.parent.mkdir(parents=True, exist_ok=True)
         mode = (piece.mode & 0o777) or 0o644
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(path, flags | (os.O_TRUNC if piece.offset == 0 else 0), mode)
+        fd = open_path(path, flags | (os.O_TRUNC if piece.offset == 0 else 0), mode)
         self._open = (relative, fd)
         os.fchmod(fd, mode | 0o600)
         return fd
@@ -341,7 +342,7 @@ def pieces(outputs: list[Output], identity: Identity, problems: list[End]) -> It
         fd = -1
         try:
             with rights_of(identity):
-                fd = os.open(output.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+                fd = open_path(output.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
             left = _size(fd)
             last = False
             while not last:

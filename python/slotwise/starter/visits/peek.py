@@ -8,6 +8,7 @@ import stat
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from slotwise.daemon.user_paths import open_path
 from slotwise.errors import SlotwiseError
 from slotwise.starter.privilege import rights_of
 from slotwise.starter.visits.launch import SPEC, read_fields
@@ -40,9 +41,9 @@ def look(run: Run, wish: schedd_pb2.Peek) -> schedd_pb2.Peek:
 
 def _opened(run: Run, file: schedd_pb2.PeekFile, spec: dict[str, str]) -> int:
     if file.which == schedd_pb2.PeekFile.OUTPUT:
-        return os.open(spec["stdout"], _FLAGS)
+        return open_path(spec["stdout"], _FLAGS)
     if file.which == schedd_pb2.PeekFile.ERROR:
-        return os.open(spec["stderr"], _FLAGS)
+        return open_path(spec["stderr"], _FLAGS)
     scratch = run.directory.scratch
     path = PurePosixPath(file.name)
     parts = (path.relative_to(scratch) if path.is_relative_to(scratch) else path).parts
