@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotwise.errors import HostError
+from slotwise.errors import DeniedError, HostError
 
 #: Where scratch directories are when the home is closed to the users that jobs run as.
 _ELSEWHERE = Path("/var/lib/slotwise")
@@ -36,6 +36,24 @@ class PoolHome:
         if named:
             return cls(Path(named).absolute())
         return cls((Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".slotwise")
+
+    def require_trusted(self) -> PoolHome:
+        """See that nobody but this user or root decides what is in the home: its configuration may run commands.
+
+        :raises DeniedError: when it belongs to another user, or everybody may write to it.
+        """
+        try:
+            about = self.root.stat()
+        except OSError:
+            return self  # what uses it says what is wrong
+        if about.st_uid not in (os.geteuid(), 0):
+            raise DeniedError(
+                f"the pool in {self.root} belongs to another user (uid {about.st_uid})",
+                hint=f"run as that user (sudo -u '#{about.st_uid}' ...), or name another pool with SLOTWISE_HOME",
+            )
+        if about.st_mode & 0o002 and not about.st_mode & 0o1000:
+            raise DeniedError(f"everybody may write to {self.root}", hint=f"chmod o-w {self.root}")
+        return self
 
     @property
     def run(self) -> Path:

@@ -70,6 +70,29 @@ def test_spooled_jobs_need_nothing_of_where_they_were_submitted(pool: Pool, tmp_
     assert again.returncode == 1 and f"no job {cluster}" in again.stderr
 
 
+def test_the_description_of_another_does_not_say_where_files_go(pool: Pool, tmp_path: Path) -> None:
+    token = tmp_path / "bob.token"
+    pool.run("token", "create", "--identity", "bob@here", "--scope", "WRITE", "--file", str(token))
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    (tmp_path / "s.sub").write_text(
+        f"executable = /bin/sh\narguments = \"-c 'echo evil > evil; echo plain > plain'\"\n"
+        f'transfer_output_remaps = "evil={closed}/evil"\ninitialdir = {closed}\n'
+        "should_transfer_files = yes\ntransfer_executable = false\nqueue\n"
+    )
+    words = ("submit", "-spool", "-terse", "s.sub")
+    job = pool.run(*words, cwd=tmp_path, SLOTWISE_TOKEN_FILE=str(token)).stdout.split()[0]
+    pool.until("it is completed", lambda: pool.run("q", job, "-af", "JobStatus").stdout == "4\n")
+    everything = pool.run("transfer-data", "-all", check=False)
+    assert everything.returncode == 1 and "No jobs with spooled files" in everything.stderr
+    refused = pool.run("transfer-data", job, check=False)
+    assert refused.returncode == 1 and f"job {job} belongs to bob" in refused.stderr and "-directory" in refused.stderr
+    assert list(closed.iterdir()) == []
+    pool.run("transfer-data", job, "-directory", str(tmp_path / "mine"))
+    assert (tmp_path / "mine" / "evil").read_text() == "evil\n" and (tmp_path / "mine" / "plain").exists()
+    assert list(closed.iterdir()) == []
+
+
 def test_directories_of_spooled_jobs_come_home_with_their_rights(pool: Pool, tmp_path: Path) -> None:
     script = "#!/bin/sh\nmkdir -p own/empty; chmod 700 own; echo 1 > own/f; echo 2 > ..dots\n"
     (tmp_path / "prog").write_text(script)

@@ -36,10 +36,10 @@ def test_links_pipes_and_directories_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_rights_that_the_kernel_does_not_give_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from slotwise.starter import privilege
+    from slotwise.daemon import file_rights
 
     silent = SimpleNamespace(setfsuid=lambda _: 0, setfsgid=lambda _: 0, syscall=lambda *_: 0)
-    monkeypatch.setattr(privilege, "_libc", silent)
+    monkeypatch.setattr(file_rights, "_libc", silent)
     with pytest.raises(PermissionError), rights_of(Identity(uid=65534, gid=65534)):
         pytest.fail("opened with the starter's own rights")
 

@@ -58,8 +58,11 @@ class Invocation:
 
     @property
     def home(self) -> PoolHome:
-        """The pool the caller means."""
-        return PoolHome.from_env(self.env)
+        """The pool the caller means.
+
+        :raises DeniedError: when it is another user's.
+        """
+        return PoolHome.from_env(self.env).require_trusted()
 
     @property
     def account(self) -> str:

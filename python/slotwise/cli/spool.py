@@ -113,7 +113,11 @@ class Arrivals:
         self.root = directory or Path(self._text("SUBMIT_Iwd") or ".")
         remaps = parse_remaps(self._text("SUBMIT_TransferOutputRemaps"))
         self._log = posixpath.basename(self._text("SUBMIT_UserLog"))
-        self._places = {name: self.root / target for name, target in remaps.items() if "://" not in target}
+        self._places = {
+            name: self.root / target
+            for name, target in remaps.items()
+            if "://" not in target and not (directory is not None and _leads_out(target))
+        }
         if directory is None:
             for attribute in ("Out", "Err", "UserLog"):
                 original = self._text(f"SUBMIT_{attribute}")
@@ -128,7 +132,7 @@ class Arrivals:
     def take(self, piece: Any) -> Path:
         """Write a piece; a file is under its own name only when it is whole."""
         name = posixpath.normpath(os.fsdecode(piece.name))
-        if posixpath.isabs(name) or name == ".." or name.startswith("../"):
+        if _leads_out(name):
             raise SubmitError(f"the access point sent a file called {piece.name!r}")
         target = self._places.get(name, self.root / name)
         temporary = target.with_name(target.name + ".sw-part")
@@ -152,6 +156,12 @@ class Arrivals:
         except OSError as error:
             raise SubmitError(f"cannot write {target}: {error.strerror}") from None
         return target
+
+
+def _leads_out(name: str) -> bool:
+    """Whether a relative name leads out of the directory that it is used in, or is not a relative one."""
+    plain = posixpath.normpath(name)
+    return posixpath.isabs(plain) or plain == ".." or plain.startswith("../")
 
 
 def _append_log(part: Path, log: Path) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import grpc
 
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, parse
 from slotwise.cli.spool import Arrivals
-from slotwise.errors import UsageError
+from slotwise.errors import DeniedError, UsageError
 from slotwise.table import unpack_ads
-from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
 OPTIONS = [
@@ -27,7 +28,7 @@ OPTIONS = [
 USAGE = """usage: slotwise transfer-data [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all
 Fetches the results of jobs submitted with `submit -spool` to where they were submitted.
   -constraint EXPR, -all     those jobs of yours that have spooled files
-  -directory DIR             put the files there instead
+  -directory DIR             put the files there instead; needed for the jobs of others
   -name NAME, -pool HOST:PORT, -address ADDRESS     at another access point"""
 
 
@@ -54,14 +55,39 @@ def main(args: list[str], inv: Invocation) -> int:
     return _fetch(inv.aimed(parsed.value("pool"), parsed.value("name")), chosen, target, parsed.value("address"))
 
 
+def _require_own(stub: schedd_pb2_grpc.ScheddStub, chosen: schedd_pb2.JobSelection, me: str, metadata: Any) -> None:
+    """See that the chosen jobs are the caller's own, as their ads say where their files go.
+
+    Asked before anything is fetched: jobs leave the queue when all is.
+
+    :raises DeniedError: when one is another's.
+    """
+    query = schedd_pb2.JobQuery(jobs=chosen)
+    query.query.projection.extend(("Owner", "ClusterId", "ProcId"))
+    for chunk in stub.Query(query, metadata=metadata):
+        for ad in unpack_ads(chunk.data) if chunk.data else ():
+            if (owner := ad.get("Owner")) != me.partition("@")[0]:
+                job = f"{ad['ClusterId']}.{ad['ProcId']}"
+                raise DeniedError(
+                    f"job {job} belongs to {owner}, whose description says where its files go",
+                    hint="name a directory for them with -directory",
+                )
+
+
 def _fetch(inv: Invocation, chosen: schedd_pb2.JobSelection, target: str | None, address: str | None) -> int:
     channel = inv.open(address.strip("<>")) if address else inv.channel("schedd")
     stub = schedd_pb2_grpc.ScheddStub(channel)
+    directory = inv.path(target) if target is not None else None
     arrivals: dict[str, Arrivals] = {}
     try:
+        if directory is None:
+            ping = daemon_pb2_grpc.DaemonStub(channel).Ping(daemon_pb2.PingRequest(), metadata=inv.metadata())
+            if not chosen.ids and not chosen.owners:
+                chosen.owners.append(ping.identity.partition("@")[0])
+                chosen.all = False
+            _require_own(stub, chosen, ping.identity, inv.metadata())
         for piece in stub.FetchSandboxes(chosen, metadata=inv.metadata()):
             if piece.ad:
-                directory = inv.path(target) if target is not None else None
                 arrivals[piece.job] = Arrivals(unpack_ads(piece.ad)[0], directory)
             else:
                 arrivals[piece.job].take(piece.file)

@@ -23,7 +23,7 @@ class Pool:
         self.env = dict(os.environ if env is None else env)
         if home is not None:
             self.env["SLOTWISE_HOME"] = str(home)
-        self.home = PoolHome.from_env(self.env)
+        self.home = PoolHome.from_env(self.env).require_trusted()
         self.metadata = channel.token_metadata(token or security.find_token(self.home, self.env))
         self.target = address.lookup(self.home, "schedd").target
         self._config: Config | None = None

@@ -157,7 +157,7 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
 
 
 async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> int:
-    home = PoolHome.from_env(env)
+    home = PoolHome.from_env(env).require_trusted()
     home.create()
     config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
     selected = start_log(home, name, config)

@@ -1,12 +1,14 @@
 """Starts the command server: a UNIX socket in the pool's ``run`` directory, a thread per call.
 
-Only calls of the user that the server runs as are served (the socket's directory is closed to others anyway); others,
-and commands that want a process of their own, are told so, and the launcher starts the Python command line instead.
+Only calls of the user that the server runs as are served (the socket's directory is closed to others anyway), with the
+umask of the caller; others, those with other groups or limits than the server's, and commands that want a process of
+their own, are refused, and the launcher starts the Python command line instead.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import logging
 import os
 import socket
@@ -28,6 +30,16 @@ from slotwise.wire.address import MAX_SOCKET_PATH
 _log = logging.getLogger(__name__)
 _THREADS = 32
 _NOT_SERVED = b"N"
+_libc = ctypes.CDLL(None, use_errno=True)
+_CLONE_FS = 0x200
+_thread = threading.local()
+
+
+def _own_mask() -> bool:
+    """Let this thread have a umask of its own from now on; False where the kernel refuses."""
+    if not getattr(_thread, "apart", False):
+        _thread.apart = _libc.unshare(_CLONE_FS) == 0
+    return bool(_thread.apart)
 
 
 class CommandServer:
@@ -91,6 +103,9 @@ class CommandServer:
         entry = COMMANDS.get(request.argv[0].replace("_", "-")) if request.argv else None
         if entry is None or not entry.may_be_resident(request.argv[1:]) or request.uid != os.geteuid():
             return _NOT_SERVED
+        if not request.alike or not _own_mask():
+            return _NOT_SERVED
+        os.umask(request.umask)
         return b"S" + bytes([self._run(request) & 0xFF])
 
     def _run(self, request: CommandRequest) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import array
 import os
+import resource
 import socket
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 _VERSION = b"1"
+#: Limits that bound what a command may do; others (open files, locked memory) bound only processes.
+_LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_DATA)
 _LONGEST = 16 * 1024 * 1024
 
 
@@ -21,11 +25,16 @@ class CommandRequest:
     env: dict[str, str]
     streams: tuple[int, int, int]
     uid: int
+    #: Of the caller's process, as it is now.
+    umask: int = 0o022
+    #: Whether files and limits are the server's own too: same groups, and no limit that the server does not have.
+    alike: bool = True
 
 
 def receive(connection: socket.socket) -> CommandRequest | None:
     """The call that comes over ``connection``; None when it is malformed or breaks off."""
-    head, ancillary, _flags, _from = connection.recvmsg(4, socket.CMSG_SPACE(3 * 4))
+    # Closed on exec: what a command starts gets no streams of other callers.
+    head, ancillary, _flags, _from = connection.recvmsg(4, socket.CMSG_SPACE(3 * 4), socket.MSG_CMSG_CLOEXEC)
     streams = _descriptors(ancillary)
     try:
         if len(head) != 4 or len(streams) != 3:
@@ -39,8 +48,21 @@ def receive(connection: socket.socket) -> CommandRequest | None:
             os.close(descriptor)
         return None
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _pid, uid, _gid = struct.unpack("3i", credentials)
-    return CommandRequest(argv, cwd, env, (streams[0], streams[1], streams[2]), uid)
+    pid, uid, _gid = struct.unpack("3i", credentials)
+    umask, alike = _surroundings(pid)
+    return CommandRequest(argv, cwd, env, (streams[0], streams[1], streams[2]), uid, umask, alike)
+
+
+def _surroundings(pid: int) -> tuple[int, bool]:
+    """The umask of a process, and whether it has this one's groups and none but its limits."""
+    try:
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        limits = [(resource.prlimit(pid, limit), resource.getrlimit(limit)) for limit in _LIMITS]
+    except (OSError, ValueError):
+        return 0o077, False
+    groups = sorted(int(group) for group in fields["Groups"].split())
+    same_groups = int(fields["Gid"].split()[1]) == os.getegid() and groups == sorted(os.getgroups())
+    return int(fields["Umask"], 8), same_groups and all(theirs == ours for theirs, ours in limits)
 
 
 def parse(body: bytes) -> tuple[list[str], str, dict[str, str]]:

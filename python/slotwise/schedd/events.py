@@ -56,8 +56,9 @@ class Frame:
 
 
 def _one_line(text: str) -> str:
-    """Reasons must not break the frame: newlines become blanks."""
-    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
+    """Texts of users must not break the frame, or they could write events of their own: line ends become blanks."""
+    lines = text.splitlines()
+    return " ".join(lines) if len(lines) > 1 or lines != [text] else text
 
 
 def cpu_line(user_s: float, system_s: float) -> str:
@@ -86,7 +87,7 @@ def submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = ""
 
 def executing(frame: Frame, host: str, slot_name: str, properties: Mapping[str, str]) -> str:
     """Event 1; ``properties`` are attribute texts, sorted by the caller's names."""
-    rows = "".join(f"\t{name} = {properties[name]}\n" for name in sorted(properties, key=str.lower))
+    rows = "".join(f"\t{name} = {_one_line(properties[name])}\n" for name in sorted(properties, key=str.lower))
     slot = f"\tSlotName: {slot_name}\n" if slot_name else ""
     return f"{frame.head(1)}Job executing on host: <{host}>\n{slot}{rows}{END}"
 
@@ -296,8 +297,8 @@ def reconnect_failed(frame: Frame, reason: str, slot: str) -> str:
 def attribute_changed(frame: Frame, name: str, old: str | None, new: str) -> str:
     """Event 33."""
     if old is None:
-        return f"{frame.head(33)}Setting job attribute {name} to {new}\n{END}"
-    return f"{frame.head(33)}Changing job attribute {name} from {old} to {new}\n{END}"
+        return f"{frame.head(33)}Setting job attribute {name} to {_one_line(new)}\n{END}"
+    return f"{frame.head(33)}Changing job attribute {name} from {_one_line(old)} to {_one_line(new)}\n{END}"
 
 
 def cluster_submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = "") -> str:

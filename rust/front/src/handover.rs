@@ -25,6 +25,10 @@ pub fn call(socket: &Path, arguments: &[OsString]) -> Answer {
     let Ok(mut stream) = UnixStream::connect(socket) else {
         return Answer::NotServed;
     };
+    // The environment may hold secrets, and the server's words are taken for the command's: never another user's server.
+    if !is_own(&stream) {
+        return Answer::NotServed;
+    }
     let body = request(arguments);
     let Ok(length) = u32::try_from(body.len()) else {
         return Answer::NotServed;
@@ -40,6 +44,28 @@ pub fn call(socket: &Path, arguments: &[OsString]) -> Answer {
             Err(_) => Answer::Exit(70),
         },
         _ => Answer::NotServed,
+    }
+}
+
+/// Whether the process that listens at the other end is this user's (`SO_PEERCRED`).
+fn is_own(stream: &UnixStream) -> bool {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: libc::uid_t::MAX,
+        gid: libc::gid_t::MAX,
+    };
+    let mut length = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `peer`, which is a plain structure of that size; geteuid has
+    // no way to fail.
+    unsafe {
+        let asked = libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        );
+        asked == 0 && peer.uid == libc::geteuid()
     }
 }
 
