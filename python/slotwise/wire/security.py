@@ -132,25 +132,20 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             if not identity.may(needed):
                 raise DeniedError(f"{identity.name} may not call {details.method}: it needs {needed}")
         except DeniedError as error:
-            return _refusal(error, details.method, await continuation(details))
+            return _refusal(error, details.method)
         return call.traced(await continuation(details), details.method, identity.scopes, needed)
 
 
-def _refusal(error: DeniedError, method: str, handler: grpc.RpcMethodHandler | None) -> grpc.RpcMethodHandler:
-    """A handler of the same call form that only answers with ``error``."""
+def _refusal(error: DeniedError, method: str) -> grpc.RpcMethodHandler:
+    """A handler that answers with ``error`` alone.
 
-    async def refuse(_request: Any, context: Any) -> None:
-        call.refused(call.peer_of(context), call.method_name(method), error.message, denied=True)
-        await abort(context, error)
+    It is one of streams whatever the method takes: of these only what is asked for is read, so a refused call costs
+    no memory for its messages.
+    """
 
-    async def refuse_stream(_request: Any, context: Any) -> Any:
+    async def refuse(_requests: Any, context: Any) -> Any:
         call.refused(call.peer_of(context), call.method_name(method), error.message, denied=True)
         await abort(context, error)
         yield None
 
-    request_streams = handler is not None and handler.request_streaming
-    if handler is not None and handler.response_streaming:
-        make = grpc.stream_stream_rpc_method_handler if request_streams else grpc.unary_stream_rpc_method_handler
-        return make(refuse_stream)
-    make = grpc.stream_unary_rpc_method_handler if request_streams else grpc.unary_unary_rpc_method_handler
-    return make(refuse)
+    return grpc.stream_stream_rpc_method_handler(refuse)

@@ -16,6 +16,9 @@ _OPTIONS = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.so_reuseport", 0),
+    # Identity only: a compressed message may be a thousand times as large as what came over the wire.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    ("grpc.max_concurrent_streams", 1000),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     # A peer whose host has lost its power says no word: only a question that it does not answer tells.
