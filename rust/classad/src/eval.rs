@@ -63,6 +63,9 @@ pub struct Frame {
 
 /// How deep evaluation may recurse, as in the reference.
 const MAX_DEPTH: i32 = 400;
+/// How many calls of functions, and selections from lists, may be under way inside each other. Arguments and items of
+/// lists are no level of [`MAX_DEPTH`], and a list may contain a call of a function of itself.
+const MAX_CALLS: u32 = 500;
 /// How many nodes one evaluation may visit, as in the reference.
 const MAX_STEPS: i64 = 10_000_000;
 /// How many bytes of new text one evaluation may make.
@@ -78,6 +81,7 @@ pub struct Evaluator<'a> {
     pub(crate) root: Scope,
     pub(crate) depth: i32,
     pub(crate) steps: i64,
+    calls: u32,
     bytes: usize,
     random: u64,
     /// Whether what broke off last left no value behind, not even error: the search for the ad that a reference
@@ -103,6 +107,7 @@ impl<'a> Evaluator<'a> {
             root,
             depth: MAX_DEPTH,
             steps: MAX_STEPS,
+            calls: 0,
             bytes: MAX_BYTES,
             random: context.seed,
             blank: false,
@@ -275,6 +280,23 @@ impl<'a> Evaluator<'a> {
     }
 
     fn call(&mut self, call: &Arc<Call>, frame: Frame) -> Outcome {
+        self.nested_call(|e| e.function(call, frame))
+    }
+
+    pub(crate) fn nested_call<T>(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<T, Broken>,
+    ) -> Result<T, Broken> {
+        if self.calls >= MAX_CALLS {
+            return Err(Broken);
+        }
+        self.calls += 1;
+        let result = step(self);
+        self.calls -= 1;
+        result
+    }
+
+    fn function(&mut self, call: &Arc<Call>, frame: Frame) -> Outcome {
         let Some(builtin) = call.builtin else {
             return Ok(Value::Error);
         };

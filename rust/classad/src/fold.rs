@@ -1,9 +1,9 @@
 //! Evaluating ahead of time: constant folding, and what is left of an expression once one side is known.
 
 use crate::ad::Ad;
+use crate::analysis::{Reads, reads_in};
 use crate::eval::{Context, try_evaluate};
 use crate::expr::{BinaryOp, Call, Expr, Side, Ternary, UnaryOp};
-use crate::facts;
 use crate::name::Name;
 use crate::value::Value;
 use std::sync::Arc;
@@ -40,6 +40,9 @@ pub fn fold(expr: &Expr) -> Expr {
 /// gives what `expr` gives. Names without scope word that `my` lacks become TARGET's (normal mode).
 #[must_use]
 pub fn residual(expr: &Expr, my: &Ad) -> Expr {
+    if Reads::of(expr).moves_in(|name| my.contains(name)) {
+        return expr.clone();
+    }
     Folder {
         my: Some(my),
         hidden: Vec::new(),
@@ -190,15 +193,15 @@ impl Folder<'_> {
                 expr.clone()
             };
         }
-        let reads = facts::reads_in(definition, my);
-        if reads.opaque || matches!(definition, Expr::List(_) | Expr::Ad(_)) {
+        let reads = reads_in(definition, my);
+        if reads.unbounded || matches!(definition, Expr::List(_) | Expr::Ad(_)) {
             return expr.clone();
         }
         self.hidden.push(name.clone());
         let inner = self.rebuild(definition);
         self.hidden.pop();
         // A name that stayed inside might mean a cycle, which the definition's own name would cut.
-        if facts::reads(&inner).my.is_empty() && facts::reads(&inner).bare.is_empty() {
+        if Reads::of(&inner).of_my().next().is_none() {
             match inner {
                 lit @ Expr::Lit(_) => lit,
                 other => Expr::paren(other),

@@ -199,13 +199,7 @@ impl<'a> Evaluator<'a> {
     /// Selects an attribute from every item of a list, each evaluated with the names used here.
     fn project(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {
         // A list may contain its own name.
-        if self.depth <= 0 {
-            return Err(Broken);
-        }
-        self.depth -= 1;
-        let projected = self.project_items(list, attr);
-        self.depth += 1;
-        projected
+        self.nested_call(|e| e.project_items(list, attr))
     }
 
     fn project_items(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {

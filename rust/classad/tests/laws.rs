@@ -225,7 +225,7 @@ proptest! {
     fn equal_up_to_case_and_parentheses_means_equal_hash(e in expr()) {
         let shouted = unparse(&Expr::paren(e.clone()));
         if let Ok(other) = parse_expr(&shouted, Syntax::NORMAL) {
-            prop_assert_eq!(classad::facts::canonical_hash(&e), classad::facts::canonical_hash(&other));
+            prop_assert_eq!(classad::identity::canonical_hash(&e), classad::identity::canonical_hash(&other));
         }
     }
 
@@ -241,7 +241,7 @@ proptest! {
                         prop_assert_eq!(parse_expr(&unparse(&second), syntax).ok(), Some(second));
                     }
                     let _ = evaluate(&e, &Context { strict, ..Context::default() });
-                    let _ = classad::facts::reads(&e);
+                    let _ = classad::analysis::Reads::of(&e);
                 }
                 Err(error) => {
                     prop_assert!(error.span.start <= text.len());

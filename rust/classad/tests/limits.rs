@@ -92,6 +92,40 @@ fn selecting_from_a_list_that_contains_itself_stops() {
 }
 
 #[test]
+fn functions_of_a_list_that_calls_them_stop() {
+    let calls = [
+        "member(1, l)",
+        "identicalMember(1, l)",
+        "sum(l)",
+        "max(l)",
+        "anyCompare(\"<\", l, 1)",
+        "join(\",\", l)",
+        "regexpMember(\"a\", l)",
+        "evalInEachContext(1, l)",
+        "countMatches(1, l)",
+        "listToArgs(l)",
+        "stringListsIntersect(l[0], l)",
+    ];
+    for call in calls {
+        let ad = format!("[ l = {{ {call}, 1 }}; b = {call} ]");
+        // It ends, and not with the program.
+        let _ = value(&ad, "b");
+    }
+}
+
+#[test]
+fn calls_nested_in_chained_definitions_stop() {
+    let nested =
+        |inner: String| (0..90).fold(inner, |inner, _| format!("ifThenElse(true, {inner}, 0)"));
+    let chain: Vec<String> = (0..390)
+        .map(|i| format!("a{i} = {}", nested(format!("a{}", i + 1))))
+        .collect();
+    let ad = format!("[ {}; a390 = 1 ]", chain.join("; "));
+    assert!(matches!(value(&ad, "a0"), Value::Error));
+    assert!(matches!(value(&ad, "a387"), Value::Int(1)));
+}
+
+#[test]
 fn catastrophic_patterns_stop() {
     let subject = "a".repeat(64);
     let expr = format!("regexp(\"(a+)+$\", \"{subject}!\")");

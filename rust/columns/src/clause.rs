@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use classad::analysis::Reads;
 use classad::{BinaryOp, Expr, Name, Side};
 use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
 use crate::cell::ExprId;
-use crate::mentions::Mentions;
 use crate::table::AdTable;
 
 /// One clause of a condition, or a whole expression.
@@ -20,8 +20,8 @@ pub(crate) struct Clause {
     pub expr: Expr,
     /// Its canonical text: equal texts mean the same.
     pub text: Box<[u8]>,
-    /// What it mentions.
-    pub mentions: Mentions,
+    /// What it mentions, definitions of attributes not followed.
+    pub mentions: Reads,
     /// How deep it nests.
     pub depth: u32,
     /// It stands for the definition of the attribute itself, as when a Requirements is asked, rather than
@@ -34,7 +34,7 @@ pub(crate) struct Clause {
 impl Clause {
     /// The facts of an expression with this text, of no cache.
     pub fn new(expr: Expr, text: Vec<u8>) -> Self {
-        let mentions = Mentions::of(&expr);
+        let mentions = Reads::of(&expr);
         let reference = expr
             .unparen()
             .as_reference()

@@ -131,7 +131,7 @@ impl<'a> Scalar<'a> {
         let few = groups.count() - first < self.matcher.lower_from;
         let leaves = &self.matcher.leaves;
         let defined = |id: &ColumnId| !leaves.column_exprs(self.table, *id).is_empty();
-        if few || self.clause.mentions.unsteady || groups.columns().iter().any(defined) {
+        if few || self.clause.mentions.volatile || groups.columns().iter().any(defined) {
             return None;
         }
         let lowering = Lowering {
@@ -159,7 +159,7 @@ impl<'a> Scalar<'a> {
         }
         let mut slot = Ad::new();
         let mut slow = |group: usize| self.tuple(&mut slot, groups.columns(), groups.tuple(group));
-        if self.clause.mentions.unsteady || groups.count() - first < self.matcher.lower_from {
+        if self.clause.mentions.volatile || groups.count() - first < self.matcher.lower_from {
             (first..groups.count()).for_each(|group| give(group, &slow(group)));
             return;
         }
@@ -201,7 +201,7 @@ impl<'a> Scalar<'a> {
         mut give: impl FnMut(usize, &Value),
     ) {
         let elsewhere = side == Side::Bare && self.job.is_some_and(|job| job.contains(name));
-        let unsteady = self.clause.mentions.unsteady;
+        let unsteady = self.clause.mentions.volatile;
         let mut slot = Ad::new();
         for group in first..groups.count() {
             let cell = groups.tuple(group)[0];

@@ -27,7 +27,6 @@ mod leaf;
 mod log;
 mod lower;
 pub mod matcher;
-mod mentions;
 pub mod pack;
 pub mod query;
 mod reads;

@@ -1,7 +1,7 @@
 //! What evaluating an expression can read, definitions of attributes followed.
 
+use classad::analysis::{Reads as Mentions, reach};
 use classad::{Ad, Expr, Name};
-use rustc_hash::FxHashSet;
 
 use crate::ads::canonical_text;
 use crate::clause::{Clause, ClauseCache};
@@ -34,84 +34,85 @@ pub(crate) fn evaluation_depth(clause: &Clause) -> u32 {
     clause.depth * 2 + 4
 }
 
-/// What `reads` collects while it follows definitions.
-pub(crate) struct Closure<'a> {
+/// The definitions that a table and a job have for names, and what following them collects.
+struct Definitions<'a> {
     table: &'a AdTable,
     job: Option<&'a Ad>,
-    seen: FxHashSet<(Owner, Box<[u8]>)>,
-    /// The result.
-    pub reads: Reads,
+    owner: Owner,
+    cache: &'a ClauseCache,
+    leaves: &'a LeafCache,
+    reads: Reads,
 }
 
-impl<'a> Closure<'a> {
-    /// Nothing read yet.
-    pub fn new(table: &'a AdTable, job: Option<&'a Ad>) -> Self {
-        Closure {
+impl Reads {
+    /// What a clause of `owner`'s ad can read.
+    pub fn of(
+        clause: &Clause,
+        owner: Owner,
+        table: &AdTable,
+        job: Option<&Ad>,
+        cache: &ClauseCache,
+        leaves: &LeafCache,
+    ) -> Self {
+        let mut definitions = Definitions {
             table,
             job,
-            seen: FxHashSet::default(),
+            owner,
+            cache,
+            leaves,
             reads: Reads::default(),
-        }
-    }
-
-    /// Adds what an expression can read.
-    pub fn add(&mut self, clause: &Clause, owner: Owner, cache: &ClauseCache, leaves: &LeafCache) {
-        if !self.seen.insert((owner, clause.text.clone())) {
-            return;
-        }
-        let found = &clause.mentions;
-        self.reads.dynamic |= found.dynamic;
-        self.reads.unsteady |= found.unsteady;
-        self.reads.chancy |= found.chancy;
-        let (mine, other) = match owner {
-            Owner::Job => (Owner::Job, Owner::Slot),
-            Owner::Slot => (Owner::Slot, Owner::Job),
         };
-        let sided = found.mine.iter().map(|name| (name, Some(mine)));
-        let sided = sided.chain(found.other.iter().map(|name| (name, Some(other))));
-        let all: Vec<(&Name, Option<Owner>)> = sided
-            .chain(found.both.iter().map(|name| (name, None)))
-            .collect();
-        for (name, side) in all {
-            if side != Some(Owner::Job) {
-                self.slot_attribute(name, cache, leaves);
-            }
-            if side != Some(Owner::Slot) {
-                self.job_attribute(name, cache, leaves);
-            }
+        let found = reach(&clause.mentions, &mut definitions);
+        let mut reads = definitions.reads;
+        reads.dynamic = found.unbounded;
+        reads.unsteady = found.volatile;
+        reads.chancy = found.random;
+        reads
+    }
+}
+
+impl classad::analysis::Definitions for Definitions<'_> {
+    fn visit(&mut self, ours: bool, name: &Name, visit: &mut dyn FnMut(&Mentions)) {
+        if ours == (self.owner == Owner::Slot) {
+            self.slot_attribute(name, visit);
+        } else {
+            self.job_attribute(name, visit);
         }
     }
+}
 
-    fn slot_attribute(&mut self, name: &Name, cache: &ClauseCache, leaves: &LeafCache) {
+impl Definitions<'_> {
+    fn slot_attribute(&mut self, name: &Name, visit: &mut dyn FnMut(&Mentions)) {
         let Some(column) = self.table.column_id(name) else {
             return;
         };
-        if self.reads.columns.contains(&column) {
-            return;
-        }
-        self.reads.columns.push(column);
         let mut deepest = 0;
-        for id in leaves.column_exprs(self.table, column).iter() {
-            let clause = cache.pooled(self.table, *id);
+        for id in self.leaves.column_exprs(self.table, column).iter() {
+            let clause = self.cache.pooled(self.table, *id);
             deepest = evaluation_depth(&clause).max(deepest);
-            self.add(&clause, Owner::Slot, cache, leaves);
+            visit(&clause.mentions);
         }
-        self.reads.depth += deepest;
+        if !self.reads.columns.contains(&column) {
+            self.reads.columns.push(column);
+            self.reads.depth += deepest;
+        }
     }
 
-    fn job_attribute(&mut self, name: &Name, cache: &ClauseCache, leaves: &LeafCache) {
-        if self.reads.job_names.contains(name) {
-            return;
+    fn job_attribute(&mut self, name: &Name, visit: &mut dyn FnMut(&Mentions)) {
+        let known = self.reads.job_names.contains(name);
+        if !known {
+            self.reads.job_names.push(name.clone());
         }
-        self.reads.job_names.push(name.clone());
         let Some(expr) = self.job.and_then(|job| job.get(name)) else {
             return;
         };
         if !matches!(expr, Expr::Lit(_)) {
             self.reads.job_exprs = true;
             let clause = Clause::new(expr.clone(), canonical_text(expr));
-            self.reads.depth += evaluation_depth(&clause);
-            self.add(&clause, Owner::Job, cache, leaves);
+            if !known {
+                self.reads.depth += evaluation_depth(&clause);
+            }
+            visit(&clause.mentions);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Rows that do not differ in some attributes, told apart by their unevaluated values.
 
 use classad::Name;
+use classad::analysis::Reads;
 use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
 use crate::cell::Cell;
-use crate::mentions::Mentions;
 use crate::table::AdTable;
 
 /// What [`AdTable::signatures`] finds.
@@ -64,10 +64,10 @@ impl AdTable {
                 Some(expr) => {
                     text.extend_from_slice(&canonical_text(&expr));
                     if cell.expr_id().is_some() {
-                        let mentions = Mentions::of(&expr);
-                        let own = mentions.mine.iter().chain(&mentions.both);
                         mentioned.extend(
-                            own.filter_map(|name| self.column_id(name))
+                            Reads::of(&expr)
+                                .of_my()
+                                .filter_map(|name| self.column_id(name))
                                 .map(|id| self.column_name(id).clone()),
                         );
                     }

@@ -3,8 +3,10 @@
 //! The first byte chooses the dialect. Behind the last `\0` stands the ad the expression is evaluated in.
 #![no_main]
 
+use classad::analysis::{Reads, reads_in};
+use classad::identity::canonical_hash;
 use classad::{
-    Ad, Context, Syntax, evaluate, facts, fold, parse_ad, parse_expr, parse_expr_spanned, spans, unparse,
+    Ad, Context, Syntax, evaluate, fold, parse_ad, parse_expr, parse_expr_spanned, spans, unparse,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -52,6 +54,6 @@ fuzz_target!(|data: &[u8]| {
         };
         let _ = evaluate(&expr, &context);
     }
-    let _ = (facts::reads(&expr), facts::reads_in(&expr, &my));
-    let _ = (facts::canonical_hash(&expr), fold::fold(&expr), fold::residual(&expr, &my));
+    let _ = (Reads::of(&expr), reads_in(&expr, &my));
+    let _ = (canonical_hash(&expr), fold::fold(&expr), fold::residual(&expr, &my));
 });

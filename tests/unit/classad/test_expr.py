@@ -13,7 +13,7 @@ def test_references_by_side() -> None:
     assert reads.my == ["a"]
     assert reads.target == ["b", "d"]
     assert reads.bare == ["c", "f"]
-    assert not reads.opaque
+    assert not reads.unbounded
 
 
 def test_references_follow_definitions_once_the_ad_is_known() -> None:
@@ -24,9 +24,18 @@ def test_references_follow_definitions_once_the_ad_is_known() -> None:
     assert JOB.internalRefs(JOB.lookup("Requirements")) == ["Need", "RequestCpus"]
 
 
-def test_eval_of_text_is_looked_into_and_of_anything_else_is_opaque() -> None:
+def test_eval_of_text_is_looked_into_and_of_anything_else_is_unbounded() -> None:
     assert ExprTree('eval("TARGET.a + b")').references().target == ["a"]
-    assert ExprTree("eval(strcat(a, b))").references().opaque
+    assert ExprTree("eval(strcat(a, b))").references().unbounded
+
+
+def test_constant_subscripts_are_names_and_ads_as_values_are_unbounded() -> None:
+    reads = ExprTree('TARGET["Color"] == MY["Paint"]').references()
+    assert (reads.my, reads.target, reads.unbounded) == (["Paint"], ["Color"], False)
+    assert ExprTree("TARGET[Name]").references().unbounded
+    assert ExprTree("isUndefined(TARGET)").references().unbounded
+    assert not ExprTree("countMatches(MY.RequireGPUs, TARGET.AvailableGPUs)").references().unbounded
+    assert ExprTree("time() > 3").references().volatile
 
 
 def test_folding_keeps_what_is_not_constant() -> None:

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// The definitions that attributes may have, as far as they are to be followed.
 pub trait Definitions {
     /// Calls `visit` with what each expression reads that `name` may be defined as: in the ad the first expression
-    /// belongs to if `ours`, else in the other ad. Literals need not be visited.
+    /// belongs to if `ours`, else in the other ad. Literals need not be visited. Scope words are asked for like names.
     fn visit(&mut self, ours: bool, name: &Name, visit: &mut dyn FnMut(&Reads));
 
     /// Which ad a name without scope word is read of when it stands in an expression of our own ad; `Bare` where it
@@ -29,7 +29,7 @@ struct Step {
 }
 
 /// Everything an expression reads, those of the definitions it uses included. `my` has what is read of our own ad,
-/// `target` what is read of the other; `either` is empty.
+/// `target` what is read of the other, both without scope words; `either` is empty.
 pub fn reach(start: &Reads, definitions: &mut impl Definitions) -> Reads {
     let mut all = Reads::default();
     let mut seen: FxHashSet<(bool, bool, Name)> = FxHashSet::default();
@@ -44,8 +44,10 @@ pub fn reach(start: &Reads, definitions: &mut impl Definitions) -> Reads {
         if !seen.insert((ours, dereferenced, name.clone())) {
             continue;
         }
-        let names = if ours { &mut all.my } else { &mut all.target };
-        names.push(name.clone());
+        if !all.scope_words.contains(&name) {
+            let names = if ours { &mut all.my } else { &mut all.target };
+            names.push(name.clone());
+        }
         let mut found: Vec<Reads> = Vec::new();
         definitions.visit(ours, &name, &mut |reads| found.push(reads.clone()));
         for reads in &found {
@@ -54,7 +56,6 @@ pub fn reach(start: &Reads, definitions: &mut impl Definitions) -> Reads {
     }
     distinct(&mut all.my);
     distinct(&mut all.target);
-    distinct(&mut all.scope_words);
     all
 }
 
@@ -68,7 +69,11 @@ fn follow(
     open: &mut VecDeque<Step>,
 ) {
     all.add_flags(reads);
-    all.scope_words.extend(reads.scope_words.iter().cloned());
+    for word in &reads.scope_words {
+        if !all.scope_words.contains(word) {
+            all.scope_words.push(word.clone());
+        }
+    }
     let sided = [(&reads.my, Side::My), (&reads.target, Side::Target)];
     let sided = sided
         .into_iter()
@@ -81,7 +86,8 @@ fn follow(
         };
         (name, place)
     });
-    for (name, side) in sided.chain(either) {
+    let words = reads.scope_words.iter().map(|word| (word, Side::Bare));
+    for (name, side) in sided.chain(either).chain(words) {
         let both = side == Side::Bare || dereferenced;
         for (wanted, of_ours) in [(Side::My, ours), (Side::Target, !ours)] {
             if both || side == wanted {

@@ -5,7 +5,6 @@ use crate::eval::{Broken, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::parser::{Syntax, parse_computed};
 use crate::print::{Style, unparse, unparse_styled};
-use crate::regex::{Match, Options, Pattern};
 use crate::scope::{MY, TARGET};
 use crate::value::{Scope, Value};
 
@@ -46,7 +45,7 @@ pub(super) fn eval(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcom
     result
 }
 
-fn is_reference(expr: &Expr) -> bool {
+pub(super) fn is_reference(expr: &Expr) -> bool {
     matches!(expr, Expr::Attr(_) | Expr::AbsAttr(_) | Expr::Select(_))
 }
 
@@ -67,52 +66,6 @@ pub(super) fn unparse_attribute(e: &mut Evaluator<'_>, args: &[Expr], _: Frame) 
     let text = definition.map_or(Vec::new(), |d| unparse_styled(&d, style));
     e.charge(text.len() >> 8, text.len())?;
     Ok(Value::Str(text.into()))
-}
-
-/// `unresolved(attribute [, pattern])`: the names its definition uses that this ad lacks.
-pub(super) fn unresolved(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
-    if !is_reference(&args[0]) {
-        return Ok(Value::Error);
-    }
-    // A search that breaks off counts as one that finds nothing.
-    let Ok(Some(definition)) = e.dereference(&args[0], frame) else {
-        return Ok(Value::Undefined);
-    };
-    let pattern = match args.get(1) {
-        None => None,
-        Some(arg) => {
-            let value = e.eval_in(arg, frame)?;
-            let Some(text) = value.as_str() else {
-                return Err(Broken);
-            };
-            match Pattern::new(
-                text,
-                Options {
-                    caseless: true,
-                    ..Options::default()
-                },
-            ) {
-                Some(pattern) => Some(pattern),
-                None => return Ok(Value::Error),
-            }
-        }
-    };
-    let names = e.external_references(&definition)?.unwrap_or_default();
-    let names: Vec<&[u8]> = names
-        .iter()
-        .map(|name| {
-            let target = name.len() >= 7 && name[..7].eq_ignore_ascii_case(b"target.");
-            if target { &name[7..] } else { name.as_slice() }
-        })
-        .collect();
-    Ok(match pattern {
-        Some(pattern) => Value::Bool(
-            names
-                .iter()
-                .any(|name| matches!(pattern.find_nonempty(name), Match::Found(_))),
-        ),
-        None => Value::Str(names.join(&b","[..]).into()),
-    })
 }
 
 pub(super) fn eval_in_each_context(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {

@@ -9,6 +9,7 @@ mod patterns;
 mod stringlists;
 pub mod strings;
 mod times;
+mod unresolved;
 
 use crate::eval::{Evaluator, Frame, Outcome};
 use crate::expr::Expr;
@@ -189,7 +190,7 @@ static TABLE: &[Spec] = &[
     local("eval", 1, 1, contexts::eval),
     volatile("debug", 1, 1, contexts::debug),
     local("unparse", 0, ANY, contexts::unparse_attribute),
-    local("unresolved", 1, 2, contexts::unresolved),
+    local("unresolved", 1, 2, unresolved::unresolved),
     local("evalInEachContext", 2, 2, contexts::eval_in_each_context),
     local("countMatches", 2, 2, contexts::count_matches),
     scoped("stringListsIntersect", 2, 3, stringlists::intersect),

@@ -18,7 +18,7 @@ use crate::compute::Scalar;
 use crate::groups::Groups;
 use crate::log::WHOLE_ROW;
 use crate::matcher::{Matcher, Owner};
-use crate::reads::{Closure, Reads, evaluation_depth};
+use crate::reads::{Reads, evaluation_depth};
 use crate::table::{AdTable, ColumnId, Row};
 
 /// Bytes of bitmaps that are remembered, and as many of numbers; beyond that results are worked out anew.
@@ -209,9 +209,7 @@ impl LeafCache {
         {
             return reads;
         }
-        let mut closure = Closure::new(table, job);
-        closure.add(clause, owner, clauses, self);
-        let mut reads = closure.reads;
+        let mut reads = Reads::of(clause, owner, table, job, clauses, self);
         reads.depth += evaluation_depth(clause);
         reads.columns.sort_unstable();
         let cacheable = !reads.job_exprs;

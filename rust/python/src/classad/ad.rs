@@ -3,7 +3,8 @@
 use super::ad_source::ad_from;
 use super::convert::{self, expr_to_python, from_python, name, to_python};
 use super::expr::{Call, PyExpr};
-use ::classad::{Ad, facts, fold, matching};
+use ::classad::analysis::reads_in;
+use ::classad::{Ad, fold, matching};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -310,7 +311,7 @@ impl PyAd {
     /// The names ``expr`` reads that this ad does not define.
     #[pyo3(name = "externalRefs")]
     fn external_refs(&self, expr: PyRef<'_, PyExpr>) -> Vec<String> {
-        let reads = facts::reads_in(&expr.expr, &self.ad);
+        let reads = reads_in(&expr.expr, &self.ad);
         reads
             .target
             .iter()
@@ -321,7 +322,7 @@ impl PyAd {
     /// The names ``expr`` reads that this ad defines.
     #[pyo3(name = "internalRefs")]
     fn internal_refs(&self, expr: PyRef<'_, PyExpr>) -> Vec<String> {
-        let reads = facts::reads_in(&expr.expr, &self.ad);
+        let reads = reads_in(&expr.expr, &self.ad);
         let own = reads.my.iter().filter(|name| self.ad.contains(name));
         own.map(|name| name.to_text().into_owned()).collect()
     }

@@ -3,8 +3,10 @@
 use super::PyAd;
 use super::convert::{self, to_python};
 use super::place::Place;
+use ::classad::analysis::{Reads, reads_in};
+use ::classad::identity::canonical_hash;
 use ::classad::print::{Style, unparse_styled};
-use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, facts, fold};
+use ::classad::{Context, Evaluator, Expr, Name, Syntax, Value, fold};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -238,8 +240,8 @@ impl PyExpr {
     #[pyo3(signature = (my=None))]
     fn references(&self, my: Option<PyRef<'_, PyAd>>) -> References {
         let reads = match my {
-            Some(my) => facts::reads_in(&self.expr, &my.ad),
-            None => facts::reads(&self.expr),
+            Some(my) => reads_in(&self.expr, &my.ad),
+            None => Reads::of(&self.expr),
         };
         References { reads }
     }
@@ -271,7 +273,7 @@ impl PyExpr {
     /// every process.
     #[getter]
     fn canonical_hash(&self) -> u64 {
-        facts::canonical_hash(&self.expr)
+        canonical_hash(&self.expr)
     }
 
     fn __str__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -287,7 +289,7 @@ impl PyExpr {
     }
 
     fn __hash__(&self) -> u64 {
-        facts::canonical_hash(&self.expr)
+        canonical_hash(&self.expr)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
@@ -309,7 +311,7 @@ impl PyExpr {
 /// The attributes an expression reads.
 #[pyclass(frozen, name = "References", module = "slotwise.classad")]
 pub struct References {
-    reads: facts::Reads,
+    reads: Reads,
 }
 
 fn texts(names: &[Name]) -> Vec<String> {
@@ -331,22 +333,29 @@ impl References {
     fn target(&self) -> Vec<String> {
         texts(&self.reads.target)
     }
-    /// Names without scope word, if the ad was not given.
+    /// Attributes of either ad: names without scope word, if the ad was not given.
     #[getter]
     fn bare(&self) -> Vec<String> {
-        texts(&self.reads.bare)
+        texts(&self.reads.either)
     }
-    /// Whether it reads more than its text tells (``eval`` of something computed).
+    /// Whether any attribute of either ad may be read (``eval`` of something computed, an ad as a value).
     #[getter]
-    fn opaque(&self) -> bool {
-        self.reads.opaque
+    fn unbounded(&self) -> bool {
+        self.reads.unbounded
+    }
+    /// Whether it depends on the time, on chance or on the host as well.
+    #[getter]
+    fn volatile(&self) -> bool {
+        self.reads.volatile
     }
     fn __repr__(&self) -> String {
         format!(
-            "References(my={:?}, target={:?}, bare={:?})",
+            "References(my={:?}, target={:?}, bare={:?}, unbounded={}, volatile={})",
             self.my(),
             self.target(),
-            self.bare()
+            self.bare(),
+            self.unbounded(),
+            self.volatile(),
         )
     }
 }

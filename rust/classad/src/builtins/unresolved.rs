@@ -1,15 +1,63 @@
-//! Which attributes an expression reads.
+//! `unresolved`: the names that a definition uses and the ads do not define.
 
-use crate::eval::{Broken, Evaluator, Frame};
+use super::contexts::is_reference;
+use crate::eval::{Broken, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::print::unparse;
+use crate::regex::{Match, Options, Pattern};
 use crate::scope::Found;
 use crate::value::{Scope, Value};
 
+/// `unresolved(attribute [, pattern])`: the names its definition uses that this ad lacks.
+pub(super) fn unresolved(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
+    if !is_reference(&args[0]) {
+        return Ok(Value::Error);
+    }
+    // A search that breaks off counts as one that finds nothing.
+    let Ok(Some(definition)) = e.dereference(&args[0], frame) else {
+        return Ok(Value::Undefined);
+    };
+    let pattern = match args.get(1) {
+        None => None,
+        Some(arg) => {
+            let value = e.eval_in(arg, frame)?;
+            let Some(text) = value.as_str() else {
+                return Err(Broken);
+            };
+            match Pattern::new(
+                text,
+                Options {
+                    caseless: true,
+                    ..Options::default()
+                },
+            ) {
+                Some(pattern) => Some(pattern),
+                None => return Ok(Value::Error),
+            }
+        }
+    };
+    let names = e.external_references(&definition)?.unwrap_or_default();
+    let names: Vec<&[u8]> = names
+        .iter()
+        .map(|name| {
+            let target = name.len() >= 7 && name[..7].eq_ignore_ascii_case(b"target.");
+            if target { &name[7..] } else { name.as_slice() }
+        })
+        .collect();
+    Ok(match pattern {
+        Some(pattern) => Value::Bool(
+            names
+                .iter()
+                .any(|name| matches!(pattern.find_nonempty(name), Match::Found(_))),
+        ),
+        None => Value::Str(names.join(&b","[..]).into()),
+    })
+}
+
 /// A set of names in alphabetical order, case ignored.
 #[derive(Default)]
-pub(crate) struct NameSet(Vec<Vec<u8>>);
+struct NameSet(Vec<Vec<u8>>);
 
 impl NameSet {
     fn insert(&mut self, name: Vec<u8>) {
@@ -26,10 +74,7 @@ impl Evaluator<'_> {
     /// The names an expression needs from elsewhere, as the reference finds them: through definitions,
     /// qualified by the text of what they are selected from where that is undefined. `None` where a
     /// selection is from something that is no ad; what was found before is lost then.
-    pub(crate) fn external_references(
-        &mut self,
-        expr: &Expr,
-    ) -> Result<Option<Vec<Vec<u8>>>, Broken> {
+    fn external_references(&mut self, expr: &Expr) -> Result<Option<Vec<Vec<u8>>>, Broken> {
         let mut names = NameSet::default();
         // What was collected before a failure is not used.
         let complete = self.collect_external(expr, &mut names)?;
