@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from slotwise.cli.terminal import shown
 from slotwise.home import PoolHome
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class Invocation:
             cwd=Path.cwd(),
             env=dict(os.environ),
             stdin=sys.stdin,
-            stdout=sys.stdout,
-            stderr=sys.stderr,
+            stdout=shown(sys.stdout),
+            stderr=shown(sys.stderr),
             is_terminal=terminal,
             width=width,
             uid=os.getuid(),

@@ -6,6 +6,7 @@ import time
 
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, Parsed, parse
+from slotwise.cli.terminal import as_it_is
 from slotwise.cli.visit import PLACE, Visit, job_named, tried_again
 from slotwise.errors import BusyError, NotFoundError, SlotwiseError, UsageError
 from slotwise.wire.gen import schedd_pb2
@@ -77,7 +78,7 @@ def _show(job: str, wish: schedd_pb2.Peek, parsed: Parsed, inv: Invocation) -> i
                     if file.data:
                         grew = True
                         shown = _header(file, len(wish.files), shown, inv)
-                        inv.out(file.data.decode(errors="replace"), end="")
+                        as_it_is(inv.stdout).write(file.data.decode(errors="replace"))
                     wish.files[place].offset = file.offset + len(file.data)
                 inv.stdout.flush()
                 if not parsed.has("follow"):

@@ -21,6 +21,7 @@ import grpc
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.main import dispatch
 from slotwise.cli.registry import COMMANDS
+from slotwise.cli.terminal import shown
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import HostError
@@ -118,8 +119,8 @@ class CommandServer:
             cwd=Path(request.cwd),
             env=request.env,
             stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
+            stdout=shown(stdout),
+            stderr=shown(stderr),
             is_terminal=terminal,
             width=os.get_terminal_size(request.streams[1]).columns if terminal else 80,
             uid=request.uid,
