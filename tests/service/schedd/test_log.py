@@ -12,6 +12,7 @@ from slotwise.classad import ClassAd
 from slotwise.config.debug import CATEGORIES
 from slotwise.observe.log import ALSO_ALWAYS
 from slotwise.table import pack_ads, unpack_ads
+from slotwise.wire import call
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -36,7 +37,9 @@ class Lines:
 
 
 @pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> Lines:
+def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Lines:
+    # Refusals of one caller are bounded, and other tests in this process have made some.
+    monkeypatch.setattr(call, "refusals", call.RefusalLog())
     return Lines(caplog)
 
 
