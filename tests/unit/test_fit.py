@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.fit import accepts, bare, clauses_of, fit, steps_of
 from slotwise.cli.render import fit as text
+from slotwise.cli.render.ads import as_table
+from slotwise.negotiator.hints import hints
 
 _JOB = """[ ClusterId = 1; ProcId = 0; Owner = "ann"; User = "ann@x"; JobStatus = 1;
   RequestMemory = 500; RequestCpus = 2;
@@ -76,3 +80,37 @@ def test_a_job_that_no_slot_takes_gets_a_warning() -> None:
     assert "No slot satisfies" in text.warning(fit(job, [slot("a", Arch="ARM")], "ann@x"), "1.0")
     assert "rejects the job by its own" in text.warning(fit(job, [slot("a", Cpus=1)], "ann@x"), "1.0")
     assert "no slots" in text.warning(fit(job, [], "ann@x"), "1.0")
+
+
+def test_suggestions_name_the_nearest_value() -> None:
+    job = ClassAd(_JOB)
+    job["RequestMemory"] = 26000
+    table = as_table([slot("a", Memory=24105), slot("b", Memory=24105), slot("c", Arch="ARM")])
+    shown = text.suggestions(hints(table.clause_counts(job)))
+    assert shown.splitlines() == [
+        "Suggestions:",
+        "",
+        "    Condition                       Suggestion",
+        "    ---------                       ----------",
+        "    TARGET.Memory >= RequestMemory  Memory: largest is 24105; 2 slots with request_memory = 24105",
+    ]
+    assert text.suggestions([]) == ""
+
+
+VALUES = st.one_of(st.integers(-5, 5), st.floats(-5, 5), st.sampled_from(["a", "ab", "b"]), st.booleans(), st.none())
+
+
+@given(st.lists(VALUES, min_size=1, max_size=12), st.sampled_from([">=", "<=", "==", "=?="]), VALUES)
+def test_a_job_that_asks_for_the_suggested_value_gets_that_many_slots(
+    values: list[object], op: str, wanted: object
+) -> None:
+    job = ClassAd({"RequestX": wanted} if wanted is not None else {})
+    job["Requirements"] = ExprTree(f"TARGET.X {op} MY.RequestX")
+    table = as_table([ClassAd({} if value is None else {"X": value}) for value in values])
+    for hint in hints(table.clause_counts(job)):
+        if hint["nearest"] is None:
+            continue
+        job["RequestX"] = hint["nearest"]["value"]
+        (clause,) = table.clause_counts(job)
+        assert clause["passes"] == hint["nearest"]["slots"] > 0
+        assert clause["hint"] is None

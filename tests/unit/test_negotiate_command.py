@@ -254,6 +254,72 @@ def test_analyze_names_the_clause_to_relax(shell: Shell) -> None:
     assert "Relax" in shell.run(analyze, "1")
 
 
+def slots_of(shell: Shell, *lines: str) -> None:
+    """Slots of which each has a line of its own, and is free."""
+    texts = [SLOT.format(at=at, host="h", cpus=1, memory=1000) + line for at, line in enumerate(lines, 1)]
+    shell.write("slots.ads", "\n".join(texts))
+
+
+def hinted(shell: Shell, requirements: str, *more: str) -> list[dict[str, Any]]:
+    job = JOB.format(cluster=1, proc=0, owner="ann", memory=26000)
+    job = job.replace("TARGET.Memory >= RequestMemory", requirements) + "".join(f"{line}\n" for line in more)
+    shell.write("jobs.ads", job)
+    found: list[dict[str, Any]] = shell.json(analyze, "1.0")["requirements"]["hints"]
+    return found
+
+
+MEMORIES = ("Memory = 24105\n", "Memory = 24105\n", "Memory = 1000\n", "Memory = 24105\n", "Memory = undefined\n")
+
+
+def test_analyze_tells_the_nearest_value_of_a_clause_that_no_slot_passes(shell: Shell) -> None:
+    slots_of(shell, *MEMORIES)
+    (hint,) = hinted(shell, "(TARGET.Memory >= RequestMemory) && TARGET.Cpus >= 1")
+    assert hint["text"] == "Memory: largest is 24105; 3 slots with request_memory = 24105"
+    expected = {"attribute": "Memory", "relation": "largest", "wanted": 26000, "command": "request_memory"}
+    assert expected.items() <= hint.items()
+    assert hint["nearest"] == {"value": 24105, "slots": 3} == hint["among_rest"]
+    shown = shell.run(analyze, "1.0")
+    assert "What slots have instead\n  Memory: largest is 24105; 3 slots with request_memory = 24105\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("requirements", "text"),
+    [
+        ("RequestMemory <= TARGET.Memory", "Memory: largest is 24105; 3 slots with request_memory = 24105"),
+        ("Memory >= 26000", "Memory: largest is 24105, of 3 slots"),
+        ("TARGET.Memory >= 1.1 * MY.RequestMemory", "Memory: largest is 24105, of 3 slots"),
+        ("TARGET.Memory > RequestMemory", "Memory: largest is 24105; 3 slots with request_memory below 24105"),
+        ("TARGET.Memory <= 100", "Memory: smallest is 1000, of 1 slot"),
+        ("TARGET.Memory == 1024", "Memory: closest is 1000, of 1 slot"),
+        ('TARGET.Name == "slot3@g"', 'Name: closest is "slot3@h", of 1 slot'),
+        ("TARGET.State =?= MY.Wanted", 'State: closest is "Unclaimed"; 5 slots with Wanted = "Unclaimed"'),
+        ("TARGET.HasDocker", "HasDocker: no slot has this attribute"),
+        ('TARGET.Colour == "red"', "Colour: no slot has this attribute"),
+    ],
+)
+def test_hints_of_each_form(requirements: str, text: str, shell: Shell) -> None:
+    slots_of(shell, *MEMORIES)
+    (hint,) = hinted(shell, requirements, 'Wanted = "Owned"')
+    assert hint["text"] == text
+
+
+def test_a_hint_prefers_slots_that_satisfy_the_other_conditions(shell: Shell) -> None:
+    slots_of(shell, "Memory = 24105\n", "Memory = 9000\nCpus = 8\n", "Memory = 8000\nCpus = 8\n")
+    (hint,) = hinted(shell, "TARGET.Memory >= RequestMemory && TARGET.Cpus >= 8")
+    assert hint["nearest"] == {"value": 24105, "slots": 1} and hint["among_rest"] == {"value": 9000, "slots": 1}
+    memory, cpus = hinted(shell, "TARGET.Memory >= 20000 && TARGET.Cpus >= 8")
+    assert memory["nearest"] is None and memory["text"].endswith("conditions the largest is 9000, of 1 slot")
+    assert cpus["among_rest"] == {"value": 1, "slots": 1}
+
+
+@pytest.mark.parametrize(
+    "requirements", ["TARGET.Memory >= TARGET.Cpus * 1000000", "TARGET.Memory >= 5 || false", 'TARGET.Name > "zz"']
+)
+def test_clauses_of_other_forms_have_no_hints(requirements: str, shell: Shell) -> None:
+    slots_of(shell, *MEMORIES)
+    assert not hinted(shell, requirements)
+
+
 def test_analyze_shows_a_condition_that_is_written_twice_once(shell: Shell) -> None:
     shell.pool(memory=5000)
     jobs = (shell.where / "jobs.ads").read_text()

@@ -115,6 +115,8 @@ def render(report: Row) -> str:
     parts.append(table(f"Requirements of the job, over {counted(report['slots'])}", head, rows))
     if needs["unmet"]:
         parts.append("No slot satisfies\n" + "\n".join(clause["excerpt"] for clause in needs["unmet"]))
+    if needs["hints"]:
+        parts.append("What slots have instead\n" + "\n".join(f"  {hint['text']}" for hint in needs["hints"]))
     if needs["relax"]:
         relax = needs["relax"]
         parts.append(f"Relax: without {relax['clause']}, {counted(relax['slots'])} would suit the job.")

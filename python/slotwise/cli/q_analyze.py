@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ from slotwise.cli.options import Parsed
 from slotwise.cli.render import ads as whole
 from slotwise.cli.render import fit as text
 from slotwise.errors import NotFoundError, UsageError
+from slotwise.negotiator.hints import hints
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2
 from slotwise.wire.status import to_error
@@ -94,6 +96,8 @@ def _one(
         blocks.append(text.requirements(job, f"job {name}", values))
         blocks.append(text.conditions(found.steps, f"job {name}", "Slots"))
     blocks.append(text.counts(found, name, report, verbose=wish.verbose))
+    if not found.matches:
+        blocks.append(text.suggestions(hints(whole.as_table(slots).clause_counts(job, int(time.time())))))
     blocks.append(text.warning(found, name))
     return [block for block in blocks if block]
 

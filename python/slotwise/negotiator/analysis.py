@@ -6,6 +6,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.negotiator.driver import CycleOutcome, Engine, Row
+from slotwise.negotiator.hints import hints
 from slotwise.negotiator.snapshot import CycleInput
 
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
@@ -30,7 +31,8 @@ def analyze(given: CycleInput, job: ClassAd, engine: Engine | None = None) -> di
             "job_accepts": view["job_accepts"],
             "slots_accept": view["slot_accepts"],
             "matches": view["matches"],
-            "clauses": view["clauses"],
+            "clauses": [{key: row[key] for key in ("clause", "passes", "without")} for row in view["clauses"]],
+            "hints": hints(view["clauses"]),
             "unmet": _unmet(job, view),
             "relax": _relax(view),
             "refused_by": [{"clause": text, "slots": count} for text, count in view["refused_by"]],

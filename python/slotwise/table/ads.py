@@ -273,6 +273,14 @@ class AdTable:
         asked = _asked(constraint, None, limit, target, now)
         return self.native.values(list(names), asked)
 
+    def clause_counts(self, job: ClassAd, now: int = 0) -> list[dict[str, Any]]:
+        """The clauses of a job's Requirements over the ads, each ``{clause, passes, without, hint}``.
+
+        *passes* ads satisfy it, *without* satisfy all others. *hint*, of a clause that keeps the job from all ads and
+        compares an attribute with a constant: the nearest values (see ``slotwise.negotiator.hints``), else None.
+        """
+        return self.native.clause_counts(job, now)
+
     def long_text(
         self,
         constraint: ExprTree | str | None = None,

@@ -25,6 +25,7 @@ pub mod print;
 mod regex;
 mod scope;
 pub mod spans;
+pub mod spelling;
 mod strftime;
 pub mod time;
 pub mod token;

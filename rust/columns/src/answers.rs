@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use classad::Value;
+use classad::{Expr, Name, Value};
 
 use crate::bitmap::Bitmap;
 use crate::groups::Groups;
@@ -95,6 +95,49 @@ pub struct ClauseCount {
     pub passes: usize,
     /// Rows for which every clause but this one is true.
     pub without: usize,
+    /// What it would have to ask for, of a clause that keeps the job from all rows.
+    pub hint: Option<Hint>,
+}
+
+/// A value of rows, and how many have it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nearest {
+    /// The value, a literal.
+    pub value: Expr,
+    /// Rows.
+    pub rows: usize,
+}
+
+/// In which sense a value comes nearest to what a clause wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The largest there is.
+    Largest,
+    /// The smallest there is.
+    Smallest,
+    /// The one that differs least.
+    Closest,
+}
+
+/// What a clause that compares an attribute of rows with a constant would have to ask for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hint {
+    /// The attribute of rows.
+    pub attribute: Name,
+    /// What the clause wants of it, a literal.
+    pub wanted: Expr,
+    /// The job's attribute that says so.
+    pub asked: Option<Name>,
+    /// In which sense the values below are the nearest.
+    pub relation: Relation,
+    /// The comparison does not hold for the value itself.
+    pub strict: bool,
+    /// Some row has the attribute.
+    pub known: bool,
+    /// Of all rows, when none satisfies the clause.
+    pub nearest: Option<Nearest>,
+    /// Of the rows that satisfy all other clauses.
+    pub among_rest: Option<Nearest>,
 }
 
 /// Why rows do not match a job.

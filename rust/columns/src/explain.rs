@@ -40,7 +40,8 @@ impl Matcher {
         }
     }
 
-    fn clause_counts(&self, table: &AdTable, job: &Ad) -> Vec<ClauseCount> {
+    /// The clauses of a job's Requirements with their counts.
+    pub fn clause_counts(&self, table: &AdTable, job: &Ad) -> Vec<ClauseCount> {
         let Some(expr) = job.get_str("Requirements") else {
             return Vec::new();
         };
@@ -63,10 +64,18 @@ impl Matcher {
                     truth.narrow(&mut rest);
                 }
             }
+            let (passes, without) = (truths[at].count_in(live), rest.count());
+            let accepted = truths[at].count_in(&rest);
+            let hint = match (passes, accepted, without) {
+                (0, ..) => self.hint(table, clause, job, Some(live), &rest),
+                (_, 0, 1..) => self.hint(table, clause, job, None, &rest),
+                _ => None,
+            };
             ClauseCount {
                 text: clause.shown(),
-                passes: truths[at].count_in(live),
-                without: rest.count(),
+                passes,
+                without,
+                hint,
             }
         };
         clauses.iter().enumerate().map(count).collect()

@@ -22,6 +22,7 @@ mod exec;
 mod explain;
 pub mod export;
 pub mod groups;
+mod hint;
 pub mod ingest;
 mod leaf;
 mod log;
@@ -40,7 +41,7 @@ mod view;
 mod word;
 
 pub use ads::{AdDelta, diff};
-pub use answers::{ClauseCount, Explanation, Numbers, Truth, Values};
+pub use answers::{ClauseCount, Explanation, Hint, Nearest, Numbers, Relation, Truth, Values};
 pub use apply::{ApplyReport, Notes};
 pub use bitmap::Bitmap;
 pub use cell::{Cell, CellKind, ExprId, StrId};

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
@@ -122,6 +122,16 @@ def counts(found: Fit, name: str, report: dict[str, Any] | None, *, verbose: boo
     line(found.willing, "match and are willing to run the job", always=True, count=willing)
     line(found.drained, "would match if drained")
     return "\n".join(lines)
+
+
+def suggestions(hints: Sequence[Mapping[str, Any]]) -> str:
+    """What the job would have to ask for, condition by condition; empty without hints."""
+    if not hints:
+        return ""
+    width = max(len("Condition"), *(len(bare(ExprTree(hint["clause"]))) for hint in hints))
+    rows = [("Condition", "Suggestion"), ("---------", "----------")]
+    rows += [(bare(ExprTree(hint["clause"])), hint["text"]) for hint in hints]
+    return "Suggestions:\n\n" + "\n".join(f"    {clause:<{width}}  {hint}" for clause, hint in rows)
 
 
 def warning(found: Fit, name: str) -> str:

@@ -2,9 +2,8 @@
 
 use std::sync::OnceLock;
 
+use classad::spelling::distance;
 use rustc_hash::FxHashMap;
-
-use crate::knobs::distance;
 
 /// How a command's value becomes an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

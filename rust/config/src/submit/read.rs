@@ -305,5 +305,5 @@ fn queue_like(line: &str) -> bool {
         .next()
         .unwrap_or_default()
         .to_ascii_lowercase();
-    crate::knobs::distance(word.as_bytes(), b"queue", 2).is_some()
+    classad::spelling::distance(word.as_bytes(), b"queue", 2).is_some()
 }

@@ -12,7 +12,7 @@ use ::negotiator::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 
 use accounts::accounts_from;
@@ -21,6 +21,7 @@ use outcome::CycleOutcome;
 use crate::classad::PyAd;
 use crate::keys::Keys;
 use crate::table::PyAdTable;
+use crate::table::explained::clause_rows;
 
 /// Seconds since the call began.
 struct Clock(Instant);
@@ -199,15 +200,7 @@ impl CycleEngine {
         out.set_item("job_accepts", told.job_accepts)?;
         out.set_item("slot_accepts", told.slot_accepts)?;
         out.set_item("matches", told.matches)?;
-        let clauses = PyList::empty(py);
-        for clause in &told.job_clauses {
-            let row = PyDict::new(py);
-            row.set_item("clause", &clause.text)?;
-            row.set_item("passes", clause.passes)?;
-            row.set_item("without", clause.without)?;
-            clauses.append(row)?;
-        }
-        out.set_item("clauses", clauses)?;
+        out.set_item("clauses", clause_rows(py, &told.job_clauses)?)?;
         out.set_item("refused_by", told.refused_by.clone())?;
         out.set_item("excluded", view.excluded)?;
         out.set_item("free", view.free)?;

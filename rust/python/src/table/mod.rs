@@ -11,12 +11,14 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 
+use crate::classad::PyAd;
 use crate::classad::convert::to_python;
 
 mod answers;
 mod ask;
 mod cluster;
 mod convert;
+pub(crate) mod explained;
 mod packs;
 mod reports;
 
@@ -322,6 +324,18 @@ impl PyAdTable {
             })
             .map_err(|error| refused(py, &error))?;
         values_of(py, &rows, &columns)
+    }
+
+    /// The clauses of a job's Requirements over all ads.
+    fn clause_counts<'py>(
+        &self,
+        py: Python<'py>,
+        job: &Bound<'_, PyAd>,
+        now: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let job = job.borrow().ad.clone();
+        let clauses = py.detach(|| explained::counted(&self.read(), &job, now));
+        explained::clause_rows(py, &clauses)
     }
 
     /// The rows of a question as an Arrow stream capsule.
