@@ -27,7 +27,7 @@ async def with_slow(bench: StarterBench, what: str) -> dict[str, Any]:
     if what == "plugin":
         await configured(bench, FILETRANSFER_PLUGINS=program(bench, "plugin", PROBED))
         return {"TransferInput": "slow://book"}
-    hook = {"prepare": "PREPARE_JOB", "exit": "JOB_EXIT"}[what]
+    hook = {"before": "PREPARE_JOB_BEFORE_TRANSFER", "prepare": "PREPARE_JOB", "exit": "JOB_EXIT"}[what]
     knobs = {f"SITE_HOOK_{hook}": program(bench, "hook", SLOW), "SITE_HOOK_JOB_EXIT_TIMEOUT": 600}
     await configured(bench, STARTER_DEFAULT_JOB_HOOK_KEYWORD="SITE", **knobs)
     return {}
@@ -39,7 +39,7 @@ async def begun(bench: StarterBench) -> None:
     await bench.eventually(lambda: len(processes_below(bench.execute)) >= 2, "both are there")
 
 
-@pytest.mark.parametrize("what", ["plugin", "prepare"])
+@pytest.mark.parametrize("what", ["plugin", "before", "prepare"])
 @pytest.mark.parametrize("fast", [True, False], ids=["fast", "graceful"])
 async def test_a_job_told_to_go_does_not_wait_for_them(what: str, fast: bool) -> None:
     async with starter_bench() as bench:
@@ -68,7 +68,7 @@ async def test_a_job_killed_fast_does_not_wait_for_its_exit_hook() -> None:
         await bench.eventually(lambda: not processes_below(bench.execute), "nothing of it lives")
 
 
-@pytest.mark.parametrize("what", ["plugin", "prepare", "exit"])
+@pytest.mark.parametrize("what", ["plugin", "before", "prepare", "exit"])
 async def test_they_do_not_outlive_a_killed_starter_for_long(what: str) -> None:
     async with starter_bench() as bench:
         ad = await with_slow(bench, what)

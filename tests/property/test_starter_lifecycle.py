@@ -33,7 +33,8 @@ kills = st.builds(
 
 def events(job: JobFacts) -> st.SearchStrategy[moves.Event]:
     return st.one_of(
-        st.builds(moves.Accepted, st.booleans()),
+        st.builds(moves.Accepted, st.booleans(), st.booleans()),
+        st.builds(moves.Prepared, st.booleans()),
         st.sampled_from([moves.InputsDone(), moves.InputsDone("no file", 13, 2)]),
         st.just(moves.Started(7)),
         st.builds(moves.KeeperEnded, st.sampled_from(RESULTS), st.just(MemoryRule(10)), st.just(job)),
@@ -80,7 +81,7 @@ def test_laws(data: st.DataObject) -> None:
             assert state.end is not None and state.phase is Phase.ENDED
     # From wherever it is, a run can be brought to its end.
     job_end = moves.KeeperEnded(KeeperResult("signaled", code=9, ended_by="hard"), MemoryRule(10), job)
-    for event in (moves.Unwanted(True), job_end):
+    for event in (moves.Unwanted(True), moves.Prepared(), job_end):
         state, _ = step(state, event, job)
     assert state.phase is Phase.GONE
 
@@ -98,6 +99,25 @@ def test_a_job_told_to_go_comes_to_a_settled_end(kill: Kill, result: KeeperResul
     assert isinstance(state.end.how, How)
     state, actions = step(state, moves.Acked(), job)
     assert actions == [moves.Discard()]
+
+
+def test_inputs_are_asked_for_when_the_hook_before_the_transfer_is_done() -> None:
+    job = JOBS[0]
+    state, actions = step(RunState(), moves.Accepted(transfers=True, hooked=True), job)
+    assert (state.phase, actions) == (Phase.PREPARING, [moves.TellPhase(), moves.RunHook()])
+    for event in (moves.LinkLost(), moves.LinkBack(), moves.InputsDone()):  # the hook goes on
+        state, actions = step(state, event, job)
+        assert (state.phase, actions) == (Phase.PREPARING, [])
+    asking, actions = step(state, moves.Prepared(transfers=True), job)
+    assert (asking.phase, actions) == (Phase.INPUT, [moves.TellPhase(), moves.AskInputs()])
+    assert step(state, moves.Prepared(transfers=False), job)[1] == [moves.Launch()]
+    # Who is told to leave meanwhile leaves for that reason, once the hook has gone.
+    leaving, actions = step(state, moves.KillAsked(Kill(False, "drained", 1012)), job)
+    assert (leaving.phase, actions) == (Phase.PREPARING, [moves.StopHard()])
+    for event in (moves.Prepared(), moves.Failed(held("died with signal 9", 19))):
+        gone, actions = step(leaving, event, job)
+        assert gone.end is not None and (gone.end.how, gone.end.reason_code) == (How.EVICTED, 1012)
+        assert moves.TellGone() in actions
 
 
 def test_a_checkpoint_is_kept_before_the_job_goes_on() -> None:

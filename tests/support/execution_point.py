@@ -52,7 +52,10 @@ class PretendedRun:
     killed: asyncio.Event = field(default_factory=asyncio.Event)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     acknowledged: asyncio.Event = field(default_factory=asyncio.Event)
+    accepted: bool = False
     started: bool = False
+    #: How often the access point has answered a request of the job.
+    answers: int = 0
     hold: Any = None
 
 
@@ -76,6 +79,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         #: Whose job a schedd said it was, by the message that said so.
         self.users: dict[str, str] = {}
         self.refuse_claims = False
+        #: Whether its starter says when it wants the input files; tests then ask in its place.
+        self.asks_for_inputs = False
         self.refuse_activations = 0
         #: Takes what a schedd says to the starter; tests put theirs in front.
         self.side_take: Callable[[Any, Any], None] = lambda side, message: side.take(message)
@@ -95,6 +100,10 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.stop(0)
+
+    def say(self, run: PretendedRun, **what: Any) -> None:
+        """Say something as the run's starter."""
+        self._starters[run.address].say(run, **what)
 
     def spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -253,7 +262,13 @@ class _StarterSide:
             self.out.put_nowait(schedd_pb2.StarterMessage(run_id=run.run_id, **what))
 
     def begin(self, run: PretendedRun) -> None:
-        self.say(run, hello=schedd_pb2.RunHello(token=run.token, starter_address="starter@ep"))
+        self._greet(run)
+
+    def _greet(self, run: PretendedRun, *, resume: bool = False) -> None:
+        hello = schedd_pb2.RunHello(
+            token=run.token, starter_address="starter@ep", resume=resume, asks_for_inputs=self.point.asks_for_inputs
+        )
+        self.say(run, hello=hello)
 
     def finish(self, run: PretendedRun) -> None:
         script = self.point.script(run.ad)
@@ -293,8 +308,7 @@ class _StarterSide:
         await stream.write(schedd_pb2.StarterMessage(runs=runs))
         self.out = asyncio.Queue()
         for run in self.mine():
-            hello = schedd_pb2.RunHello(token=run.token, starter_address="starter@ep", resume=run.started or run.ended)
-            self.say(run, hello=hello)
+            self._greet(run, resume=run.started or run.ended)
             if run.ended:
                 self.finish(run)
         out = self.out
@@ -320,6 +334,9 @@ class _StarterSide:
             return
         if what == "accepted":
             self.point.users["acceptance"] = message.accepted.user
+            run.accepted = True
+        elif what == "io":
+            run.answers += 1
         elif what == "input":
             name = os.fsdecode(message.input.name)
             run.inputs[name] = run.inputs.get(name, b"") + message.input.data

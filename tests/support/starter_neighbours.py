@@ -25,6 +25,7 @@ class ShadowRun:
     ad: dict[str, Any]
     inputs: dict[str, tuple[bytes, int]]
     accepted: int = 0
+    asked_for_inputs: bool = False
     started: schedd_pb2.RunStarted | None = None
     updates: list[ClassAd] = field(default_factory=list)
     outputs: dict[str, bytes] = field(default_factory=dict)
@@ -99,7 +100,10 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             async with self.changed:
                 self.changed.notify_all()
             await self.open.wait()
-            await self._accept(message.run_id, run, message.hello.resume, context)
+            await self._accept(message.run_id, run, message.hello, context)
+        elif what == "need_input":
+            run.asked_for_inputs = True
+            await self._give_inputs(message.run_id, run, context)
         elif what == "started":
             run.started = message.started
         elif what == "update":
@@ -125,12 +129,16 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             if self.acknowledges:
                 await self.acknowledge(message.run_id)
 
-    async def _accept(self, run_id: str, run: ShadowRun, resume: bool, context: Any) -> None:
+    async def _accept(self, run_id: str, run: ShadowRun, hello: schedd_pb2.RunHello, context: Any) -> None:
         run.accepted += 1
         accepted = schedd_pb2.RunAccepted(user=str(run.ad["User"]))
-        if not resume:
+        if not hello.resume:
             accepted.job_ad = pack_ads([run.ad])
         await context.write(schedd_pb2.ShadowMessage(run_id=run_id, accepted=accepted))
+        if not hello.asks_for_inputs:
+            await self._give_inputs(run_id, run, context)
+
+    async def _give_inputs(self, run_id: str, run: ShadowRun, context: Any) -> None:
         for name, (data, mode) in run.inputs.items():
             for offset in range(0, max(1, len(data)), 100_000):
                 part = data[offset : offset + 100_000]

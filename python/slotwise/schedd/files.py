@@ -59,9 +59,9 @@ class FilePlan:
     max_output_mib: float = -1
 
     @property
-    def any_input(self) -> bool:
+    def moves_inputs(self) -> bool:
         """Whether anything could have to be sent."""
-        return bool(self.executable or self.inputs or self.stdin or self.spooled)
+        return self.transfer != "NO" and bool(self.executable or self.inputs or self.stdin or self.spooled)
 
 
 @dataclass(frozen=True)

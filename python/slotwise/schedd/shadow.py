@@ -200,7 +200,8 @@ class Shadows:
         stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
         if run.kill is not None:
             self.kill(run.kill)
-        self._transfers.begin(run, executing=hello.resume and run.executing_at > 0)
+        executing = hello.resume and run.executing_at > 0
+        self._transfers.begin(run, executing=executing, asked=hello.asks_for_inputs)
 
     # ---- while it runs
 

@@ -103,8 +103,8 @@ class Transfers:
 
     # ---- inputs
 
-    def begin(self, run: Run, *, executing: bool) -> None:
-        """The run's starter said hello: send it what it needs, at once or when it asks.
+    def begin(self, run: Run, *, executing: bool, asked: bool = False) -> None:
+        """The run's starter said hello: send it what it needs, at once or (``asked``) when it asks.
 
         Results that are on their way to their places go on; what the starter sends again of them is dropped.
         """
@@ -114,19 +114,23 @@ class Transfers:
         transfer = run.transfer = Transfer(plan, Results(plan, run.id))
         if executing:
             transfer.inputs_sent = True
-        elif plan.transfer == "NO" or not plan.any_input:
-            self._no_inputs(run)
-        elif plan.transfer == "IF_NEEDED" and self._shares_files(run):
+        elif asked or (plan.moves_inputs and plan.transfer == "IF_NEEDED" and self._shares_files(run)):
             transfer.waits_for_need = True
         else:
+            self._give_inputs(run)
+
+    def _give_inputs(self, run: Run) -> None:
+        if self.of(run).plan.moves_inputs:
             self._push_inputs(run)
+        else:
+            self._no_inputs(run)
 
     def need(self, run: Run) -> None:
         """The starter asks for the files."""
         transfer = self.of(run)
         if transfer.waits_for_need:
             transfer.waits_for_need = False
-            self._push_inputs(run)
+            self._give_inputs(run)
 
     def _shares_files(self, run: Run) -> bool:
         domain = self._ads.value_of(self._claiming.machine(run.claim), "FileSystemDomain")

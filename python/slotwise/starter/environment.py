@@ -67,9 +67,23 @@ def build(
     job: JobFacts, slot: SlotFacts, places: Places, settings: EnvironmentSettings, *, home: str, marker: str
 ) -> dict[str, str]:
     """The whole environment of a job. ``marker`` is the entry by which its processes are found again."""
-    env: dict[str, str] = {**settings.inherited, **settings.extra, **job.environment}
-    env |= _ours(slot, places, settings)
+    env = _around({**settings.inherited, **settings.extra, **job.environment}, slot, places, settings, home)
     env["_CHIRP_DELAYED_UPDATE_PREFIX"] = job.remote_update_prefix
+    name, _, value = marker.partition("=")
+    env[name] = value
+    return {name: value.replace(SCRATCH_TEXT, places.scratch) for name, value in env.items()}
+
+
+def of_hook(slot: SlotFacts, places: Places, settings: EnvironmentSettings, *, home: str) -> dict[str, str]:
+    """The environment of a hook: what the starter tells jobs, and nothing that the job's user has written."""
+    return _around({}, slot, places, settings, home)
+
+
+def _around(
+    own: Mapping[str, str], slot: SlotFacts, places: Places, settings: EnvironmentSettings, home: str
+) -> dict[str, str]:
+    """``own`` entries with those of the starter."""
+    env = {**own, **_ours(slot, places, settings)}
     for name in ("TMPDIR", "TEMP", "TMP"):
         env.setdefault(name, places.temporary or places.scratch)
     if slot.cpus >= 1:
@@ -79,16 +93,14 @@ def build(
     if settings.sets_home and home and "HOME" not in env:
         env["HOME"] = home
     env |= assigned_devices(slot, settings)
-    name, _, value = marker.partition("=")
-    env[name] = value
-    return {name: value.replace(SCRATCH_TEXT, places.scratch) for name, value in env.items()}
+    return env
 
 
 def _ours(slot: SlotFacts, places: Places, settings: EnvironmentSettings) -> dict[str, str]:
     env = {
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_SCRATCH_DIR": places.scratch,
-        "_CONDOR_SLOT": slot.name,
+        "_CONDOR_SLOT": slot.name.partition("@")[0],
         "_CONDOR_JOB_AD": places.job_ad,
         "_CONDOR_MACHINE_AD": places.machine_ad,
         "_CONDOR_JOB_IWD": places.iwd,

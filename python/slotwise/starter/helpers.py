@@ -8,24 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from slotwise.daemon.offspring import as_account, program
 from slotwise.starter.keeper_spec import Identity
+from slotwise.starter.launcher import unwatch, watch_exit
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run
 
+_log = logging.getLogger(__name__)
+
 _ENTRY = "_SLOTWISE_HELPER"
 #: How long a killed program may take to be gone, seconds.
 _PATIENCE_S = 5.0
-#: Most bytes of a program's output that are heard, and bytes of one read.
-_MOST_SAID, _READ = 4 * 1024 * 1024, 64 * 1024
+#: Most bytes of a program's output and of its standard error that are heard, and bytes of one read.
+_MOST_SAID, _MOST_ERRORS, _READ = 4 * 1024 * 1024, 64 * 1024, 64 * 1024
+#: Most lines of standard error that go into the log, and characters of one.
+_MOST_LINES, _LONGEST = 100, 1000
+
+
+class Answer(NamedTuple):
+    """How a program ended (below 0: by a signal), and the beginnings of its standard output and error."""
+
+    status: int
+    output: str
+    errors: str
 
 
 def _as_user(identity: Identity) -> list[str]:
@@ -38,8 +52,8 @@ def _as_user(identity: Identity) -> list[str]:
 
 async def call(
     words: list[str], control: Path, *, cwd: str, env: Mapping[str, str], limit_s: float, given: bytes = b""
-) -> tuple[int, str]:
-    """Run a program to its end, at most ``limit_s`` seconds; its exit status (below 0: a signal) and its output.
+) -> Answer:
+    """Run a program to its end, at most ``limit_s`` seconds. What it leaves running ends with it.
 
     :param control: the control directory that it is found by.
     :param given: its standard input.
@@ -49,27 +63,49 @@ async def call(
         *words,
         stdin=asyncio.subprocess.PIPE if given else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
         cwd=cwd,
         env={**env, _ENTRY: str(control)},
         start_new_session=True,
     )
-    said = b""
+    heard = bytearray(), bytearray()
+    with _ended_with(process.pid), contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(_conversation(process, given, heard), limit_s)
+    output, errors = (bytes(part).decode(errors="replace") for part in heard)
+    return Answer(await process.wait(), output, errors)
+
+
+@contextlib.contextmanager
+def _ended_with(pid: int) -> Iterator[None]:
+    """Kill what a program has started when it ends itself, at the latest behind this block: such a process would keep
+    the pipes open that are listened to."""
+    watching: list[int] = []
+
+    def end() -> None:
+        while watching:
+            unwatch(watching.pop())
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+    watch = watch_exit(pid, end)
+    if watch is None:
+        end()
+    else:
+        watching.append(watch)
     try:
-        said = await asyncio.wait_for(_conversation(process, given), limit_s)
-    except TimeoutError:
-        pass
+        yield
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    return await process.wait(), said.decode(errors="replace")
+        end()
 
 
-async def _conversation(process: asyncio.subprocess.Process, given: bytes) -> bytes:
+async def _conversation(process: asyncio.subprocess.Process, given: bytes, heard: tuple[bytearray, bytearray]) -> None:
     """Give a program its input, and take what it says: at most so much, and the rest is not listened to."""
-    _, said = await asyncio.gather(_give(process, given), _listen(process))
+    await asyncio.gather(
+        _give(process, given),
+        _listen(process.stdout, heard[0], _MOST_SAID),
+        _listen(process.stderr, heard[1], _MOST_ERRORS),
+    )
     await process.wait()
-    return said
 
 
 async def _give(process: asyncio.subprocess.Process, given: bytes) -> None:
@@ -81,16 +117,23 @@ async def _give(process: asyncio.subprocess.Process, given: bytes) -> None:
     process.stdin.close()
 
 
-async def _listen(process: asyncio.subprocess.Process) -> bytes:
-    said = bytearray()
-    while process.stdout is not None and (data := await process.stdout.read(_READ)):
-        said += data[: _MOST_SAID - len(said)]
-    return bytes(said)
+async def _listen(stream: asyncio.StreamReader | None, heard: bytearray, most: int) -> None:
+    while stream is not None and (data := await stream.read(_READ)):
+        heard += data[: most - len(heard)]
 
 
-async def call_for(
-    run: Run, words: list[str], *, env: Mapping[str, str], limit_s: float, given: bytes = b""
-) -> tuple[int, str]:
+def log_errors(who: str, answer: Answer) -> None:
+    """Put a program's standard error into the log, line by line; ``who`` is the run and the program."""
+    level = logging.INFO if answer.status == 0 else logging.ERROR
+    lines = [line.rstrip("\r") for line in answer.errors.split("\n")]
+    lines = [line for line in lines if line]
+    for line in lines[:_MOST_LINES]:
+        _log.log(level, "%s: %s", who, line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ...")
+    if len(lines) > _MOST_LINES or len(answer.errors) >= _MOST_ERRORS:
+        _log.log(level, "%s: ... and more on standard error", who)
+
+
+async def call_for(run: Run, words: list[str], *, env: Mapping[str, str], limit_s: float, given: bytes = b"") -> Answer:
     """As :func:`call`, for a run: as its user, in its scratch directory.
 
     :raises OSError: when it cannot be started.

@@ -237,6 +237,7 @@ class JobHost:
         root = self.enforcement.root
         run.identity = users.choose(run.job, run.slot, rules, owner_domain=domain_of(run.user), is_root=root)
         run.transfers = self._transfers(run)
+        hooks.check(run, self.settings.hooks)
         scratch.furnish(run.directory, run.identity, self.settings.permissions)
 
     def _transfers(self, run: Run) -> bool:
@@ -249,16 +250,39 @@ class JobHost:
         name = run.identity.name or pwd.getpwuid(os.geteuid()).pw_name
         return not (shared and name == run.job.owner)
 
+    async def prepare_transfer(self, run: Run) -> None:
+        """Have the hook run that comes before the input files.
+
+        :raises OSError: when the ads cannot be written.
+        :raises SlotwiseError: when the job must not start.
+        """
+        self._write_ads(run)
+        await hooks.before_transfer(run, self.settings.hooks)
+        self._understand_again(run)
+
+    def _understand_again(self, run: Run) -> None:
+        """Read the ad that a hook has changed: it may change the job, but not whose it is."""
+        run.job_ad.update(owner_attributes(run.user))
+        try:
+            run.job = read_job(lookup(run.job_ad), run.user)
+        except UsageError as error:
+            raise LaunchRefusedError(held(str(error), FAILED_TO_CREATE_PROCESS, errno.EINVAL)) from None
+
+    def _write_ads(self, run: Run) -> None:
+        """The ads of job and machine, for programs that run before the job does."""
+        lay_out(scratch.ad_files(run.directory, (text(run.job_ad), text(run.machine_ad))))
+
     async def prepare(self, run: Run) -> KeeperSpec:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
+        if hooks.prepares(run, self.settings.hooks) or (run.transfers and url_transfer.input_urls(run.job_ad)):
+            self._write_ads(run)
         if run.transfers:
             await url_transfer.fetch(run, self.plugins)
             if run.job is not None and run.job.transfer.output_files is None:
                 # What is there now is no output, what the hooks make is.
                 run.before = transfer.listing(run.directory.scratch, run.identity)
         await hooks.prepare(run, self.settings.hooks)
-        run.job_ad.update(owner_attributes(run.user))  # a hook may change the job, but not whose it is
-        run.job = read_job(lookup(run.job_ad), run.user)
+        self._understand_again(run)
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
             _log.warning("run %s: all tracking GIDs are in use, tracking its processes by ancestry", run.run_id)

@@ -12,7 +12,7 @@ from slotwise.starter import hooks, launcher, moves, telling
 from slotwise.starter.failures import NO_JOB, wrapper_failure
 from slotwise.starter.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
 from slotwise.starter.moves import Phase
-from slotwise.starter.verdict import End, is_checkpoint
+from slotwise.starter.verdict import End, is_checkpoint, judge
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run
@@ -78,15 +78,22 @@ class KeeperLink:
             run.disk = await disks.measure(run)
             full = disks.over_limit(run) or disks.failed_by_pool(run)
             if run.job is not None and not is_checkpoint(result, run.job):
-                run.told_by_hook = await hooks.ended(run, run.host.settings.hooks, run.leaving(), telling.usage_ad(run))
+                end = self._overruled(result, full) or judge(result, run.state.kill, run.job, run.memory)
+                rules, attributes = run.host.settings.hooks, telling.end_ad(run, end)
+                run.told_by_hook = await hooks.ended(run, rules, run.leaving(), result, attributes)
         except Exception:  # the job has ended, and its end must be told
             _log.exception("run %s: error while finishing the job", run.run_id)
-        self._judge(result, None if result.how == "exited" and result.code == 0 else full)
+        self._judge(result, full)
 
-    def _judge(self, result: KeeperResult, overruled: End | None) -> None:
+    def _overruled(self, result: KeeperResult, full: End | None) -> End | None:
+        """What the run ends with whatever the keeper saw: a wrapper that failed, a disk (``full``) that was."""
         run = self._run
-        if run.host.settings.wrapper:
-            overruled = wrapper_failure(run.directory.scratch, run.identity) or overruled
+        failed = wrapper_failure(run.directory.scratch, run.identity) if run.host.settings.wrapper else None
+        return failed or (None if result.how == "exited" and result.code == 0 else full)
+
+    def _judge(self, result: KeeperResult, full: End | None) -> None:
+        run = self._run
+        overruled = self._overruled(result, full)
         if result.leftovers:
             _log.error("run %s: could not remove all processes and cgroups of the job", run.run_id)
         for limit in result.unenforced:

@@ -3,7 +3,8 @@
 ::
 
     OFFERED ──accepted──▶ INPUT ──inputs──▶ STARTING ──▶ RUNNING ──▶ OUTPUT ──▶ ENDED ──ack──▶ GONE
-        │ nothing to transfer ────────────────▲             │ no outputs ────────▲
+        │ hook ▶ PREPARING ───▲               ▲             │ no outputs ────────▲
+        │ nothing to transfer ────────────────┘
         │                                     │ checkpoint ──kept──▶ STARTING
         └──────── killed, refused, inputs failed: straight to ENDED or GONE ────────┘
 
@@ -47,8 +48,10 @@ def step(state: RunState, event: moves.Event, job: JobFacts) -> Step:
     if state.phase is Phase.GONE:
         return state, []
     match event:
-        case moves.Accepted(transfers):
-            return _accepted(state, transfers)
+        case moves.Accepted(transfers, hooked):
+            return _accepted(state, transfers, hooked)
+        case moves.Prepared(transfers):
+            return _prepared(state, transfers)
         case moves.InputsDone():
             return _inputs(state, event)
         case moves.Started(pid):
@@ -56,7 +59,7 @@ def step(state: RunState, event: moves.Event, job: JobFacts) -> Step:
         case moves.KeeperEnded():
             return _keeper_ended(state, event)
         case moves.Failed(end):
-            return _finish(state, end) if state.phase not in (Phase.ENDED,) else (state, [])
+            return _failed(state, end)
         case moves.KillAsked(kill):
             return _kill(state, kill, job)
         case moves.SuspendAsked(resume):
@@ -80,9 +83,31 @@ def step(state: RunState, event: moves.Event, job: JobFacts) -> Step:
     raise InvariantError(f"unknown event {event!r}")
 
 
-def _accepted(state: RunState, transfers: bool) -> Step:
+def _accepted(state: RunState, transfers: bool, hooked: bool = False) -> Step:
     if state.phase is not Phase.OFFERED:
         return state, []
+    if hooked:
+        return replace(state, phase=Phase.PREPARING), [moves.TellPhase(), moves.RunHook()]
+    return _begin(state, transfers)
+
+
+def _prepared(state: RunState, transfers: bool) -> Step:
+    if state.phase is not Phase.PREPARING:
+        return state, []
+    if state.kill is not None or state.unwanted:
+        return _finish(state, _not_started(state.kill or Kill(fast=True)))
+    return _begin(state, transfers)
+
+
+def _failed(state: RunState, end: End) -> Step:
+    if state.phase is Phase.ENDED:
+        return state, []
+    if state.phase is Phase.PREPARING and state.kill is not None:
+        end = _not_started(state.kill)  # what a killed hook says is not why the run ends
+    return _finish(state, end)
+
+
+def _begin(state: RunState, transfers: bool) -> Step:
     if transfers:
         return replace(state, phase=Phase.INPUT), [moves.TellPhase(), moves.AskInputs()]
     return replace(state, phase=Phase.STARTING), [moves.Launch()]
@@ -155,7 +180,9 @@ def wanted_outputs(end: End, kill: Kill | None, job: JobFacts) -> str:
 
 def _kill(state: RunState, kill: Kill, job: JobFacts) -> Step:
     if state.phase in (Phase.OFFERED, Phase.INPUT):
-        return _finish(state, replace(killed(kill), reason_code=killed(kill).reason_code or JOB_NOT_STARTED))
+        return _finish(state, _not_started(kill))
+    if state.phase is Phase.PREPARING:
+        return replace(state, kill=kill), [moves.StopHard()]
     if state.phase in _LIVING:
         if state.kill is not None and state.kill.urgency() > kill.urgency():
             return state, []
@@ -165,6 +192,11 @@ def _kill(state: RunState, kill: Kill, job: JobFacts) -> Step:
     if state.phase is Phase.CHECKPOINT:
         return replace(state, kill=kill), []  # it is as good as gone, with all that it did
     return state, []
+
+
+def _not_started(kill: Kill) -> End:
+    end = killed(kill)
+    return replace(end, reason_code=end.reason_code or JOB_NOT_STARTED)
 
 
 def _stop(kill: Kill, job: JobFacts) -> Action:
@@ -249,7 +281,7 @@ def _forgotten(state: RunState, job: JobFacts) -> Step:
 
 def _unwanted(state: RunState, tell_startd: bool) -> Step:
     state = replace(state, unwanted=True, told_gone=state.told_gone or not tell_startd)
-    if state.phase in _LIVING:
+    if state.phase is Phase.PREPARING or state.phase in _LIVING:
         return state, [moves.StopHard()]
     return _clean(state)
 

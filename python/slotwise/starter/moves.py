@@ -17,6 +17,8 @@ class Phase(StrEnum):
     """Where a run is. The values are what the startd is told."""
 
     OFFERED = "offered"
+    #: A hook runs before the files are asked for.
+    PREPARING = "prepare_transfer"
     INPUT = "transfer_input"
     STARTING = "starting"
     RUNNING = "running"
@@ -51,9 +53,17 @@ class RunState:
 
 @dataclass(frozen=True)
 class Accepted:
-    """The shadow knows the run. ``transfers``: input files will come."""
+    """The shadow knows the run. ``transfers``: input files will come; ``hooked``: a hook is to run before that."""
 
     transfers: bool
+    hooked: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The hook before the transfer lets the run go on. ``transfers``: as in :class:`Accepted`."""
+
+    transfers: bool = True
 
 
 @dataclass(frozen=True)
@@ -156,6 +166,7 @@ class Forgotten:
 
 Event = (
     Accepted
+    | Prepared
     | InputsDone
     | Started
     | KeeperEnded
@@ -174,6 +185,11 @@ Event = (
 
 
 # ---- actions
+
+
+@dataclass(frozen=True)
+class RunHook:
+    """Run the hook that prepares the transfer of the input files."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +270,8 @@ class Discard:
 
 
 Action = (
-    AskInputs
+    RunHook
+    | AskInputs
     | Launch
     | Relaunch
     | SendCheckpoint

@@ -67,14 +67,9 @@ def compose(
         reason = f"The job wrapper {settings.wrapper} cannot be run"
         raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
     marker = f"_SLOTWISE_FAMILY={directory.name}.{secret}"
-    places = Places(
-        scratch=scratch,
-        job_ad=str(directory.job_ad),
-        machine_ad=str(directory.machine_ad),
-        iwd=cwd,
-        chirp_config=str(directory.ours / ".chirp.config"),
-        wrapper_error=str(directory.scratch / WRAPPER_FAILURE) if settings.wrapper else "",
-    )
+    places = places_of(directory, cwd)
+    if settings.wrapper:
+        places = replace(places, wrapper_error=str(directory.scratch / WRAPPER_FAILURE))
     env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)
     arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
     stdin, stdout, stderr = _streams(around, cwd)
@@ -99,6 +94,17 @@ def compose(
         poll_s=settings.poll_s,
         proportional=settings.use_pss,
         kill_signal=job.kill.soft,
+    )
+
+
+def places_of(directory: RunDirectory, cwd: str) -> Places:
+    """Where a run's files are for its job and its hooks; ``cwd`` is the job's."""
+    return Places(
+        scratch=str(directory.scratch),
+        job_ad=str(directory.job_ad),
+        machine_ad=str(directory.machine_ad),
+        iwd=cwd,
+        chirp_config=str(directory.ours / ".chirp.config"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +71,8 @@ def end_attributes(
         ad["ResidentSetSize"] = memory_limit_mib * 1024
         ad["ImageSize"] = max(ad["ImageSize"], memory_limit_mib * 1024)
     if end.by_itself:
-        ad |= _exit(end)
+        ad |= _exit(end.how is How.SIGNALED, end.code)
+        ad |= {"JobCoreDumped": end.core, "TerminationPending": True}
     else:
         ad["VacateReason"] = end.reason
         ad["VacateReasonCode"] = end.reason_code
@@ -80,14 +82,19 @@ def end_attributes(
     return ad
 
 
-def _exit(end: End) -> dict[str, Any]:
-    by_signal = end.how is How.SIGNALED
+def exit_attributes(result: KeeperResult) -> dict[str, Any]:
+    """How the job's first process ended, whatever becomes of the job; nothing where nobody knows."""
+    return _exit(result.how == "signaled", result.code) if result.how in ("exited", "signaled") else {}
+
+
+def _exit(by_signal: bool, code: int) -> dict[str, Any]:
+    if not by_signal:
+        return {"ExitBySignal": False, "ExitCode": code, "ExitReason": f"exited normally with status {code}"}
+    name = signal.strsignal(code) if 0 < code < signal.NSIG else None
     return {
-        "ExitBySignal": by_signal,
-        ("ExitSignal" if by_signal else "ExitCode"): end.code,
-        "ExitReason": f"died on signal {end.code}" if by_signal else f"exited normally with status {end.code}",
-        "JobCoreDumped": end.core,
-        "TerminationPending": True,
+        "ExitBySignal": True,
+        "ExitSignal": code,
+        "ExitReason": f"died on signal {code} ({name or f'Unknown signal {code}'})",
     }
 
 

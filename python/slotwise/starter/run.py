@@ -10,7 +10,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import SlotwiseError
-from slotwise.starter import helpers, launcher, moves, run_log, telling, transfer
+from slotwise.starter import helpers, hooks, launcher, moves, run_log, telling, transfer
 from slotwise.starter.ads import unpack_one
 from slotwise.starter.chirp.desk import JobDesk
 from slotwise.starter.facts import JobFacts, SlotFacts
@@ -46,6 +46,9 @@ from slotwise.wire.gen import schedd_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
 
+#: Phases in which work of the starter's own leads on.
+_WORKING = (Phase.OFFERED, Phase.PREPARING, Phase.STARTING, Phase.OUTPUT, Phase.CHECKPOINT)
+
 
 class Run:
     """A run and its parts. All methods are for the event loop's thread."""
@@ -73,6 +76,8 @@ class Run:
         self.obstacle: End | None = None
         self.identity = Identity()
         self.transfers = True
+        #: Input files come only when they are asked for: a hook may have to run before.
+        self.asks_for_inputs = False
         self.limits: dict[str, Any] = {}
         self.memory = MemoryRule()
         self.cgrouped = False
@@ -119,7 +124,10 @@ class Run:
         """The greeting on a new stream."""
         self.accepted = False
         known = self.job is not None
-        return schedd_pb2.RunHello(token=self.token, slot_name=self.slot.name, resume=known)
+        self.asks_for_inputs = self.host.settings.hooks.any_before_transfer
+        return schedd_pb2.RunHello(
+            token=self.token, slot_name=self.slot.name, resume=known, asks_for_inputs=self.asks_for_inputs
+        )
 
     def link_lost(self) -> None:
         """The shadow's stream broke."""
@@ -190,10 +198,18 @@ class Run:
             self.job = self.job or NO_JOB
             self.on(moves.Failed(failure(error)))
             return
-        self.on(moves.Accepted(self.transfers))
+        self.on(moves.Accepted(self.transfers, hooked=hooks.precedes_transfer(self, self.host.settings.hooks)))
+
+    async def _prepare_transfer(self) -> None:
+        try:
+            await self.host.prepare_transfer(self)
+        except (OSError, SlotwiseError) as error:
+            self.on(moves.Failed(failure(error)))
+            return
+        self.on(moves.Prepared(self.transfers))
 
     def _resume_inputs(self) -> None:
-        if self.state.phase in (Phase.OFFERED, Phase.INPUT):
+        if self.state.phase in (Phase.OFFERED, Phase.PREPARING, Phase.INPUT):
             if self.inbox is not None:
                 self.inbox.close()
             self.inbox = transfer.Inbox(self.directory.scratch, self.identity)
@@ -232,8 +248,10 @@ class Run:
 
     def _do(self, action: moves.Action) -> None:
         match action:
+            case moves.RunHook():
+                self._start(self._prepare_transfer())
             case moves.AskInputs():
-                if self.job is not None and self.job.transfer.mode == "IF_NEEDED":
+                if self.asks_for_inputs or (self.job is not None and self.job.transfer.mode == "IF_NEEDED"):
                     self.say(need_input=schedd_pb2.FileNeed(window=0))
             case moves.Launch():
                 self._start(self._launch())
@@ -299,7 +317,7 @@ class Run:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("%s: unhandled error in run %s: %s", self.job_id, self.run_id, error, exc_info=error)
-            if self.state.phase in (Phase.OFFERED, Phase.STARTING, Phase.OUTPUT, Phase.CHECKPOINT):
+            if self.state.phase in _WORKING:
                 self._give_up(error)
 
     def _give_up(self, error: BaseException) -> None:

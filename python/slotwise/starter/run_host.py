@@ -32,6 +32,10 @@ class Host(Protocol):
         """Read the final job ad: facts, identity, whether files move."""
         ...
 
+    async def prepare_transfer(self, run: Run) -> None:
+        """Do what comes before the input files."""
+        ...
+
     async def prepare(self, run: Run) -> KeeperSpec:
         """Make all that the job needs and say how it is to be run."""
         ...

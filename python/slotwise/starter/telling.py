@@ -119,11 +119,8 @@ def send_end(run: Run) -> None:
     end = run.state.end
     if end is None:
         return
-    limit = run.memory.limit_mib
     result = run.keeper.result
-    if result is not None:
-        result = replace(result, usage=run.keeper.usage())
-    attributes = report.end_attributes(end, result, run.disk, moment(run), limit) | _own_words(run) | run.told_by_hook
+    attributes = end_ad(run, end) | run.told_by_hook
     attributes["MemoryUsage"] = memory_usage_expression()
     attributes |= _traffic(run)
     at = result.ended_at if result is not None and result.ended_at else run.host.clock.now()
@@ -139,6 +136,16 @@ def send_end(run: Run) -> None:
             core_dumped=end.core,
         )
     )
+
+
+def end_ad(run: Run, end: End) -> dict[str, Any]:
+    """How the run ends and what it has used, as attributes."""
+    result = run.keeper.result
+    if result is not None:
+        result = replace(result, usage=run.keeper.usage())
+    attributes = report.end_attributes(end, result, run.disk, moment(run), run.memory.limit_mib)
+    attributes["MemoryUsage"] = memory_usage_expression()
+    return attributes | _own_words(run)
 
 
 def _sendable(text: str) -> str:

@@ -52,7 +52,7 @@ async def find_plugins(programs: Iterable[str], control: Path) -> Plugins:
             continue
         try:
             words = [program, "-classad"]
-            status, said = await helpers.call(words, control, cwd="/", env={"PATH": _PATH}, limit_s=_PROBE_S)
+            status, said, _ = await helpers.call(words, control, cwd="/", env={"PATH": _PATH}, limit_s=_PROBE_S)
         except OSError:
             continue
         value = lookup(next(iter(parse_ads(said)), ClassAd({}))) if status == 0 else None
@@ -131,7 +131,9 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
     env = {"_CONDOR_JOB_AD": str(run.directory.job_ad)}
     try:
-        status, _ = await helpers.call_for(run, words, env=env, limit_s=_MOVE_S)
+        called = await helpers.call_for(run, words, env=env, limit_s=_MOVE_S)
+        helpers.log_errors(f"run {run.run_id}: plugin {Path(program).name}", called)
+        status = called.status
     except OSError as error:
         status = error.errno or 1
     errors: list[str] = []

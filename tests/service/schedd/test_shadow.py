@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import htcondor2
+import pytest
 from slotwise.classad import ExprTree
 from slotwise.wire.gen import schedd_pb2
 
@@ -57,6 +58,33 @@ async def test_inputs_go_out_with_names_of_their_own(
         "sub": 0,
         "sub/f": 4,
     }
+
+
+@pytest.mark.parametrize("listed", ["in.txt", ""])
+async def test_a_starter_that_asks_for_inputs_gets_none_before(
+    schedd: RunningAccessPoint, point: ExecutionPoint, listed: str
+) -> None:
+    (schedd.home.root / "in.txt").write_text("input")
+    point.asks_for_inputs = True
+    await schedd.submit(TransferInput=listed)
+    await schedd.negotiate(point.address)
+
+    async def accepted() -> bool:
+        return any(run.accepted for run in point.runs.values())
+
+    await schedd.until(accepted)
+    (run,) = point.runs.values()
+    for number in range(1, 21):
+        point.say(run, io=schedd_pb2.RemoteIo(id=number, op="get_attr", name="Owner"))
+
+        async def answered(number: int = number) -> bool:
+            return run.answers == number
+
+        await schedd.until(answered)
+    assert not run.inputs and not run.ready.is_set()
+    point.say(run, need_input=schedd_pb2.FileNeed())
+    await schedd.until_gone()
+    assert run.inputs == ({"in.txt": b"input"} if listed else {})
 
 
 async def test_an_input_that_cannot_be_read_holds_the_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:

@@ -526,16 +526,18 @@ class RunList(_message.Message):
     def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., starter_address: _Optional[str] = ...) -> None: ...
 
 class RunHello(_message.Message):
-    __slots__ = ("token", "slot_name", "resume", "starter_address")
+    __slots__ = ("token", "slot_name", "resume", "starter_address", "asks_for_inputs")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     STARTER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ASKS_FOR_INPUTS_FIELD_NUMBER: _ClassVar[int]
     token: str
     slot_name: str
     resume: bool
     starter_address: str
-    def __init__(self, token: _Optional[str] = ..., slot_name: _Optional[str] = ..., resume: _Optional[bool] = ..., starter_address: _Optional[str] = ...) -> None: ...
+    asks_for_inputs: bool
+    def __init__(self, token: _Optional[str] = ..., slot_name: _Optional[str] = ..., resume: _Optional[bool] = ..., starter_address: _Optional[str] = ..., asks_for_inputs: _Optional[bool] = ...) -> None: ...
 
 class FileNeed(_message.Message):
     __slots__ = ("window",)
