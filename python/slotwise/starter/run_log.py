@@ -26,7 +26,7 @@ def changed(run: Run, state: RunState) -> None:
 def _phase(run: Run, former: Phase, state: RunState) -> None:
     job = run.job_id
     _log.debug("%s: %s -> %s (run %s)", job, former, state.phase, run.run_id)
-    if former is Phase.OFFERED and state.phase in (Phase.INPUT, Phase.STARTING):
+    if former is Phase.OFFERED and state.phase in (Phase.PREPARING, Phase.INPUT, Phase.STARTING):
         who = run.identity.name or "the starter's own account"
         _log.info("%s: accepted by the shadow at %s, runs as %s (run %s)", job, run.shadow_address, who, run.run_id)
     elif former is Phase.INPUT and state.phase is Phase.STARTING:
