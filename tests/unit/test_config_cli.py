@@ -66,6 +66,7 @@ def test_val_verbose_tells_where_a_value_comes_from(tmp_path: Path) -> None:
         ("COLLECTOR_PORT = 99999\n", 1, "out of range"),
         ("A = $(B)\nB = x$(A)\n", 1, "A -> B -> A"),
         ("CGROUP_MEMORY_LIMIT_POLICY = sofft\n", 1, "write hard or soft or custom or none"),
+        ("SLOT_CONFIG_FAILURE_MODE = error\n", 1, "write CONTINUE or CLEAR or ABORT"),
         ("START = true  # always\n", 1, "a comment has a line of its own"),
         ("DAEMON_LIST = MASTER, STARTD  # here\n", 1, "looks like a comment"),
         ("warning : look here\n", 1, "look here"),
@@ -84,6 +85,7 @@ def test_check_finds_mistakes(tmp_path: Path, text: str, line: int, message: str
 def test_check_is_content_with_macros_and_templates(tmp_path: Path) -> None:
     text = "MY_LIMIT = 5\nSTART = KeyboardIdle > $(MY_LIMIT)\nuse POLICY : Desktop\nuse FEATURE : GPUs\n"
     text += 'STARTD_ATTRS = $(STARTD_ATTRS) SiteName\nSiteName = "x"\nSLOT_TYPE_1 = 50%\n'
+    text += "SLOT_CONFIG_FAILURE_MODE = Clear\nSTARTD_EXPRS = Color\nColor = 1\nSTARTD_SLOT_EXPRS = State\n"
     text += "JOB_TRANSFORM_NAMES = Fix\nJOB_TRANSFORM_Fix @=end\nSET a 1\n@end\n"
     status, out, _ = run(tmp_path, text, "check", "-strict")
     assert (status, out) == (0, "0 error(s), 0 warning(s)\n")

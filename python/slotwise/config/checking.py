@@ -18,7 +18,7 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 _REFERENCE = re.compile(r"\$[A-Za-z_]*\(\s*([A-Za-z0-9_./]+)")
 _OWN_SOURCES = frozenset({"<Detected>"})
 #: Names that appear in names the administrator makes up: `X` in ``JOB_TRANSFORM_NAMES = X`` makes ``JOB_TRANSFORM_X``.
-_NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|LIST|ATTRS)$")
+_NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|LIST|ATTRS)$|^STARTD_(SLOT_|JOB_)?EXPRS$")
 
 #: Lists of hosts and users in the reference. One who sets these relies on them: that they are unused is no mere note.
 _DENIALS = re.compile(r"(HOST)?DENY_[A-Z_]+", re.IGNORECASE)
@@ -31,6 +31,7 @@ _WORDS = {
     "DEFRAG_DRAINING_SCHEDULE": ("graceful", "quick", "fast"),
     "SLOTWISE_SCHEDD_SYNCHRONOUS": ("NORMAL", "FULL", "OFF"),
     "BACKFILL_SYSTEM": ("BOINC",),
+    "SLOT_CONFIG_FAILURE_MODE": ("CONTINUE", "CLEAR", "ABORT"),
     "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES": ("YES", "NO", "IF_NEEDED"),
 }
 

@@ -290,6 +290,9 @@ class ExecutionPoint:
             result[knob] = settings.expression(text)
         if knobs.slot_attrs:
             result.update(ads.slots_of(self.holdings.values(), h, knobs.slot_attrs))
+            own = h.name.partition("@")[0]
+            shared = {name: result.get(name) for name in knobs.slot_attrs}
+            result.update({f"{own}_{name}": value for name, value in shared.items() if value is not None})
         for name, (value, at) in h.latches.items():
             result[f"{name}Value"], result[f"{name}Time"] = value, at
         if h.kind is SlotKind.PARTITIONABLE:

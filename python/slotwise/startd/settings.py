@@ -221,6 +221,9 @@ class Settings:
         if type_number:
             names += words(self.config.get(f"SLOT_TYPE_{type_number}_STARTD_ATTRS"))
         attrs = {}
+        for name in words(self.config.get("STARTD_EXPRS")):  # as in HTCondor, the value is that of the whole machine
+            if text := (self.config.get(name) or "").strip():
+                attrs[name] = knob_expression(name, text)
         for name in dict.fromkeys(names):
             text = (get(name) or "").strip()
             taken_out = {f"SLOT{slot_id}_{name}".upper(), f"SLOT_TYPE_{type_number}_{name}".upper()} & self._empty
@@ -232,6 +235,8 @@ class Settings:
         for name in dict.fromkeys(name for names_ in clauses.values() for name in names_):
             attrs.setdefault(name, knob_expression(name, (get(name) or "").strip()))
         job_attrs = [*ads.JOB_ATTRS, *words(self.config.get("STARTD_JOB_ATTRS"))]
+        job_attrs += words(self.config.get("STARTD_JOB_EXPRS"))
+        slot_attrs = words(self.config.get("STARTD_SLOT_ATTRS")) + words(self.config.get("STARTD_SLOT_EXPRS"))
         child = words(self.config.get("STARTD_PARTITIONABLE_SLOT_ATTRS"))
         consumption = {}
         if flag_text(get("CONSUMPTION_POLICY")):
@@ -247,7 +252,7 @@ class Settings:
             attrs,
             tuple(dict.fromkeys(job_attrs)),
             tuple(dict.fromkeys([*ads.CHILD_ATTRS, *self.resources.tags, *child])),
-            tuple(words(self.config.get("STARTD_SLOT_ATTRS"))),
+            tuple(dict.fromkeys(slot_attrs)),
             (get("SLOT_WEIGHT") or "Cpus").strip(),
             consumption,
             clauses["SLOT"],

@@ -96,6 +96,23 @@ def test_knobs_per_slot_type_and_attributes_from_the_configuration() -> None:
     assert p.ad("slot1")["Start"] is False and p.ad("slot2")["Start"] is True
 
 
+def test_former_names_of_lists_of_attributes() -> None:
+    """HTCondor 25.14 was given the same."""
+    lists = {"STARTD_EXPRS": "Color, Shape", "STARTD_SLOT_EXPRS": "State", "STARTD_JOB_EXPRS": "Probe"}
+    p = point(
+        NUM_SLOTS="2", **lists, STARTD_ATTRS="Color", STARTD_SLOT_ATTRS="Color", Color='"red"', Shape='"round"',
+        SLOT1_Color='"blue"', SLOT2_Shape='"flat"',
+    )  # fmt: skip
+    p.run("slot1", wanted=job(Probe=7))
+    p.poll()
+    one, two = p.ad("slot1"), p.ad("slot2")
+    assert (one["Color"], one["Shape"], two["Color"], two["Shape"]) == ("blue", "round", "red", "round")
+    for ad in (one, two):
+        assert (ad["slot1_Color"], ad["slot2_Color"]) == ("blue", "red")
+        assert (ad["slot1_State"], ad["slot2_State"]) == ("Claimed", "Unclaimed")
+    assert one["Probe"] == 7
+
+
 def test_requirements_by_state() -> None:
     p = point(
         NUM_SLOTS="1", STARTD_HEALTH_EXPRS="DiskFine", DiskFine="true", SLOT_REQUIREMENTS_CLAUSES="Nice", Nice="true"
