@@ -1,8 +1,8 @@
 //! What a match takes of a slot that is divided.
 
 use crate::config::CycleConfig;
-use crate::mentions::Mentions;
 use crate::slot::{Division, SlotClass};
+use classad::analysis::reads_in;
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
 /// A whole amount as an integer, as the reference keeps it.
@@ -86,10 +86,10 @@ fn carving(job: &Ad, class: &SlotClass, config: &CycleConfig, now: i64) -> Optio
 #[must_use]
 pub fn asked_amounts(job: &Ad, config: &CycleConfig, now: i64) -> Option<Vec<(Name, f64, f64)>> {
     let own = |expr: &Expr| {
-        let found = Mentions::of(expr);
-        found.target.is_empty()
-            && !found.unbounded
-            && found.bare.iter().all(|name| job.contains(name))
+        matches!(expr, Expr::Lit(_)) || {
+            let found = reads_in(expr, job);
+            found.target.is_empty() && !found.unbounded
+        }
     };
     let context = Context {
         my: Some(job),

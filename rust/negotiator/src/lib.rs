@@ -18,7 +18,6 @@ mod evict;
 pub mod explain;
 pub mod index;
 pub mod ledger;
-pub mod mentions;
 mod negotiate;
 pub mod outcome;
 pub mod plan;

@@ -3,7 +3,7 @@
 use super::sources::{Sources, each_distinct};
 use super::{CONDITIONS, FACTS, is_submitter_attribute, resource_names};
 use crate::config::CycleConfig;
-use crate::mentions::Mentions;
+use classad::analysis::Reads;
 use classad::{Ad, BinaryOp, Context, Expr, Name, Value, evaluate};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -100,9 +100,7 @@ impl Uses {
                 self.walk(&inner.then, sources);
                 self.walk(&inner.other, sources);
             }
-            other => Mentions::of(other)
-                .names()
-                .for_each(|name| self.spoil(name)),
+            other => Reads::of(other).names().for_each(|name| self.spoil(name)),
         }
     }
 
@@ -135,7 +133,7 @@ impl Uses {
             }
         }
         for side in [left, right] {
-            Mentions::of(side).names().for_each(|name| self.spoil(name));
+            Reads::of(side).names().for_each(|name| self.spoil(name));
         }
     }
 
@@ -166,13 +164,13 @@ fn job_numbers(name: &Name, sources: &mut Sources<'_>) -> Option<Vec<f64>> {
     if sources.slots.column_id(name).is_some() || is_submitter_attribute(name) {
         return None;
     }
-    let mut reach = Mentions::default();
+    let mut reach = Reads::default();
     for id in sources.job_exprs(name) {
-        reach.add(sources.jobs.exprs().get(id));
+        reach.add(&sources.job_reads(id));
     }
-    let reach = sources.reach(reach);
+    let reach = sources.reach(&reach);
     let needs_slot = reach.names().any(|n| sources.slots.column_id(n).is_some());
-    if needs_slot || reach.unbounded || reach.unsteady {
+    if needs_slot || reach.unbounded || reach.volatile {
         return None;
     }
     let Some(column) = sources.jobs.column_id(name) else {

@@ -9,7 +9,7 @@ mod grain;
 mod sources;
 mod starts;
 
-use starts::{conditions, facts, starting_points};
+use starts::{Start, conditions, facts, starting_points};
 
 pub use grain::Grain;
 pub use sources::{Sources, each_distinct};
@@ -17,8 +17,10 @@ pub use sources::{Sources, each_distinct};
 use crate::config::CycleConfig;
 use crate::cross_slots;
 use crate::dress::{STEADY_REMOTE_NAMES, Wanted};
-use crate::evaluate::REMOTE_NAMES;
-use crate::mentions::Mentions;
+use crate::evaluate::{REMOTE_NAMES, SUBMITTER_NAMES};
+use crate::request::is_of_one_job;
+use crate::slot::USERS;
+use classad::analysis::Reads;
 use classad::{Expr, Name};
 use columns::{AdTable, ColumnId};
 use rustc_hash::FxHashSet;
@@ -73,7 +75,7 @@ pub struct KeyColumn {
 /// The attributes a cycle looks at.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// All names any expression of the cycle mentions.
+    /// All names that any expression of the cycle may read.
     pub names: FxHashSet<Name>,
     /// Job attributes that slots or the policy refer to anywhere: jobs that differ in one are not alike.
     pub job_names: FxHashSet<Name>,
@@ -86,7 +88,7 @@ pub struct Plan {
     pub row_matching: bool,
     /// Whether a slot matches may depend on the submitter's priority or usage.
     pub conditions_see_submitter: bool,
-    /// Something may look up names that are only known when it runs.
+    /// Some expression may read any attribute of slots and jobs; `names` has them all then.
     pub unbounded: bool,
     /// Facts of slots may change though no attribute does.
     pub unsteady: bool,
@@ -132,7 +134,7 @@ impl Plan {
         let rank = Expr::select(Expr::attr("MY"), "Rank".into());
         let slot_rank_static = !sees(&mut sources, &rank) && {
             // What the cycle knows of a slot's user is not in its ad.
-            let reached = sources.reach(Mentions::of(&rank));
+            let reached = sources.reach(&Reads::of(&rank));
             let inserted = |name: &Name| REMOTE_NAMES.iter().any(|n| name.is(n));
             !reached
                 .names()
@@ -140,23 +142,37 @@ impl Plan {
         };
         let pre_rank_static = !sees(&mut sources, &selection.pre_job_rank);
 
-        let post = sources.reach(Mentions::of(&selection.post_job_rank));
-        let carved = |m: &Mentions| m.names().any(|n| resources.contains(n));
+        let post = sources.reach(&Reads::of(&selection.post_job_rank));
+        let carved = |m: &Reads| m.names().any(|n| resources.contains(n));
         let partitioned = slots.column_named("PartitionableSlot").is_some();
         let post_rank_static = !(sees(&mut sources, &selection.post_job_rank)
             || partitioned && carved(&post)
             || post.names().any(is_live_attribute));
-        let preempt = sources.reach(Mentions::of(&config.preemption.rank));
+        let preempt = sources.reach(&Reads::of(&config.preemption.rank));
         let preemption_rank_static = !(sees(&mut sources, &config.preemption.rank)
             || preempt.names().any(is_live_attribute));
 
         let start = starting_points(config, post_rank_static, preemption_rank_static);
-        let ordering = sources.reach(start);
-        let mut order_names: FxHashSet<Name> = ordering.names().cloned().collect();
-        let mut start = ordering;
+        let ordering = sources.reach(start.reads());
+        let mut order_names = names_of(&ordering);
+        let mut start = start;
         conditions(config, &resources, jobs, &mut start);
-        let reached = sources.reach(start);
-        let mut names: FxHashSet<Name> = reached.names().cloned().collect();
+        let reached = sources.reach(start.reads());
+        let mut names = names_of(&reached);
+        let mut job_names = names.clone();
+        sources.add_job_names(&mut job_names);
+        if reached.unbounded {
+            job_names.extend(
+                column_names(jobs)
+                    .filter(|name| !is_of_one_job(name))
+                    .cloned(),
+            );
+            let all = all_names(slots, jobs, config);
+            if ordering.unbounded {
+                order_names.extend(all.iter().cloned());
+            }
+            names.extend(all);
+        }
         let crossed = selection.cross_slot_prios && config.preemption.consider;
         let cross_slots = match crossed {
             true => cross_slots::mentioned(names.iter()),
@@ -171,19 +187,21 @@ impl Plan {
             of_user(name) && !steady(name) || crossed && cross_slots::number_of(name).is_some()
         };
         let by_config = |name: &Name| selection.given_to_slots.iter().any(|(n, _)| name.is(n));
-        let mut asked = Mentions::default();
+        let mut asked = Start::default();
         conditions(config, &resources, jobs, &mut asked);
-        asked.bare.insert(Name::from("Rank"));
+        asked.name(Name::from("Rank"));
         asked.add(&selection.pre_job_rank);
-        let asked = sources.reach(asked);
-        let conditions_see_usage = asked.names().any(changing);
-        let row_matching = !(reached.unbounded || conditions_see_usage);
+        let asked = sources.reach(asked.reads());
+        let in_use = USERS.iter().any(|name| slots.column_named(name).is_some());
+        let conditions_see_usage =
+            asked.names().any(changing) || asked.unbounded && consider && in_use;
+        let row_matching = !conditions_see_usage;
         let dress = Wanted {
             requirements: slots.column_named("NegotiatorRequirements").is_some(),
-            given: asked.names().any(by_config),
+            given: asked.unbounded || asked.names().any(by_config),
             users: asked.names().any(of_user),
         };
-        let conditions_see_submitter = asked.names().any(is_submitter_attribute);
+        let conditions_see_submitter = asked.unbounded || asked.names().any(is_submitter_attribute);
         if !row_matching {
             order_names.clone_from(&names);
         }
@@ -204,10 +222,8 @@ impl Plan {
         if post_rank_static {
             facts.add(&selection.post_job_rank);
         }
-        let unsteady = sources.reach(facts).unsteady;
+        let unsteady = sources.reach(facts.reads()).volatile;
         let key = key_columns(&mut sources, &names, &order_names, &reached, config);
-        let mut job_names = names.clone();
-        sources.add_job_names(&mut job_names);
         Self {
             names,
             job_names,
@@ -242,6 +258,25 @@ impl Plan {
     }
 }
 
+/// What an analysis names, attributes that would take the place of a scope word included.
+fn names_of(reads: &Reads) -> FxHashSet<Name> {
+    reads.names().chain(&reads.scope_words).cloned().collect()
+}
+
+fn column_names(table: &AdTable) -> impl Iterator<Item = &Name> {
+    (0..table.column_count() as ColumnId).map(|column| table.column_name(column))
+}
+
+/// All that an unbounded expression may read: attributes of slots, of jobs, and of the cycle's own.
+fn all_names(slots: &AdTable, jobs: &AdTable, config: &CycleConfig) -> FxHashSet<Name> {
+    let ads = column_names(slots).chain(column_names(jobs)).cloned();
+    let own = SUBMITTER_NAMES.iter().chain(&REMOTE_NAMES);
+    let given = config.selection.given_to_slots.iter();
+    ads.chain(own.map(|name| Name::from(*name)))
+        .chain(given.map(|(name, _)| Name::from(name.as_str())))
+        .collect()
+}
+
 /// Names of the resources that machines can be divided into.
 pub fn resource_names(slots: &AdTable) -> FxHashSet<Name> {
     let mut out: FxHashSet<Name> = PARTITION_FACTS.iter().map(|n| Name::from(*n)).collect();
@@ -262,10 +297,11 @@ pub fn resource_names(slots: &AdTable) -> FxHashSet<Name> {
 /// cycle and changes with every match.
 fn policy_names(sources: &mut Sources<'_>, config: &CycleConfig) -> Option<FxHashSet<Name>> {
     let policy = &config.preemption;
-    let mut start = Mentions::of(&policy.requirements);
+    let mut start = Start::default();
+    start.add(&policy.requirements);
     start.add(&policy.rank);
-    start.bare.insert(Name::from("Rank"));
-    let reached = sources.reach(start);
+    start.name(Name::from("Rank"));
+    let reached = sources.reach(start.reads());
     let changes = |name: &Name| {
         is_live_attribute(name)
             || name.is("SlotWeight")
@@ -284,16 +320,17 @@ fn key_columns(
     sources: &mut Sources<'_>,
     names: &FxHashSet<Name>,
     order_names: &FxHashSet<Name>,
-    reached: &Mentions,
+    reached: &Reads,
     config: &CycleConfig,
 ) -> Vec<KeyColumn> {
     let slots = sources.slots;
     if reached.unbounded {
+        // What any attribute is compared with is not known.
         let all = 0..slots.column_count() as ColumnId;
         let value = |column| KeyColumn {
             column,
             grain: Grain::Value,
-            always: true,
+            always: order_names.contains(slots.column_name(column)),
         };
         return all.map(value).collect();
     }

@@ -1,10 +1,11 @@
 //! What the names of a cycle mean: attributes of its two tables, and what is reachable through them.
 
 use super::is_submitter_attribute;
-use crate::mentions::Mentions;
+use classad::analysis::{Definitions, Reads, reach};
 use classad::{Expr, Name};
 use columns::{AdTable, Cell, Chunk, ColumnId};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 
 /// What the names mean: the two tables of a cycle.
 pub struct Sources<'t> {
@@ -16,6 +17,8 @@ pub struct Sources<'t> {
     given: FxHashMap<Name, &'t Expr>,
     slot_exprs: FxHashMap<ColumnId, Vec<u32>>,
     job_exprs: FxHashMap<ColumnId, Vec<u32>>,
+    slot_reads: FxHashMap<u32, Arc<Reads>>,
+    job_reads: FxHashMap<u32, Arc<Reads>>,
 }
 
 /// Calls `visit` with every cell that may be in the column (some may be stale).
@@ -57,6 +60,8 @@ impl<'t> Sources<'t> {
                 .collect(),
             slot_exprs: FxHashMap::default(),
             job_exprs: FxHashMap::default(),
+            slot_reads: FxHashMap::default(),
+            job_reads: FxHashMap::default(),
         }
     }
 
@@ -78,66 +83,61 @@ impl<'t> Sources<'t> {
         found.or_insert_with(|| expressions(table, column)).clone()
     }
 
+    fn slot_reads(&mut self, id: u32) -> Arc<Reads> {
+        let table = self.slots;
+        let known = self.slot_reads.entry(id);
+        let found = known.or_insert_with(|| Arc::new(Reads::of(table.exprs().get(id))));
+        Arc::clone(found)
+    }
+
+    pub(super) fn job_reads(&mut self, id: u32) -> Arc<Reads> {
+        let table = self.jobs;
+        let known = self.job_reads.entry(id);
+        let found = known.or_insert_with(|| Arc::new(Reads::of(table.exprs().get(id))));
+        Arc::clone(found)
+    }
+
     /// Adds the names that any expression of any slot may look up in a job (lists aside).
     pub(super) fn add_job_names(&mut self, names: &mut FxHashSet<Name>) {
         let pool = self.slots.exprs();
         for id in 0..pool.id_end() {
-            let expr = pool.get(id);
-            if !matches!(expr, Expr::List(_)) {
-                let found = Mentions::of(expr);
-                names.extend(found.target.into_iter().chain(found.bare));
+            if !matches!(pool.get(id), Expr::List(_)) {
+                names.extend(self.slot_reads(id).of_target().cloned());
             }
         }
     }
 
-    /// Everything reachable from `start` through attributes of slots and jobs.
-    pub(super) fn reach(&mut self, start: Mentions) -> Mentions {
-        let mut all = start;
-        let mut seen: FxHashSet<Name> = FxHashSet::default();
-        loop {
-            let fresh: Vec<Name> = all
-                .names()
-                .filter(|n| !seen.contains(*n))
-                .cloned()
-                .collect();
-            if fresh.is_empty() {
-                return all;
-            }
-            for name in fresh {
-                seen.insert(name.clone());
-                for id in self.slot_exprs(&name) {
-                    all.add(self.slots.exprs().get(id));
-                }
-                for id in self.job_exprs(&name) {
-                    all.add(self.jobs.exprs().get(id));
-                }
-                if let Some(expr) = self.given.get(&name) {
-                    all.add(expr);
-                }
-            }
-        }
+    /// Everything reachable from `start` through attributes of slots and jobs, whichever has them.
+    pub(super) fn reach(&mut self, start: &Reads) -> Reads {
+        let mut followed = Followed {
+            sources: self,
+            seen: FxHashSet::default(),
+        };
+        reach(start, &mut followed)
     }
 
     /// Whether `expr`, an expression of slots, can see the job at all.
     pub(super) fn sees_job(&mut self, expr: &Expr) -> bool {
-        let mut open = vec![Mentions::of(expr)];
+        let mut open = vec![Arc::new(Reads::of(expr))];
         let mut seen: FxHashSet<Name> = FxHashSet::default();
         while let Some(found) = open.pop() {
-            let job_side = found.target.iter().chain(&found.bare);
-            let mut outside = job_side.filter(|n| {
-                let local = !found.target.contains(*n) && self.is_everywhere(n);
-                !local && (self.jobs.column_id(n).is_some() || is_submitter_attribute(n))
-            });
-            if found.unbounded || outside.next().is_some() {
+            let in_jobs = |n: &Name| self.jobs.column_id(n).is_some() || is_submitter_attribute(n);
+            let outside = found.target.iter().any(in_jobs)
+                || found
+                    .either
+                    .iter()
+                    .any(|n| in_jobs(n) && !self.is_everywhere(n));
+            // A definition that is taken out of its ad may read another.
+            if outside || found.unbounded || !found.dereferenced.is_empty() {
                 return true;
             }
-            for name in found.my.iter().chain(&found.bare) {
+            for name in found.of_my() {
                 if seen.insert(name.clone()) {
                     for id in self.slot_exprs(name) {
-                        open.push(Mentions::of(self.slots.exprs().get(id)));
+                        open.push(self.slot_reads(id));
                     }
                     if let Some(expr) = self.given.get(name) {
-                        open.push(Mentions::of(expr));
+                        open.push(Arc::new(Reads::of(expr)));
                     }
                 }
             }
@@ -152,5 +152,28 @@ impl<'t> Sources<'t> {
         let mut complete = true;
         each_distinct(self.slots, column, |cell| complete &= !cell.is_missing());
         complete
+    }
+}
+
+/// All definitions that a name may have, in slots, jobs and the configuration.
+struct Followed<'s, 't> {
+    sources: &'s mut Sources<'t>,
+    seen: FxHashSet<Name>,
+}
+
+impl Definitions for Followed<'_, '_> {
+    fn visit(&mut self, _ours: bool, name: &Name, visit: &mut dyn FnMut(&Reads)) {
+        if !self.seen.insert(name.clone()) {
+            return;
+        }
+        for id in self.sources.slot_exprs(name) {
+            visit(&self.sources.slot_reads(id));
+        }
+        for id in self.sources.job_exprs(name) {
+            visit(&self.sources.job_reads(id));
+        }
+        if let Some(expr) = self.sources.given.get(name) {
+            visit(&Reads::of(expr));
+        }
     }
 }

@@ -2,20 +2,41 @@
 
 use super::{CONDITIONS, FACTS, PARTITION_FACTS};
 use crate::config::CycleConfig;
-use crate::mentions::Mentions;
 use crate::reserve::DURATIONS;
-use classad::Name;
+use classad::analysis::Reads;
+use classad::{Expr, Name};
 use columns::{AdTable, ColumnId};
 use rustc_hash::FxHashSet;
 
+/// What a cycle asks for by itself.
+#[derive(Default)]
+pub(super) struct Start(Reads);
+
+impl Start {
+    /// An attribute, of slots or of jobs.
+    pub(super) fn name(&mut self, name: Name) {
+        self.0.either.push(name);
+    }
+
+    /// An expression of the configuration.
+    pub(super) fn add(&mut self, expr: &Expr) {
+        self.0.add(&Reads::of(expr));
+    }
+
+    /// What that reads, definitions not followed.
+    pub(super) fn reads(&self) -> &Reads {
+        &self.0
+    }
+}
+
 /// What is read of a slot once, when its class is met first.
-pub(super) fn facts(config: &CycleConfig, resources: &FxHashSet<Name>) -> Mentions {
-    let mut start = Mentions::default();
+pub(super) fn facts(config: &CycleConfig, resources: &FxHashSet<Name>) -> Start {
+    let mut start = Start::default();
     let own = FACTS.iter().chain(&PARTITION_FACTS);
     for name in own.chain(&["NumClaims", "DaemonShutdown", "DaemonShutdownFast"]) {
-        start.bare.insert(Name::from(*name));
+        start.name(Name::from(*name));
     }
-    start.bare.extend(resources.iter().cloned());
+    resources.iter().for_each(|name| start.name(name.clone()));
     start.add(&config.share.slot_weight);
     let selection = &config.selection;
     let optional = [&selection.slot_constraint, &selection.pool_constraint];
@@ -28,34 +49,30 @@ pub(super) fn conditions(
     config: &CycleConfig,
     resources: &FxHashSet<Name>,
     jobs: &AdTable,
-    start: &mut Mentions,
+    start: &mut Start,
 ) {
     for name in CONDITIONS
         .iter()
         .chain(&PARTITION_FACTS)
         .chain(&["NumClaims"])
     {
-        start.bare.insert(Name::from(*name));
+        start.name(Name::from(*name));
     }
     for resource in resources {
-        start.bare.insert(resource.clone());
+        start.name(resource.clone());
         let text = resource.to_text();
-        start
-            .bare
-            .insert(Name::from(format!("Consumption{text}").as_str()));
-        start
-            .bare
-            .insert(Name::from(format!("Request{text}").as_str()));
+        start.name(Name::from(format!("Consumption{text}").as_str()));
+        start.name(Name::from(format!("Request{text}").as_str()));
     }
     for column in 0..jobs.column_count() {
         let name = jobs.column_name(column as ColumnId);
         if name.as_bytes().len() > 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"request") {
-            start.bare.insert(name.clone());
+            start.name(name.clone());
         }
     }
     if config.partition.reserve {
         for name in DURATIONS {
-            start.bare.insert(Name::from(name));
+            start.name(Name::from(name));
         }
     }
     config.partition.carve.values().for_each(|e| start.add(e));
@@ -71,10 +88,10 @@ pub(super) fn starting_points(
     config: &CycleConfig,
     post_static: bool,
     preempt_static: bool,
-) -> Mentions {
-    let mut start = Mentions::default();
+) -> Start {
+    let mut start = Start::default();
     for name in FACTS.iter().chain(&["ConcurrencyLimits"]) {
-        start.bare.insert(Name::from(*name));
+        start.name(Name::from(*name));
     }
     let selection = &config.selection;
     start.add(&selection.pre_job_rank);
@@ -94,12 +111,12 @@ pub(super) fn starting_points(
     }
     if selection.shutdown_threshold_s > 0 {
         for name in ["DaemonShutdown", "DaemonShutdownFast", "MyCurrentTime"] {
-            start.bare.insert(name.into());
+            start.name(name.into());
         }
     }
     if config.preemption.partitionable && config.preemption.consider {
         for name in ["NumDynamicSlots", "ChildName", "Name"] {
-            start.bare.insert(name.into());
+            start.name(name.into());
         }
     }
     start

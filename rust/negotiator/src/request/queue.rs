@@ -73,11 +73,12 @@ pub(super) struct Reader<'t> {
 impl<'t> Reader<'t> {
     pub(super) fn new(table: &'t AdTable, plan: &Plan) -> Self {
         let all = 0..table.column_count() as ColumnId;
-        let known = |column: &ColumnId| {
+        let known = |column: &ColumnId| plan.names.contains(table.column_name(*column));
+        let tells = |column: &ColumnId| {
             let name = table.column_name(*column);
-            plan.unbounded || plan.names.contains(name)
+            plan.job_names.contains(name) || !plan.unbounded && known(column)
         };
-        let seen: Vec<ColumnId> = all.clone().filter(known).collect();
+        let seen: Vec<ColumnId> = all.clone().filter(tells).collect();
         let own = |column: &ColumnId| {
             let name = table.column_name(*column);
             JOB_FACTS

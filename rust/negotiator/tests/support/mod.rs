@@ -2,6 +2,9 @@
 
 #![allow(dead_code)]
 
+pub mod disguise;
+pub mod drawn;
+
 use classad::{Ad, Expr, Name, Syntax, Value, parse_expr};
 use columns::AdTable;
 use fairshare::AccountRecord;
@@ -18,7 +21,7 @@ pub const NOW: i64 = 1_800_000_000;
 pub struct Case {
     pub slots: AdTable,
     pub jobs: AdTable,
-    knobs: FxHashMap<String, String>,
+    pub knobs: FxHashMap<String, String>,
     pub accounts: Accounts,
     cluster: i64,
 }
