@@ -14,7 +14,17 @@ from slotwise.config import load
 from slotwise.config.checking import check
 from slotwise.config.debug import CATEGORIES, DebugFlags
 from slotwise.home import PoolHome
-from slotwise.observe.log import ALSO_ALWAYS, LogFile, category, flush_logs, limit_of, log_file, one_line, start_log
+from slotwise.observe.log import (
+    ALSO_ALWAYS,
+    LogFile,
+    category,
+    flush_logs,
+    limit_of,
+    log_all,
+    log_file,
+    one_line,
+    start_log,
+)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +221,32 @@ def test_a_message_stays_one_line_of_printable_characters(tmp_path: Path, config
     entries = [line for line in lines if line and not line.startswith("\t")]
     assert len(entries) == 3 and all(re.match(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d ", entry) for entry in entries)
     assert all(line.lstrip("\t").isprintable() for line in lines)
+
+
+def test_many_lines_at_once_are_as_if_each_were_logged(
+    tmp_path: Path, configured: Configure, caplog: pytest.LogCaptureFixture
+) -> None:
+    where, logger = tmp_path / "some.log", logging.getLogger("x")
+    lines = [
+        ("%s: exited with status %d (100 %%)", "1.0", 3),
+        ("%s: held: %s", "2.0", "a\n11/22/26 forged"),
+        ("plain",),
+    ]
+    configured(f"SCHEDD_LOG = {where}\nSCHEDD_DEBUG = D_CAT\n")
+    for line in lines:
+        logger.info(*line)
+    one_by_one = log_text(where)
+    where.write_text("")
+    log_all(logger, lines)
+    stamp = re.compile(r"\d\d:\d\d:\d\d")
+    assert stamp.sub("", log_text(where)) == stamp.sub("", one_by_one) and one_by_one.count("\n") == 3
+    logging.getLogger().handlers[:] = [caplog.handler]  # anything else gets records
+    log_all(logger, lines)
+    assert [record.getMessage() for record in caplog.records] == [
+        "1.0: exited with status 3 (100 %)",
+        "2.0: held: a\n11/22/26 forged",
+        "plain",
+    ]
 
 
 def test_a_category_is_written_where_it_is_selected_and_into_its_own_file(

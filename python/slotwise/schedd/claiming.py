@@ -257,7 +257,8 @@ class Claiming(ClaimRuns):
                 )
             )
             job = self.still_idle(waiting) or self.next_job(claim)
-            _log.info("%s: claimed %s for %s", job.key if job else "no job left", claim.slot_name, claim.submitter)
+            key = job.key if job is not None else "no job left"
+            decision.note("%s: claimed %s for %s", key, claim.slot_name, claim.submitter)
             if job is None:
                 self.release(claim, batch, "no job is left for the slot")
             elif (run := self.start(job, claim, decision, batch)) is not None:

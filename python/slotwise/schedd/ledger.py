@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import HostError
+from slotwise.observe.log import log_all
 from slotwise.schedd import eventlog
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.decision import Decision
@@ -228,8 +229,8 @@ class Ledger:
             self._all_entries += [entry for _, entry in decision.entries]
             self._last = decision.now
             self._wake.set()
-        for note in decision.notes:
-            _log.info(*note)
+        if decision.notes:
+            log_all(_log, decision.notes)
         if decision.kills and self.on_kills:
             self.on_kills(decision)
         for tell in (self.on_change, partial(self.on_jobs, decision)):

@@ -171,6 +171,11 @@ async def test_commands_and_who_was_authenticated_are_told_when_selected(
     await schedd.jobs()
     with pytest.raises(grpc.RpcError):
         await schedd.stub.Act(schedd_pb2.ActRequest(), metadata=schedd.user)
+
+    async def returned() -> bool:
+        return "return from Schedd/Act" in caplog.text
+
+    await schedd.until(returned)  # the caller may hear of the end of its call first
     said = [record.getMessage() for record in caplog.records if record.name.startswith("D_")]
     me = f"{schedd.owner}@here"
     assert f"received command Schedd/SubmitOne from {me} a local socket, access level WRITE" in said
