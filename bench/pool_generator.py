@@ -10,7 +10,9 @@ import json
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from printed_ads import printed_columns, printed_request, printed_slot
 from slotwise.classad import ClassAd
 from slotwise.table import AdTable
 
@@ -70,6 +72,9 @@ class Scenario:
     target_s: float | None = None
     reference: str = ""
     quick: bool = True
+    #: A folder of ``scenarios`` with ads as the tools of a reference print them; the pool and the queue are made of
+    #: those, with names, sizes and versions varied.
+    ads: str = ""
 
     @property
     def demand(self) -> int:
@@ -108,14 +113,12 @@ def _add_class(table: AdTable, scenario: Scenario, number: int, rows: list[tuple
     keys = [f"slot{s}@node{m:06}.cluster.example.org" for m, s in rows]
     address = "<10.{}.{}.{}:9618?addrs=10.{}.{}.{}-9618&alias=node{:06}>"
     sinful = [address.format(m >> 16, m >> 8 & 255, m & 255, m >> 16, m >> 8 & 255, m & 255, m) for m, _ in rows]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "Name": keys,
         "Machine": [f"node{m:06}.cluster.example.org" for m, _ in rows],
         "MyAddress": sinful,
         "StartdIpAddr": sinful,
         "SlotID": [s for _, s in rows],
-        "KFlops": [speed[m] for m, _ in rows],
-        "Mips": [speed[m] // 50 for m, _ in rows],
         "Disk": [disk[m] for m, _ in rows],
         "LoadAvg": [rng.randrange(20) / 100 for _ in rows],
         "KeyboardIdle": [1000 + rng.randrange(500_000) for _ in rows],
@@ -124,6 +127,13 @@ def _add_class(table: AdTable, scenario: Scenario, number: int, rows: list[tuple
         "MyCurrentTime": [NOW - rng.randrange(300) for _ in rows],
         "UpdateSequenceNumber": [rng.randrange(3000) for _ in rows],
     }
+    if scenario.ads:
+        columns |= printed_columns(number, rows, rng)
+    else:
+        columns |= {
+            "KFlops": [speed[m] for m, _ in rows],
+            "Mips": [speed[m] // 50 for m, _ in rows],
+        }
     template = _template(scenario, number)
     if claimed:
         users = [f"held{rng.randrange(scenario.users)}@example.org" for _ in rows]
@@ -139,6 +149,8 @@ def _add_class(table: AdTable, scenario: Scenario, number: int, rows: list[tuple
 
 
 def _template(scenario: Scenario, number: int) -> ClassAd:
+    if scenario.ads:
+        return printed_slot(scenario, number)
     cpus = scenario.cores if scenario.partitionable else 1
     memory = [4096, 2048, 8192, 4096, 3072, 2048, 4096, 6144][number % 8]
     text = {
@@ -190,6 +202,8 @@ def demand_tables(scenario: Scenario) -> tuple[AdTable, AdTable]:
 
 def _request(scenario: Scenario, rng: random.Random, name: str, cluster: int) -> ClassAd:
     noise = rng.randrange(1 << 20)
+    if scenario.ads:
+        return printed_request(scenario, noise, name, cluster)
     text = {
         "ClusterId": str(cluster),
         "ProcId": "0",

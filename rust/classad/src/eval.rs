@@ -1,7 +1,7 @@
 //! The plain evaluator: the law that every faster one is proved against.
 
 use crate::ad::Ad;
-use crate::builtins::{Body, Env};
+use crate::builtins::{Body, Builtin, Env};
 use crate::expr::{Binary, Call, Expr};
 use crate::host::{self, Host};
 use crate::items::detach;
@@ -154,6 +154,23 @@ impl<'a> Evaluator<'a> {
         self.eval_in(expr, Frame { nest }).map(detach)
     }
 
+    /// Calls a function with these arguments.
+    ///
+    /// # Errors
+    /// [`Broken`] when the evaluation was cut short.
+    pub fn apply(&mut self, builtin: Builtin, args: &[Expr]) -> Outcome {
+        let nest = self.scopes.first();
+        self.builtin(builtin, args, Frame { nest }).map(detach)
+    }
+
+    /// Lets the evaluation do no more than one part of `parts` of what it could.
+    #[must_use]
+    pub fn with_share(mut self, parts: u32) -> Self {
+        self.steps /= i64::from(parts);
+        self.bytes /= parts as usize;
+        self
+    }
+
     /// Evaluates an expression where names and nesting stand now.
     ///
     /// # Errors
@@ -297,17 +314,21 @@ impl<'a> Evaluator<'a> {
     }
 
     fn function(&mut self, call: &Arc<Call>, frame: Frame) -> Outcome {
-        let Some(builtin) = call.builtin else {
-            return Ok(Value::Error);
-        };
-        if !builtin.takes(call.args.len()) {
+        match call.builtin {
+            Some(builtin) => self.builtin(builtin, &call.args, frame),
+            None => Ok(Value::Error),
+        }
+    }
+
+    fn builtin(&mut self, builtin: Builtin, args: &[Expr], frame: Frame) -> Outcome {
+        if !builtin.takes(args.len()) {
             return Ok(Value::Error);
         }
         match builtin.spec().body {
-            Body::Scoped(f) => f(self, &call.args, frame),
+            Body::Scoped(f) => f(self, args, frame),
             Body::Pure(f) => {
                 let mut values: smallvec::SmallVec<[Value; 3]> = smallvec::SmallVec::new();
-                for arg in &call.args {
+                for arg in args {
                     values.push(self.eval_in(arg, frame)?);
                 }
                 let result = f(&values, &self.env());

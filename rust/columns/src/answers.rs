@@ -29,6 +29,43 @@ impl Truth {
         }
     }
 
+    pub(crate) fn and(self, other: Truth) -> Truth {
+        match (self, other) {
+            (Truth::Never, _) | (_, Truth::Never) => Truth::Never,
+            (Truth::Always, truth) | (truth, Truth::Always) => truth,
+            (Truth::Rows(mut a), Truth::Rows(b)) => {
+                if !Arc::ptr_eq(&a, &b) {
+                    Arc::make_mut(&mut a).and(&b);
+                }
+                Truth::Rows(a)
+            }
+        }
+    }
+
+    pub(crate) fn or(self, other: Truth) -> Truth {
+        match (self, other) {
+            (Truth::Always, _) | (_, Truth::Always) => Truth::Always,
+            (Truth::Never, truth) | (truth, Truth::Never) => truth,
+            (Truth::Rows(mut a), Truth::Rows(b)) => {
+                Arc::make_mut(&mut a).or(&b);
+                Truth::Rows(a)
+            }
+        }
+    }
+
+    /// The rows of a table of `rows` that this is not true for.
+    pub(crate) fn not(self, rows: usize) -> Truth {
+        match self {
+            Truth::Never => Truth::Always,
+            Truth::Always => Truth::Never,
+            Truth::Rows(these) => {
+                let mut out = Bitmap::full(rows);
+                out.and_not(&these);
+                Truth::Rows(Arc::new(out))
+            }
+        }
+    }
+
     /// How many of `rows` this is true for.
     pub fn count_in(&self, rows: &Bitmap) -> usize {
         match self {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use classad::analysis::Reads;
-use classad::{BinaryOp, Expr, Name, Side};
+use classad::{BinaryOp, Expr, Name, Side, UnaryOp};
 use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
@@ -29,6 +29,25 @@ pub(crate) struct Clause {
     pub root: bool,
     /// The attribute it is, if it is nothing else.
     pub reference: Option<(Side, Name)>,
+    /// It has parts that take far longer than a comparison.
+    pub heavy: bool,
+}
+
+/// A condition taken apart.
+#[derive(Debug)]
+pub(crate) enum Parts {
+    /// It is no condition made of conditions.
+    Leaf,
+    /// `a && b && ...`
+    All(Clauses),
+    /// `a || b || ...`
+    Any(Clauses),
+    /// `!a`
+    Not(Arc<Clause>),
+    /// `a ? b : c`
+    Choice([Arc<Clause>; 3]),
+    /// `a ?: b`
+    Else([Arc<Clause>; 2]),
 }
 
 impl Clause {
@@ -42,6 +61,7 @@ impl Clause {
         Clause {
             id: NO_ID,
             depth: depth(&expr),
+            heavy: heavy(&expr),
             expr,
             text: text.into(),
             root: false,
@@ -69,7 +89,7 @@ impl Clause {
     }
 }
 
-type Clauses = Arc<[Arc<Clause>]>;
+pub(crate) type Clauses = Arc<[Arc<Clause>]>;
 
 /// Number of clauses that no cache knows.
 const NO_ID: u32 = 0;
@@ -88,9 +108,8 @@ type ByAddress<V> = Mutex<FxHashMap<usize, (Expr, V)>>;
 #[derive(Debug, Default)]
 pub(crate) struct ClauseCache {
     known: Mutex<FxHashMap<Box<[u8]>, Arc<Clause>>>,
-    split: ByAddress<Clauses>,
+    parts: Mutex<FxHashMap<u32, Arc<Parts>>>,
     whole: ByAddress<Arc<Clause>>,
-    split_pooled: Mutex<FxHashMap<ExprId, Clauses>>,
     pooled: Mutex<FxHashMap<ExprId, Arc<Clause>>>,
     /// Numbers given so far; never given again.
     ids: AtomicU32,
@@ -143,22 +162,10 @@ fn by_id<V: Clone>(cache: &Mutex<FxHashMap<ExprId, V>>, id: ExprId, make: impl F
 }
 
 impl ClauseCache {
-    /// The clauses of a condition, outermost parentheses and `&&` taken apart.
-    pub fn split(&self, expr: &Expr) -> Clauses {
-        by_address(&self.split, expr, || self.take_apart(expr))
-    }
-
     /// The expression unsplit.
     pub fn whole(&self, expr: &Expr) -> Arc<Clause> {
         by_address(&self.whole, expr, || {
             self.clause(expr, canonical_text(expr))
-        })
-    }
-
-    /// The clauses of an expression of the table's pool.
-    pub fn split_pooled(&self, table: &AdTable, id: ExprId) -> Clauses {
-        by_id(&self.split_pooled, id, || {
-            self.take_apart(table.exprs().get(id))
         })
     }
 
@@ -187,19 +194,60 @@ impl ClauseCache {
         kept.clone()
     }
 
-    fn take_apart(&self, expr: &Expr) -> Clauses {
-        let mut out = Vec::new();
-        let mut stack = vec![expr];
-        while let Some(next) = stack.pop() {
-            match next.unparen() {
-                Expr::Binary(binary) if binary.op == BinaryOp::And => {
-                    stack.push(&binary.right);
-                    stack.push(&binary.left);
-                }
-                clause => out.push(self.clause(clause, canonical_text(clause))),
-            }
+    /// The conditions that a condition is made of.
+    pub fn parts(&self, clause: &Clause) -> Arc<Parts> {
+        if let Some(known) = lock(&self.parts).get(&clause.id) {
+            return known.clone();
         }
-        out.into()
+        let made = Arc::new(self.take_apart(&clause.expr));
+        let mut known = lock(&self.parts);
+        if known.len() >= REMEMBER_MAX {
+            known.clear();
+        }
+        known.insert(clause.id, made.clone());
+        made
+    }
+
+    /// The clauses of a condition, taken apart at `&&`.
+    pub fn conjuncts(&self, clause: &Arc<Clause>) -> Clauses {
+        match &*self.parts(clause) {
+            Parts::All(clauses) => clauses.clone(),
+            _ => Arc::from([clause.clone()]),
+        }
+    }
+
+    fn take_apart(&self, expr: &Expr) -> Parts {
+        let part = |expr: &Expr| self.whole(expr.unparen());
+        match expr.unparen() {
+            Expr::Binary(binary) if matches!(binary.op, BinaryOp::And | BinaryOp::Or) => {
+                let mut out = Vec::new();
+                let mut stack = vec![expr];
+                while let Some(next) = stack.pop() {
+                    match next.unparen() {
+                        Expr::Binary(inner) if inner.op == binary.op => {
+                            stack.push(&inner.right);
+                            stack.push(&inner.left);
+                        }
+                        clause => out.push(part(clause)),
+                    }
+                }
+                match binary.op {
+                    BinaryOp::And => Parts::All(out.into()),
+                    _ => Parts::Any(out.into()),
+                }
+            }
+            Expr::Unary(unary) if unary.op == UnaryOp::Not => Parts::Not(part(&unary.arg)),
+            Expr::Ternary(ternary) => {
+                let parts = [&ternary.cond, &ternary.then, &ternary.other];
+                Parts::Choice(parts.map(part))
+            }
+            Expr::Elvis(pair) => Parts::Else([part(&pair.0), part(&pair.1)]),
+            Expr::Call(call) if call.name.is("ifThenElse") => match &*call.args {
+                [cond, then, other] => Parts::Choice([cond, then, other].map(part)),
+                _ => Parts::Leaf,
+            },
+            _ => Parts::Leaf,
+        }
     }
 
     /// Forgets everything (ids have changed their meaning).
@@ -225,5 +273,19 @@ fn depth(expr: &Expr) -> u32 {
         Expr::Call(call) => call.args.iter().map(depth).max().unwrap_or(0),
         Expr::List(items) => items.iter().map(depth).max().unwrap_or(0),
         Expr::Ad(ad) => ad.iter().map(|(_, expr)| depth(expr)).max().unwrap_or(0),
+    }
+}
+
+/// Whether an expression has calls, lists and the like: what takes far longer than a comparison.
+fn heavy(expr: &Expr) -> bool {
+    match expr {
+        Expr::Lit(_) | Expr::Attr(_) => false,
+        Expr::Select(_) => expr.as_reference().is_none(),
+        Expr::Unary(unary) => heavy(&unary.arg),
+        Expr::Binary(binary) => heavy(&binary.left) || heavy(&binary.right),
+        Expr::Ternary(t) => heavy(&t.cond) || heavy(&t.then) || heavy(&t.other),
+        Expr::Elvis(pair) => heavy(&pair.0) || heavy(&pair.1),
+        Expr::Paren(inner) => heavy(inner),
+        Expr::AbsAttr(_) | Expr::Subscript(_) | Expr::Call(_) | Expr::List(_) | Expr::Ad(_) => true,
     }
 }

@@ -249,6 +249,25 @@ impl Column {
         self.chunks.get(index).unwrap_or(&ABSENT)
     }
 
+    /// At most so many different values are in so many rows of the column. What bounds it: the chunks are looked at, not the rows.
+    pub(crate) fn distinct_at_most(&self, rows: usize) -> usize {
+        let mut seen = rustc_hash::FxHashSet::default();
+        if self.chunks.len() * CHUNK_ROWS < rows {
+            seen.insert(Cell::MISSING);
+        }
+        let mut more = 0;
+        for chunk in &self.chunks {
+            match chunk {
+                Chunk::Const(cell) => {
+                    seen.insert(*cell);
+                }
+                Chunk::Coded { dict, .. } => seen.extend(dict),
+                Chunk::Dense(cells) => more += cells.len(),
+            }
+        }
+        seen.len() + more
+    }
+
     /// Bytes held.
     pub fn heap_bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Chunk>()

@@ -9,6 +9,7 @@ use crate::answers::{ClauseCount, Explanation, Truth};
 use crate::bitmap::Bitmap;
 use crate::cell::CellKind;
 use crate::clause::Clause;
+use crate::logic::{Ask, Way};
 use crate::matcher::{Matcher, Owner};
 use crate::table::AdTable;
 
@@ -26,7 +27,7 @@ impl Matcher {
             job,
             &accepted,
             &mut refused,
-            &mut Vec::new(),
+            &mut Way::default(),
         );
         let mut refused_by: Vec<(String, usize)> = refused.into_iter().collect();
         refused_by.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -45,7 +46,7 @@ impl Matcher {
         let Some(expr) = job.get_str("Requirements") else {
             return Vec::new();
         };
-        let split = self.clauses.split(expr);
+        let split = self.clauses.conjuncts(&self.clauses.whole(expr));
         // A condition that is written twice is one: without it means without both.
         let mut seen = FxHashSet::default();
         let clauses: Vec<&Arc<Clause>> = split
@@ -54,7 +55,14 @@ impl Matcher {
             .collect();
         let truths: Vec<Truth> = clauses
             .iter()
-            .map(|clause| self.clause_truth(table, clause, Owner::Job, Some(job), &mut Vec::new()))
+            .map(|clause| {
+                let ask = Ask {
+                    table,
+                    owner: Owner::Job,
+                    job: Some(job),
+                };
+                self.clause_truth(ask, clause, &mut Way::default())
+            })
             .collect();
         let live = table.live();
         let count = |(at, clause): (usize, &&Arc<Clause>)| {
@@ -89,10 +97,15 @@ impl Matcher {
         job: &Ad,
         rows: &Bitmap,
         refused: &mut FxHashMap<String, usize>,
-        path: &mut Vec<u32>,
+        way: &mut Way,
     ) {
         for clause in clauses {
-            if let Some(split) = self.followed(table, clause, Owner::Slot, Some(job), path) {
+            let ask = Ask {
+                table,
+                owner: Owner::Slot,
+                job: Some(job),
+            };
+            if let Some(split) = self.followed(ask, clause, &way.path) {
                 let column = split.groups.columns()[0];
                 for (group, group_rows) in split.rows.iter().enumerate() {
                     let mut these = rows.clone();
@@ -104,14 +117,14 @@ impl Matcher {
                         }
                         continue;
                     };
-                    path.push(column);
-                    let inner = self.clauses.split(table.exprs().get(id));
-                    self.tally(table, &inner, job, &these, refused, path);
-                    path.pop();
+                    way.path.push(column);
+                    let inner = self.clauses.conjuncts(&self.clauses.pooled(table, id));
+                    self.tally(table, &inner, job, &these, refused, way);
+                    way.path.pop();
                 }
                 continue;
             }
-            let truth = self.clause_truth(table, clause, Owner::Slot, Some(job), path);
+            let truth = self.clause_truth(ask, clause, way);
             let fails = rows.count() - truth.count_in(rows);
             if fails > 0 {
                 *refused.entry(clause.shown()).or_default() += fails;

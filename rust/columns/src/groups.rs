@@ -8,8 +8,10 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 
+use crate::buckets::Buckets;
 use crate::cell::Cell;
 use crate::column::{CHUNK_ROWS, Chunk};
+use crate::matcher::Tuning;
 use crate::table::{AdTable, ColumnId, Row};
 
 /// Group numbers of all rows. See the module text.
@@ -30,8 +32,8 @@ pub struct Groups {
     pub(crate) restarted: u64,
     /// Rows that moved in refresh `stamp`.
     pub(crate) moved: Vec<Row>,
-    /// The values, if there is one column and all are plain integers; made when first needed.
-    integers: OnceLock<Option<Vec<i64>>>,
+    /// Made when first needed.
+    buckets: OnceLock<Buckets>,
 }
 
 impl Groups {
@@ -68,7 +70,7 @@ impl Groups {
             stamp_before: 0,
             restarted: 0,
             moved: Vec::new(),
-            integers: OnceLock::new(),
+            buckets: OnceLock::new(),
         }
     }
 
@@ -84,7 +86,7 @@ impl Groups {
             stamp_before: 0,
             restarted: 0,
             moved: Vec::new(),
-            integers: OnceLock::new(),
+            buckets: OnceLock::new(),
         }
     }
 
@@ -116,15 +118,11 @@ impl Groups {
         &self.tuples[group * width..(group + 1) * width]
     }
 
-    /// The values by group, if there is one column and all are plain integers.
-    pub(crate) fn integers(&self) -> Option<&[i64]> {
-        let made = self.integers.get_or_init(|| {
-            if self.columns.len() != 1 {
-                return None;
-            }
-            self.tuples.iter().map(|cell| cell.as_small_int()).collect()
-        });
-        made.as_deref()
+    /// The groups sorted into those that one program serves.
+    pub(crate) fn buckets(&self, tuning: &Tuning) -> &Buckets {
+        let (width, from) = (self.columns.len(), tuning.split_from);
+        self.buckets
+            .get_or_init(|| Buckets::new(&self.tuples, width, self.count, from))
     }
 
     /// Puts changed rows into their groups. False if starting anew is better.
@@ -138,7 +136,6 @@ impl Groups {
                 self.index.insert(tuple, group as u32);
             }
         }
-        self.integers = OnceLock::new();
         let mut moved = Vec::new();
         let mut tuple = Vec::with_capacity(self.columns.len());
         self.group_of.resize(table.row_end(), 0);
@@ -157,6 +154,9 @@ impl Groups {
             };
             self.group_of[*row as usize] = group;
             moved.push(*row);
+        }
+        if let Some(buckets) = self.buckets.get_mut() {
+            buckets.extend(&self.tuples, self.columns.len(), self.count);
         }
         if !moved.is_empty() {
             self.stamp_before = self.stamp;

@@ -17,20 +17,18 @@ use rustc_hash::FxHashMap;
 
 use crate::answers::{Numbers, Truth, Values};
 use crate::bitmap::Bitmap;
-use crate::cell::CellKind;
 use crate::clause::{Clause, ClauseCache};
 use crate::groups::Groups;
 use crate::leaf::LeafCache;
+use crate::logic::{Ask, Scope, Way};
 use crate::reads::Reads;
 pub use crate::settings::{EvalSettings, HostRef};
 use crate::table::{AdTable, ColumnId};
 
 /// Distinct expressions of one attribute that are followed one by one.
 const FOLLOW_MAX: usize = 256;
-/// Fewer tuples than this are not worth a program.
-const LOWER_FROM: usize = 4;
 /// How deep the plain evaluator can go (it has a little more) before it gives up.
-const DEPTH_MAX: u32 = 380;
+pub(crate) const DEPTH_MAX: u32 = 380;
 
 /// Whose ad an expression belongs to: the other one is its TARGET.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +37,33 @@ pub enum Owner {
     Job,
     /// MY is the row of the table.
     Slot,
+}
+
+/// From how much on a shorter way is taken. The answers are the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
+    /// Groups for which a program is worth making.
+    pub program_from: usize,
+    /// Groups from which on columns with few values tell them apart besides definitions.
+    pub split_from: usize,
+    /// Groups from which on it is worth asking whether a call has fewer distinct arguments.
+    pub hoist_from: usize,
+    /// Groups from which on those that matter may be picked.
+    pub pick_from: usize,
+    /// Combinations of values up to which a condition is asked as a whole.
+    pub whole_max: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning {
+            program_from: 4,
+            split_from: 2048,
+            hoist_from: 1024,
+            pick_from: 512,
+            whole_max: 1024,
+        }
+    }
 }
 
 /// See the module text.
@@ -54,8 +79,7 @@ pub struct Matcher {
     epoch: u64,
     /// What the host's answers were like at the last refresh.
     host_version: u64,
-    /// Tuples from which on an expression is lowered to a program.
-    pub(crate) lower_from: usize,
+    pub(crate) tuning: Tuning,
 }
 
 /// The rows of each group of a one-column grouping.
@@ -71,7 +95,6 @@ impl Matcher {
         Matcher {
             settings,
             version: u64::MAX,
-            lower_from: LOWER_FROM,
             ..Matcher::default()
         }
     }
@@ -80,7 +103,20 @@ impl Matcher {
     /// benches; the answers are the same.
     #[must_use]
     pub fn with_programs_from(mut self, tuples: usize) -> Self {
-        self.lower_from = tuples;
+        self.tuning.program_from = tuples;
+        self
+    }
+
+    /// The matcher with every shorter way taken, however few rows there are. For tests; the answers are the same.
+    #[must_use]
+    pub fn eager(mut self) -> Self {
+        self.tuning = Tuning {
+            program_from: 1,
+            split_from: 1,
+            hoist_from: 1,
+            pick_from: 1,
+            whole_max: 0,
+        };
         self
     }
 
@@ -128,9 +164,17 @@ impl Matcher {
     /// row's Requirements is true with the job as TARGET. Undefined and error are "no".
     pub fn matches(&self, table: &AdTable, job: &Ad) -> Bitmap {
         let mut rows = table.live().clone();
-        self.job_accepts(table, job).narrow(&mut rows);
+        if let Some(expr) = job.get_str("Requirements") {
+            let clause = self.clauses.whole(expr);
+            let truth = self.true_within(table, &clause, Owner::Job, Some(job), None);
+            truth.narrow(&mut rows);
+        } else {
+            return Bitmap::empty(rows.len());
+        }
         if !rows.is_clear() {
-            self.slot_accepts(table, job).narrow(&mut rows);
+            let clause = self.requirements();
+            let truth = self.true_within(table, &clause, Owner::Slot, Some(job), Some(&rows));
+            truth.narrow(&mut rows);
         }
         rows
     }
@@ -146,13 +190,7 @@ impl Matcher {
     /// The rows whose Requirements accepts the job.
     pub fn slot_accepts(&self, table: &AdTable, job: &Ad) -> Truth {
         let clause = self.requirements();
-        let reads = self.reads(table, &clause, Owner::Slot, Some(job));
-        if reads.chancy || reads.depth > DEPTH_MAX {
-            return self
-                .leaves
-                .truth(self, table, &clause, Owner::Slot, Some(job), &reads);
-        }
-        self.clause_truth(table, &clause, Owner::Slot, Some(job), &mut Vec::new())
+        self.true_within(table, &clause, Owner::Slot, Some(job), None)
     }
 
     pub(crate) fn requirements(&self) -> Arc<Clause> {
@@ -163,14 +201,26 @@ impl Matcher {
 
     /// The rows for which an expression is true (or a number other than 0).
     pub fn truth(&self, table: &AdTable, expr: &Expr, owner: Owner, job: Option<&Ad>) -> Truth {
-        let whole = self.clauses.whole(expr);
-        let reads = self.reads(table, &whole, owner, job);
-        // Taken apart, it would draw other numbers, or go deeper than the whole could.
-        if reads.chancy || reads.depth > DEPTH_MAX {
-            return self.leaves.truth(self, table, &whole, owner, job, &reads);
-        }
-        let clauses = self.clauses.split(expr);
-        self.conjunction(table, &clauses, owner, job, &mut Vec::new())
+        let clause = self.clauses.whole(expr);
+        self.true_within(table, &clause, owner, job, None)
+    }
+
+    /// Those of `within` for which a clause is true; what is said of other rows means nothing.
+    fn true_within(
+        &self,
+        table: &AdTable,
+        clause: &Arc<Clause>,
+        owner: Owner,
+        job: Option<&Ad>,
+        within: Option<&Bitmap>,
+    ) -> Truth {
+        let (ask, mut way) = (Ask { table, owner, job }, Way::default());
+        self.true_rows(ask, clause, &mut Scope::new(within, &mut way))
+    }
+
+    /// The rows for which a condition in a definition is true.
+    pub(crate) fn clause_truth(&self, ask: Ask<'_>, clause: &Arc<Clause>, way: &mut Way) -> Truth {
+        self.part_true(ask, clause, &mut Scope::new(None, way))
     }
 
     /// The live rows for which an expression is true, as a set.
@@ -229,64 +279,20 @@ impl Matcher {
 
     // ---- how ----
 
-    fn conjunction(
-        &self,
-        table: &AdTable,
-        clauses: &[Arc<Clause>],
-        owner: Owner,
-        job: Option<&Ad>,
-        path: &mut Vec<u32>,
-    ) -> Truth {
-        let mut out: Option<Bitmap> = None;
-        let mut single: Option<Arc<Bitmap>> = None;
-        for clause in clauses {
-            match self.clause_truth(table, clause, owner, job, path) {
-                Truth::Never => return Truth::Never,
-                Truth::Always => {}
-                Truth::Rows(rows) => match (&mut out, single.take()) {
-                    (Some(out), _) => out.and(&rows),
-                    (None, Some(first)) => {
-                        let mut both = (*first).clone();
-                        both.and(&rows);
-                        out = Some(both);
-                    }
-                    (None, None) => single = Some(rows),
-                },
-            }
-        }
-        match (out, single) {
-            (Some(rows), _) => Truth::Rows(Arc::new(rows)),
-            (None, Some(rows)) => Truth::Rows(rows),
-            (None, None) => Truth::Always,
-        }
-    }
-
-    pub(crate) fn clause_truth(
-        &self,
-        table: &AdTable,
-        clause: &Arc<Clause>,
-        owner: Owner,
-        job: Option<&Ad>,
-        path: &mut Vec<u32>,
-    ) -> Truth {
-        if let Some(split) = self.followed(table, clause, owner, job, path) {
-            return self.follow(table, &split, job, path);
-        }
-        let reads = self.reads(table, clause, owner, job);
-        self.leaves.truth(self, table, clause, owner, job, &reads)
-    }
-
     /// The rows by the definition of the attribute that a clause names, if it is worth following.
     pub(crate) fn followed(
         &self,
-        table: &AdTable,
+        ask: Ask<'_>,
         clause: &Clause,
-        owner: Owner,
-        job: Option<&Ad>,
-        path: &[u32],
+        path: &[ColumnId],
     ) -> Option<Arc<SplitRows>> {
+        let Ask { table, owner, job } = ask;
         let (side, name) = clause.reference.as_ref()?;
-        if owner != Owner::Slot || *side == Side::Target {
+        // An attribute named MY comes before the scope.
+        let shadowed = *side == Side::My && table.column_named("MY").is_some();
+        // A name that means something where it is no attribute is not simply undefined there.
+        let special = name.special().is_some();
+        if owner != Owner::Slot || *side == Side::Target || shadowed || special {
             return None;
         }
         let column = table.column_id(name)?;
@@ -326,43 +332,24 @@ impl Matcher {
         Some(split)
     }
 
-    fn follow(
-        &self,
-        table: &AdTable,
-        split: &SplitRows,
-        job: Option<&Ad>,
-        path: &mut Vec<u32>,
-    ) -> Truth {
-        let column = split.groups.columns()[0];
-        path.push(column);
-        let mut truths = Vec::with_capacity(split.rows.len());
-        for group in 0..split.rows.len() {
-            let cell = split.groups.tuple(group)[0];
-            truths.push(match cell.kind() {
-                CellKind::Expr(id) => {
-                    let clauses = self.clauses.split_pooled(table, id);
-                    self.conjunction(table, &clauses, Owner::Slot, job, path)
-                }
-                _ if table.cell_value(cell).is_true() => Truth::Always,
-                _ => Truth::Never,
-            });
+    /// Whether names after this expression in the same definition may be looked up elsewhere than before it.
+    pub(crate) fn moves(&self, ask: Ask<'_>, clause: &Clause) -> bool {
+        let mentions = &clause.mentions;
+        if !mentions.moves && mentions.dereferenced.is_empty() {
+            return false;
         }
-        path.pop();
-        if truths.len() == 1 {
-            return truths.swap_remove(0);
-        }
-        if truths.iter().all(|truth| matches!(truth, Truth::Never)) {
-            return Truth::Never;
-        }
-        let mut out = Bitmap::empty(table.row_end());
-        for (truth, rows) in truths.iter().zip(&split.rows) {
-            match truth {
-                Truth::Never => {}
-                Truth::Always => out.or(rows),
-                Truth::Rows(these) => out.or_and(rows, these),
-            }
-        }
-        Truth::Rows(Arc::new(out))
+        let everywhere = |column: ColumnId| {
+            let groups = self.leaves.groups(ask.table, &[column]);
+            (0..groups.count()).all(|group| !groups.tuple(group)[0].is_missing())
+        };
+        mentions.moves_in(|name| match ask.owner {
+            Owner::Job => ask.job.is_some_and(|job| job.contains(name)),
+            // A scope word means something else where any row has an attribute of that name.
+            Owner::Slot => ask
+                .table
+                .column_id(name)
+                .is_some_and(|column| name.special().is_some() || everywhere(column)),
+        })
     }
 
     /// What evaluating a clause can read, definitions of attributes followed.

@@ -1,5 +1,6 @@
 //! What evaluation may know besides the ads.
 
+use classad::builtins::Env;
 use classad::{Ad, Context, Host};
 
 /// What evaluation may know besides the ads.
@@ -51,6 +52,13 @@ impl PartialEq for HostRef {
 }
 
 impl EvalSettings {
+    pub(crate) fn env(&self) -> Env {
+        Env {
+            now: self.now,
+            utc_offset_s: self.utc_offset_s,
+        }
+    }
+
     pub(crate) fn context<'a>(&self, my: Option<&'a Ad>, target: Option<&'a Ad>) -> Context<'a> {
         Context {
             my,

@@ -5,11 +5,13 @@
 
 use std::cmp::Ordering;
 
-use classad::builtins::{Body, Builtin, Env};
+use classad::builtins::{Body, Builtin};
 use classad::ops;
-use classad::{BinaryOp, Context, Expr, UnaryOp, Value};
+use classad::{BinaryOp, Evaluator, Expr, UnaryOp, Value};
+use smallvec::SmallVec;
 
 use crate::cell::{Cell, CellKind, StrId};
+use crate::settings::EvalSettings;
 use crate::table::AdTable;
 
 /// Strings made on the way that are longer than this go to the plain evaluator, which counts bytes.
@@ -25,7 +27,8 @@ pub(crate) enum Val {
     Real(f64),
     /// A string of the table.
     Str(StrId),
-    /// A string that the table does not have, by its place in a list.
+    /// A value that is no word, by its place in a list: a string that the table does not have, a list of values, a
+    /// time.
     Other(u32),
     /// Not computed here: ask the plain evaluator.
     Unknown,
@@ -47,7 +50,12 @@ impl Val {
                     Val::Other((others.len() - 1) as u32)
                 }
             },
-            Value::AbsTime(_) | Value::RelTime(_) | Value::List(_) | Value::Ad(_) => return None,
+            Value::List(list) if !list.items.iter().all(is_literal) => return None,
+            Value::AbsTime(_) | Value::RelTime(_) | Value::List(_) => {
+                others.push(value.clone());
+                Val::Other((others.len() - 1) as u32)
+            }
+            Value::Ad(_) => return None,
         })
     }
 
@@ -101,6 +109,11 @@ impl Val {
     }
 }
 
+/// Whether an item of a list means the same wherever it is evaluated, and comes out as it is written.
+pub(crate) fn is_literal(item: &Expr) -> bool {
+    matches!(item, Expr::Lit(value) if !matches!(value, Value::RelTime(_) | Value::List(_) | Value::Ad(_)))
+}
+
 /// `op a`; none if registers do not hold the result.
 pub(crate) fn apply_unary(
     table: &AdTable,
@@ -138,22 +151,23 @@ pub(crate) fn apply_binary(
     a: Val,
     b: Val,
 ) -> Option<Val> {
+    if matches!(op, BinaryOp::And | BinaryOp::Or) {
+        if let (Val::Bool(x), Val::Bool(y)) = (a, b) {
+            return Some(Val::Bool(if op == BinaryOp::And { x && y } else { x || y }));
+        }
+        if a.decides(op) {
+            return Some(if a == Val::Error {
+                a
+            } else {
+                Val::Bool(op == BinaryOp::Or)
+            });
+        }
+    }
     if a == Val::Unknown || b == Val::Unknown {
         return Some(Val::Unknown);
     }
     match op {
-        BinaryOp::And | BinaryOp::Or => {
-            if let (Val::Bool(x), Val::Bool(y)) = (a, b) {
-                return Some(Val::Bool(if op == BinaryOp::And { x && y } else { x || y }));
-            }
-            if a.decides(op) {
-                return Some(if a == Val::Error {
-                    a
-                } else {
-                    Val::Bool(op == BinaryOp::Or)
-                });
-            }
-        }
+        BinaryOp::And | BinaryOp::Or => {}
         BinaryOp::Is | BinaryOp::Isnt => {
             if let (Some(x), Some(y)) = (a.text(table, others), b.text(table, others)) {
                 return Some(Val::Bool((x == y) == (op == BinaryOp::Is)));
@@ -180,23 +194,42 @@ pub(crate) fn apply_binary(
     Val::of(table, others, &value)
 }
 
+/// Whether a function may be called with values: it looks at nothing but those of its arguments.
+pub(crate) fn by_value(builtin: Builtin) -> bool {
+    /// Functions of values that depend on the time or the host besides.
+    const OF_MORE: [&str; 4] = ["formatTime", "absTime", "userMap", "userHome"];
+    let spec = builtin.spec();
+    matches!(spec.body, Body::Pure(_)) || spec.steady || OF_MORE.contains(&spec.name)
+}
+
 /// A function of values; `Unknown` where the plain evaluator must be asked.
 pub(crate) fn apply_call(
     table: &AdTable,
     others: &mut Vec<Value>,
     builtin: Builtin,
     args: &[Val],
+    settings: &EvalSettings,
 ) -> Option<Val> {
     if args.contains(&Val::Unknown) {
         return Some(Val::Unknown);
     }
-    let values: Vec<Value> = args.iter().map(|arg| arg.value(table, others)).collect();
     let result = match builtin.spec().body {
-        // Only functions that do not ask for the time are lowered.
-        Body::Pure(function) => function(&values, &Env::default()),
+        Body::Pure(function) => {
+            let values: SmallVec<[Value; 4]> =
+                args.iter().map(|arg| arg.value(table, others)).collect();
+            function(&values, &settings.env())
+        }
         Body::Scoped(_) => {
-            let args = values.into_iter().map(Expr::Lit).collect();
-            classad::evaluate(&Expr::call(builtin.spec().name, args), &Context::default())
+            let values: Option<SmallVec<[Expr; 4]>> = args
+                .iter()
+                .map(|arg| as_argument(arg.value(table, others)))
+                .collect();
+            let mut evaluator = Evaluator::new(settings.context(None, None));
+            match values.map(|values| evaluator.apply(builtin, &values)) {
+                Some(Ok(value)) => value,
+                // Broken off, as the whole expression is to be; or not to be said so.
+                Some(Err(_)) | None => return Some(Val::Unknown),
+            }
         }
     };
     if result.as_str().is_some_and(|text| text.len() > MADE_MAX) {
@@ -205,12 +238,68 @@ pub(crate) fn apply_call(
     Some(Val::of(table, others, &result).unwrap_or(Val::Unknown))
 }
 
+/// A value as an expression that has it.
+fn as_argument(value: Value) -> Option<Expr> {
+    match value {
+        // Evaluating it gives a real.
+        Value::RelTime(_) => None,
+        value => Some(Expr::Lit(value)),
+    }
+}
+
+/// `{ a, b }` for functions of its items.
+pub(crate) fn list_of(table: &AdTable, others: &mut Vec<Value>, items: &[Val]) -> Option<Val> {
+    if items.contains(&Val::Unknown) {
+        return Some(Val::Unknown);
+    }
+    let items: Vec<Expr> = items
+        .iter()
+        .map(|item| Expr::Lit(item.value(table, others)))
+        .collect();
+    if !items.iter().all(is_literal) {
+        return Some(Val::Unknown);
+    }
+    others.push(Value::list(items));
+    Some(Val::Other((others.len() - 1) as u32))
+}
+
+/// `base[index]`
+pub(crate) fn subscript(
+    table: &AdTable,
+    others: &mut Vec<Value>,
+    base: Val,
+    index: Val,
+) -> Option<Val> {
+    if base == Val::Unknown || index == Val::Unknown {
+        return Some(Val::Unknown);
+    }
+    let item = match base {
+        Val::Other(at) => match (&others[at as usize], index) {
+            (Value::List(list), Val::Int(place)) => {
+                let place = usize::try_from(place as i32).ok();
+                place.and_then(|place| list.items.get(place)).cloned()
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let value = match (base, index, item) {
+        (Val::Error, ..) | (_, Val::Error, _) => Value::Error,
+        (Val::Undefined, ..) | (_, Val::Undefined, _) => Value::Undefined,
+        (_, _, Some(Expr::Lit(value))) => value,
+        _ => Value::Error,
+    };
+    Val::of(table, others, &value)
+}
+
 /// `cond ? then : other`
 pub(crate) fn select(cond: Val, then: Val, other: Val) -> Val {
     match (cond, cond.truth()) {
-        (Val::Unknown | Val::Undefined, _) => cond,
+        (Val::Unknown | Val::Undefined | Val::Error, _) => cond,
         (_, Some(true)) => then,
         (_, Some(false)) => other,
+        // Neither is chosen, but either may break the evaluation off.
+        (_, None) if then == Val::Unknown || other == Val::Unknown => Val::Unknown,
         (_, None) => Val::Error,
     }
 }

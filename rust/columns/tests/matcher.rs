@@ -12,7 +12,7 @@ const SETTINGS: EvalSettings = EvalSettings {
     host: HostRef(None),
 };
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "Requirements",
     "Start",
     "Memory",
@@ -21,7 +21,94 @@ const NAMES: [&str; 8] = [
     "Owner",
     "Rank",
     "Sub",
+    "Items",
+    "CurrentTime",
 ];
+
+/// Functions of the language that an argument may be left out of, or be anything.
+fn call(inner: &BoxedStrategy<String>) -> BoxedStrategy<String> {
+    let table = classad::builtins::table();
+    let args = proptest::collection::vec(inner.clone(), 0..4);
+    (0..table.len(), args)
+        .prop_map(move |(at, mut args)| {
+            let spec = &table[at];
+            let least = usize::from(spec.min_args);
+            while args.len() < least {
+                args.push(["Memory", "Items", "OpSys"][args.len() % 3].to_owned());
+            }
+            args.truncate(usize::from(spec.max_args).max(least));
+            format!("{}({})", spec.name, args.join(","))
+        })
+        .boxed()
+}
+
+/// Calls of the kinds that are written in real policies.
+fn useful(inner: &BoxedStrategy<String>) -> BoxedStrategy<String> {
+    const FORMS: &[&str] = &[
+        "member(#, {#, #})",
+        "identicalMember(#, Items)",
+        "sum({#, #})",
+        "max({1, #})",
+        "min(Items)",
+        "avg({#, Memory})",
+        "anyCompare(\"<\", {#, Cpus}, #)",
+        "allCompare(\">=\", Items, #)",
+        "split(OpSys)[#]",
+        "versionGE(split(OpSys)[1], \"25.1\")",
+        "stringListMember(#, \"a,A,LINUX\")",
+        "stringListIMember(OpSys, \"linux\")",
+        "regexp(\"^l\", #, \"i\")",
+        "regexpMember(\"a\", {#, OpSys})",
+        "substr(OpSys, #)",
+        "join(\",\", #, Memory)",
+        "quantize(#, {1, 4, 16})",
+        "sum(evalInEachContext(Memory + #, Items))",
+        "countMatches(Memory > #, Items)",
+        "countMatches(MY.Start, Items)",
+        "countMatches(TARGET.Start, Items) >= #",
+        "evalInEachContext(Start, MY.Items)",
+        "unresolved(Start)",
+        "unparse(Start)",
+        "ifThenElse(#, #, #)",
+        "(# ? # : #)",
+        "(# ?: #)",
+        "interval(#)",
+        "formatTime(#, \"%H\")",
+        "(CurrentTime - #)",
+        "TARGET[\"Memory\"]",
+        "MY[#]",
+        "Sub.Memory",
+        "TARGET.Sub.Memory",
+        "eval(\"Memory + 1\")",
+        "eval(strcat(\"Mem\", \"ory\"))",
+        ".Memory",
+        "size(MY)",
+        "userMap(\"m\", OpSys, #, \"x\")",
+        "absTime(#)",
+        "relTime(#)",
+        "toUpper(string(#))",
+        "Items[#]",
+        "{#, #}[#]",
+        "[Memory = #; x = Memory + #].x",
+    ];
+    let parts = proptest::collection::vec(inner.clone(), 3);
+    (proptest::sample::select(FORMS), parts)
+        .prop_map(|(form, parts)| {
+            let mut parts = parts.iter();
+            let mut out = String::new();
+            for piece in form.split_inclusive('#') {
+                match piece.strip_suffix('#') {
+                    Some(text) => {
+                        out.push_str(text);
+                        out.push_str(parts.next().map_or("Cpus", String::as_str));
+                    }
+                    None => out.push_str(piece),
+                }
+            }
+            format!("({out})")
+        })
+        .boxed()
+}
 
 /// Texts of small expressions over those names.
 fn expr_text() -> impl Strategy<Value = String> {
@@ -37,6 +124,8 @@ fn expr_text() -> impl Strategy<Value = String> {
                 "\"a\"",
                 "\"A\"",
                 "\"LINUX\"",
+                "\"v 25.2 x\"",
+                "{1,\"a\"}",
                 "9007199254740993"
             ][..]
         )
@@ -53,6 +142,9 @@ fn expr_text() -> impl Strategy<Value = String> {
             &["&&", "||", "==", "!=", "<", "<=", ">", ">=", "=?=", "=!=", "+", "-", "*", "/", "%", "&", "<<"][..],
         );
         prop_oneof![
+            3 => call(&inner),
+            4 => useful(&inner),
+            2 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} || {b})")),
             4 => (inner.clone(), op, inner.clone()).prop_map(|(a, op, b)| format!("({a} {op} {b})")),
             3 => (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("{a} && {b}")),
             1 => inner.clone().prop_map(|a| format!("!({a})")),
@@ -75,6 +167,20 @@ fn expr_text() -> impl Strategy<Value = String> {
     })
 }
 
+const VALUES: &[&str] = &[
+    "\"LINUX\"",
+    "\"a\"",
+    "\"v 25.2 x\"",
+    "2.5",
+    "true",
+    "undefined",
+    "{1, 2}",
+    "{\"a\", 3}",
+    "{Memory, Cpus}",
+    "{[Memory = 1; Cpus = 2], [Memory = 3]}",
+    "[Memory = 2; Deep = Cpus + 1]",
+];
+
 fn parsed(text: &str) -> Expr {
     parse_expr(text.as_bytes(), Syntax::NORMAL).unwrap_or(Expr::Lit(Value::Undefined))
 }
@@ -84,7 +190,7 @@ fn ad() -> impl Strategy<Value = Ad> {
         proptest::sample::select(&NAMES[..]),
         prop_oneof![
             2 => (0i64..4).prop_map(|value| value.to_string()),
-            1 => proptest::sample::select(&["\"LINUX\"", "\"a\"", "2.5", "true", "undefined"][..]).prop_map(str::to_owned),
+            1 => proptest::sample::select(VALUES).prop_map(str::to_owned),
             2 => expr_text(),
         ],
     );
@@ -143,9 +249,12 @@ fn check(matcher: &Matcher, table: &AdTable, job: &Ad, expr: &Expr) {
         let slot = table.ad(row);
         let (mine, theirs) = (context(job, &slot), context(&slot, job));
         let what = || {
+            let shown = |ad: &Ad| shown(&Value::ad(ad.clone()));
+            let expr = classad::unparse_text(expr);
             format!(
-                "row {row} {slot:?}\njob {job:?}\nexpr {}",
-                shown(&Value::list(vec![expr.clone()]))
+                "row {row} {}\njob {}\nexpr {expr}",
+                shown(&slot),
+                shown(job)
             )
         };
         assert_eq!(
@@ -218,7 +327,7 @@ proptest! {
         slots in proptest::collection::vec(ad(), 1..12),
         jobs in proptest::collection::vec(ad(), 1..3),
         expr in expr_text(),
-        programs_from in proptest::sample::select(&[1usize, 1, 3, usize::MAX][..]),
+        programs_from in proptest::sample::select(&[0usize, 0, 1, 3, usize::MAX][..]),
         changes in proptest::collection::vec((0usize..14, ad(), 0u8..3), 0..6),
     ) {
         let mut table = AdTable::new();
@@ -226,7 +335,10 @@ proptest! {
             table.upsert(format!("slot{at}").as_bytes(), slot, 0.0).unwrap();
         }
         let expr = parsed(&expr);
-        let mut matcher = Matcher::new(SETTINGS).with_programs_from(programs_from);
+        let mut matcher = match programs_from {
+            0 => Matcher::new(SETTINGS).eager(),
+            from => Matcher::new(SETTINGS).with_programs_from(from),
+        };
         matcher.refresh(&table, SETTINGS);
         for job in jobs.iter().chain(&jobs) {
             check(&matcher, &table, job, &expr);
@@ -242,6 +354,48 @@ proptest! {
             for job in &jobs {
                 check(&matcher, &table, job, &expr);
             }
+        }
+    }
+}
+
+#[test]
+fn the_deepest_expressions_fit_into_a_small_stack() {
+    let forms = [
+        ("(1 + ", ")"),
+        ("(Memory > 1 ? ", " : 3)"),
+        ("(Memory ?: ", ")"),
+        ("toUpper(", ")"),
+        ("ifThenElse(Memory > 1, ", ", 2)"),
+        ("(Memory > 1 && !", ")"),
+        ("{1, ", "}[1]"),
+        ("[x = ", "].x"),
+        ("member(1, {2, ", "})"),
+    ];
+    for (before, after) in forms {
+        for depth in [60, 85, 120, 170, 200, 380, 500] {
+            let text = format!("{}Memory{}", before.repeat(depth), after.repeat(depth));
+            let run = move || {
+                let mut table = AdTable::new();
+                for row in 0..3i64 {
+                    let slot: Ad = [
+                        (Name::from("Memory"), Expr::Lit(Value::Int(row))),
+                        (Name::from("Deep"), parsed(&text)),
+                    ]
+                    .into_iter()
+                    .collect();
+                    table
+                        .upsert(format!("slot{row}").as_bytes(), &slot, 0.0)
+                        .unwrap();
+                }
+                let mut matcher = Matcher::new(SETTINGS).eager();
+                matcher.refresh(&table, SETTINGS);
+                check(&matcher, &table, &Ad::new(), &parsed("MY.Deep"));
+            };
+            let thread = std::thread::Builder::new()
+                .stack_size(2 << 20)
+                .spawn(run)
+                .unwrap();
+            thread.join().unwrap();
         }
     }
 }

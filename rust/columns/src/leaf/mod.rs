@@ -14,12 +14,16 @@ use crate::answers::{Numbers, Truth, Values};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, ExprId};
 use crate::clause::{Clause, ClauseCache};
-use crate::compute::Scalar;
+use crate::compute::{Scalar, Wanted};
+use crate::exec::Memo;
 use crate::groups::Groups;
 use crate::log::WHOLE_ROW;
+use crate::logic::Ask;
+use crate::lower::Residue;
 use crate::matcher::{Matcher, Owner};
 use crate::reads::{Reads, evaluation_depth};
 use crate::table::{AdTable, ColumnId, Row};
+use crate::verdicts::{VERDICTS, Verdict, Verdicts};
 
 /// Bytes of bitmaps that are remembered, and as many of numbers; beyond that results are worked out anew.
 const REMEMBER_BYTES: usize = 512 << 20;
@@ -31,12 +35,16 @@ const GROUPS_KEPT: u64 = 8;
 /// The number of a clause and whose ad it belongs to.
 type Asked = (Owner, u32);
 
+/// What a condition says, by group and by row.
 #[derive(Debug)]
-struct TruthEntry {
+struct VerdictEntry {
     columns: Box<[ColumnId]>,
-    /// Result by group, as far as groups were known.
-    by_group: Bitmap,
-    rows: Arc<Bitmap>,
+    /// As far as groups were known.
+    by_group: Verdicts,
+    /// Some groups below the end may have been left out.
+    partial: bool,
+    /// Rows by verdict, as far as they were asked for.
+    rows: [Option<Arc<Bitmap>>; 4],
     stamp: u64,
     used: u64,
 }
@@ -47,6 +55,19 @@ struct NumberEntry {
     numbers: Arc<Numbers>,
     used: u64,
 }
+
+/// What is known of a part of expressions that the plain evaluator evaluates.
+#[derive(Debug)]
+struct MemoEntry {
+    columns: Box<[ColumnId]>,
+    memo: Arc<Memo>,
+    /// Refresh in which the numbers of its groups began.
+    restarted: u64,
+    used: u64,
+}
+
+/// Groups, other groups of the same rows, and the refreshes in which they came to be as they are.
+type MapKey = (Box<[ColumnId]>, Box<[ColumnId]>, u64, u64);
 
 #[derive(Debug)]
 struct GroupsEntry {
@@ -60,7 +81,10 @@ pub(crate) struct LeafCache {
     groups: Mutex<FxHashMap<Box<[ColumnId]>, GroupsEntry>>,
     exprs: Mutex<FxHashMap<ColumnId, Arc<[ExprId]>>>,
     reads: Mutex<FxHashMap<Asked, Arc<Reads>>>,
-    truths: Mutex<FxHashMap<Box<[u8]>, TruthEntry>>,
+    verdicts: Mutex<FxHashMap<Box<[u8]>, VerdictEntry>>,
+    residues: Mutex<FxHashMap<Box<[u8]>, MemoEntry>>,
+    maps: Mutex<FxHashMap<MapKey, Arc<[u32]>>>,
+    distinct: Mutex<FxHashMap<ColumnId, (u64, usize)>>,
     numbers: Mutex<FxHashMap<Box<[u8]>, NumberEntry>>,
     bytes: Mutex<usize>,
     number_bytes: Mutex<usize>,
@@ -119,11 +143,21 @@ impl LeafCache {
             }
             true
         });
+        lock(&self.maps).clear();
         let mut bytes = 0;
-        let row_bytes = table.row_end() / 8;
-        lock(&self.truths).retain(|_, entry| {
+        lock(&self.residues).retain(|_, entry| {
             let keep = entry.used + 2 >= stamp;
-            bytes += if keep { row_bytes } else { 0 };
+            bytes += if keep { entry.memo.heap_bytes() } else { 0 };
+            keep
+        });
+        let row_bytes = table.row_end() / 8;
+        lock(&self.verdicts).retain(|_, entry| {
+            let keep = entry.used + 2 >= stamp;
+            bytes += if keep {
+                row_bytes + entry.by_group.heap_bytes()
+            } else {
+                0
+            };
             keep
         });
         *lock(&self.bytes) = bytes;
@@ -224,99 +258,258 @@ impl LeafCache {
         reads
     }
 
-    /// The rows for which a clause is true.
-    pub fn truth(
+    /// At most so many different values a column has.
+    pub fn distinct(&self, table: &AdTable, column: ColumnId) -> usize {
+        let version = table.version();
+        if let Some((known, count)) = lock(&self.distinct).get(&column)
+            && *known == version
+        {
+            return *count;
+        }
+        let count = table.column(column).distinct_at_most(table.row_end());
+        lock(&self.distinct).insert(column, (version, count));
+        count
+    }
+
+    /// The group among `to` that the rows of each group have; `u32::MAX` for a group without rows.
+    pub fn group_map(&self, from: &Groups, to: &Groups) -> Arc<[u32]> {
+        let key = (
+            from.columns().into(),
+            to.columns().into(),
+            from.stamp,
+            to.stamp,
+        );
+        if let Some(known) = lock(&self.maps).get(&key) {
+            return known.clone();
+        }
+        let mut map = vec![u32::MAX; from.count()];
+        for (here, there) in from.group_of().iter().zip(to.group_of()) {
+            map[*here as usize] = *there;
+        }
+        let map: Arc<[u32]> = map.into();
+        lock(&self.maps).insert(key, map.clone());
+        map
+    }
+
+    /// What is known of a residue, by the groups of what it reads.
+    pub fn memo(
         &self,
         matcher: &Matcher,
-        table: &AdTable,
-        clause: &Clause,
-        owner: Owner,
+        residue: &Residue,
         job: Option<&Ad>,
+        groups: &Groups,
+    ) -> Arc<Memo> {
+        let (clause, reads) = (&residue.clause, &residue.reads);
+        let key = result_key(matcher, clause, residue.owner, job, reads);
+        let mut residues = lock(&self.residues);
+        if let Some(entry) = residues.get_mut(&key)
+            && *entry.columns == *groups.columns()
+            && entry.restarted == groups.restarted
+        {
+            entry.used = self.stamp;
+            return entry.memo.clone();
+        }
+        let memo: Arc<Memo> = Arc::default();
+        let mut bytes = lock(&self.bytes);
+        if *bytes < REMEMBER_BYTES {
+            *bytes += groups.count() * size_of::<Value>();
+            let entry = MemoEntry {
+                columns: groups.columns().into(),
+                memo: memo.clone(),
+                restarted: groups.restarted,
+                used: self.stamp,
+            };
+            residues.insert(key, entry);
+        }
+        memo
+    }
+
+    /// The rows of which a clause says this; of those of `within` alone, if that is far less to do.
+    pub fn verdict(
+        &self,
+        matcher: &Matcher,
+        ask: Ask<'_>,
+        clause: &Clause,
         reads: &Reads,
+        want: Verdict,
+        within: Option<&Bitmap>,
     ) -> Truth {
+        let Ask { table, owner, job } = ask;
         let scalar = Scalar::new(matcher, table, clause, owner, job);
         if reads.dynamic {
-            let rows = table.live();
-            let mut out = Bitmap::empty(rows.len());
-            for row in rows.iter() {
-                out.set(row, scalar.row(row as Row).is_true());
+            let mut out = Bitmap::empty(table.row_end());
+            for row in within.unwrap_or(table.live()).iter() {
+                let said = Verdict::of(&scalar.row(row as Row));
+                out.set(row, said == want);
             }
             return Truth::Rows(Arc::new(out));
         }
         let groups = self.groups(table, &reads.columns);
         if groups.count() == 1 {
-            let value = scalar.tuple(&mut Ad::new(), groups.columns(), groups.tuple(0));
-            return if value.is_true() {
-                Truth::Always
-            } else {
-                Truth::Never
-            };
+            return constant(Verdict::of(&scalar.only(&groups)) == want);
         }
         let key = result_key(matcher, clause, owner, job, reads);
         let found = {
-            let mut truths = lock(&self.truths);
-            if let Some(entry) = truths.get_mut(&key)
-                && entry.stamp == groups.stamp
-                && entry.rows.len() == table.row_end()
-                && *entry.columns == *groups.columns()
+            let mut verdicts = lock(&self.verdicts);
+            if let Some(entry) = verdicts.get_mut(&key)
+                && let Some(known) = entry.known(&groups, table.row_end(), want)
             {
                 entry.used = self.stamp;
-                return Truth::Rows(entry.rows.clone());
+                return known;
             }
-            truths.remove(&key)
+            verdicts.remove(&key)
         };
-        let known = found.is_some();
+        let remembered = found.is_some();
         let mut entry = match found {
             Some(entry) if *entry.columns == *groups.columns() => entry,
-            _ => TruthEntry {
+            _ => VerdictEntry {
                 columns: groups.columns().into(),
-                by_group: Bitmap::default(),
-                rows: Arc::default(),
+                by_group: Verdicts::default(),
+                partial: false,
+                rows: Default::default(),
                 stamp: u64::MAX,
                 used: 0,
             },
         };
-        self.bring_up_to_date(&mut entry, &scalar, &groups, table.row_end());
-        let out = entry.rows.clone();
+        entry.used = self.stamp;
+        entry.forget(&groups);
+        // Whether the rows are so few that their groups are far from all.
+        let few = |rows: &&Bitmap| {
+            clause.heavy
+                && groups.count() >= matcher.tuning.pick_from
+                && rows.count() < groups.count() / 2
+        };
+        let few = within.filter(few);
+        let out = match few {
+            Some(rows) => entry.some(&scalar, &groups, want, rows),
+            None => entry.all(&scalar, &groups, want, table.row_end()),
+        };
         let mut bytes = lock(&self.bytes);
-        if known || *bytes < REMEMBER_BYTES {
-            *bytes += if known { 0 } else { out.heap_bytes() };
+        if remembered || *bytes < REMEMBER_BYTES {
+            *bytes += if remembered {
+                0
+            } else {
+                groups.group_of().len() / 8 + entry.by_group.heap_bytes()
+            };
             drop(bytes);
-            lock(&self.truths).insert(key, entry);
+            lock(&self.verdicts).insert(key, entry);
         }
-        Truth::Rows(out)
+        out
+    }
+}
+
+fn constant(holds: bool) -> Truth {
+    if holds { Truth::Always } else { Truth::Never }
+}
+
+impl VerdictEntry {
+    /// The rows, if nothing has to be computed for them.
+    fn known(&self, groups: &Groups, row_end: usize, want: Verdict) -> Option<Truth> {
+        if self.stamp != groups.stamp
+            || self.partial
+            || *self.columns != *groups.columns()
+            || self.by_group.len() != groups.count()
+        {
+            return None;
+        }
+        let said = self.by_group.groups(want);
+        if said.is_clear() {
+            return Some(Truth::Never);
+        }
+        let rows = self.rows[want as usize].as_ref()?;
+        (rows.len() == row_end).then(|| Truth::Rows(rows.clone()))
     }
 
-    fn bring_up_to_date(
-        &self,
-        entry: &mut TruthEntry,
+    /// Drops what does not hold any more.
+    fn forget(&mut self, groups: &Groups) {
+        if self.stamp == u64::MAX || groups.restarted > self.stamp {
+            self.by_group = Verdicts::default();
+            self.partial = false;
+            self.rows = Default::default();
+        }
+    }
+
+    /// The rows of which the clause says this.
+    fn all(
+        &mut self,
         scalar: &Scalar<'_>,
         groups: &Groups,
+        want: Verdict,
         row_end: usize,
-    ) {
-        entry.used = self.stamp;
-        if entry.stamp == groups.stamp && entry.rows.len() == row_end {
-            return;
-        }
-        let fresh = entry.stamp == u64::MAX || groups.restarted > entry.stamp;
-        if fresh {
-            entry.by_group = Bitmap::default();
-        }
-        let known = entry.by_group.len();
-        entry.by_group.resize(groups.count());
-        scalar.truths(groups, known, &mut entry.by_group);
-        let by_group = &entry.by_group;
-        if !fresh && entry.stamp == groups.stamp_before {
-            let rows = Arc::make_mut(&mut entry.rows);
-            rows.resize(row_end);
-            for row in &groups.moved {
-                let group = groups.group_of()[*row as usize];
-                rows.set(*row as usize, by_group.get(group as usize));
-            }
+    ) -> Truth {
+        let known = self.by_group.len();
+        self.by_group.resize(groups.count());
+        if self.partial {
+            let mut missing = Bitmap::full(groups.count());
+            missing.and_not(&self.by_group.known());
+            scalar.verdicts(groups, Wanted::These(&missing), &mut self.by_group);
+            self.partial = false;
         } else {
-            entry.rows = Arc::new(spread(by_group, groups.group_of()));
+            scalar.verdicts(groups, Wanted::From(known), &mut self.by_group);
         }
-        entry.stamp = groups.stamp;
+        self.move_rows(groups, row_end);
+        let said = self.by_group.groups(want);
+        if said.is_clear() {
+            return Truth::Never;
+        }
+        if said.count() == groups.count() {
+            return Truth::Always;
+        }
+        let spread = || Arc::new(spread(said, groups.group_of()));
+        Truth::Rows(self.rows[want as usize].get_or_insert_with(spread).clone())
+    }
+
+    /// Brings the rows up to date: those that changed their group, or none are known.
+    fn move_rows(&mut self, groups: &Groups, row_end: usize) {
+        if self.stamp == groups.stamp_before && self.stamp != groups.stamp {
+            for (at, rows) in self.rows.iter_mut().enumerate() {
+                let Some(rows) = rows else { continue };
+                let rows = Arc::make_mut(rows);
+                let said = self.by_group.groups(VERDICTS[at]);
+                rows.resize(row_end);
+                for row in &groups.moved {
+                    let group = groups.group_of()[*row as usize];
+                    rows.set(*row as usize, said.get(group as usize));
+                }
+            }
+        } else if self.stamp != groups.stamp {
+            self.rows = Default::default();
+        }
+        for rows in &mut self.rows {
+            rows.take_if(|rows| rows.len() != row_end);
+        }
+        self.stamp = groups.stamp;
+    }
+
+    /// Those of `within` of which the clause says this.
+    fn some(
+        &mut self,
+        scalar: &Scalar<'_>,
+        groups: &Groups,
+        want: Verdict,
+        within: &Bitmap,
+    ) -> Truth {
+        let complete = !self.partial && self.by_group.len() == groups.count();
+        if !complete {
+            self.by_group.resize(groups.count());
+            let mut missing = Bitmap::empty(groups.count());
+            for row in within.iter() {
+                let group = groups.group_of()[row] as usize;
+                if !self.by_group.has(group) {
+                    missing.set(group, true);
+                }
+            }
+            scalar.verdicts(groups, Wanted::These(&missing), &mut self.by_group);
+            self.partial = true;
+            self.rows = Default::default();
+            self.stamp = groups.stamp;
+        }
+        let said = self.by_group.groups(want);
+        let mut out = Bitmap::empty(within.len());
+        for row in within.iter() {
+            out.set(row, said.get(groups.group_of()[row] as usize));
+        }
+        Truth::Rows(Arc::new(out))
     }
 }
 
