@@ -13,6 +13,9 @@ use crate::cell::Cell;
 /// The part of the groups from which on columns with few values count that a bucket has on average.
 const BUCKET_PART: usize = 4;
 
+/// Values, if all are plain integers.
+type Integers = Option<Box<[i64]>>;
+
 /// Groups with one definition for each attribute.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
@@ -21,7 +24,7 @@ pub(crate) struct Bucket {
     /// By column: the value that all of them have.
     pub fixed: Box<[Option<Cell>]>,
     /// By column: the values of the members, if all are plain integers; made when first needed.
-    integers: Box<[OnceLock<Option<Box<[i64]>>>]>,
+    integers: Box<[OnceLock<Integers>]>,
 }
 
 impl Bucket {

@@ -63,7 +63,7 @@ pub(crate) fn compare_integers(
         let first = members.first().copied().unwrap_or(0) as usize;
         let last = members.last().copied().unwrap_or(0) as usize;
         let words = out.words_mut();
-        if last - first + 1 != members.len() || first % 64 != 0 {
+        if last - first + 1 != members.len() || !first.is_multiple_of(64) {
             for (value, group) in integers.iter().zip(members) {
                 let group = *group as usize;
                 words[group / 64] |= u64::from(holds(*value)) << (group % 64);

@@ -120,7 +120,7 @@ impl Verdicts {
         };
         let (first, end) = (*first as usize, *last as usize + 1);
         let consecutive = end - first == members.len();
-        if consecutive && first % 64 == 0 {
+        if consecutive && first.is_multiple_of(64) {
             let yes = self.yes.words();
             for (at, no) in self.no.words_mut().iter_mut().enumerate() {
                 if at * 64 >= first && at * 64 < end {

@@ -16,7 +16,8 @@ pub(super) fn result_key(
     reads: &Reads,
 ) -> Box<[u8]> {
     let mut key = Vec::with_capacity(96);
-    key.push(owner as u8);
+    // No job at all is not one without attributes: TARGET is no ad then.
+    key.push(owner as u8 | u8::from(job.is_some()) << 1);
     key.extend_from_slice(&clause.id.to_le_bytes());
     for name in &reads.job_names {
         key.push(0);
