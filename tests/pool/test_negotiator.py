@@ -181,3 +181,47 @@ def test_users_who_may_preempt_each_other_do_so_once_an_interval(make_pool: Call
     pool.until("both have preempted the other", lambda: evictions() > 2 * cores, 60)
     cycles = (time.monotonic() - began) / gap_s + 1
     assert evictions() <= cores * cycles
+
+
+def ended(pool: Pool, user: str) -> int:
+    """Jobs of a user that have ended, by the event log."""
+    log = pool.root / f"{user}.log"
+    return log.read_text().count("\n005 (") if log.exists() else 0
+
+
+def two_users(pool: Pool, jobs: int, seconds: float) -> None:
+    """One has all cores before the other comes."""
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    for user in ("ann", "ben"):
+        queue(
+            pool,
+            f"arguments = {seconds}\nrequest_memory = 10\nlog = {user}.log\n"
+            f"accounting_group = {user}\naccounting_group_user = {user}\nqueue {jobs}\n",
+        )
+        pool.until("the first user's jobs run", lambda: ended(pool, "ann") > 8, 60)
+
+
+@pytest.mark.parametrize(
+    "slots", ["", "NUM_SLOTS_TYPE_1 = 8\nSLOT_TYPE_1 = cpus=1\nSLOT_TYPE_1_PARTITIONABLE = False\n"]
+)
+def test_a_user_who_comes_later_gets_a_share_of_reused_claims_without_a_preemption(
+    make_pool: Callable[[str], Pool], slots: str
+) -> None:
+    pool = make_pool(f"NUM_CPUS = 8\nMEMORY = 8192\n{slots}")
+    two_users(pool, 400, 0.5)
+    pool.until("the second user's jobs end", lambda: ended(pool, "ben") > 16, 60)
+    first, later = ended(pool, "ann"), ended(pool, "ben")
+    pool.until("more have ended", lambda: ended(pool, "ann") + ended(pool, "ben") >= first + later + 80, 60)
+    mine, other = ended(pool, "ann") - first, ended(pool, "ben") - later
+    assert 0.7 <= mine / other <= 1.4
+    assert "\n004 (" not in (pool.root / "ann.log").read_text(), "nobody was evicted"
+    given_back = (pool.home.log / "SchedLog").read_text().count("and others wait")
+    assert given_back <= 8, "claims go to and fro"
+
+
+def test_claims_are_reused_whoever_waits_where_the_administrator_says_so(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool("NUM_CPUS = 8\nMEMORY = 8192\nSLOTWISE_CLAIM_FAIR_SHARE = False\n")
+    two_users(pool, 60, 0.5)
+    pool.until("the first user's jobs are done", lambda: ended(pool, "ann") >= 50, 60)
+    assert ended(pool, "ben") == 0

@@ -67,13 +67,18 @@ def _demonstrate(console: Console, pool: DemoPool) -> int:
 
 
 def _watch(console: Console, pool: DemoPool, clusters: dict[str, str]) -> dict[str, int]:
-    """Show progress until all that can run has run; returns jobs done by user when the first was through."""
+    """Show progress until all that can run has run.
+
+    Returns the jobs done by each user between the first ones of both and half of the work of one: by then slots have
+    changed hands, and both still have jobs waiting.
+    """
     columns = (TextColumn("{task.description:24}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
     goals = {
         ("alice", "primes-alice.sub"): work.JOBS_PER_USER,
         ("bob", "primes-bob.sub"): work.JOBS_PER_USER,
         ("alice", "sweep.sub"): work.SWEEP_FILES,
     }
+    both_run: dict[str, int] = {}
     halfway: dict[str, int] = {}
     deadline = time.monotonic() + _DEADLINE_S
     with Progress(*columns, console=console) as progress:
@@ -87,8 +92,10 @@ def _watch(console: Console, pool: DemoPool, clusters: dict[str, str]) -> dict[s
             for name, bar in bars.items():
                 progress.update(bar, completed=done[name])
             primes = {"alice": done["primes-alice.sub"], "bob": done["primes-bob.sub"]}
-            if not halfway and max(primes.values()) >= work.JOBS_PER_USER // 2:
-                halfway = primes
+            if not both_run and min(primes.values()) >= 1:
+                both_run = primes
+            if both_run and not halfway and max(primes.values()) >= work.JOBS_PER_USER // 2:
+                halfway = {user: done - both_run[user] for user, done in primes.items()}
             if all(done[name] >= goal for (_, name), goal in goals.items()):
                 return halfway
             if time.monotonic() > deadline:
@@ -125,7 +132,7 @@ def _tell(console: Console, pool: DemoPool, clusters: dict[str, str], halfway: d
             shares = ", ".join(f"{user} {count}" for user, count in halfway.items())
             factors = " : ".join(str(factor) for factor in FACTORS.values())
             console.print(
-                f"[dim]when the first user had half of the counting done: {shares} jobs completed "
+                f"[dim]from the first jobs of both until one had half of its counting done: {shares} jobs completed "
                 f"(priority factors {factors}, so alice is entitled to three of four slots)[/]"
             )
     held = [ad for ad in pool.ads("q", "-allusers") if str(ad["ClusterId"]) == broken]

@@ -12,8 +12,6 @@ from typing import Any
 _CONFIG = """# A pool of one machine that advertises eight cores, however many there are
 NUM_CPUS = 8
 MEMORY = 4096
-# A claim takes new jobs for a second, then its slot is negotiated again: so shares follow priorities while we look
-CLAIM_WORKLIFE = 1
 """
 
 

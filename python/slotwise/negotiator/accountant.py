@@ -31,6 +31,8 @@ class Books:
     leases: dict[tuple[str, str], tuple[Any, float]] = field(default_factory=dict)
     remainder_times: dict[str, float] = field(default_factory=dict)
     reservations: tuple[tuple[str, str, str, float], ...] = ()
+    #: What submitters were entitled to hold after the last cycle, while others waited; not kept over a restart.
+    entitled: dict[str, float] = field(default_factory=dict)
 
     def take_over(self, before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]) -> None:
         """Take the records that a cycle made of those it was given, ``before``; what was edited meanwhile stays."""

@@ -16,6 +16,7 @@ from slotwise.errors import UsageError
 from slotwise.negotiator.driver import Accounting
 
 _LINE = re.compile(r"^\s*([A-Za-z_]+?)(\d*)\s*=\s*(.*?)\s*$")
+_PARTS = {"submitters", "remainder_times", "reservations", "entitled"}
 _USERPRIO = {
     "ceiling": "ceiling",
     "floor": "floor",
@@ -58,7 +59,7 @@ def _from_json(text: str, source: str) -> Accounting:
         data = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{source} is no JSON: {error}") from None
-    known = isinstance(data, dict) and (not data or data.keys() & {"submitters", "remainder_times", "reservations"})
+    known = isinstance(data, dict) and (not data or data.keys() & _PARTS)
     if not known or not isinstance(data.get("submitters", []), list):
         raise UsageError(f"{source} is no accounting state", hint='{"submitters": [{"name": "user@domain", ...}]}')
     records: dict[str, dict[str, Any]] = {}
@@ -74,10 +75,12 @@ def _from_json(text: str, source: str) -> Accounting:
         records[str(entry["name"])] = record
     try:
         times = {str(name): float(time) for name, time in data.get("remainder_times", {}).items()}
+        entitled = {str(name): float(weight) for name, weight in data.get("entitled", {}).items()}
         reservations = tuple((str(s), str(u), str(j), float(at)) for s, u, j, at in data.get("reservations", []))
     except (AttributeError, TypeError, ValueError) as error:
-        raise UsageError(f"{source}: remainder_times or reservations are not what a snapshot holds: {error}") from None
-    return Accounting(records, times, reservations)
+        text = "remainder_times, reservations or entitled"
+        raise UsageError(f"{source}: {text} are not what a snapshot holds: {error}") from None
+    return Accounting(records, times, reservations, entitled)
 
 
 def _from_userprio(text: str) -> Accounting:
@@ -129,4 +132,6 @@ def dump_accounting(state: Accounting) -> str:
         data["remainder_times"] = dict(sorted(state.remainder_times.items()))
     if state.reservations:
         data["reservations"] = [list(kept) for kept in state.reservations]
+    if state.entitled:
+        data["entitled"] = dict(sorted(state.entitled.items()))
     return json.dumps(data, indent=1) + "\n"

@@ -16,7 +16,7 @@ from slotwise.negotiator.accountant import Books
 from slotwise.negotiator.cycle import Cycles, Settings
 from slotwise.negotiator.driver import Knobs
 from slotwise.negotiator.mirror import Mirror
-from slotwise.negotiator.reports import accounting_ads
+from slotwise.negotiator.reports import CycleReport, accounting_ads
 from slotwise.negotiator.schedule import Schedule
 from slotwise.negotiator.service import NegotiatorServicer
 from slotwise.negotiator.store import AccountingStore
@@ -90,9 +90,15 @@ class Negotiator:
         self._store.close()
 
     def _slots_changed(self) -> None:
-        if self.cycles.unmet:
-            self.schedule.slot_freed(self._context.clock.monotonic())
-            self._bell.set()
+        if not self.cycles.unmet:
+            return
+        now = self._context.clock.monotonic()
+        if self.cycles.slots_came_back():
+            # Somebody waits for it, and its core is idle.
+            self.schedule.ask(now, on_demand=True)
+        else:
+            self.schedule.slot_freed(now)
+        self._bell.set()
 
     def _schedd_joined(self) -> None:
         """A queue that has come up may hold idle jobs from its former life."""
@@ -132,6 +138,7 @@ class Negotiator:
     async def _cycle(self, why: str) -> None:
         clock = self._context.clock
         began, preempted = clock.monotonic(), False
+        report: CycleReport | None = None
         self.schedule.begin(began)
         try:
             report = await self.cycles.run(why, preempt=self.schedule.may_preempt(began))
@@ -143,6 +150,8 @@ class Negotiator:
             preempted = report.preemptions > 0
             self._publish_soon()
         self.schedule.end(clock.monotonic(), preempted=preempted)
+        if report is not None and report.limits_left_slots:
+            self.schedule.slot_freed(clock.monotonic())
         self._look_again()
 
     def _look_again(self) -> None:

@@ -18,6 +18,7 @@ from slotwise.negotiator.accountant import Books
 from slotwise.negotiator.cycle_log import CycleLog
 from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row
+from slotwise.negotiator.excess import ExcessNotices
 from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, gather
 from slotwise.negotiator.in_flight import InFlight
 from slotwise.negotiator.last_input import LastInput
@@ -29,6 +30,7 @@ from slotwise.negotiator.revaluation import DEFAULT_EXPR, Revaluation
 from slotwise.negotiator.schedule import CycleTiming
 from slotwise.negotiator.store import AccountingStore
 from slotwise.wire import address
+from slotwise.wire.gen.schedd_pb2 import MatchBatch
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ class Cycles:
     engine: Engine = field(default_factory=Engine)
     channels: Channels = field(default_factory=Channels)
     in_flight: InFlight = field(default_factory=InFlight)
+    excess: ExcessNotices = field(default_factory=ExcessNotices)
     history: History = field(default_factory=History)
     last_input: LastInput = field(default_factory=LastInput)
     revaluation: Revaluation = field(default_factory=Revaluation)
@@ -148,6 +151,12 @@ class Cycles:
         self.log.decided(self._number, why, outcome, demand, schedds, len(self.mirror.slots), gathered - began)
         startds = notices_of(offers.batches.values()) if self.settings.inform_startds else {}
         await send_notices(startds, self.channels, self.context.metadata)
+        self.excess.add_to(
+            offers.batches,
+            (row for row in outcome.excess() if row["schedd"] in points),
+            self.settings.timing.interval_s,
+            MatchBatch(cycle=self._number, negotiator_name=self.settings.name),
+        )
         failed = await send_offers(offers, points, self.channels, self.context.metadata, self.settings.timeout_s)
         told = [row for row in offers.made if demand.origins[row["request"]][0] not in failed]
         if len(told) < len(offers.made):
@@ -212,7 +221,11 @@ class Cycles:
     def accounting(self) -> Accounting:
         """What a cycle is given of the accounts: as they are now, whatever is edited while it runs."""
         records = {name: dict(record) for name, record in self.books.records.items()}
-        return Accounting(records, self.books.remainder_times, self.books.reservations)
+        return Accounting(records, self.books.remainder_times, self.books.reservations, dict(self.books.entitled))
+
+    def slots_came_back(self) -> bool:
+        """Whether a claim that somebody held beyond its share has been given back since this was last asked."""
+        return self.excess.came_back(self.mirror.slots)
 
     def in_use(self) -> bool:
         """Whether there is usage to charge: seen at the last look, or in the slots now."""
@@ -290,6 +303,7 @@ class Cycles:
         self.books.take_over(before.records, after.records)
         self.books.remainder_times = dict(after.remainder_times)
         self.books.reservations = after.reservations
+        self.books.entitled = dict(after.entitled)
         self.save()
 
     def save(self) -> None:

@@ -18,7 +18,6 @@ from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.table import AdTable
 
-_CONSIDER_PREEMPTION = "NEGOTIATOR_CONSIDER_PREEMPTION"
 #: A dictionary as the core returns it.
 Row = dict[str, Any]
 
@@ -37,19 +36,27 @@ class Knobs:
     @classmethod
     def of_config(cls, config: Config) -> Knobs:
         """The knobs of a loaded configuration."""
-        return cls(knob_values(config))
+        values = knob_values(config)
+        if not config.get_bool("SLOTWISE_NEGOTIATE_ON_DEMAND", True):
+            # A claim that is given back would stay idle until the next regular cycle.
+            values = _with(values, "SLOTWISE_CLAIM_FAIR_SHARE", "False")
+        return cls(values)
 
     @cached_property
     def without_preemption(self) -> Knobs:
         """The same knobs, for a cycle that leaves claims alone."""
-        others = {name: value for name, value in self.values.items() if name.upper() != _CONSIDER_PREEMPTION}
-        return Knobs(others | {_CONSIDER_PREEMPTION: "False"})
+        return Knobs(_with(self.values, "NEGOTIATOR_CONSIDER_PREEMPTION", "False"))
 
     @property
     def interval_s(self) -> int:
         """Seconds between cycles."""
         interval: int = self.core.interval_s
         return interval
+
+
+def _with(values: Mapping[str, str], knob: str, value: str) -> dict[str, str]:
+    """The values with one knob set, in whatever case it was named before."""
+    return {name: text for name, text in values.items() if name.upper() != knob} | {knob: value}
 
 
 def knob_values(config: Config) -> dict[str, str]:
@@ -77,6 +84,8 @@ class Accounting:
     remainder_times: Mapping[str, float] = field(default_factory=dict)
     #: Slots kept for large requests: slot, submitter, first job, epoch second of the latest start.
     reservations: tuple[tuple[str, str, str, float], ...] = ()
+    #: What submitters were entitled to hold after the cycle before, by weight, while others waited for their slots.
+    entitled: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The form the core takes."""
@@ -84,6 +93,7 @@ class Accounting:
             "records": {name: dict(record) for name, record in self.records.items()},
             "remainder_times": dict(self.remainder_times),
             "reservations": list(self.reservations),
+            "entitled": dict(self.entitled),
         }
 
 
@@ -140,10 +150,18 @@ class CycleOutcome:
         """Machines kept for large requests."""
         return list(self.core.reservations())
 
+    def excess(self) -> list[Row]:
+        """Claims to be given back between jobs, because others wait for them.
+
+        ``submitter``, ``schedd``, ``slots`` with their ``weights``, and the ``weight`` to be given back: the first of
+        these slots whose jobs end.
+        """
+        return list(self.core.excess())
+
     def accounting(self) -> Accounting:
         """The accounting state after the cycle, to be stored."""
         state = self.core.accounting()
-        return Accounting(state["records"], state["remainder_times"], tuple(state["reservations"]))
+        return Accounting(state["records"], state["remainder_times"], tuple(state["reservations"]), state["entitled"])
 
     def statistics(self) -> Row:
         """Counts for the negotiator ad."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PREFIX = "LastNegotiationCycle"
+#: The reason of jobs that their submitter's share keeps waiting while slots are free.
+_SHARE_USED_UP = "submitter limit exceeded"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,13 @@ class CycleReport:
     def duration_s(self) -> float:
         """Length of the cycle."""
         return self.ended_at - self.started_at
+
+    @property
+    def limits_left_slots(self) -> bool:
+        """Whether slots stayed free that the next cycle may give away, as no share had room for a whole one."""
+        if not self.matches:
+            return False
+        return any(row["reason"] == _SHARE_USED_UP for row in (*self.waiting, *self.rejections))
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, which knows no infinity: a limit that is none becomes null."""

@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 #: How long a starter may take to say hello before its run is asked for again.
 HELLO_S = 60.0
 _FAILURES_MOST = 2
+#: Why a claim is given back that others wait for.
+SHARE_USED_UP = "its submitter holds more than its share, and others wait"
 
 
 @dataclass(frozen=True)
@@ -297,6 +299,9 @@ class ClaimRuns(ABC):
         self.forget_run(run)
         if claim.gone:
             return None
+        if self.is_excess(claim):
+            self.release(claim, batch, SHARE_USED_UP)
+            return None
         job = self.next_job(claim) if claim.failures < _FAILURES_MOST else None
         if job is not None:
             return self.begin(job, claim, decision, batch)
@@ -307,6 +312,10 @@ class ClaimRuns(ABC):
         else:
             self.release(claim, batch, "no job is left for the slot")
         return None
+
+    def is_excess(self, claim: Claim) -> bool:
+        """Whether a claim that serves no job is to be given back because others wait for its slot."""
+        return self.book.excess.must_go(claim.slot_name, claim.submitter, self.clock.monotonic())
 
     def release(self, claim: Claim, batch: Batch, reason: str, *, fast: bool = False) -> None:
         """Give the claim back; ``fast``: without leaving a run on it time to end."""

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from slotwise.daemon.containment import contained
-from slotwise.schedd.claim_runs import ClaimRuns, ClaimSettings
+from slotwise.schedd.claim_runs import SHARE_USED_UP, ClaimRuns, ClaimSettings
 from slotwise.schedd.claims import Claim, ClaimRequestPending, Run
 from slotwise.schedd.codes import Status, Vacate
 from slotwise.schedd.decision import Decision
+from slotwise.schedd.excess import Excess
 from slotwise.schedd.job import Job
 from slotwise.schedd.startd_link import StartdLink
 from slotwise.schedd.store import Batch, StoredClaim
@@ -60,6 +61,21 @@ class Claiming(ClaimRuns):
         for pending in list(self.book.pending.values()):
             if (pending.match_id, pending.claim_id) == (match.match_id, match.claim_id):
                 self.failures.request(pending, None, error)
+
+    def note_excess(self, told: Iterable[schedd_pb2.ExcessClaims], lasts_s: float) -> None:
+        """Claims beyond their submitters' shares: idle ones are given back now, others when their jobs end."""
+        moment = self.clock.monotonic()
+        excess = [Excess(one.submitter, dict(zip(one.slot_names, one.weights, strict=False)), one.keep) for one in told]
+        held = ((claim.slot_name, claim.submitter) for claim in self.book.claims.values())
+        self.book.excess.replace(excess, held, moment + lasts_s)
+        if not excess:
+            return
+        batch = Batch()
+        for claim in list(self.book.claims.values()):
+            if claim.idle_since and not claim.run and self.is_excess(claim):
+                self.release(claim, batch, SHARE_USED_UP)
+        if batch:
+            self.ledger.commit(Decision(self.clock.now()), batch)
 
     def _ask(self, submitter: str, match: schedd_pb2.Match, jobs: list[Job]) -> None:
         lease = int(self.ads.number(jobs[0], "JobLeaseDuration", self.settings.lease_s)) or self.settings.lease_s

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.schedd.codes import Status
+from slotwise.schedd.excess import ExcessBook
 from slotwise.schedd.fates import MatchFates
 from slotwise.schedd.job import Job
 from slotwise.schedd.store import StoredRun
@@ -143,6 +144,7 @@ class ClaimBook:
         self.runs: dict[str, Run] = {}
         self.pending: dict[int, ClaimRequestPending] = {}
         self.fates = MatchFates()
+        self.excess = ExcessBook()
         self._serial = 0
 
     def serial(self) -> int:
@@ -163,6 +165,7 @@ class ClaimBook:
         claim.gone = True
         if self.claims.pop(claim.id, None) is not None:
             self.fates.over(claim.match_id)
+            self.excess.gone(claim.slot_name, claim.submitter)
 
     def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:
         """Unanswered requests at one startd."""

@@ -247,6 +247,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     @answers_errors
     async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
         """The matches of one cycle."""
+        self._claiming.note_excess(request.excess, request.excess_lasts_s)
         self._claiming.offer(request.submitters)
         with contained(_log, "noting why requests were not matched"):
             self._rejections.note(request.submitters, request.negotiator_name)

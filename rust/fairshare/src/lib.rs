@@ -4,6 +4,7 @@
 //! numbers and asks who may have how much.
 
 pub mod concurrency;
+pub mod entitlement;
 pub mod groups;
 pub mod lease;
 pub mod names;
@@ -14,6 +15,7 @@ mod surplus;
 pub mod tolerance;
 
 pub use concurrency::{LimitCounts, LimitPolicy, LimitRequest, parse_limits};
+pub use entitlement::{GroupTargets, Want, entitlements};
 pub use groups::{Group, GroupSetting, GroupTree, IgnoredGroup, QuotaSetting, ROOT};
 pub use lease::{Leased, PolicyError};
 pub use priority::{AccountRecord, FactorPolicy, MIN_FACTOR, MIN_PRIORITY};

@@ -78,7 +78,8 @@ impl Pie {
 }
 
 /// What is left of a slice; rounding noise is nothing, or it would be worth a slot.
-fn slice_left(slice: f64, usage: f64) -> f64 {
+#[must_use]
+pub fn slice_left(slice: f64, usage: f64) -> f64 {
     if tolerance::reached(usage, slice) {
         0.0
     } else {

@@ -110,6 +110,11 @@ pub(crate) struct Cycle<'a> {
     pub group_sort_keys: Vec<f64>,
     pub requested_first: Vec<f64>,
     pub reservations: crate::reserve::Reservations,
+    /// What accounts were entitled to after the cycle before, as far as others waited; later: after this one.
+    pub entitled: FxHashMap<usize, f64>,
+    pub excess: Vec<crate::outcome::Excess>,
+    /// Somebody's limit in this spin was what it is entitled to while others wait.
+    pub capped: bool,
 }
 
 /// Runs one cycle. Deterministic: the same input gives the same outcome, whatever the thread count.
@@ -153,6 +158,7 @@ pub fn run_cycle(
             scope.spawn(|| ahead.work());
         }
         cycle.negotiate_all();
+        cycle.find_excess();
     });
     let ended = clock.seconds();
     let mut outcome = cycle.finish();
@@ -184,6 +190,10 @@ impl<'a> Cycle<'a> {
         let account =
             |s: &crate::request::Submitter| ledger.account(&s.name, &groups, &config.share);
         let account_of = demand.submitters.iter().map(account).collect();
+        let entitled = snapshot.accounts.entitled.iter();
+        let entitled = entitled
+            .filter_map(|(name, weight)| Some((ledger.find(name)?, *weight)))
+            .collect();
         let mut pool = Pool::new(shared.table, shared.index, shared.plan, config, shared.now);
         pool.go_through_plain(shared.plain_way);
         let mut cycle = Self {
@@ -204,6 +214,9 @@ impl<'a> Cycle<'a> {
             group_sort_keys: vec![0.0; groups.len()],
             requested_first: vec![0.0; groups.len()],
             reservations: crate::reserve::Reservations::default(),
+            entitled,
+            excess: Vec::new(),
+            capped: false,
             matches: Vec::new(),
             rejections: Vec::new(),
             statistics: Statistics::default(),

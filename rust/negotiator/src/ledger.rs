@@ -17,6 +17,8 @@ pub struct Accounts {
     pub remainder_times: FxHashMap<String, f64>,
     /// Slots kept for large requests by the cycle before.
     pub reservations: Vec<Kept>,
+    /// What submitters were entitled to hold after the cycle before, while others waited.
+    pub entitled: FxHashMap<String, f64>,
 }
 
 /// One submitter or group known to the cycle.

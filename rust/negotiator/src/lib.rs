@@ -15,6 +15,7 @@ pub mod dress;
 pub mod error;
 pub mod evaluate;
 mod evict;
+mod excess;
 pub mod explain;
 pub mod index;
 pub mod ledger;

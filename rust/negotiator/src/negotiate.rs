@@ -192,7 +192,12 @@ impl<'a> Cycle<'a> {
     }
 
     /// The request with what is known of it.
-    fn evaluation(&mut self, entry: usize, negotiating: usize, request: usize) -> Evaluation<'a> {
+    pub(crate) fn evaluation(
+        &mut self,
+        entry: usize,
+        negotiating: usize,
+        request: usize,
+    ) -> Evaluation<'a> {
         let demand = self.demand;
         let asked = &demand.requests[request];
         let mut job = Cow::Borrowed(&asked.ad);
@@ -225,7 +230,7 @@ impl<'a> Cycle<'a> {
     }
 
     /// Keeps answers for later spins, as long as they do not fill the memory.
-    fn keep_answers(&mut self, evaluation: Evaluation<'a>) {
+    pub(crate) fn keep_answers(&mut self, evaluation: Evaluation<'a>) {
         let bytes = evaluation.answers.own_bytes();
         let live = self.names_submitter && self.shared.plan.conditions_see_submitter;
         if bytes == 0 && !live {

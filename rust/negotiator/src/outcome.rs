@@ -295,6 +295,19 @@ pub struct Reservation {
     pub starts_at: f64,
 }
 
+/// What a submitter is to give back of the claims that an access point holds for it, as their jobs end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Excess {
+    /// Name of the submitter.
+    pub user: String,
+    /// Name of the access point.
+    pub schedd: String,
+    /// Claims that others can use, by row and weight: the first whose jobs end are given back.
+    pub claims: Vec<(Row, f64)>,
+    /// How much of them is to be given back, by weight.
+    pub weight: f64,
+}
+
 /// Everything a cycle decided.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
@@ -310,6 +323,10 @@ pub struct Outcome {
     pub groups: Vec<GroupReport>,
     /// Machines kept.
     pub reservations: Vec<Reservation>,
+    /// Claims to be given back between jobs.
+    pub excess: Vec<Excess>,
+    /// What submitters are entitled to hold of what all of them hold, by name; empty while nobody waits for others.
+    pub entitled: FxHashMap<String, f64>,
     /// Records to be stored.
     pub records: FxHashMap<String, AccountRecord>,
     /// Remainder times to be stored.

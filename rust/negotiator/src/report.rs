@@ -37,6 +37,12 @@ pub(crate) fn outcome_of(mut cycle: Cycle<'_>) -> Outcome {
         submitters,
         groups,
         reservations: cycle.reservations.kept(),
+        entitled: cycle
+            .entitled
+            .iter()
+            .map(|(account, weight)| (cycle.ledger.get(*account).name.clone(), *weight))
+            .collect(),
+        excess: cycle.excess,
         records: cycle.ledger.close(),
         remainder_times,
         warnings: cycle.statistics.warnings.clone(),

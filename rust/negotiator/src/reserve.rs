@@ -53,6 +53,18 @@ impl Reservations {
         self.kept.clone()
     }
 
+    /// Whether no slot is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Whether a slot is kept.
+    #[must_use]
+    pub fn keeps(&self, row: Row) -> bool {
+        self.kept.iter().any(|kept| kept.row == row)
+    }
+
     /// Ends those of a request that got the slot, or needs it no more.
     pub fn served(&mut self, request: u32, row: Row, done: bool) {
         self.kept

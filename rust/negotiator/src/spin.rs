@@ -67,7 +67,9 @@ impl Cycle<'_> {
             }
             let before = (pie_left, entries.len());
             self.spin(table, &pie, spin, ignore_limit, entries, &mut pie_left);
-            let progress = tolerance::below(pie_left, before.0) || entries.len() < before.1;
+            let capped = std::mem::take(&mut self.capped);
+            let progress =
+                capped || tolerance::below(pie_left, before.0) || entries.len() < before.1;
             if !progress || entries.is_empty() || self.pool.remaining == 0 || table.floor_round {
                 break;
             }
@@ -215,10 +217,26 @@ impl Cycle<'_> {
             noted.share = Some(share);
             noted.limit = Some(share * pie.weight);
         }
+        if spin == 1 && !table.floor_round && self.shared.config.share.between_jobs {
+            self.cap(account, &mut limits);
+        }
         if limits.total > pie_left && limits.total.is_finite() {
             limits.total = pie_left;
         }
         Slice { share, limits }
+    }
+
+    /// Who was entitled to less while others waited leaves them the first choice: else it would have again what it gave back.
+    fn cap(&mut self, account: usize, limits: &mut Limits) {
+        let Some(entitled) = self.entitled.get(&account) else {
+            return;
+        };
+        let left = fairshare::share::slice_left(*entitled, self.ledger.usage(account));
+        if left < limits.total {
+            self.capped = true;
+            limits.total = left;
+            limits.unclaimed = limits.unclaimed.min(left);
+        }
     }
 
     fn visit(

@@ -9,7 +9,7 @@ import htcondor2
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
-from tests.support.execution_point import ExecutionPoint
+from tests.support.execution_point import ExecutionPoint, Script
 
 
 def numbers(log: Path) -> list[int]:
@@ -108,3 +108,61 @@ async def test_a_refused_activation_sends_the_job_to_another_slot(
     await schedd.point.ledger._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 5]
     assert len(point.history) == 1
+
+
+async def tell_excess(schedd: RunningAccessPoint, submitter: str, keep: float, slots: int) -> None:
+    """What a negotiator says of the first claims that the pretended execution point granted."""
+    batch = schedd_pb2.MatchBatch(cycle=1, negotiator_name="test", excess_lasts_s=60)
+    names = [f"slot1_{number}@ep" for number in range(1, slots + 1)]
+    batch.excess.add(submitter=submitter, slot_names=names, weights=[1.0] * slots, keep=keep)
+    await schedd.stub.OfferMatches(batch, metadata=schedd.daemon)
+
+
+async def test_claims_beyond_a_share_go_when_their_jobs_end_and_the_others_go_on(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.slots, jobs = 4, 60
+    point.script = lambda ad: Script(run_s=0.02)
+    await schedd.submit(jobs)
+    (submitter,) = {ad["User"] for ad in await schedd.jobs()}
+    await schedd.negotiate(point.address, slots=4)
+
+    async def four_run() -> bool:
+        return len(point.claim_runs) == 4
+
+    await schedd.until(four_run)
+    await tell_excess(schedd, submitter, keep=1.0, slots=4)
+
+    async def three_went() -> bool:
+        return len(point.releases) == 3
+
+    await schedd.until(three_went)
+    assert len(point.claims) == 1
+    assert await schedd.jobs(), "they did not wait for the last job"
+    await schedd.until_gone(20)
+    assert len(point.history) == jobs
+
+    async def all_went() -> bool:
+        return len(point.releases) == len(set(point.releases)) == 4
+
+    await schedd.until(all_went)
+
+
+async def test_a_claim_kept_idle_goes_at_once_when_others_wait(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.slots = 2
+    await schedd.submit(2, KeepClaimIdle=600)
+    (submitter,) = {ad["User"] for ad in await schedd.jobs()}
+    await schedd.negotiate(point.address, slots=2)
+    await schedd.until_gone()
+    assert point.releases == []
+    await tell_excess(schedd, submitter, keep=1.0, slots=2)
+
+    async def one_went() -> bool:
+        return len(point.releases) == 1
+
+    await schedd.until(one_went)
+    await schedd.submit(1, KeepClaimIdle=600)
+    await schedd.until_gone()
+    assert len(point.releases) == 1

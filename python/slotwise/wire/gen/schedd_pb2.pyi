@@ -384,14 +384,30 @@ class MatchFate(_message.Message):
     def __init__(self, match_id: _Optional[int] = ..., what: _Optional[_Union[MatchFate.What, str]] = ..., slot_names: _Optional[_Iterable[str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class MatchBatch(_message.Message):
-    __slots__ = ("cycle", "negotiator_name", "submitters")
+    __slots__ = ("cycle", "negotiator_name", "submitters", "excess", "excess_lasts_s")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     NEGOTIATOR_NAME_FIELD_NUMBER: _ClassVar[int]
     SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
+    EXCESS_FIELD_NUMBER: _ClassVar[int]
+    EXCESS_LASTS_S_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     negotiator_name: str
     submitters: _containers.RepeatedCompositeFieldContainer[SubmitterMatches]
-    def __init__(self, cycle: _Optional[int] = ..., negotiator_name: _Optional[str] = ..., submitters: _Optional[_Iterable[_Union[SubmitterMatches, _Mapping]]] = ...) -> None: ...
+    excess: _containers.RepeatedCompositeFieldContainer[ExcessClaims]
+    excess_lasts_s: int
+    def __init__(self, cycle: _Optional[int] = ..., negotiator_name: _Optional[str] = ..., submitters: _Optional[_Iterable[_Union[SubmitterMatches, _Mapping]]] = ..., excess: _Optional[_Iterable[_Union[ExcessClaims, _Mapping]]] = ..., excess_lasts_s: _Optional[int] = ...) -> None: ...
+
+class ExcessClaims(_message.Message):
+    __slots__ = ("submitter", "slot_names", "weights", "keep")
+    SUBMITTER_FIELD_NUMBER: _ClassVar[int]
+    SLOT_NAMES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    submitter: str
+    slot_names: _containers.RepeatedScalarFieldContainer[str]
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    keep: float
+    def __init__(self, submitter: _Optional[str] = ..., slot_names: _Optional[_Iterable[str]] = ..., weights: _Optional[_Iterable[float]] = ..., keep: _Optional[float] = ...) -> None: ...
 
 class SubmitterMatches(_message.Message):
     __slots__ = ("submitter", "matches", "rejections")

@@ -268,6 +268,7 @@ fn share(knobs: &Knobs<'_>) -> Result<SharePolicy, CycleError> {
         round_robin_rate: rate.max(1.0),
         oversubscribe: knobs.boolean("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION", true)?,
         strict_quota: knobs.boolean("NEGOTIATOR_STRICT_ENFORCE_QUOTA", true)?,
+        between_jobs: knobs.boolean("SLOTWISE_CLAIM_FAIR_SHARE", true)?,
         weighted_demand: knobs.boolean("NEGOTIATOR_USE_WEIGHTED_DEMAND", true)?,
     })
 }

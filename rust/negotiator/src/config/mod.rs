@@ -127,6 +127,8 @@ pub struct SharePolicy {
     pub oversubscribe: bool,
     /// `NEGOTIATOR_STRICT_ENFORCE_QUOTA`.
     pub strict_quota: bool,
+    /// `SLOTWISE_CLAIM_FAIR_SHARE`: claims beyond a submitter's share are given back between jobs while others wait.
+    pub between_jobs: bool,
     /// `NEGOTIATOR_USE_WEIGHTED_DEMAND`.
     pub weighted_demand: bool,
 }

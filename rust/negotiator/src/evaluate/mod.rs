@@ -138,7 +138,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Whether the request may be looked at on this class at all.
-    fn may_meet(&self, facts: &SlotClass) -> bool {
+    pub(crate) fn may_meet(&self, facts: &SlotClass) -> bool {
         if self.shared.config.preemption.partitionable && facts.rolled_up {
             return false;
         }

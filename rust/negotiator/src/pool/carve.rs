@@ -73,6 +73,12 @@ impl<'a> Pool<'a> {
         weight(&rest, true, self.now)
     }
 
+    /// What is left of a slot that was cut in this cycle, in the order of its resources.
+    #[must_use]
+    pub fn free_of(&self, row: Row) -> Option<&[f64]> {
+        self.carved.get(&row).map(|carved| carved.free.as_slice())
+    }
+
     /// Counts changes of a class that is one slot's own: what was known of it before is stale.
     #[must_use]
     pub fn generation(&self, class: usize) -> u32 {

@@ -78,6 +78,11 @@ pub(super) fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Acc
                 .insert(name.extract()?, time.extract()?);
         }
     }
+    if let Some(entitled) = field::<Bound<'_, PyDict>>(given, "entitled")? {
+        for (name, weight) in entitled {
+            accounts.entitled.insert(name.extract()?, weight.extract()?);
+        }
+    }
     if let Some(kept) = field::<Bound<'_, PyList>>(given, "reservations")? {
         for one in kept {
             let (slot, submitter, job, starts_at) = one.extract()?;

@@ -144,6 +144,12 @@ impl CycleEngine {
             let outcome = run_cycle(&snapshot, config, &mut memory, now, &clock);
             let slot_keys = Keys::of(&slots, outcome.matches.iter().map(|m| m.row));
             let reserved_keys = Keys::of(&slots, outcome.reservations.iter().map(|r| r.row));
+            let excess_rows: Vec<_> = outcome
+                .excess
+                .iter()
+                .flat_map(|e| e.claims.iter().map(|(row, _)| *row))
+                .collect();
+            let excess_keys = Keys::of(&slots, excess_rows.into_iter());
             let request_keys = Keys::of(&requests, demand.requests.iter().map(|r| r.row));
             let significant = ::negotiator::request::significant_attributes(&plan, config);
             let match_exprs = &config.selection.match_exprs;
@@ -153,6 +159,7 @@ impl CycleEngine {
                 demand,
                 slot_keys,
                 reserved_keys,
+                excess_keys,
                 request_keys,
                 significant,
                 match_exprs,

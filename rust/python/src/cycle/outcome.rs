@@ -15,6 +15,8 @@ pub(crate) struct CycleOutcome {
     pub(super) demand: Demand,
     pub(super) slot_keys: Keys,
     pub(super) reserved_keys: Keys,
+    /// Of all claims in excess, one list after the other.
+    pub(super) excess_keys: Keys,
     pub(super) request_keys: Keys,
     pub(super) significant: Vec<String>,
     pub(super) match_exprs: Vec<String>,
@@ -245,6 +247,24 @@ impl CycleOutcome {
         Ok(out)
     }
 
+    /// What submitters are to give back between jobs: submitter, schedd, slots, their weights, weight to give back.
+    fn excess<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let out = PyList::empty(py);
+        let mut keys = self.excess_keys.iter();
+        for one in &self.outcome.excess {
+            let slots: Vec<&str> = keys.by_ref().take(one.claims.len()).collect();
+            let weights: Vec<f64> = one.claims.iter().map(|(_, weight)| *weight).collect();
+            let row = PyDict::new(py);
+            row.set_item("submitter", &one.user)?;
+            row.set_item("schedd", &one.schedd)?;
+            row.set_item("slots", slots)?;
+            row.set_item("weights", weights)?;
+            row.set_item("weight", one.weight)?;
+            out.append(row)?;
+        }
+        Ok(out)
+    }
+
     /// Accounting state to be stored.
     fn accounting<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let records = PyDict::new(py);
@@ -274,6 +294,11 @@ impl CycleOutcome {
             ))?;
         }
         out.set_item("reservations", kept)?;
+        let entitled = PyDict::new(py);
+        for (name, weight) in &self.outcome.entitled {
+            entitled.set_item(name, weight)?;
+        }
+        out.set_item("entitled", entitled)?;
         Ok(out)
     }
 

@@ -1,0 +1,72 @@
+"""Which claims are given back between jobs because others wait for their slots. Pure.
+
+The negotiator names claims of a submitter that holds more than its share, and how much of them it may keep. Those are
+given back whose jobs end first. Counting what is kept, and not what is given back, makes the word safe to repeat: when
+the negotiator has not seen yet that a claim was given back, it asks for no more than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+#: Rounding noise of sums of weights.
+_NOISE = 1e-6
+
+
+@dataclass(frozen=True)
+class Excess:
+    """Claims of one submitter, by slot name with their weights, of which no more than ``keep`` is to be kept."""
+
+    submitter: str
+    weights: Mapping[str, float]
+    keep: float
+
+
+class ExcessBook:
+    """What the negotiator said last."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, _Held] = {}
+        self._until = 0.0
+
+    def replace(self, excess: Iterable[Excess], held: Iterable[tuple[str, str]], until: float) -> None:
+        """Take what the negotiator says, in place of what it said before.
+
+        :param held: slot and submitter of every claim there is.
+        :param until: when that is out of date, on the clock of :meth:`must_go`.
+        """
+        self._of.clear()
+        self._until = until
+        named = {(name, one.submitter): one for one in excess for name in one.weights}
+        if not named:
+            return
+        lists: dict[int, _Held] = {}
+        for slot, submitter in held:
+            one = named.get((slot, submitter))
+            if one is not None and slot not in self._of:
+                found = lists.setdefault(id(one), _Held(one))
+                found.weight += one.weights[slot]
+                self._of[slot] = found
+
+    def must_go(self, slot: str, submitter: str, now: float) -> bool:
+        """Whether a claim whose job has ended is to be given back."""
+        found = self._of.get(slot)
+        if found is None or found.excess.submitter != submitter or now >= self._until:
+            return False
+        return found.weight - found.excess.weights[slot] >= found.excess.keep - _NOISE
+
+    def gone(self, slot: str, submitter: str) -> None:
+        """A claim is no more, for whatever reason."""
+        found = self._of.get(slot)
+        if found is not None and found.excess.submitter == submitter:
+            del self._of[slot]
+            found.weight -= found.excess.weights[slot]
+
+
+class _Held:
+    """What is left of the claims of one list."""
+
+    def __init__(self, excess: Excess) -> None:
+        self.excess = excess
+        self.weight = 0.0
