@@ -280,6 +280,20 @@ def test_a_category_is_written_where_it_is_selected_and_into_its_own_file(
     assert told(main) == ["Matched", "Rejected", "looked", "detail"] and told(matches) == ["Matched", "Rejected"]
 
 
+def test_any_category_may_have_a_file_of_its_own_and_the_match_log_may_be_left_out(
+    tmp_path: Path, configured: Configure
+) -> None:
+    main, commands = tmp_path / "SchedLog", tmp_path / "CommandLog"
+    configured(f"SCHEDD_LOG = {main}\nSCHEDD_COMMAND_LOG = {commands}\nMAX_SCHEDD_COMMAND_LOG = 1 Kb\n")
+    for _ in range(100):
+        category("D_COMMAND").info("a command")
+    assert "a command" not in log_text(main) and "a command" in commands.read_text()
+    assert commands.stat().st_size <= 1024 and (tmp_path / "CommandLog.old").exists()
+    configured(f"LOG = {tmp_path}\nNEGOTIATOR_MATCH_LOG =\n", "negotiator")
+    category("D_MATCH").info("      Rejected 2.0")
+    assert "Rejected" in log_text(tmp_path / "NegotiatorLog") and not (tmp_path / "MatchLog").exists()
+
+
 def test_headers_are_those_that_are_asked_for(tmp_path: Path, configured: Configure) -> None:
     where = tmp_path / "some.log"
     for knobs, pattern in [
