@@ -9,31 +9,17 @@ from pathlib import Path
 
 import grpc
 import pytest
+from slotwise.config import Config
 from slotwise.errors import ConfigError
 from slotwise.wire import channel, tls
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2
 from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 
+from tests.support.configured import configured
 from tests.support.serving import KEY, metadata
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
-
-
-class Knobs:
-    """A configuration of nothing but these."""
-
-    def __init__(self, **values: str) -> None:
-        self.values = values
-
-    def get(self, name: str, default: str | None = None) -> str | None:
-        return self.values.get(name, default)
-
-    def is_set(self, name: str) -> bool:
-        return name in self.values
-
-    def get_bool(self, name: str, default: bool = False) -> bool:
-        return self.values.get(name, str(default)) == "True"
 
 
 def openssl(directory: Path, *words: str) -> None:
@@ -65,12 +51,12 @@ def _no_tls_afterwards() -> Iterator[None]:
     channel.use_tls(None)
 
 
-def server_knobs(directory: Path, **more: str) -> Knobs:
+def server_knobs(directory: Path, **more: str) -> Config:
     names = {"CERTFILE": "server.pem", "KEYFILE": "server.key", "CAFILE": "ca.pem"}
-    return Knobs(**{f"AUTH_SSL_SERVER_{k}": str(directory / v) for k, v in names.items()}, **more)
+    return configured(**{f"AUTH_SSL_SERVER_{k}": str(directory / v) for k, v in names.items()}, **more)
 
 
-async def call(knobs: Knobs, client: Knobs | None) -> grpc.StatusCode:
+async def call(knobs: Config, client: Config | None) -> grpc.StatusCode:
     """What becomes of a call to a server with ``knobs`` from a client with ``client`` (None: without TLS)."""
     server = make_server(Authenticator(KEY))
     tcp, _ = listen(server, host="127.0.0.1", tls=tls.server_credentials(knobs))
@@ -90,13 +76,13 @@ async def call(knobs: Knobs, client: Knobs | None) -> grpc.StatusCode:
 
 
 async def test_a_client_that_trusts_the_authority_gets_through(certificates: Path) -> None:
-    client = Knobs(AUTH_SSL_CLIENT_CAFILE=str(certificates / "ca.pem"))
+    client = configured(AUTH_SSL_CLIENT_CAFILE=str(certificates / "ca.pem"))
     # UNIMPLEMENTED is the server's answer: it has no collector, but token and certificate were good.
     assert await call(server_knobs(certificates), client) is grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_one_that_trusts_another_authority_does_not(certificates: Path) -> None:
-    client = Knobs(AUTH_SSL_CLIENT_CAFILE=str(certificates / "other.pem"))
+    client = configured(AUTH_SSL_CLIENT_CAFILE=str(certificates / "other.pem"))
     assert await call(server_knobs(certificates), client) is grpc.StatusCode.UNAVAILABLE
 
 
@@ -120,17 +106,19 @@ async def test_client_certificates_can_be_required(
     if who is not None:
         shown["AUTH_SSL_CLIENT_CERTFILE"] = str(certificates / f"{who}.pem")
         shown["AUTH_SSL_CLIENT_KEYFILE"] = str(certificates / f"{who}.key")
-    assert await call(knobs, Knobs(**shown)) is expected
+    assert await call(knobs, configured(**shown)) is expected
 
 
 def test_half_a_configuration_is_refused(certificates: Path) -> None:
     with pytest.raises(ConfigError, match="AUTH_SSL_SERVER_KEYFILE is missing"):
-        tls.server_credentials(Knobs(AUTH_SSL_SERVER_CERTFILE=str(certificates / "server.pem")))
+        tls.server_credentials(configured(AUTH_SSL_SERVER_CERTFILE=str(certificates / "server.pem")))
     with pytest.raises(ConfigError, match="cannot read"):
-        tls.server_credentials(Knobs(AUTH_SSL_SERVER_CERTFILE="/nowhere.pem", AUTH_SSL_SERVER_KEYFILE="/nowhere.key"))
+        tls.server_credentials(
+            configured(AUTH_SSL_SERVER_CERTFILE="/nowhere.pem", AUTH_SSL_SERVER_KEYFILE="/nowhere.key")
+        )
     with pytest.raises(ConfigError, match="needs AUTH_SSL_SERVER_CAFILE"):
         tls.server_credentials(
-            Knobs(
+            configured(
                 AUTH_SSL_SERVER_CERTFILE=str(certificates / "server.pem"),
                 AUTH_SSL_SERVER_KEYFILE=str(certificates / "server.key"),
                 AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE="True",

@@ -15,7 +15,7 @@ from slotwise.startd.outbox import Kill
 from slotwise.startd.settings import Sampled, Settings, machine_resources, slot_types
 from slotwise.startd.slots.layout import plan
 
-from tests.support.startd_point import DETECTED, Knobs, Point
+from tests.support.startd_point import DETECTED, Point, knobs_of_point
 
 #: A Monday at midnight, UTC.
 MONDAY = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC).timestamp()
@@ -62,7 +62,7 @@ class Days(Point):
     def configure(self, directory: Path) -> Days:
         """Read the text."""
         path = directory / "condor_config"
-        path.write_text(self.text + "\nRunBenchmarks = false\n")
+        path.write_text("NUM_CPUS = 4\n" + self.text + "\nRunBenchmarks = false\n")
         config = load(str(path), subsystem="STARTD", env={}, home=None)
         resources = machine_resources(config, DETECTED, [])
         settings = Settings.of(config, {"Arch": "X86_64"}, resources, [], "host")
@@ -140,4 +140,4 @@ class Days(Point):
 
 def days(directory: Path, text: str, owner: Owner) -> Days:
     """A machine with this configuration and owner, at Monday midnight."""
-    return Days(Knobs(), text=text, owner=owner).configure(directory)
+    return Days(knobs_of_point(), text=text, owner=owner).configure(directory)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.config import Config
 from slotwise.startd import claiming
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask
@@ -18,18 +19,15 @@ from slotwise.startd.slots.custom import CustomResource
 from slotwise.startd.slots.layout import plan
 from slotwise.table import pack_ads
 
+from tests.support.configured import configured
+
 T0 = 1_000_000.0
 DETECTED = {"TotalDisk": 1_000_000, "TotalVirtualMemory": 500_000, "DetectedCpus": 4, "DetectedMemory": 4096}
 
 
-class Knobs(dict[str, str]):
-    """A configuration of only these knobs, found without regard to case."""
-
-    def __init__(self, **knobs: str) -> None:
-        super().__init__({name.upper(): text for name, text in knobs.items()})
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return super().get(name.upper(), default)
+def knobs_of_point(**knobs: str) -> Config:
+    """A configuration of only these knobs, on a machine of four cores."""
+    return configured(**{"NUM_CPUS": "4", **knobs})
 
 
 def job(**attributes: Any) -> Job:
@@ -49,7 +47,7 @@ def job(**attributes: Any) -> Job:
 class Point:
     """The execution point and the clock it lives by."""
 
-    knobs: Knobs
+    knobs: Config
     custom: list[CustomResource] = field(default_factory=list)
     machine: dict[str, Any] = field(default_factory=dict)
     now: float = T0
@@ -151,4 +149,4 @@ class Point:
 
 def point(custom: list[CustomResource] | None = None, **knobs: str) -> Point:
     """An execution point of 4 cores and 4096 MiB with these knobs."""
-    return Point(Knobs(**knobs), custom or [])
+    return Point(knobs_of_point(**knobs), custom or [])

@@ -27,6 +27,14 @@ def test_pages_are_up_to_date(name: str, page: object, module: str) -> None:
     assert written == page(), f"run python -m slotwise.{module}.document docs/reference"
 
 
+def test_the_table_describes_each_knob_once() -> None:
+    table = Path(__file__).parents[2] / "rust" / "config" / "data" / "slotwise.tsv"
+    rows = [line.split("\t") for line in table.read_text().splitlines() if line and not line.startswith("#")]
+    names = [row[0].lower() for row in rows]
+    assert [name for name in names if names.count(name) > 1] == []
+    assert [name for name in names if "*" in name] == [], "write <...> for what is chosen"
+
+
 def test_every_used_knob_says_what_it_does() -> None:
     used = [knob for knob in knobs() if knob.used]
     assert len(used) > 200
@@ -49,9 +57,8 @@ def test_templates_cover_the_categories() -> None:
 
 
 def test_every_knob_that_a_daemon_reads_is_in_the_table() -> None:
-    getter = re.compile(r'\b(?:config|self\.config|knobs)\.(?:get\w*|typed|raw|is_set)\(\s*"([A-Z][A-Z0-9_]{2,})"')
-    families = [re.compile(re.escape(knob.name.upper()).replace(r"\*", ".+")) for knob in knobs() if knob.used]
+    getter = re.compile(r'\b(?:config|own)\.(?:get\w*|find_\w+|typed|raw|is_set)\(\s*"([A-Z][A-Z0-9_]{2,})"')
     sources = Path(slotwise.__file__).parent.rglob("*.py")
     read = {name: path.name for path in sources for name in getter.findall(path.read_text(encoding="utf-8"))}
-    missing = {name: file for name, file in read.items() if not any(family.fullmatch(name) for family in families)}
+    missing = {name: file for name, file in read.items() if (knob := find_knob(name)) is None or not knob.used}
     assert missing.keys() <= FACTS, "describe these in rust/config/data/slotwise.tsv"

@@ -11,6 +11,8 @@ from slotwise.defrag.decide import Arrivals, Plan, costs, due, plan
 from slotwise.defrag.rules import DefragRules, Pace, pace, read
 from slotwise.errors import ConfigError
 
+from tests.support.configured import configured
+
 NOW = 1_700_000_000.0
 BUSY = DefragRules("cm", per_hour=3600, interval_s=1)
 
@@ -132,12 +134,12 @@ def test_a_machine_whose_drain_is_cancelled_is_not_drained_in_the_same_poll() ->
 
 def test_knobs() -> None:
     knobs = {"DEFRAG_WHOLE_MACHINE_EXPR": "Cpus > 4", "DEFRAG_DRAINING_SCHEDULE": "Quick", "DEFRAG_INTERVAL": "60"}
-    found = read(knobs.get, "cm")
+    found = read(configured("DEFRAG", **knobs), "cm")
     assert (found.whole, found.cancel, found.schedule, found.interval_s) == ("Cpus > 4", "Cpus > 4", 10, 60)
     assert found.reason == "Defrag cm"
     for knob, text in (("DEFRAG_RANK", "1 +"), ("DEFRAG_INTERVAL", "soon"), ("DEFRAG_DRAINING_SCHEDULE", "slowly")):
         with pytest.raises(ConfigError, match=knob):
-            read({knob: text}.get, "cm")
+            read(configured("DEFRAG", **{knob: text}), "cm")
 
 
 def test_arrivals_are_counted_from_the_second_on() -> None:

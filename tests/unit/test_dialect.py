@@ -8,6 +8,7 @@ import pytest
 from slotwise.classad import ClassAd, ExprTree, new_syntax
 from slotwise.config import Config, load
 from slotwise.startd.policy import Policy, Timers
+from slotwise.startd.slot_config import SlotConfig
 from slotwise.submit import parse
 
 PATTERN = r'regexp("^node\d+\.example$", Machine)'
@@ -38,7 +39,7 @@ def test_knobs(tmp_path: Path, machine: str, fits: bool) -> None:
     config = load_text(tmp_path, f"START = {PATTERN}\n")
     ad = ClassAd({"Machine": machine})
     assert config.get_expr("START").eval(ad) is fits
-    assert ExprTree(Policy(config.get, Timers()).texts["START"]).eval(ad) is fits
+    assert ExprTree(Policy(SlotConfig(config, 1), Timers()).texts["START"]).eval(ad) is fits
 
 
 def test_functions_of_the_configuration(tmp_path: Path) -> None:

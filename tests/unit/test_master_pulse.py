@@ -12,24 +12,15 @@ from slotwise.clock import ManualClock
 from slotwise.daemon import process
 from slotwise.master.pulse import Patience, end_hung, until_silent
 
-
-class _Knobs:
-    def __init__(self, **values: str) -> None:
-        self._values = values
-
-    def get_float(self, name: str, default: float = 0.0) -> float:
-        return float(self._values.get(name, default))
-
-    def get_bool(self, name: str, default: bool = False) -> bool:
-        return self._values.get(name, str(default)).lower() == "true"
+from tests.support.configured import configured
 
 
 def test_a_daemons_own_timeout_counts_before_the_common_one() -> None:
-    knobs = _Knobs(NOT_RESPONDING_TIMEOUT="60", SCHEDD_NOT_RESPONDING_TIMEOUT="6", NOT_RESPONDING_WANT_CORE="true")
+    knobs = configured(NOT_RESPONDING_TIMEOUT="60", SCHEDD_NOT_RESPONDING_TIMEOUT="6", NOT_RESPONDING_WANT_CORE="true")
     assert Patience.of_config(knobs, "schedd") == Patience(6.0, True)
     assert Patience.of_config(knobs, "startd") == Patience(60.0, True)
-    assert Patience.of_config(_Knobs(), "startd") == Patience(3600.0, False)
-    assert Patience.of_config(_Knobs(NOT_RESPONDING_TIMEOUT="0"), "startd").timeout_s == 1.0
+    assert Patience.of_config(configured(), "startd") == Patience(3600.0, False)
+    assert Patience.of_config(configured(NOT_RESPONDING_TIMEOUT="0"), "startd").timeout_s == 1.0
 
 
 async def test_one_answer_ends_a_silence() -> None:

@@ -124,16 +124,16 @@ def test_lines_that_are_no_attributes_are_skipped() -> None:
 
 
 def test_rules() -> None:
-    knobs = {
-        "A_HOOK_PREPARE_JOB": "/a/prepare", "A_HOOK_PREPARE_JOB_ARGS": "1 'two words'", "A_HOOK_JOB_EXIT": "/a/exit",
+    programs = {
+        "A_HOOK_PREPARE_JOB": "/a/prepare", "A_HOOK_JOB_EXIT": "/a/exit",
         "B_HOOK_PREPARE_JOB_BEFORE_TRANSFER": "/b/before",
     }  # fmt: skip
-    rules = HookRules(default="a", knobs=knobs)
+    rules = HookRules(default="a", programs=programs, prepare_arguments={"A": "1 'two words'"})
     assert list(rules.all(None)) == [("A_HOOK_PREPARE_JOB", "/a/prepare"), ("A_HOOK_JOB_EXIT", "/a/exit")]
     assert list(rules.all("b")) == [("B_HOOK_PREPARE_JOB_BEFORE_TRANSFER", "/b/before")]
     assert (rules.arguments(None), rules.arguments("b")) == (("1", "two words"), ())
     assert rules.any_before_transfer
-    assert not HookRules(knobs={"B_HOOK_PREPARE_JOB_BEFORE_TRANSFER": ""}).any_before_transfer
+    assert not HookRules(programs={"B_HOOK_PREPARE_JOB_BEFORE_TRANSFER": ""}).any_before_transfer
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def dump(args: list[str], inv: Invocation) -> int:
     pattern = re.compile(options.pattern, re.IGNORECASE) if options.pattern else None
     rows = {}
     for name in sorted(names.values(), key=str.lower):
-        if (pattern and not pattern.search(name)) or "*" in name:
+        if (pattern and not pattern.search(name)) or "<" in name:
             continue
         origin = set_names.get(name)
         if options.changed and (

@@ -32,11 +32,11 @@ class Collector:
         self._keeping_house = asyncio.create_task(self._keep_house(), name="expire")
 
     def _take_config(self, config: Config) -> None:
-        self.expiry.lifetime_s = config.get_float("CLASSAD_LIFETIME", 900.0)
-        self.expiry.spare_s = config.get_float("UPDATE_INTERVAL", 300.0)
+        self.expiry.lifetime_s = config.get_float("CLASSAD_LIFETIME")
+        self.expiry.spare_s = config.get_float("UPDATE_INTERVAL")
         own = config.get("COLLECTOR_NAME") if config.is_set("COLLECTOR_NAME") else None
-        self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS", True)
-        self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME", 0.0)
+        self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS")
+        self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME")
         self._name = own or f"My Pool - {self._context.address.name}"
 
     async def reconfig(self, config: Config) -> list[str]:

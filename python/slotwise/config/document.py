@@ -30,8 +30,8 @@ LOCAL_CONFIG_DIR, LOCAL_CONFIG_FILE, a person's own file, the environment (`_CON
 `slotwise config set`. The last setting wins; `STARTD.X` and, for a daemon with a local name, `name.X` win over `X`.
 
 `slotwise config val -verbose NAME` shows a value, its origin and what running daemons have; `slotwise config check`
-finds mistakes; `slotwise config explain START` shows how an expression comes about. `*` in a name stands for a part
-that you choose. Defaults are the reference's, before expansion.
+finds mistakes; `slotwise config explain START` shows how an expression comes about. `<...>` in a name stands for a
+part that you choose: `<N>` for a number, `<DAEMON>` for a daemon or TOOL. Defaults are shown before expansion.
 """
 
 

@@ -25,12 +25,12 @@ def take_over(config: Config, subsystem: str) -> list[str]:
     :returns: what is wrong with maps, for people; a map that cannot be read has no entries.
     """
     doubts: list[str] = []
-    enable_user_home(config.get_bool("CLASSAD_ENABLE_USER_HOME", True))
+    enable_user_home(config.get_bool("CLASSAD_ENABLE_USER_HOME"))
     forget_user_maps()
     for name in config.get_list(f"{subsystem}_CLASSAD_USER_MAP_NAMES"):
         text = _text_of(config, name, doubts)
         if text is not None:
-            prefixes = config.get_bool(f"CLASSAD_USER_MAP_PREFIX_{name}", False)
+            prefixes = config.get_bool(f"CLASSAD_USER_MAP_PREFIX_{name}")
             define_user_map(name, text, prefixes=prefixes)
     return doubts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,8 +16,10 @@ class Knob:
 
     ``default`` is the raw macro text; ``implied`` is what typed reading falls back to for knobs
     without one. ``used`` tells whether Slotwise reads it; ``unit``, ``daemons``, ``applies``
-    (``reconfig``, ``restart``, ``next job``, ``command``) and ``description`` are filled in for those. ``*`` in a name
-    stands for a part that the administrator chooses.
+    (``reconfig``, ``restart``, ``next job``, ``command``) and ``description`` are filled in for those. ``<...>`` in a
+    name stands for a part that the administrator chooses; ``family`` is the row of that kind that a knob with a row of
+    its own is a member of (``<DAEMON>_LOG`` for ``SCHEDD_LOG``). ``per_slot`` knobs may have a value for a slot or a
+    slot type (``SLOT1_X``, ``SLOT_TYPE_1_X``), ``per_universe`` ones for a universe (``X_VANILLA``).
     """
 
     name: str
@@ -26,6 +29,9 @@ class Knob:
     default: str | None
     implied: str | None
     in_reference: bool
+    family: str | None
+    per_slot: bool
+    per_universe: bool
     used: bool
     unit: str
     daemons: str
@@ -41,6 +47,15 @@ def _knob(row: dict[str, Any]) -> Knob:
 def knobs() -> tuple[Knob, ...]:
     """All knobs: those of the reference by name, then Slotwise's own."""
     return tuple(_knob(row) for row in _native.knob_table())
+
+
+@lru_cache(maxsize=256)
+def family_pattern(family: str) -> re.Pattern[str]:
+    """What names of a family look like, ``SLOT<N>_USER``; what stands for its ``<...>`` are the groups."""
+    pieces = re.split(r"<(\w+)>", family)
+    chosen = [r"(\d+)" if piece == "N" else "(.+)" for piece in pieces[1::2]]
+    parts = [text for pair in zip(map(re.escape, pieces[::2]), [*chosen, ""], strict=True) for text in pair]
+    return re.compile("".join(parts), re.IGNORECASE)
 
 
 def find_knob(name: str) -> Knob | None:

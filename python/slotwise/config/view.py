@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from slotwise.config.refusal import config_error
-from slotwise.config.table import find_knob
+from slotwise.config.table import family_pattern, find_knob
 from slotwise.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Origin:
 
 
 DEFAULT = Origin("<Default>")
+_T = TypeVar("_T")
 
 
 class Config:
@@ -49,8 +51,8 @@ class Config:
         """The same settings as another subsystem reads them."""
         return Config(self._data.seen_by(subsystem, local_name), subsystem, local_name)
 
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """The expanded text, or ``default`` when the knob is undefined or empty.
+    def get(self, name: str) -> str | None:
+        """The expanded text; None when the knob is undefined or empty.
 
         :raises ConfigError: when the macros of the value go round in circles.
         """
@@ -58,50 +60,74 @@ class Config:
             text: str | None = self._data.text(name)
         except ValueError as error:
             raise config_error(error) from None
-        return default if text is None else text
+        return text
 
     def get_str(self, name: str) -> str:
         """The expanded text; empty when undefined."""
         return self.get(name) or ""
 
-    def get_int(self, name: str, default: int = 0) -> int:
-        """An integer knob: expressions are evaluated and ranges of the knob table hold. ``default`` counts when the
-        knob is undefined, or no number, and the table has none."""
+    def get_text(self, name: str) -> str:
+        """The expanded text, and where the knob is undefined or empty that of its built-in default; "" without one."""
         try:
-            number: int = self._data.integer(name, default)
+            text: str | None = self._data.text_or_default(name)
         except ValueError as error:
             raise config_error(error) from None
-        return number
+        return (text or "").strip()
 
-    def get_bool(self, name: str, default: bool = False) -> bool:
-        """A truth knob; see :meth:`get_int` for what ``default`` means."""
-        try:
-            truth: bool = self._data.boolean(name, default)
-        except ValueError as error:
-            raise config_error(error) from None
-        return truth
+    def get_int(self, name: str) -> int:
+        """An integer knob: expressions are evaluated, and the knob table's default and range hold.
 
-    def get_float(self, name: str, default: float = 0.0) -> float:
-        """A real knob; see :meth:`get_int` for what ``default`` means."""
+        :raises ConfigError: when it gives no number, or is undefined and the table has no default.
+        """
+        return self._required(name, self.find_int(name))
+
+    def get_bool(self, name: str) -> bool:
+        """A truth knob, as :meth:`get_int`."""
+        return self._required(name, self.find_bool(name))
+
+    def get_float(self, name: str) -> float:
+        """A real knob, as :meth:`get_int`."""
+        return self._required(name, self.find_float(name))
+
+    def find_int(self, name: str) -> int | None:
+        """As :meth:`get_int`, but None when the knob is undefined and the table has no default for it."""
+        return self._found(name, self._data.integer)
+
+    def find_bool(self, name: str) -> bool | None:
+        """As :meth:`get_bool`; None when the knob is undefined and the table has no default for it."""
+        return self._found(name, self._data.boolean)
+
+    def find_float(self, name: str) -> float | None:
+        """As :meth:`get_float`; None when the knob is undefined and the table has no default for it."""
+        return self._found(name, self._data.real)
+
+    @staticmethod
+    def _found(name: str, read: Callable[[str], _T | None]) -> _T | None:
         try:
-            number: float = self._data.real(name, default)
+            return read(name)
         except ValueError as error:
             raise config_error(error) from None
-        return number
+
+    @staticmethod
+    def _required(name: str, value: _T | None) -> _T:
+        if value is None:
+            raise ConfigError(f"{name} is not set, and has no default", key=name)
+        return value
 
     def get_list(self, name: str) -> list[str]:
         """The words of a list knob; separators are commas and blanks."""
         return self.get_str(name).replace(",", " ").split()
 
     def get_expr(self, name: str) -> ExprTree | None:
-        """A ClassAd expression, or None when the knob is undefined or empty; a backslash in its strings is itself.
+        """A ClassAd expression; that of the built-in default where the knob is undefined or empty, None without one.
+        A backslash in its strings is itself.
 
         :raises ConfigError: when the text is no expression; names the place it was set.
         """
         from slotwise.classad import ExprTree
 
-        text = self.get(name)
-        if text is None:
+        text = self.get_text(name)
+        if not text:
             return None
         try:
             return ExprTree(text, old=True)
@@ -156,6 +182,20 @@ class Config:
     def settings(self) -> list[tuple[str, str, Origin]]:
         """All that was set: name, raw text, origin; defaults are not among them."""
         return [(name, raw, Origin(file, line, template)) for name, raw, file, line, template in self._data.settings()]
+
+    def members(self, family: str) -> list[tuple[str, str]]:
+        """The members of a family that are set, as (name, what the administrator chose): for ``SLOT<N>_USER``
+        ``("SLOT2_USER", "2")``. Several parts come joined by ``_``. A prefix such as ``STARTER.`` is left out."""
+        pattern, in_table = family_pattern(family), find_knob(family) is not None
+        found: dict[str, tuple[str, str]] = {}
+        for written, _raw, _origin in self.settings():
+            name = written.rpartition(".")[2]
+            match = pattern.fullmatch(name)
+            knob = find_knob(name) if match else None
+            # A form of a knob is in no row; what is in one is a member only of its own family.
+            if match and (not in_table or (knob is not None and family in (knob.name, knob.family))):
+                found.setdefault(name.lower(), (name, "_".join(match.groups())))
+        return list(found.values())
 
     @property
     def sources(self) -> list[str]:

@@ -187,7 +187,7 @@ def _set_core_limit(home: PoolHome, config: Config) -> None:
     """CREATE_CORE_FILES, when set: whether a daemon that crashes leaves a core file, in the log directory."""
     if not config.is_set("CREATE_CORE_FILES"):
         return
-    wanted = config.get_bool("CREATE_CORE_FILES", True)
+    wanted = config.get_bool("CREATE_CORE_FILES")
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (most if wanted else 0, most))
     if wanted:
@@ -239,7 +239,7 @@ async def _stop(context: DaemonContext, daemon: RunningDaemon) -> None:
     while True:
         _log.info("shutting down (%s)", mode)
         if mode == "fast" and context.name != "master":  # the master waits for others, each with a limit of its own
-            limit_s = min(_FAST_S, context.config.get_float("SHUTDOWN_FAST_TIMEOUT", 300.0))
+            limit_s = min(_FAST_S, context.config.get_float("SHUTDOWN_FAST_TIMEOUT"))
             faulthandler.dump_traceback_later(limit_s, exit=True)
         context.stop_requested = asyncio.get_running_loop().create_future()
         stopping = asyncio.create_task(daemon.stop(mode))
@@ -285,7 +285,7 @@ def _credentials(host: str, config: Config) -> grpc.ServerCredentials | None:
     """
     credentials = tls.server_credentials(config)
     channel.use_tls(tls.client_credentials(config))
-    if credentials is None and not tls.is_loopback(host) and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT", False):
+    if credentials is None and not tls.is_loopback(host) and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
         raise ConfigError(
             f"SLOTWISE_LISTEN = {host} reaches beyond this machine without TLS",
             hint="set AUTH_SSL_SERVER_CERTFILE and AUTH_SSL_SERVER_KEYFILE",
@@ -299,10 +299,10 @@ def _endpoint(name: str, config: Config) -> tuple[str, int]:
 
     A collector that other machines may reach is at COLLECTOR_PORT, where they look for it, unless it is told otherwise.
     """
-    host = config.get("SLOTWISE_LISTEN") or "127.0.0.1"
+    host = config.get_text("SLOTWISE_LISTEN")
     text = config.get(f"SLOTWISE_{name.upper()}_PORT")
     if text is None and name == "collector" and not tls.is_loopback(host):
-        text = config.get("COLLECTOR_PORT") or address.DEFAULT_PORT
+        text = config.get_text("COLLECTOR_PORT")
     text = (text or "0").strip()
     if not text.isdigit() or int(text) > 65535:
         raise ConfigError(f"SLOTWISE_{name.upper()}_PORT = {text} is no port", hint="a number from 0 to 65535")

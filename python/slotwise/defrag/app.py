@@ -42,7 +42,7 @@ class Defrag:
 
     def __init__(self, context: DaemonContext) -> None:
         self._context = context
-        self.rules = rules.read(context.config.get, context.address.name)
+        self.rules = rules.read(context.config, context.address.name)
         self._state = Path(context.config.get("DEFRAG_STATE_FILE") or context.home.spool / "defrag_state")
         self._last_poll = self._recall()
         self._arrivals = Arrivals()
@@ -57,7 +57,7 @@ class Defrag:
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over knobs; the next poll comes when it is due by them."""
-        self.rules = rules.read(config.get, self._context.address.name)
+        self.rules = rules.read(config, self._context.address.name)
         self._wake.set()
         return []
 

@@ -1,16 +1,15 @@
-"""The knobs of the defragmenter. Source: manual, "condor_defrag" configuration; spec section 6."""
+"""The knobs of the defragmenter. Source: manual, "condor_defrag" configuration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from slotwise.classad import ExprTree, new_syntax
+from slotwise.config import Config
 from slotwise.errors import AdSyntaxError, ConfigError
 
 _SCHEDULES = {"graceful": 0, "quick": 10, "fast": 20}
-Get = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
@@ -55,46 +54,35 @@ def pace(rules: DefragRules) -> Pace:
     return Pace(max(0, per_poll), max(0, per_hour), max(0, per_day) if rules.interval_s <= 86400 else 0)
 
 
-def read(get: Get, name: str) -> DefragRules:
+def read(config: Config, name: str) -> DefragRules:
     """The rules of the configuration; ``name`` is the daemon's own.
 
     :raises ConfigError: for what is no number, no expression, or no schedule.
     """
-    usual = DefragRules()
-    schedule = (get("DEFRAG_DRAINING_SCHEDULE") or "graceful").strip().lower()
+    schedule = config.get_text("DEFRAG_DRAINING_SCHEDULE").lower()
     if schedule not in _SCHEDULES:
         raise ConfigError(
             f"DEFRAG_DRAINING_SCHEDULE is {schedule}", hint="graceful, quick or fast", key="DEFRAG_DRAINING_SCHEDULE"
         )
-    whole = _expression(get, "DEFRAG_WHOLE_MACHINE_EXPR", usual.whole)
     return DefragRules(
-        (get("DEFRAG_NAME") or "").strip() or name,
-        _number(get, "DEFRAG_INTERVAL", usual.interval_s),
-        max(0.0, _number(get, "DEFRAG_DRAINING_MACHINES_PER_HOUR", 0)),
-        int(_number(get, "DEFRAG_MAX_CONCURRENT_DRAINING", -1)),
-        int(_number(get, "DEFRAG_MAX_WHOLE_MACHINES", -1)),
-        _expression(get, "DEFRAG_REQUIREMENTS", "true"),
-        whole,
-        _expression(get, "DEFRAG_CANCEL_REQUIREMENTS", whole if get("DEFRAG_CANCEL_REQUIREMENTS") is None else ""),
-        _expression(get, "DEFRAG_RANK", usual.rank),
+        config.get_text("DEFRAG_NAME") or name,
+        config.get_float("DEFRAG_INTERVAL"),
+        config.get_float("DEFRAG_DRAINING_MACHINES_PER_HOUR"),
+        config.get_int("DEFRAG_MAX_CONCURRENT_DRAINING"),
+        config.get_int("DEFRAG_MAX_WHOLE_MACHINES"),
+        _checked("DEFRAG_REQUIREMENTS", config.get_text("DEFRAG_REQUIREMENTS")),
+        _checked("DEFRAG_WHOLE_MACHINE_EXPR", config.get_text("DEFRAG_WHOLE_MACHINE_EXPR")),
+        # Set to nothing it means that no drain is cancelled.
+        _checked("DEFRAG_CANCEL_REQUIREMENTS", config.get_str("DEFRAG_CANCEL_REQUIREMENTS").strip()),
+        _checked("DEFRAG_RANK", config.get_text("DEFRAG_RANK")),
         _SCHEDULES[schedule],
-        _expression(get, "DEFRAG_DRAINING_START_EXPR", usual.start),
-        max(1.0, _number(get, "DEFRAG_UPDATE_INTERVAL", usual.update_s)),
+        _checked("DEFRAG_DRAINING_START_EXPR", config.get_text("DEFRAG_DRAINING_START_EXPR")),
+        max(1.0, config.get_float("DEFRAG_UPDATE_INTERVAL")),
     )
 
 
-def _number(get: Get, knob: str, otherwise: float) -> float:
-    text = (get(knob) or "").strip()
-    if not text:
-        return otherwise
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"{knob} is {text!r}, not a number", key=knob) from None
-
-
-def _expression(get: Get, knob: str, otherwise: str) -> str:
-    text = (get(knob) or "").strip() or otherwise
+def _checked(knob: str, text: str) -> str:
+    """An expression in the syntax of ads, or nothing."""
     if text:
         try:
             ExprTree(text, old=True)

@@ -50,9 +50,7 @@ class Master:
         self._pool = pool
         self._spawner = spawner
         self._spawner_pid = spawner_pid
-        self._advertiser = Advertiser(
-            context, update_interval_s=context.config.get_float("MASTER_UPDATE_INTERVAL", 300.0)
-        )
+        self._advertiser = Advertiser(context, update_interval_s=context.config.get_float("MASTER_UPDATE_INTERVAL"))
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
 
@@ -112,13 +110,12 @@ def _await_spawner(pid: int) -> None:
 
 
 def backoff_of(config: Config) -> Backoff:
-    """Back-off from the configuration; unset knobs have the reference's defaults."""
-    usual = Backoff()
+    """Back-off from the configuration."""
     return Backoff(
-        constant_s=config.get_float("MASTER_BACKOFF_CONSTANT", usual.constant_s),
-        factor=config.get_float("MASTER_BACKOFF_FACTOR", usual.factor),
-        ceiling_s=config.get_float("MASTER_BACKOFF_CEILING", usual.ceiling_s),
-        recover_s=config.get_float("MASTER_RECOVER_FACTOR", usual.recover_s),
+        constant_s=config.get_float("MASTER_BACKOFF_CONSTANT"),
+        factor=config.get_float("MASTER_BACKOFF_FACTOR"),
+        ceiling_s=config.get_float("MASTER_BACKOFF_CEILING"),
+        recover_s=config.get_float("MASTER_RECOVER_FACTOR"),
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+
+from slotwise.config import Config
 
 #: How a stop grows harder: the next mode after one whose time is up.
 HARDER = {"peaceful": "graceful", "graceful": "fast", "fast": "kill"}
@@ -14,29 +15,21 @@ FAST_MOST_S = 40.0
 SILENCE_S = 25.0
 
 
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get_float(self, name: str, default: float = 0.0) -> float:
-        """A number, or the default."""
-        ...
-
-
 @dataclass(frozen=True)
 class Limits:
     """Time limits in seconds: SLOTWISE_START_TIMEOUT, SHUTDOWN_GRACEFUL_TIMEOUT, SHUTDOWN_FAST_TIMEOUT."""
 
-    start_s: float = 60.0
+    start_s: float = 30.0
     graceful_s: float = 1800.0
     fast_s: float = 300.0
 
     @classmethod
-    def of_config(cls, config: Knobs) -> Limits:
+    def of_config(cls, config: Config) -> Limits:
         """The limits that a configuration sets."""
         return cls(
-            start_s=config.get_float("SLOTWISE_START_TIMEOUT", cls.start_s),
-            graceful_s=config.get_float("SHUTDOWN_GRACEFUL_TIMEOUT", cls.graceful_s),
-            fast_s=config.get_float("SHUTDOWN_FAST_TIMEOUT", cls.fast_s),
+            start_s=config.get_float("SLOTWISE_START_TIMEOUT"),
+            graceful_s=config.get_float("SHUTDOWN_GRACEFUL_TIMEOUT"),
+            fast_s=config.get_float("SHUTDOWN_FAST_TIMEOUT"),
         )
 
     def of(self, mode: str) -> float | None:

@@ -13,9 +13,9 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from slotwise.clock import Clock
+from slotwise.config import Config
 from slotwise.daemon import process
 from slotwise.daemon.process import STACKS_SIGNAL
 
@@ -29,18 +29,6 @@ _SLICE_S = 0.25
 _AGAIN_S = 1.0
 
 
-class Knobs(Protocol):
-    """What is needed of a configuration."""
-
-    def get_float(self, name: str, default: float = 0.0) -> float:
-        """A number, or the default."""
-        ...
-
-    def get_bool(self, name: str, default: bool = False) -> bool:
-        """A truth knob."""
-        ...
-
-
 @dataclass(frozen=True)
 class Patience:
     """How long a daemon may be silent (seconds), and whether one that hangs is to leave a core file."""
@@ -49,11 +37,12 @@ class Patience:
     want_core: bool = False
 
     @classmethod
-    def of_config(cls, config: Knobs, daemon: str) -> Patience:
+    def of_config(cls, config: Config, daemon: str) -> Patience:
         """<SUBSYS>_NOT_RESPONDING_TIMEOUT, else NOT_RESPONDING_TIMEOUT; at least a second."""
-        usual = config.get_float("NOT_RESPONDING_TIMEOUT", cls.timeout_s)
-        timeout_s = config.get_float(f"{daemon.upper()}_NOT_RESPONDING_TIMEOUT", usual)
-        return cls(max(1.0, timeout_s), config.get_bool("NOT_RESPONDING_WANT_CORE", False))
+        usual = config.get_float("NOT_RESPONDING_TIMEOUT")
+        own = config.find_float(f"{daemon.upper()}_NOT_RESPONDING_TIMEOUT")
+        timeout_s = usual if own is None else own
+        return cls(max(1.0, timeout_s), config.get_bool("NOT_RESPONDING_WANT_CORE"))
 
     @property
     def interval_s(self) -> float:

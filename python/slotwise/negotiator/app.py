@@ -52,9 +52,7 @@ class Negotiator:
             books,
         )
         self.cycles.history.length = settings.stats_length
-        self._advertiser = Advertiser(
-            context, update_interval_s=context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL", 300.0)
-        )
+        self._advertiser = Advertiser(context, update_interval_s=context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL"))
         self._published_at = 0.0
         self._publish_later: asyncio.TimerHandle | None = None
         self.servicer = NegotiatorServicer(self.cycles, self.schedule, self._bell.set, self._publish_soon)
@@ -178,7 +176,7 @@ class Negotiator:
             if key != name:
                 own.remove(key)
         own.upsert(name, ad)
-        if context.config.get_bool("NEGOTIATOR_ADVERTISE_ACCOUNTING", True):
+        if context.config.get_bool("NEGOTIATOR_ADVERTISE_ACCOUNTING"):
             last = cycles.history.cycles[0] if cycles.history.cycles else None
             ads = accounting_ads(
                 cycles.books.records, cycles.books.leases, last, name, now, cycles.settings.default_factor

@@ -26,7 +26,7 @@ from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.notices import notices_of, send_notices
 from slotwise.negotiator.offline import offline_updates, tell_collector
 from slotwise.negotiator.reports import CycleReport, History
-from slotwise.negotiator.revaluation import DEFAULT_EXPR, Revaluation
+from slotwise.negotiator.revaluation import Revaluation
 from slotwise.negotiator.schedule import CycleTiming
 from slotwise.negotiator.store import AccountingStore
 from slotwise.wire import address
@@ -57,24 +57,24 @@ class Settings:
     def of_config(cls, config: Config, host: str) -> Settings:
         """Read them."""
         timing = CycleTiming(
-            interval_s=config.get_float("NEGOTIATOR_INTERVAL", 60.0),
-            cycle_delay_s=config.get_float("NEGOTIATOR_CYCLE_DELAY", 20.0),
-            min_interval_s=config.get_float("NEGOTIATOR_MIN_INTERVAL", 5.0),
-            on_demand=config.get_bool("SLOTWISE_NEGOTIATE_ON_DEMAND", True),
+            interval_s=config.get_float("NEGOTIATOR_INTERVAL"),
+            cycle_delay_s=config.get_float("NEGOTIATOR_CYCLE_DELAY"),
+            min_interval_s=config.get_float("NEGOTIATOR_MIN_INTERVAL"),
+            on_demand=config.get_bool("SLOTWISE_NEGOTIATE_ON_DEMAND"),
         )
         exprs = {name: config.get(name) for name in config.get_list("NEGOTIATOR_MATCH_EXPRS")}
         return cls(
             timing=timing,
             name=config.get("NEGOTIATOR_NAME") or host,
             job_constraint=config.get_str("NEGOTIATOR_JOB_CONSTRAINT"),
-            timeout_s=config.get_float("NEGOTIATOR_TIMEOUT", 30.0),
-            inform_startds=config.get_bool("NEGOTIATOR_INFORM_STARTD", False),
+            timeout_s=config.get_float("NEGOTIATOR_TIMEOUT"),
+            inform_startds=config.get_bool("NEGOTIATOR_INFORM_STARTD"),
             match_exprs={name: text for name, text in exprs.items() if text},
-            stats_length=config.get_int("NEGOTIATION_CYCLE_STATS_LENGTH", 3),
-            default_factor=config.get_float("DEFAULT_PRIO_FACTOR", 1000.0),
-            accounting_interval_s=config.get_float("SLOTWISE_ACCOUNTING_INTERVAL", 5.0),
+            stats_length=config.get_int("NEGOTIATION_CYCLE_STATS_LENGTH"),
+            default_factor=config.get_float("DEFAULT_PRIO_FACTOR"),
+            accounting_interval_s=config.get_float("SLOTWISE_ACCOUNTING_INTERVAL"),
             group_prefix="GROUP_PREFIX" in config.get_list("NEGOTIATOR_CLASSAD_USER_MAP_NAMES"),
-            reeval_expr=config.get_expr("STARTD_AD_REEVAL_EXPR") or ExprTree(DEFAULT_EXPR),
+            reeval_expr=config.get_expr("STARTD_AD_REEVAL_EXPR") or ExprTree("true"),
         )
 
 

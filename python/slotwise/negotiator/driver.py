@@ -37,7 +37,7 @@ class Knobs:
     def of_config(cls, config: Config) -> Knobs:
         """The knobs of a loaded configuration."""
         values = knob_values(config)
-        if not config.get_bool("SLOTWISE_NEGOTIATE_ON_DEMAND", True):
+        if not config.get_bool("SLOTWISE_NEGOTIATE_ON_DEMAND"):
             # A claim that is given back would stay idle until the next regular cycle.
             values = _with(values, "SLOTWISE_CLAIM_FAIR_SHARE", "False")
         return cls(values)

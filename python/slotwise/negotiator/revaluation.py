@@ -13,8 +13,6 @@ from typing import Any
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.table import AdTable
 
-DEFAULT_EXPR = "TARGET.UpdateSequenceNumber > MY.UpdateSequenceNumber"
-
 
 class Revaluation:
     """The ads that such slots are seen with, by slot."""

@@ -49,15 +49,19 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 class Knobs(Protocol):
     """What is needed of a configuration."""
 
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """The text of a knob, or the default."""
+    def get(self, name: str) -> str | None:
+        """The text of a knob; None when undefined or empty."""
         ...
 
-    def get_int(self, name: str, default: int = 0) -> int:
+    def get_text(self, name: str) -> str:
+        """The text of a knob, or of its built-in default."""
+        ...
+
+    def get_int(self, name: str) -> int:
         """An integer knob."""
         ...
 
-    def get_bool(self, name: str, default: bool = False) -> bool:
+    def get_bool(self, name: str) -> bool:
         """A truth knob."""
         ...
 
@@ -370,19 +374,19 @@ def _category_of(record: logging.LogRecord) -> str:
 def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False) -> DebugFlags:
     """Send this process's log records to the daemon's log file; ``again``: after a reconfiguration."""
     subsystem = daemon.upper()
-    flags = DebugFlags.parse(config.get("ALL_DEBUG"), config.get(f"{subsystem}_DEBUG", config.get("DEFAULT_DEBUG")))
-    time_format = (config.get("DEBUG_TIME_FORMAT") or "").strip().strip('"') or "%m/%d/%y %H:%M:%S"
-    headers = frozenset(flags.headers | ({"D_TIMESTAMP"} if config.get_bool("LOGS_USE_TIMESTAMP", False) else set()))
+    flags = DebugFlags.parse(config.get("ALL_DEBUG"), config.get(f"{subsystem}_DEBUG") or config.get("DEFAULT_DEBUG"))
+    time_format = config.get_text("DEBUG_TIME_FORMAT").strip('"')
+    headers = frozenset(flags.headers | ({"D_TIMESTAMP"} if config.get_bool("LOGS_USE_TIMESTAMP") else set()))
 
     def opened(path: Path, name: str, headers: frozenset[str], least: dict[str, int]) -> LogFile:
         return LogFile(
             path,
-            limit=limit_of(config.get(f"MAX_{name}_LOG") or config.get("MAX_DEFAULT_LOG")),
-            kept=max(1, config.get_int(f"MAX_NUM_{name}_LOG", 1)),
+            limit=limit_of(config.get_text(f"MAX_{name}_LOG")),
+            kept=max(1, config.get_int(f"MAX_NUM_{name}_LOG")),
             headers=headers,
             time_format=time_format,
             least=least,
-            truncate=not again and config.get_bool(f"TRUNC_{name}_LOG_ON_OPEN", False),
+            truncate=not again and config.get_bool(f"TRUNC_{name}_LOG_ON_OPEN"),
         )
 
     levels = {name: _least(flags.verbosity.get(name, 0)) for name in CATEGORIES if name != "D_FULLDEBUG"}

@@ -10,7 +10,18 @@ import math
 
 from slotwise.schedd.values import Changes
 
-#: What is rounded unless configured otherwise.
+#: Attributes that SCHEDD_ROUND_ATTR_<name> may name.
+ROUNDED = (
+    "ResidentSetSize",
+    "ProportionalSetSizeKb",
+    "ImageSize",
+    "ExecutableSize",
+    "DiskUsage",
+    "NumCkpts",
+    "MemoryUsage",
+    "CpusUsage",
+)
+#: The steps of a configuration that says nothing.
 DEFAULT_STEPS: dict[str, str] = {
     "ResidentSetSize": "25%",
     "ProportionalSetSizeKb": "25%",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree, new_syntax
@@ -11,7 +10,7 @@ from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.events import DateForm
 from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.policy import SystemPolicy
-from slotwise.schedd.rounding import DEFAULT_STEPS
+from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED
 from slotwise.schedd.run_history import RunHistorySettings
 
 
@@ -23,8 +22,8 @@ class Settings:
     host: str
     uid_domain: str
     file_system_domain: str
-    synchronous: str = "FULL"
-    history_days: int = 365
+    synchronous: str = "NORMAL"
+    history_days: int = 0
     fallback_account: str = "nobody"
     superusers: frozenset[str] = frozenset({"root", "condor"})
     on_demand: bool = True
@@ -62,58 +61,54 @@ class Settings:
 def read_settings(config: Config, host: str) -> Settings:
     """The settings that ``config`` gives on ``host``."""
 
-    def text(name: str, default: str = "") -> str:
-        value = config.get(name)
-        return value.strip() if value and value.strip() else default
-
-    number, boolean = config.get_float, config.get_bool
+    text, number, boolean = config.get_text, config.get_float, config.get_bool
 
     def words(name: str) -> tuple[str, ...]:
-        return tuple(text(name).replace(",", " ").split())
+        return tuple(config.get_list(name))
 
-    domain = text("UID_DOMAIN", host)
+    name = text("SCHEDD_NAME") or host
     return Settings(
-        name=text("SCHEDD_NAME", host) if "@" not in text("SCHEDD_NAME") else text("SCHEDD_NAME"),
+        name=name,
         host=host,
-        uid_domain=domain,
-        file_system_domain=text("FILESYSTEM_DOMAIN", host),
-        synchronous=text("SLOTWISE_SCHEDD_SYNCHRONOUS", "FULL").upper(),
-        history_days=int(number("SLOTWISE_HISTORY_DAYS", 365)),
-        fallback_account=text("SLOTWISE_UNKNOWN_OWNER_ACCOUNT", "nobody"),
-        superusers=frozenset(words("QUEUE_SUPER_USERS")) or frozenset({"root", "condor"}),
-        on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND", True),
-        schedd_interval_s=number("SCHEDD_INTERVAL", 300),
-        alive_interval_s=int(number("ALIVE_INTERVAL", 300)),
-        want_leftovers=boolean("SLOTWISE_CLAIM_LEFTOVERS", False),
-        jobs_running_most=int(number("MAX_JOBS_RUNNING", 10_000)),
+        uid_domain=text("UID_DOMAIN") or host,
+        file_system_domain=text("FILESYSTEM_DOMAIN") or host,
+        synchronous=text("SLOTWISE_SCHEDD_SYNCHRONOUS").upper(),
+        history_days=int(number("SLOTWISE_HISTORY_DAYS")),
+        fallback_account=text("SLOTWISE_UNKNOWN_OWNER_ACCOUNT"),
+        superusers=frozenset(text("QUEUE_SUPER_USERS").replace(",", " ").split()),
+        on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND"),
+        schedd_interval_s=number("SCHEDD_INTERVAL"),
+        alive_interval_s=int(number("ALIVE_INTERVAL")),
+        want_leftovers=boolean("SLOTWISE_CLAIM_LEFTOVERS"),
+        jobs_running_most=int(number("MAX_JOBS_RUNNING")),
         start_vanilla=config.get_expr("START_VANILLA_UNIVERSE"),
-        start_count=max(1, config.get_int("JOB_START_COUNT", 1)),
-        start_delay_s=number("JOB_START_DELAY", 0),
-        next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY", 600),
-        uploads_most=config.get_int("MAX_CONCURRENT_UPLOADS", 100),
-        uploads_per_user_most=config.get_int("MAX_CONCURRENT_UPLOADS_PER_USER", 20),
+        start_count=max(1, config.get_int("JOB_START_COUNT")),
+        start_delay_s=number("JOB_START_DELAY"),
+        next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY"),
+        uploads_most=config.get_int("MAX_CONCURRENT_UPLOADS"),
+        uploads_per_user_most=config.get_int("MAX_CONCURRENT_UPLOADS_PER_USER"),
         jobs_most=_limit(config, "MAX_JOBS_SUBMITTED"),
         jobs_per_owner_most=_limit(config, "MAX_JOBS_PER_OWNER"),
         jobs_per_submission_most=_limit(config, "MAX_JOBS_PER_SUBMISSION"),
-        periodic_interval_s=number("PERIODIC_EXPR_INTERVAL", 60),
-        periodic_timeslice=number("PERIODIC_EXPR_TIMESLICE", 0.01),
-        periodic_interval_most_s=number("MAX_PERIODIC_EXPR_INTERVAL", 1200),
-        machine_attrs=words("SYSTEM_JOB_MACHINE_ATTRS") or ("Cpus", "SlotWeight"),
-        machine_attrs_length=int(number("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH", 1)),
+        periodic_interval_s=number("PERIODIC_EXPR_INTERVAL"),
+        periodic_timeslice=number("PERIODIC_EXPR_TIMESLICE"),
+        periodic_interval_most_s=number("MAX_PERIODIC_EXPR_INTERVAL"),
+        machine_attrs=words("SYSTEM_JOB_MACHINE_ATTRS"),
+        machine_attrs_length=int(number("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH")),
         significant=words("SIGNIFICANT_ATTRIBUTES"),
         significant_added=words("ADD_SIGNIFICANT_ATTRIBUTES"),
         significant_removed=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
         locks=AttributeLocks.of(words("IMMUTABLE_JOB_ATTRS"), words("PROTECTED_JOB_ATTRS")),
-        transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB", -1), number("MAX_TRANSFER_OUTPUT_MB", -1)),
+        transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB"), number("MAX_TRANSFER_OUTPUT_MB")),
         event_log=_event_log(config),
         run_history=RunHistorySettings(
-            text("JOB_EPOCH_HISTORY"),
-            text("JOB_EPOCH_HISTORY_DIR"),
-            config.get_int("MAX_EPOCH_HISTORY_LOG", 20 * 1024 * 1024),
-            max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS", 2)),
+            config.get_str("JOB_EPOCH_HISTORY").strip(),
+            config.get_str("JOB_EPOCH_HISTORY_DIR").strip(),
+            config.get_int("MAX_EPOCH_HISTORY_LOG"),
+            max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS")),
         ),
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
-        system=_system(text),
+        system=_system(config),
         rounding=_rounding(config),
     )
 
@@ -122,21 +117,23 @@ def _event_log(config: Config) -> GlobalLogSettings | None:
     path = config.get("EVENT_LOG")
     if path is None or not path.strip():
         return None
-    size = config.get_int("EVENT_LOG_MAX_SIZE", -1)
-    return GlobalLogSettings(
-        path.strip(), size if size >= 0 else 1_000_000, config.get_int("EVENT_LOG_MAX_ROTATIONS", 1)
-    )
+    size = config.get_int("EVENT_LOG_MAX_SIZE")
+    if size < 0:
+        size = config.get_int("MAX_EVENT_LOG")
+    return GlobalLogSettings(path.strip(), size, config.get_int("EVENT_LOG_MAX_ROTATIONS"))
 
 
 def _limit(config: Config, name: str) -> int:
     """A limit on submissions: only one that the administrator wrote counts, so that a big cluster works untuned."""
-    return config.get_int(name, 1 << 31) if config.is_set(name) else 1 << 31
+    return config.get_int(name) if config.is_set(name) else 1 << 31
 
 
-def _system(read: Callable[[str], str]) -> SystemPolicy:
+def _system(config: Config) -> SystemPolicy:
+    read = config.get_text
+
     def rows(kind: str) -> tuple[tuple[str, str, str, str], ...]:
         base = f"SYSTEM_PERIODIC_{kind}"
-        names = [base] + [f"{base}_{name}" for name in read(f"{base}_NAMES").replace(",", " ").split()]
+        names = [base] + [f"{base}_{name}" for name in config.get_list(f"{base}_NAMES")]
         found = []
         for name in names:
             expression = read(name)
@@ -145,20 +142,15 @@ def _system(read: Callable[[str], str]) -> SystemPolicy:
                 found.append((name, new_syntax(expression), new_syntax(reason), new_syntax(subcode)))
         return tuple(found)
 
-    most = read("SYSTEM_MAX_RELEASES")
     return SystemPolicy(
         hold=rows("HOLD"),
         release=rows("RELEASE"),
         remove=rows("REMOVE"),
         vacate=rows("VACATE"),
-        max_releases=int(most) if most.lstrip("-").isdigit() else -1,
+        max_releases=config.get_int("SYSTEM_MAX_RELEASES"),
     )
 
 
 def _rounding(config: Config) -> dict[str, str]:
-    steps = dict(DEFAULT_STEPS)
-    for name in (*DEFAULT_STEPS, "MemoryUsage", "CpusUsage"):
-        value = config.get(f"SCHEDD_ROUND_ATTR_{name}")
-        if value is not None and value.strip():
-            steps[name] = value.strip()
-    return {name: step for name, step in steps.items() if step not in ("0", "0%")}
+    steps = {name: config.get_text(f"SCHEDD_ROUND_ATTR_{name}") for name in ROUNDED}
+    return {name: step for name, step in steps.items() if step not in ("", "0", "0%")}

@@ -198,7 +198,7 @@ class Advertiser:
     def _daemon(self) -> bytes:
         """The startd's own ad, whole; nothing when ENABLE_STARTD_DAEMON_AD says no."""
         point = self._driver.point
-        wanted = (point.settings.config.get("ENABLE_STARTD_DAEMON_AD") or "auto").strip().lower()
+        wanted = point.settings.config.get_text("ENABLE_STARTD_DAEMON_AD").lower()
         if wanted in ("false", "no", "0"):
             return b""
         builder = PackBuilder()

@@ -28,7 +28,6 @@ from slotwise.startd.holding import Holding
 from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.journal import Journal
 from slotwise.startd.machine import Step, step
-from slotwise.startd.reading import seconds
 from slotwise.startd.replay import StimuliFile
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
@@ -254,7 +253,7 @@ class Startd:
             self._context.request_stop("graceful")
 
     def _no_claim_shutdown(self, now: float) -> None:
-        limit = seconds(self._context.config, "STARTD_NOCLAIM_SHUTDOWN", 0)
+        limit = self._context.config.get_float("STARTD_NOCLAIM_SHUTDOWN")
         if limit <= 0 or any(h.slot.claim for h in self.point.holdings.values()):
             self._idle_deadline = None
         elif self._idle_deadline is None:
@@ -319,7 +318,7 @@ class Startd:
 
     def _record(self, config: Config) -> None:
         """Write stimuli down if that is wanted; a full disk must not stop the startd."""
-        kib = int(seconds(config, "SLOTWISE_STARTD_STIMULI_MAX_KIB", 0))
+        kib = config.get_int("SLOTWISE_STARTD_STIMULI_MAX_KIB")
         self.point.step = step
         if kib <= 0:
             return
@@ -346,11 +345,11 @@ class Startd:
 
     def _planned(self, config: Config, settings: Settings) -> list[PlannedSlot]:
         """The slots that the configuration makes of what the machine had when the startd began."""
-        mode = config.get("SLOT_CONFIG_FAILURE_MODE") or "CONTINUE"
+        mode = config.get_text("SLOT_CONFIG_FAILURE_MODE")
         return plan(self._resources, slot_types(config, self._resources), mode, suits=settings.device_suits)
 
     def _settings(self, config: Config, resources: Resources) -> Settings:
-        name = (config.get("STARTD_NAME") or "").strip()
+        name = config.get_text("STARTD_NAME")
         full = self._hostname if not name else name if "@" in name else f"{name}@{self._hostname}"
         machine = survey.machine_attributes(
             self._facts,

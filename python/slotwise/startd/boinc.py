@@ -16,10 +16,10 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from slotwise.config import Config
 from slotwise.daemon.offspring import as_account, program
 from slotwise.startd import events as ev
 from slotwise.startd.journal import Journal
-from slotwise.startd.reading import Knobs
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Client:
     :param report: told, for a slot, that the client runs or has gone.
     """
 
-    def __init__(self, knobs: Callable[[], Knobs], journal: Journal, report: Report) -> None:
+    def __init__(self, knobs: Callable[[], Config], journal: Journal, report: Report) -> None:
         self._knobs = knobs
         self._journal = journal
         self._report = report
@@ -110,21 +110,21 @@ class Client:
                 await asyncio.sleep(pause_s)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
-        get = self._knobs().get
-        executable = (get("BOINC_Executable") or "").strip()
-        directory = Path((get("BOINC_InitialDir") or "/").strip())
+        config = self._knobs()
+        executable = config.get_text("BOINC_Executable")
+        directory = Path(config.get_text("BOINC_InitialDir"))
         env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(directory)}
-        words = program([executable, *shlex.split(get("BOINC_Arguments") or "")], env["PATH"])
+        words = program([executable, *shlex.split(config.get_text("BOINC_Arguments"))], env["PATH"])
         if os.geteuid() == 0:
-            account = pwd.getpwnam((get("BOINC_Owner") or "").strip() or "nobody")
+            account = pwd.getpwnam(config.get_text("BOINC_Owner"))
             words = [*as_account(account.pw_uid, account.pw_gid), *words]
-        for word in shlex.split((get("BOINC_Environment") or "").replace(";", " ")):
+        for word in shlex.split(config.get_text("BOINC_Environment").replace(";", " ")):
             name, equals, value = word.partition("=")
             if equals:
                 env[name] = value
         with contextlib.ExitStack() as files:
             output, error = (
-                files.enter_context((directory / (get(knob) or os.devnull).strip()).open("ab"))
+                files.enter_context((directory / (config.get_text(knob) or os.devnull)).open("ab"))
                 for knob in ("BOINC_Output", "BOINC_Error")
             )
             return await asyncio.create_subprocess_exec(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol, TypeAlias
 
-from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.classad import ClassAd, ExprTree, SpecialValue, new_syntax
 from slotwise.errors import AdSyntaxError, ConfigError
 
 #: An attribute's or expression's value; None where it is UNDEFINED or ERROR.
@@ -117,3 +118,36 @@ def number(value: Value, otherwise: float = 0.0) -> float:
     if isinstance(value, bool | int | float):
         return float(value)
     return otherwise
+
+
+def knob_expression(name: str, text: str) -> Any:
+    """A STARTD_ATTRS knob as an attribute.
+
+    :raises ConfigError: when its text is no expression.
+    """
+    try:
+        return literal_or_expression(text)
+    except (AdSyntaxError, ValueError) as error:
+        raise ConfigError(f"{name} is not an expression: {error}", hint="put texts in quotes", key=name) from None
+
+
+def device_property(text: str) -> Any:
+    """What an inventory says of a device: a value or an expression; what is neither is a string."""
+    try:
+        return literal_or_expression(text)
+    except (AdSyntaxError, ValueError):
+        return text
+
+
+@lru_cache(maxsize=1024)
+def literal_or_expression(text: str) -> Any:
+    """``True``, numbers and strings as values; the rest as checked expression text."""
+    text = new_syntax(text)
+    tree = ExprTree(text)
+    lowered = text.strip().lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if re.fullmatch(r"-?\d{1,18}", lowered):
+        return int(lowered)
+    del tree
+    return Expr(text.strip())

@@ -29,9 +29,9 @@ class JobHistorySettings:
     def of(cls, config: Config) -> JobHistorySettings:
         """As the configuration says."""
         return cls(
-            (config.get("STARTD_HISTORY") or "").strip(),
-            config.get_int("MAX_HISTORY_LOG", 20 * 1024 * 1024),
-            max(1, config.get_int("MAX_HISTORY_ROTATIONS", 2)),
+            config.get_str("STARTD_HISTORY").strip(),
+            config.get_int("MAX_HISTORY_LOG"),
+            max(1, config.get_int("MAX_HISTORY_ROTATIONS")),
         )
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from slotwise.config import Config
 from slotwise.startd.holding import Holding
-from slotwise.startd.reading import Knobs, flag, seconds, words
 
 #: Knobs whose values travel with each run, so that a slot may have its own (SLOT<N>_..., SLOT_TYPE_<N>_...).
 _COPIED = (
-    "CGROUP_MEMORY_LIMIT_POLICY", "CGROUP_HARD_MEMORY_LIMIT", "CGROUP_SOFT_MEMORY_LIMIT", "DISABLE_SWAP_FOR_JOB",
+    "CGROUP_MEMORY_LIMIT_POLICY", "CGROUP_HARD_MEMORY_LIMIT_EXPR", "DISABLE_SWAP_FOR_JOB",
     "JOB_RENICE_INCREMENT", "MOUNT_UNDER_SCRATCH", "EXECUTE", "STARTD_ENFORCE_DISK_LIMITS",
 )  # fmt: skip
 
 
-def limits_of(h: Holding, config: Knobs, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def limits_of(h: Holding, config: Config, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The ad of limits: amounts, user, times, and the knobs above, spelled as in the configuration.
 
     ``known`` remembers the knobs by slot name as long as the configuration stays.
@@ -35,16 +35,16 @@ def limits_of(h: Holding, config: Knobs, known: dict[str, dict[str, Any]]) -> di
     for tag, names in (*h.total.devices.items(), *h.total.shared.items()):
         if names:
             attributes[f"Assigned{tag}"] = ",".join(names)
-            attributes[f"EnvironmentFor{tag}"] = " ".join(words(config.get(f"ENVIRONMENT_FOR_Assigned{tag}")))
+            attributes[f"EnvironmentFor{tag}"] = " ".join(config.get_list(f"ENVIRONMENT_FOR_Assigned{tag}"))
     return attributes
 
 
-def _knobs_of(h: Holding, config: Knobs) -> dict[str, Any]:
+def _knobs_of(h: Holding, config: Config) -> dict[str, Any]:
     slot_user = config.get(f"SLOT{h.slot_id}_{h.dslot_id}_USER") if h.dslot_id else None
     slot_user = slot_user or config.get(f"SLOT{h.slot_id}_USER") or config.get("SLOT_USER")
     attributes: dict[str, Any] = {
-        "KillingTimeout": int(seconds(config, "KILLING_TIMEOUT", 30)),
-        "AllowRunAsOwner": flag(config, "STARTER_ALLOW_RUNAS_OWNER"),
+        "KillingTimeout": config.get_int("KILLING_TIMEOUT"),
+        "AllowRunAsOwner": config.get_bool("STARTER_ALLOW_RUNAS_OWNER"),
     }
     if slot_user:
         attributes["SlotUser"] = slot_user.strip()

@@ -1,6 +1,6 @@
 """The owner's policy: knobs compiled once, evaluated into :class:`~slotwise.startd.events.Facts`.
 
-Source: manual, "condor_startd Policy Configuration"; spec section 2. A knob may be given for one slot
+Source: manual, "condor_startd Policy Configuration". A knob may be given for one slot
 (``SLOT1_START``), for a slot type (``SLOT_TYPE_1_START``), and for a universe (``PREEMPT_VANILLA``), which wins for
 jobs of that universe.
 """
@@ -8,42 +8,42 @@ jobs of that universe.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree, new_syntax
 from slotwise.model.slot import State
 from slotwise.startd.evaluate import Expression, Value, compiled, number, truth
 from slotwise.startd.events import Facts
+from slotwise.startd.slot_config import SlotConfig
 from slotwise.startd.states import Claimed, Hold, Preempting, Slot
 
-#: Knobs that judge a job, and their defaults.
-JUDGING: Mapping[str, str] = {
-    "START": "True",
-    "SUSPEND": "False",
-    "CONTINUE": "True",
-    "PREEMPT": "False",
-    "KILL": "False",
-    "WANT_SUSPEND": "False",
-    "WANT_VACATE": "True",
-    "WANT_HOLD": "False",
-    "WANT_HOLD_REASON": "undefined",
-    "WANT_HOLD_SUBCODE": "undefined",
-    "RANK": "0",
-    "MAXJOBRETIREMENTTIME": "0",
-    "MACHINEMAXVACATETIME": "600",
-    "CLAIM_WORKLIFE": "1200",
-    "IS_OWNER": "False",
-    "START_BACKFILL": "False",
-    "EVICT_BACKFILL": "False",
-    "RunBenchmarks": "LastBenchmark =?= undefined || LastBenchmark == 0",
-}
+#: Knobs that judge a slot and its job.
+JUDGING = (
+    "START",
+    "SUSPEND",
+    "CONTINUE",
+    "PREEMPT",
+    "KILL",
+    "WANT_SUSPEND",
+    "WANT_VACATE",
+    "WANT_HOLD",
+    "WANT_HOLD_REASON",
+    "WANT_HOLD_SUBCODE",
+    "RANK",
+    "MAXJOBRETIREMENTTIME",
+    "MACHINEMAXVACATETIME",
+    "CLAIM_WORKLIFE",
+    "IS_OWNER",
+    "START_BACKFILL",
+    "EVICT_BACKFILL",
+    "RunBenchmarks",
+)
 
 #: Names that knobs had in former manuals; they still win.
 _FORMER = {"IS_OWNER": "IsOwner"}
 
 _UNIVERSES = {5: "VANILLA", 7: "SCHEDULER", 9: "GRID", 10: "JAVA", 11: "PARALLEL", 12: "LOCAL", 13: "VM"}
-Get = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
@@ -62,27 +62,28 @@ class Timers:
 class Policy:
     """One slot's policy, compiled.
 
-    :param get: the value of a knob for this slot (see :func:`knobs_of`).
+    :param config: the configuration as the slot reads it.
     :raises ConfigError: for a knob that is not an expression, named with its remedy.
     """
 
-    def __init__(self, get: Get, timers: Timers) -> None:
+    def __init__(self, config: SlotConfig, timers: Timers) -> None:
         self.timers = timers
         self.texts: dict[str, str] = {}
         self._compiled: dict[str, Expression] = {}
-        for knob, default in JUDGING.items():
-            text = (get(_FORMER.get(knob, knob)) or "").strip() or (get(knob) or "").strip() or default
+        for knob in JUDGING:
+            name = _FORMER[knob] if knob in _FORMER and (config.get(_FORMER[knob]) or "").strip() else knob
+            text = config.get_text(name)
             self.texts[knob] = new_syntax(text)
-            self._compiled[knob] = compiled(full_name(get, knob), text)
+            self._compiled[knob] = compiled(config.full_name(name), text)
             for suffix in _UNIVERSES.values():
-                special = (get(f"{knob}_{suffix}") or "").strip()
+                special = (config.get(f"{knob}_{suffix}") or "").strip()
                 if special:
-                    self._compiled[f"{knob}_{suffix}"] = compiled(full_name(get, f"{knob}_{suffix}"), special)
+                    self._compiled[f"{knob}_{suffix}"] = compiled(config.full_name(f"{knob}_{suffix}"), special)
         #: Knobs that others mention by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
-        self.mentioned = {knob: text for knob, text in self.texts.items() if _is_mentioned(knob, self.texts, get)}
+        self.mentioned = {knob: text for knob, text in self.texts.items() if _is_mentioned(knob, self.texts, config)}
         #: The owner's PREEMPT says itself what is to be done about conflicts of backfill slots.
         self.judges_conflicts = any(
-            "resourceconflict" in (get(name) or "").lower() for name in self._compiled if name.startswith("PREEMPT")
+            "resourceconflict" in config.get_text(name).lower() for name in self._compiled if name.startswith("PREEMPT")
         )
         #: What is said of a job that is held without WANT_HOLD_REASON.
         self._held_without_reason = _held_without_reason(self.texts["WANT_HOLD"])
@@ -193,36 +194,10 @@ def _held_without_reason(want_hold: str) -> str:
     return f"The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: {shown})"
 
 
-def _is_mentioned(knob: str, texts: Mapping[str, str], get: Get) -> bool:
+def _is_mentioned(knob: str, texts: Mapping[str, str], config: SlotConfig) -> bool:
     """Whether a policy expression names ``knob``, which then must be an attribute."""
     if knob in ("START", "RANK", "MAXJOBRETIREMENTTIME", "MACHINEMAXVACATETIME"):
         return False  # in every ad
     pattern = re.compile(rf"\b{knob}\b", re.IGNORECASE)
-    special = [get(f"{name}_{suffix}") or "" for name in texts for suffix in ("VANILLA", "VM")]
+    special = [config.get(f"{name}_{suffix}") or "" for name in texts for suffix in ("VANILLA", "VM")]
     return any(pattern.search(text) for text in (*texts.values(), *special))
-
-
-@dataclass(frozen=True)
-class OfSlot:
-    """A slot's view of the configuration: ``SLOT<n>_X``, then ``SLOT_TYPE_<N>_X``, then ``X``."""
-
-    get: Get
-    prefixes: tuple[str, ...]
-
-    def __call__(self, name: str) -> str | None:
-        """The knob's value for the slot."""
-        return self.get(self.full_name(name))
-
-    def full_name(self, name: str) -> str:
-        """The knob that has the value."""
-        return next((full for prefix in self.prefixes if (self.get(full := prefix + name) or "").strip()), name)
-
-
-def knobs_of(get: Get, slot_id: int, type_number: int) -> Get:
-    """The knobs of a slot; type 0 is none."""
-    return OfSlot(get, (f"SLOT{slot_id}_", *([f"SLOT_TYPE_{type_number}_"] if type_number else [])))
-
-
-def full_name(get: Get, name: str) -> str:
-    """The knob to name in errors: the one of the slot or its type, where it is that one's."""
-    return get.full_name(name) if isinstance(get, OfSlot) else name

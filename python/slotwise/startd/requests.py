@@ -9,13 +9,6 @@ from slotwise.classad import ClassAd
 from slotwise.model.resources import Resources
 from slotwise.startd.evaluate import Expression, Value, attribute, number
 
-#: The reference's rounding: whole cores, 128 MiB of memory, 1024 KiB of disk.
-DEFAULT_MODIFIERS: Mapping[str, str] = {
-    "Cpus": "quantize(RequestCpus, {1})",
-    "Memory": "quantize(RequestMemory, {128})",
-    "Disk": "quantize(RequestDisk, {1024})",
-}
-
 
 @dataclass(frozen=True)
 class Requesting:

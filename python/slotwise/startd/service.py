@@ -15,8 +15,8 @@ from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask
 from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
+from slotwise.startd.evaluate import literal_or_expression
 from slotwise.startd.holding import Activation, Job, Terms
-from slotwise.startd.reading import literal_or_expression
 from slotwise.startd.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.claim_text import log_message

@@ -8,25 +8,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.config import Config
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.startd import ads
 from slotwise.startd.ads import SlotKnobs
 from slotwise.startd.clauses import clause_names, health_attributes
-from slotwise.startd.evaluate import Expr, Expression, compiled
-from slotwise.startd.policy import Policy, Timers, full_name, knobs_of
-from slotwise.startd.reading import (
-    Knobs,
+from slotwise.startd.evaluate import (
+    Expr,
+    Expression,
+    compiled,
     device_property,
-    flag,
-    flag_text,
     knob_expression,
     literal_or_expression,
-    seconds,
-    set_empty,
-    words,
 )
-from slotwise.startd.requests import DEFAULT_MODIFIERS, Requesting
+from slotwise.startd.policy import Policy, Timers
+from slotwise.startd.requests import Requesting
+from slotwise.startd.slot_config import SlotConfig
 from slotwise.startd.slots.custom import CustomResource
 from slotwise.startd.slots.devices import Choice
 from slotwise.startd.slots.layout import SlotType, default_types
@@ -38,9 +36,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-
-#: BROKEN_SLOT_CONTEXT_ATTRS, when the configuration does not say.
-BROKEN_CONTEXT = ("JobId", "RemoteUser", "RemoteScheddName")
 
 
 @dataclass
@@ -59,7 +54,7 @@ class Sampled:
 class Settings:
     """One reading of the configuration for one startd."""
 
-    config: Knobs
+    config: Config
     name: str
     machine: Mapping[str, Any]
     resources: Resources
@@ -81,6 +76,7 @@ class Settings:
     draining_start: Expression | None = None
     #: Knobs that travel with runs, by slot name, once read.
     limits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: Knobs that were set to nothing, in capitals.
     _empty: frozenset[str] = frozenset()
     _policies: dict[tuple[int, int], Policy] = field(default_factory=dict)
     _knobs: dict[tuple[int, int], SlotKnobs] = field(default_factory=dict)
@@ -90,15 +86,15 @@ class Settings:
 
     @classmethod
     def of(
-        cls, config: Knobs, machine: Mapping[str, Any], resources: Resources, custom: list[CustomResource], name: str
+        cls, config: Config, machine: Mapping[str, Any], resources: Resources, custom: list[CustomResource], name: str
     ) -> Settings:
         """Read the knobs that hold for the whole startd."""
         timers = Timers(
-            killing_s=seconds(config, "KILLING_TIMEOUT", 30),
-            match_s=seconds(config, "MATCH_TIMEOUT", 120),
-            drain_grace_s=seconds(config, "MAX_DRAINING_ACTIVATION_DELAY", 20),
-            polling_s=max(0.1, seconds(config, "POLLING_INTERVAL", 5)),
-            update_s=max(1.0, seconds(config, "UPDATE_INTERVAL", 300)),
+            killing_s=config.get_float("KILLING_TIMEOUT"),
+            match_s=config.get_float("MATCH_TIMEOUT"),
+            drain_grace_s=config.get_float("MAX_DRAINING_ACTIVATION_DELAY"),
+            polling_s=max(0.1, config.get_float("POLLING_INTERVAL")),
+            update_s=max(1.0, config.get_float("UPDATE_INTERVAL")),
             backfill=filler_wanted(config),
         )
         return cls(
@@ -108,23 +104,23 @@ class Settings:
             resources,
             timers,
             {resource.tag: resource.properties for resource in custom},
-            alives_per_lease=max(1, int(seconds(config, "MAX_CLAIM_ALIVES_MISSED", 6))),
-            proportional_swap=flag(config, "PROPORTIONAL_SWAP_ASSIGNMENT"),
-            default_draining_start=(config.get("DEFAULT_DRAINING_START_EXPR") or "").strip(),
-            broken_context=tuple(words(config.get("BROKEN_SLOT_CONTEXT_ATTRS"))) or BROKEN_CONTEXT,
+            alives_per_lease=max(1, config.get_int("MAX_CLAIM_ALIVES_MISSED")),
+            proportional_swap=config.get_bool("PROPORTIONAL_SWAP_ASSIGNMENT"),
+            default_draining_start=config.get_text("DEFAULT_DRAINING_START_EXPR"),
+            broken_context=tuple(config.get_list("BROKEN_SLOT_CONTEXT_ATTRS")),
             pslot_claim_s=(
-                seconds(config, "MAX_PARTITIONABLE_SLOT_CLAIM_TIME", 3600)
-                if flag(config, "ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS")
+                config.get_float("MAX_PARTITIONABLE_SLOT_CLAIM_TIME")
+                if config.get_bool("ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS")
                 else 0
             ),
             statistics_window_s=(
-                max(1.0, seconds(config, "STATISTICS_WINDOW_SECONDS", 1200)),
-                max(1.0, seconds(config, "STATISTICS_WINDOW_QUANTUM", 240)),
+                config.get_float("STATISTICS_WINDOW_SECONDS"),
+                config.get_float("STATISTICS_WINDOW_QUANTUM"),
             ),
-            broken_lasts=flag(config, "CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
-            keyboard_slots=int(seconds(config, "SLOTS_CONNECTED_TO_KEYBOARD", 0)),
-            console_slots=int(seconds(config, "SLOTS_CONNECTED_TO_CONSOLE", 0)),
-            _empty=set_empty(config),
+            broken_lasts=config.get_bool("CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
+            keyboard_slots=config.get_int("SLOTS_CONNECTED_TO_KEYBOARD"),
+            console_slots=config.get_int("SLOTS_CONNECTED_TO_CONSOLE"),
+            _empty=frozenset(name.upper() for name, raw, _origin in config.settings() if not raw.strip()),
         )
 
     # --------------------------------------------------------------------------------------------------- per slot
@@ -143,7 +139,7 @@ class Settings:
         """The policy of a slot; dynamic slots have that of their partitionable one."""
         found = self._policies.get((slot_id, type_number))
         if found is None:
-            found = Policy(knobs_of(self.config.get, slot_id, type_number), self.timers)
+            found = Policy(SlotConfig(self.config, slot_id, type_number), self.timers)
             found.set_draining_start(self.draining_start)
             self._policies[slot_id, type_number] = found
         return found
@@ -215,45 +211,44 @@ class Settings:
         }
 
     def _read_knobs(self, slot_id: int, type_number: int) -> SlotKnobs:
-        get = knobs_of(self.config.get, slot_id, type_number)
-        names = words(self.config.get("SYSTEM_STARTD_ATTRS")) + words(self.config.get("STARTD_ATTRS"))
-        names += words(self.config.get(f"SLOT{slot_id}_STARTD_ATTRS"))
+        config, own = self.config, SlotConfig(self.config, slot_id, type_number)
+        names = config.get_list("SYSTEM_STARTD_ATTRS") + config.get_list("STARTD_ATTRS")
+        names += config.get_list(f"SLOT{slot_id}_STARTD_ATTRS")
         if type_number:
-            names += words(self.config.get(f"SLOT_TYPE_{type_number}_STARTD_ATTRS"))
+            names += config.get_list(f"SLOT_TYPE_{type_number}_STARTD_ATTRS")
         attrs = {}
-        for name in words(self.config.get("STARTD_EXPRS")):  # as in HTCondor, the value is that of the whole machine
-            if text := (self.config.get(name) or "").strip():
+        for name in config.get_list("STARTD_EXPRS"):  # as in HTCondor, the value is that of the whole machine
+            if text := config.get_str(name).strip():
                 attrs[name] = knob_expression(name, text)
         for name in dict.fromkeys(names):
-            text = (get(name) or "").strip()
+            text = (own.get(name) or "").strip()
             taken_out = {f"SLOT{slot_id}_{name}".upper(), f"SLOT_TYPE_{type_number}_{name}".upper()} & self._empty
-            if text and (full_name(get, name) != name or not taken_out):
-                attrs[name] = knob_expression(full_name(get, name), text)
-        health = health_attributes(get)
+            if text and (own.full_name(name) != name or not taken_out):
+                attrs[name] = knob_expression(own.full_name(name), text)
+        health = health_attributes(own)
         attrs.update(health)
-        clauses = {knob: clause_names(get, f"{knob}_REQUIREMENTS_CLAUSES") for knob in ("SLOT", "PSLOT", "DSLOT")}
+        clauses = {knob: clause_names(own, f"{knob}_REQUIREMENTS_CLAUSES") for knob in ("SLOT", "PSLOT", "DSLOT")}
         for name in dict.fromkeys(name for names_ in clauses.values() for name in names_):
-            attrs.setdefault(name, knob_expression(name, (get(name) or "").strip()))
-        job_attrs = [*ads.JOB_ATTRS, *words(self.config.get("STARTD_JOB_ATTRS"))]
-        job_attrs += words(self.config.get("STARTD_JOB_EXPRS"))
-        slot_attrs = words(self.config.get("STARTD_SLOT_ATTRS")) + words(self.config.get("STARTD_SLOT_EXPRS"))
-        child = words(self.config.get("STARTD_PARTITIONABLE_SLOT_ATTRS"))
+            attrs.setdefault(name, knob_expression(name, (own.get(name) or "").strip()))
+        job_attrs = [*ads.JOB_ATTRS, *config.get_list("STARTD_JOB_ATTRS"), *config.get_list("STARTD_JOB_EXPRS")]
+        slot_attrs = config.get_list("STARTD_SLOT_ATTRS") + config.get_list("STARTD_SLOT_EXPRS")
+        child = config.get_list("STARTD_PARTITIONABLE_SLOT_ATTRS")
         consumption = {}
-        if flag_text(get("CONSUMPTION_POLICY")):
+        if own.get_bool("CONSUMPTION_POLICY"):
             for tag in ("Cpus", "Memory", "Disk", *self.resources.custom):
-                default = f"ifThenElse(target.Request{tag} =?= undefined, 0, target.Request{tag})"
                 knob = f"CONSUMPTION_{tag.upper()}"
-                consumption[tag] = (get(knob) or default).strip()
-                compiled(full_name(get, knob), consumption[tag])
+                what_it_asks = f"ifThenElse(target.Request{tag} =?= undefined, 0, target.Request{tag})"
+                consumption[tag] = own.get_text(knob) or what_it_asks
+                compiled(own.full_name(knob), consumption[tag])
         latches = {}
-        for name in words(self.config.get("SYSTEM_STARTD_LATCH_EXPRS")) + words(self.config.get("STARTD_LATCH_EXPRS")):
-            latches[name] = compiled(name, (get(name) or "").strip() or name)
+        for name in config.get_list("SYSTEM_STARTD_LATCH_EXPRS") + config.get_list("STARTD_LATCH_EXPRS"):
+            latches[name] = compiled(name, (own.get(name) or "").strip() or name)
         return SlotKnobs(
             attrs,
             tuple(dict.fromkeys(job_attrs)),
             tuple(dict.fromkeys([*ads.CHILD_ATTRS, *self.resources.tags, *child])),
             tuple(dict.fromkeys(slot_attrs)),
-            (get("SLOT_WEIGHT") or "Cpus").strip(),
+            own.get_text("SLOT_WEIGHT"),
             consumption,
             clauses["SLOT"],
             clauses["PSLOT"],
@@ -263,47 +258,45 @@ class Settings:
         )
 
     def _read_requesting(self, slot_id: int, type_number: int) -> Requesting:
-        get = knobs_of(self.config.get, slot_id, type_number)
+        own = SlotConfig(self.config, slot_id, type_number)
         tags = self.resources.tags
         modifiers: dict[str, Expression] = {}
         for tag in ("Cpus", "Memory", "Disk", *tags):
             knob = f"MODIFY_REQUEST_EXPR_REQUEST{tag.upper()}"
-            text = (get(knob) or "").strip() or DEFAULT_MODIFIERS.get(tag, "")
-            if text and "catalogs" in text:
-                text = DEFAULT_MODIFIERS[tag]  # the reference's default also subtracts shared catalogues: none here
+            text = own.get_text(knob)
             if text:
-                modifiers[tag] = compiled(full_name(get, knob), text)
+                modifiers[tag] = compiled(own.full_name(knob), text)
         consumption = {
             tag: compiled(f"CONSUMPTION_{tag.upper()}", text)
             for tag, text in self.slot_knobs(slot_id, type_number).consumption.items()
         }
-        return Requesting(tags, modifiers, flag(self.config, "MUST_MODIFY_REQUEST_EXPRS"), consumption)
+        return Requesting(tags, modifiers, self.config.get_bool("MUST_MODIFY_REQUEST_EXPRS"), consumption)
 
 
 # ------------------------------------------------------------------------------------------------------- the machine
 
 
-def filler_wanted(config: Knobs) -> bool:
+def filler_wanted(config: Config) -> bool:
     """Whether there is filler work: ENABLE_BACKFILL, with the one system that there is, and its program."""
-    if not flag(config, "ENABLE_BACKFILL"):
+    if not config.get_bool("ENABLE_BACKFILL"):
         return False
-    system = (config.get("BACKFILL_SYSTEM") or "").strip()
+    system = config.get_text("BACKFILL_SYSTEM")
     if system.upper() != "BOINC":
         _log.error("ENABLE_BACKFILL is true, but BACKFILL_SYSTEM is %s; only BOINC is known", system or "not set")
         return False
-    return bool((config.get("BOINC_Executable") or "").strip())
+    return bool(config.get_text("BOINC_Executable"))
 
 
-def machine_resources(config: Knobs, facts: Mapping[str, Any], custom: list[CustomResource]) -> Resources:
+def machine_resources(config: Config, facts: Mapping[str, Any], custom: list[CustomResource]) -> Resources:
     """What the startd may give out: detected amounts, overridden by NUM_CPUS and MEMORY, less what is reserved."""
     for knob in ("NUM_CPUS", "MEMORY", "RESERVED_MEMORY", "RESERVED_DISK", "RESERVED_SWAP"):
-        if seconds(config, knob, 0) < 0:
+        if (config.find_float(knob) or 0) < 0:
             raise ConfigError(f"{knob} is negative", hint="0 or no value: what is detected", key=knob)
-    cpus = seconds(config, "NUM_CPUS", 0) or float(facts.get("DetectedCpus", 1))
-    memory = seconds(config, "MEMORY", 0) or float(facts.get("DetectedMemory", 1))
-    memory = max(1.0, memory - seconds(config, "RESERVED_MEMORY", 0))
-    disk = max(0.0, float(facts.get("TotalDisk", 0)) - 1024 * seconds(config, "RESERVED_DISK", 0))
-    swap = max(0.0, float(facts.get("TotalVirtualMemory", 0)) - 1024 * seconds(config, "RESERVED_SWAP", 0))
+    cpus = config.get_float("NUM_CPUS") or float(facts.get("DetectedCpus", 1))
+    memory = config.find_float("MEMORY") or float(facts.get("DetectedMemory", 1))
+    memory = max(1.0, memory - config.get_float("RESERVED_MEMORY"))
+    disk = max(0.0, float(facts.get("TotalDisk", 0)) - 1024 * config.get_float("RESERVED_DISK"))
+    swap = max(0.0, float(facts.get("TotalVirtualMemory", 0)) - 1024 * config.get_float("RESERVED_SWAP"))
     return Resources(
         int(cpus) if cpus == int(cpus) else cpus,
         int(memory),
@@ -315,7 +308,7 @@ def machine_resources(config: Knobs, facts: Mapping[str, Any], custom: list[Cust
     )
 
 
-def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
+def slot_types(config: Config, resources: Resources) -> list[SlotType]:
     """The slot types of the configuration, or the default.
 
     :raises ConfigError: for SLOT_TYPE_0, an unknown share, or a count that is no number.
@@ -324,8 +317,8 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
         if config.get(knob) is not None:
             raise ConfigError(f"{knob} may not be set", hint="types begin with 1", key=knob)
     types = []
-    most = int(seconds(config, "MAX_SLOT_TYPES", 10))
-    prefix = (config.get("STARTD_RESOURCE_PREFIX") or "slot").strip()
+    most = config.get_int("MAX_SLOT_TYPES")
+    prefix = config.get_text("STARTD_RESOURCE_PREFIX")
     for number in range(1, most + 1):
         text = config.get(f"SLOT_TYPE_{number}")
         count = config.get(f"NUM_SLOTS_TYPE_{number}")
@@ -342,9 +335,9 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
                 number,
                 _how_many(config, f"NUM_SLOTS_TYPE_{number}"),
                 shares,
-                flag(config, f"SLOT_TYPE_{number}_PARTITIONABLE"),
+                config.get_bool(f"SLOT_TYPE_{number}_PARTITIONABLE"),
                 (config.get(f"SLOT_TYPE_{number}_NAME_PREFIX") or prefix).strip(),
-                flag(config, f"SLOT_TYPE_{number}_BACKFILL"),
+                config.get_bool(f"SLOT_TYPE_{number}_BACKFILL"),
             )
         )
     if any(slot_type.count for slot_type in types):
@@ -352,20 +345,19 @@ def slot_types(config: Knobs, resources: Resources) -> list[SlotType]:
     if types:
         named = ", ".join(f"SLOT_TYPE_{slot_type.number}" for slot_type in types)
         _log.warning("%s: not creating slots of this type, its NUM_SLOTS_TYPE_<N> is not set or 0", named)
-    several = int(seconds(config, "NUM_SLOTS", 0)) if config.get("NUM_SLOTS") else None
-    kind = config.get("SLOT_TYPE_0_PARTITIONABLE")
-    if several is None and kind and not flag_text(kind):
+    several = config.find_int("NUM_SLOTS")
+    whole = config.get_bool("SLOT_TYPE_0_PARTITIONABLE") if config.get("SLOT_TYPE_0_PARTITIONABLE") else None
+    if several is None and whole is False:
         several = int(resources.cpus)
     plain = default_types(several, resources.cpus)
-    whole = flag_text(kind) if kind else None
     return [
         replace(slot_type, prefix=prefix, partitionable=slot_type.partitionable if whole is None else whole)
         for slot_type in plain
     ]
 
 
-def _how_many(config: Knobs, knob: str) -> int:
-    count = seconds(config, knob, 0)
+def _how_many(config: Config, knob: str) -> int:
+    count = config.find_float(knob) or 0
     if count < 0 or count != int(count):
         raise ConfigError(f"{knob} is {count:g}", hint="it is a number of slots", key=knob)
     return int(count)

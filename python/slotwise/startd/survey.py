@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise import __version__
+from slotwise.config import Config
 from slotwise.errors import ConfigError
 from slotwise.model.slot import Activity
 from slotwise.startd import following
@@ -17,17 +18,15 @@ from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, ne
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.load import LoadOf, share_load
-from slotwise.startd.reading import Knobs, flag, seconds, words
 from slotwise.startd.settings import Sampled
 from slotwise.startd.slots.custom import CustomResource, custom_resources, names_in
 
 
-def machine_facts(config: Knobs, env: Mapping[str, str], execute: Path) -> dict[str, Any]:
+def machine_facts(config: Config, env: Mapping[str, str], execute: Path) -> dict[str, Any]:
     """What does not change while the startd runs."""
-    count = (config.get("COUNT_HYPERTHREAD_CPUS") or "true").strip().lower() != "false"
     facts: dict[str, Any] = {
         **platform.read(),
-        **cpu.read(count_hyperthreads=count),
+        **cpu.read(count_hyperthreads=config.get_bool("COUNT_HYPERTHREAD_CPUS")),
         **memory.read(),
         **disk.read(execute),
         **disk.rotational(execute),
@@ -39,7 +38,7 @@ def machine_facts(config: Knobs, env: Mapping[str, str], execute: Path) -> dict[
 
 
 def machine_attributes(
-    facts: Mapping[str, Any], config: Knobs, *, hostname: str, address: str, started_at: float
+    facts: Mapping[str, Any], config: Config, *, hostname: str, address: str, started_at: float
 ) -> dict[str, Any]:
     """The attributes that every slot ad of the machine begins with."""
     attributes: dict[str, Any] = {
@@ -79,13 +78,12 @@ def machine_attributes(
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def inventory(config: Any) -> list[CustomResource]:
+def inventory(config: Config) -> list[CustomResource]:
     """The machine's custom resources; inventory programs are run.
 
     :raises ConfigError: when a program fails.
     """
-    names = [name for name, _, _ in config.settings()] if hasattr(config, "settings") else list(config)
-    return custom_resources(names, config.get, _run_inventory)
+    return custom_resources(config, _run_inventory)
 
 
 #: An inventory program has so long (seconds): less than `slotwise up` waits, so that the fault is named.
@@ -126,13 +124,13 @@ def custom_attributes(resources: list[CustomResource]) -> dict[str, Any]:
     return attributes
 
 
-def offline_devices(config: Knobs, resources: list[CustomResource]) -> dict[str, tuple[str, ...]]:
+def offline_devices(config: Config, resources: list[CustomResource]) -> dict[str, tuple[str, ...]]:
     """The devices not to be handed out, by tag, as the configuration has them now."""
     return {r.tag: names_in(config.get(f"OFFLINE_MACHINE_RESOURCE_{r.tag}") or "") for r in resources if r.devices}
 
 
 def take_sample(
-    point: ExecutionPoint, config: Knobs, execute: Path, now: float, x: XProbe, own: SelfMonitor | None = None
+    point: ExecutionPoint, config: Config, execute: Path, now: float, x: XProbe, own: SelfMonitor | None = None
 ) -> None:
     """Measure load and idle times, and share the load out; what the startd itself takes, too."""
     settings = point.settings
@@ -146,11 +144,11 @@ def take_sample(
             ours, benchmarks = ours + benchmarks, 0.0
         slots.append(LoadOf(h.name, h.slot.state.state, float(room), ours))
     loads = share_load(machine_load, slots)
-    boost = seconds(config, "DISCONNECTED_KEYBOARD_IDLE_BOOST", 1200)
+    boost = config.get_float("DISCONNECTED_KEYBOARD_IDLE_BOOST")
     real = idle.read(
         now,
         point.started_at,
-        console_devices=words(config.get("CONSOLE_DEVICES")) or ("mouse", "console"),
+        console_devices=config.get_list("CONSOLE_DEVICES"),
         x_input=x.last_input(now),
     )
     apart = idle.disconnected(now, point.started_at, boost)
@@ -170,12 +168,12 @@ def take_sample(
     )
 
 
-def _follow(point: ExecutionPoint, config: Knobs, execute: Path) -> None:
+def _follow(point: ExecutionPoint, config: Config, execute: Path) -> None:
     """Swap follows the machine; disk only when STARTD_RECOMPUTE_DISK_FREE says so, as slots' own jobs fill it."""
-    swap = max(0, int(memory.read()["TotalVirtualMemory"]) - int(1024 * seconds(config, "RESERVED_SWAP", 0)))
+    swap = max(0, int(memory.read()["TotalVirtualMemory"]) - int(1024 * config.get_float("RESERVED_SWAP")))
     free = None
-    if flag(config, "STARTD_RECOMPUTE_DISK_FREE"):
-        free = max(0, int(disk.read(execute)["TotalDisk"]) - int(1024 * seconds(config, "RESERVED_DISK", 0)))
+    if config.get_bool("STARTD_RECOMPUTE_DISK_FREE"):
+        free = max(0, int(disk.read(execute)["TotalDisk"]) - int(1024 * config.get_float("RESERVED_DISK")))
     if abs(swap - point.settings.resources.swap_kib) > 1024 or free is not None:
         following.resize(point, disk_kib=free, swap_kib=swap)
 

@@ -64,7 +64,7 @@ class KeeperLink:
             return
         self.result = result
         self.stop()
-        hooked = bool(self._run.host.settings.hooks.knobs)
+        hooked = bool(self._run.host.settings.hooks.programs)
         if hooked or self._run.host.disks.checks(self._run) or result.ended_at - result.started_at > LONG_ENOUGH_S:
             self._run.begin(self._conclude(result))
         else:

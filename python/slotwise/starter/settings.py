@@ -18,7 +18,7 @@ from slotwise.starter.arguments import environment_either
 from slotwise.starter.cgroup.plan import MEMORY_POLICIES, CgroupRules
 from slotwise.starter.chirp.rules import ChirpRules
 from slotwise.starter.environment import EnvironmentSettings, inherited_part
-from slotwise.starter.hook_rules import HookRules
+from slotwise.starter.hook_rules import HOOKS, HookRules
 from slotwise.starter.users import UserRules, faults
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
@@ -140,53 +140,52 @@ def _paths(words: str) -> tuple[str, ...]:
 
 def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> StarterSettings:
     """Read the knobs. A value that cannot be used falls back to its default; the loader has warned about it."""
-    get_bool, get_float = config.get_bool, config.get_float
-    mounts = config.get("MOUNT_UNDER_SCRATCH") or ""
+    mounts = config.get_text("MOUNT_UNDER_SCRATCH")
     execute = Path(config.get("EXECUTE") or home.execute)
     return StarterSettings(
         execute=execute,
-        control=config.get("SLOTWISE_CONTROL_DIR") or "",
+        control=config.get_text("SLOTWISE_CONTROL_DIR"),
         other_executes=_other_executes(config, execute),
-        nested=get_bool("STARTER_NESTED_SCRATCH", True),
-        permissions=(config.get("JOB_EXECDIR_PERMISSIONS") or "user").lower(),
-        initial_update_s=get_float("STARTER_INITIAL_UPDATE_INTERVAL", 8.0),
-        update_s=get_float("STARTER_UPDATE_INTERVAL", 300.0),
-        startd_update_s=get_float("SLOTWISE_JOB_USAGE_INTERVAL", 20.0),
-        poll_s=max(0.1, get_float("CGROUP_POLLING_INTERVAL", 5.0)),
-        use_pss=get_bool("USE_PSS", False),
-        vacate_s=_whole(config, "MachineMaxVacateTime", DEFAULT_VACATE_S),
-        cleanup_interval_s=_whole(config, "STARTD_CLEANUP_REMINDER_TIMER_INTERVAL", 62),
-        cleanup_eager=config.get_bool("AGGRESSIVE_CLEANUP_REMINDER", False),
-        always_hold_on_oom=get_bool("STARTER_ALWAYS_HOLD_ON_OOM", True),
-        base_cgroup=config.get("BASE_CGROUP") or "",
-        cgroup_version=(config.get("SLOTWISE_CGROUP_VERSION") or "auto").lower(),
-        cgroup_without_root=get_bool("CREATE_CGROUP_WITHOUT_ROOT", False),
+        nested=config.get_bool("STARTER_NESTED_SCRATCH"),
+        permissions=config.get_text("JOB_EXECDIR_PERMISSIONS").lower(),
+        initial_update_s=config.get_float("STARTER_INITIAL_UPDATE_INTERVAL"),
+        update_s=config.get_float("STARTER_UPDATE_INTERVAL"),
+        startd_update_s=config.get_float("SLOTWISE_JOB_USAGE_INTERVAL"),
+        poll_s=max(0.1, config.get_float("CGROUP_POLLING_INTERVAL")),
+        use_pss=config.get_bool("USE_PSS"),
+        vacate_s=config.get_int("MachineMaxVacateTime"),
+        cleanup_interval_s=config.get_int("STARTD_CLEANUP_REMINDER_TIMER_INTERVAL"),
+        cleanup_eager=config.get_bool("AGGRESSIVE_CLEANUP_REMINDER"),
+        always_hold_on_oom=config.get_bool("STARTER_ALWAYS_HOLD_ON_OOM"),
+        base_cgroup=config.get_str("BASE_CGROUP"),
+        cgroup_version=config.get_text("SLOTWISE_CGROUP_VERSION").lower(),
+        cgroup_without_root=config.get_bool("CREATE_CGROUP_WITHOUT_ROOT"),
         cgroup=_cgroup_rules(config),
-        slot_prefix=(config.get("STARTD_RESOURCE_PREFIX") or "slot").strip(),
+        slot_prefix=config.get_text("STARTD_RESOURCE_PREFIX"),
         misread=_misread(config),
-        hide_gpus=get_bool("STARTER_HIDE_GPU_DEVICES", True),
-        gid_tracking=get_bool("USE_GID_PROCESS_TRACKING", False),
+        hide_gpus=config.get_bool("STARTER_HIDE_GPU_DEVICES"),
+        gid_tracking=config.get_bool("USE_GID_PROCESS_TRACKING"),
         hard_memory=_expression(config, "CGROUP_HARD_MEMORY_LIMIT_EXPR"),
         low_memory=_expression(config, "CGROUP_LOW_MEMORY_LIMIT"),
         renice=_expression(config, "JOB_RENICE_INCREMENT"),
         mounts=mounts.strip().strip('"'),
         mounts_expression=_mounts_expression(mounts),
-        private_mounts=get_bool("PER_JOB_NAMESPACES", True),
-        pid_namespace=get_bool("USE_PID_NAMESPACES", False),
-        private_shm=get_bool("MOUNT_PRIVATE_DEV_SHM", True) and get_bool("PER_JOB_NAMESPACES", True),
-        private_ipc=get_bool("SLOTWISE_PRIVATE_IPC", True),
+        private_mounts=config.get_bool("PER_JOB_NAMESPACES"),
+        pid_namespace=config.get_bool("USE_PID_NAMESPACES"),
+        private_shm=config.get_bool("MOUNT_PRIVATE_DEV_SHM") and config.get_bool("PER_JOB_NAMESPACES"),
+        private_ipc=config.get_bool("SLOTWISE_PRIVATE_IPC"),
         users=_user_rules(config),
         tracking_gids=_tracking(config),
         environment=_environment(config, env),
-        wrapper=config.get("USER_JOB_WRAPPER") or "",
+        wrapper=config.get_str("USER_JOB_WRAPPER"),
         address_space_mib=_expression(config, "STARTER_RLIMIT_AS"),
-        file_system_domain=config.get("FILESYSTEM_DOMAIN") or "",
-        enforce_disk=get_bool("STARTD_ENFORCE_DISK_LIMITS", False),
+        file_system_domain=config.get_str("FILESYSTEM_DOMAIN"),
+        enforce_disk=config.get_bool("STARTD_ENFORCE_DISK_LIMITS"),
         volumes=_volumes(config),
         chirp=_chirp(config),
         hooks=_hooks(config),
         visits=_expression(config, "ENABLE_SSH_TO_JOB"),
-        plugins=tuple(config.get_list("FILETRANSFER_PLUGINS")) if get_bool("ENABLE_URL_TRANSFERS", True) else (),
+        plugins=tuple(config.get_list("FILETRANSFER_PLUGINS")) if config.get_bool("ENABLE_URL_TRANSFERS") else (),
     )
 
 
@@ -206,7 +205,7 @@ def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSe
     changed = replace(settings, cgroup=rules)
     if mounts is not None:
         changed = replace(changed, mounts=mounts.strip('"'), mounts_expression=_mounts_expression(mounts))
-    for knob, field_name in (("CGROUP_HARD_MEMORY_LIMIT", "hard_memory"), ("JOB_RENICE_INCREMENT", "renice")):
+    for knob, field_name in (("CGROUP_HARD_MEMORY_LIMIT_EXPR", "hard_memory"), ("JOB_RENICE_INCREMENT", "renice")):
         text = words(knob)
         if text:
             with contextlib.suppress(AdSyntaxError, ValueError):
@@ -219,7 +218,7 @@ def for_slot(settings: StarterSettings, told: Mapping[str, object]) -> StarterSe
 _MOUNTS = "MOUNT_UNDER_SCRATCH"
 SLOT_KNOBS = (
     "CGROUP_MEMORY_LIMIT_POLICY",
-    "CGROUP_HARD_MEMORY_LIMIT",
+    "CGROUP_HARD_MEMORY_LIMIT_EXPR",
     "DISABLE_SWAP_FOR_JOB",
     "JOB_RENICE_INCREMENT",
     _MOUNTS,
@@ -227,21 +226,9 @@ SLOT_KNOBS = (
 
 
 def _other_executes(config: Config, execute: Path) -> tuple[Path, ...]:
-    found: list[Path] = []
-    for name, _raw, _origin in config.settings():
-        upper = name.upper()
-        if upper.startswith("SLOT") and upper.endswith("_EXECUTE"):
-            path = config.get(name)
-            if path and Path(path) != execute:
-                found.append(Path(path))
-    return tuple(dict.fromkeys(found))
-
-
-def _whole(config: Config, name: str, default: int) -> int:
-    try:
-        return config.get_int(name, default)
-    except SlotwiseError:
-        return default  # an expression over ads: the startd evaluates it
+    forms = [*config.members("SLOT<N>_EXECUTE"), *config.members("SLOT_TYPE_<N>_EXECUTE")]
+    found = [Path(path) for name, _number in forms if (path := config.get_str(name).strip())]
+    return tuple(path for path in dict.fromkeys(found) if path != execute)
 
 
 def _expression(config: Config, name: str) -> ExprTree | None:
@@ -270,113 +257,115 @@ def _policy(text: str) -> str:
 
 def _misread(config: Config) -> tuple[str, ...]:
     found = []
-    policy = (config.get("CGROUP_MEMORY_LIMIT_POLICY") or "hard").strip().strip('"')
+    policy = config.get_text("CGROUP_MEMORY_LIMIT_POLICY").strip('"')
     if policy.lower() not in MEMORY_POLICIES:
         found.append(f"CGROUP_MEMORY_LIMIT_POLICY {policy} is none of {', '.join(MEMORY_POLICIES)}: hard holds")
     if policy.lower() == "custom" and _expression(config, "CGROUP_HARD_MEMORY_LIMIT_EXPR") is None:
         found.append("memory is not limited: the policy is custom, and CGROUP_HARD_MEMORY_LIMIT_EXPR has no expression")
     try:
-        environment_either(config.get("STARTER_JOB_ENVIRONMENT") or "")
+        environment_either(config.get_str("STARTER_JOB_ENVIRONMENT"))
     except UsageError as error:
         found.append(f"STARTER_JOB_ENVIRONMENT is left out: {error}")
     return (*found, *faults(_user_rules(config), is_root=is_root()))
 
 
 def _cgroup_rules(config: Config) -> CgroupRules:
-    most = _whole(config, "SLOTWISE_JOB_MAX_PROCESSES", DEFAULT_MAX_PROCESSES)
+    most = config.get_int("SLOTWISE_JOB_MAX_PROCESSES")
     return CgroupRules(
-        memory_policy=_policy(config.get("CGROUP_MEMORY_LIMIT_POLICY") or "hard"),
-        disable_swap=config.get_bool("DISABLE_SWAP_FOR_JOB", True),
+        memory_policy=_policy(config.get_text("CGROUP_MEMORY_LIMIT_POLICY")),
+        disable_swap=config.get_bool("DISABLE_SWAP_FOR_JOB"),
         max_processes=most,
-        use_peak=config.get_bool("CGROUP_USE_PEAK_MEMORY", False),
-        ignore_cache=config.get_bool("CGROUP_IGNORE_CACHE_MEMORY", True),
+        use_peak=config.get_bool("CGROUP_USE_PEAK_MEMORY"),
+        ignore_cache=config.get_bool("CGROUP_IGNORE_CACHE_MEMORY"),
     )
 
 
 def _user_rules(config: Config) -> UserRules:
     users: dict[str, str] = {}
-    for name, _raw, _origin in config.settings():
-        upper = name.upper()
-        if upper.startswith("SLOT") and upper.endswith("_USER"):
-            account = config.get(name)
-            if account:
-                users[upper.removesuffix("_USER").lower()] = account.partition("@")[0]
+    for name, slot in (*config.members("SLOT<N>_USER"), *config.members("SLOT<N>_<N>_USER")):
+        if account := config.get_str(name).strip():
+            users[f"slot{slot}"] = account.partition("@")[0]
     return UserRules(
-        allow_owner=config.get_bool("STARTER_ALLOW_RUNAS_OWNER", True),
-        uid_domain=config.get("UID_DOMAIN") or "",
+        allow_owner=config.get_bool("STARTER_ALLOW_RUNAS_OWNER"),
+        uid_domain=config.get_str("UID_DOMAIN"),
         slot_users=users,
-        dedicated=config.get("DEDICATED_EXECUTE_ACCOUNT_REGEXP") or "",
+        dedicated=config.get_str("DEDICATED_EXECUTE_ACCOUNT_REGEXP"),
     )
 
 
 def _tracking(config: Config) -> tuple[int, int]:
-    if not config.get_bool("USE_GID_PROCESS_TRACKING", False):
+    if not config.get_bool("USE_GID_PROCESS_TRACKING"):
         return (0, 0)
-    return (_whole(config, "MIN_TRACKING_GID", 0), _whole(config, "MAX_TRACKING_GID", 0))
+    return (config.get_int("MIN_TRACKING_GID"), config.get_int("MAX_TRACKING_GID"))
 
 
 def _environment(config: Config, env: Mapping[str, str]) -> EnvironmentSettings:
     try:
-        extra = environment_either(config.get("STARTER_JOB_ENVIRONMENT") or "")
+        extra = environment_either(config.get_str("STARTER_JOB_ENVIRONMENT"))
     except UsageError:
         extra = {}
     assigned: dict[str, str] = {}
     unassigned: dict[str, str] = {}
-    for name, _raw, _origin in config.settings():
-        upper = name.upper()
-        if upper.startswith("ENVIRONMENT_FOR_ASSIGNED"):
-            assigned[name[len("ENVIRONMENT_FOR_ASSIGNED") :]] = config.get(name) or ""
-        elif upper.startswith("ENVIRONMENT_VALUE_FOR_UNASSIGNED"):
-            unassigned[name[len("ENVIRONMENT_VALUE_FOR_UNASSIGNED") :]] = config.get(name) or ""
-    low, high = _whole(config, "LOWPORT", 0), _whole(config, "HIGHPORT", 0)
+    for name, resource in config.members("ENVIRONMENT_FOR_Assigned<RESOURCE>"):
+        assigned[resource] = config.get_str(name)
+    for name, resource in config.members("ENVIRONMENT_VALUE_FOR_UnAssigned<RESOURCE>"):
+        unassigned[resource] = config.get_str(name)
+    low, high = config.get_int("LOWPORT"), config.get_int("HIGHPORT")
     return EnvironmentSettings(
         inherited=inherited_part(config.get("JOB_INHERITS_STARTER_ENVIRONMENT"), env),
         extra=extra,
-        thread_variables=tuple((config.get("STARTER_NUM_THREADS_ENV_VARS") or "").replace(",", " ").split()),
-        sets_home=config.get_bool("STARTER_SETS_HOME_ENV", True),
-        sets_nvidia=config.get_bool("AUTO_SET_NVIDIA_VISIBLE_DEVICES", True),
+        thread_variables=tuple(config.get_list("STARTER_NUM_THREADS_ENV_VARS")),
+        sets_home=config.get_bool("STARTER_SETS_HOME_ENV"),
+        sets_nvidia=config.get_bool("AUTO_SET_NVIDIA_VISIBLE_DEVICES"),
         assigned=assigned,
         unassigned=unassigned,
-        bin_directory=config.get("BIN") or "",
+        bin_directory=config.get_str("BIN"),
         ports=(low, high) if low and high else None,
     )
 
 
 def _volumes(config: Config) -> VolumeSettings:
     return VolumeSettings(
-        volume_group=config.get("LVM_VOLUME_GROUP_NAME") or "",
-        thin_pool=config.get("LVM_THINPOOL_NAME") or "",
-        thin=config.get_bool("LVM_USE_THIN_PROVISIONING", False),
-        backing_file=config.get("LVM_BACKING_FILE") or "",
-        backing_mib=_whole(config, "LVM_BACKING_FILE_SIZE_MB", 10240),
-        thin_extra_mib=_whole(config, "LVM_THIN_LV_EXTRA_SIZE_MB", 2000),
-        thick_margin=config.get_float("LVM_THICK_LV_MARGIN", 0.98),
-        wanted=(config.get("SLOTWISE_SCRATCH_VOLUMES") or "auto").lower(),
-        hide=(config.get("LVM_HIDE_MOUNT") or "auto").strip().lower() not in ("false", "no", "0", "f", "n"),
-        broken_by_leftovers=config.get_bool("LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT", True),
+        volume_group=config.get_str("LVM_VOLUME_GROUP_NAME"),
+        thin_pool=config.get_str("LVM_THINPOOL_NAME"),
+        thin=config.get_bool("LVM_USE_THIN_PROVISIONING"),
+        backing_file=config.get_str("LVM_BACKING_FILE"),
+        backing_mib=config.get_int("LVM_BACKING_FILE_SIZE_MB"),
+        thin_extra_mib=config.get_int("LVM_THIN_LV_EXTRA_SIZE_MB"),
+        thick_margin=config.get_float("LVM_THICK_LV_MARGIN"),
+        wanted=config.get_text("SLOTWISE_SCRATCH_VOLUMES").lower(),
+        hide=config.get_text("LVM_HIDE_MOUNT").lower() not in ("false", "no", "0", "f", "n"),
+        broken_by_leftovers=config.get_bool("LVM_CLEANUP_FAILURE_MAKES_BROKEN_SLOT"),
     )
 
 
 def _chirp(config: Config) -> ChirpRules:
-    enabled = config.get_bool("ENABLE_CHIRP", True)
-    prefixes = (config.get("CHIRP_DELAYED_UPDATE_PREFIX") or "Chirp*").replace(",", " ").split()
+    enabled = config.get_bool("ENABLE_CHIRP")
     return ChirpRules(
-        files=enabled and config.get_bool("ENABLE_CHIRP_IO", True),
-        updates=enabled and config.get_bool("ENABLE_CHIRP_UPDATES", True),
-        delayed=enabled and config.get_bool("ENABLE_CHIRP_DELAYED", True),
-        prefixes=tuple(prefixes),
-        most=_whole(config, "CHIRP_DELAYED_UPDATE_MAX_ATTRS", 100),
+        files=enabled and config.get_bool("ENABLE_CHIRP_IO"),
+        updates=enabled and config.get_bool("ENABLE_CHIRP_UPDATES"),
+        delayed=enabled and config.get_bool("ENABLE_CHIRP_DELAYED"),
+        prefixes=tuple(config.get_list("CHIRP_DELAYED_UPDATE_PREFIX")),
+        most=config.get_int("CHIRP_DELAYED_UPDATE_MAX_ATTRS"),
     )
 
 
 def _hooks(config: Config) -> HookRules:
-    knobs = {
-        name.upper(): config.get(name) or "" for name, _raw, _origin in config.settings() if "_HOOK_" in name.upper()
-    }
+    programs: dict[str, str] = {}
+    timeouts: dict[str, float] = {}
+    arguments: dict[str, str] = {}
+    for hook in HOOKS:
+        for name, keyword in config.members(f"<KEYWORD>_HOOK_{hook}"):
+            if path := config.get_str(name).strip():
+                programs[f"{keyword.upper()}_HOOK_{hook}"] = path
+                timeouts[keyword.upper()] = config.get_float(f"{keyword}_HOOK_JOB_EXIT_TIMEOUT")
+                arguments[keyword.upper()] = config.get_str(f"{keyword}_HOOK_PREPARE_JOB_ARGS")
     return HookRules(
-        override=config.get("STARTER_JOB_HOOK_KEYWORD") or "",
-        default=config.get("STARTER_DEFAULT_JOB_HOOK_KEYWORD") or "",
-        knobs={name: value for name, value in knobs.items() if value},
+        override=config.get_str("STARTER_JOB_HOOK_KEYWORD"),
+        default=config.get_str("STARTER_DEFAULT_JOB_HOOK_KEYWORD"),
+        programs=programs,
+        exit_timeouts_s=timeouts,
+        prepare_arguments=arguments,
     )
 
 

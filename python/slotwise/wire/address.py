@@ -16,15 +16,15 @@ from slotwise.home import PoolHome
 MAX_SOCKET_PATH = 107
 
 
-#: Port of a collector that other machines know without being told.
-DEFAULT_PORT = "9618"
-
-
 class Knobs(Protocol):
     """What is needed of a configuration."""
 
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """The text of a knob, or the default."""
+    def get(self, name: str) -> str | None:
+        """The text of a knob; None when undefined or empty."""
+        ...
+
+    def get_int(self, name: str) -> int:
+        """An integer knob."""
         ...
 
     def is_set(self, name: str) -> bool:
@@ -112,7 +112,7 @@ def configured_collector(config: Knobs) -> str | None:
     own = {"", "localhost", "127.0.0.1", socket.gethostname(), full_name, full_name.partition(".")[0]}
     if host in own or not (config.is_set("COLLECTOR_HOST") or config.is_set("CONDOR_HOST")):
         return None
-    return f"{host}:{config.get('COLLECTOR_PORT') or DEFAULT_PORT}"
+    return f"{host}:{config.get_int('COLLECTOR_PORT')}"
 
 
 def published(home: PoolHome) -> list[str]:

@@ -26,15 +26,15 @@ from slotwise.errors import ConfigError
 class Knobs(Protocol):
     """What is needed of a configuration."""
 
-    def get(self, name: str, default: str | None = None) -> str | None:
-        """The text of a knob, or the default."""
+    def get(self, name: str) -> str | None:
+        """The text of a knob; None when undefined or empty."""
         ...
 
     def is_set(self, name: str) -> bool:
         """Whether somebody set it."""
         ...
 
-    def get_bool(self, name: str, default: bool = False) -> bool:
+    def get_bool(self, name: str) -> bool:
         """A truth knob."""
         ...
 
@@ -51,7 +51,7 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     if certificate is None or key is None:
         missing = "AUTH_SSL_SERVER_CERTFILE" if certificate is None else "AUTH_SSL_SERVER_KEYFILE"
         raise ConfigError(f"{missing} is missing", hint="a certificate and its key go together", key=missing)
-    required = config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE", False)
+    required = config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE")
     authority = _file(config, "AUTH_SSL_SERVER_CAFILE") if required else None
     if required and authority is None:
         raise ConfigError(

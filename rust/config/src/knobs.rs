@@ -112,7 +112,7 @@ pub struct Usage {
 /// One knob.
 #[derive(Clone, Debug)]
 pub struct Knob {
-    /// Its name; `*` in names of families stands for a name the administrator gives.
+    /// Its name; `<...>` in names of families stands for a part that the administrator chooses.
     pub name: &'static str,
     /// Type of values.
     pub kind: Type,
@@ -131,17 +131,24 @@ pub struct Knob {
     pub used: Option<Usage>,
     /// Whether the reference knows it.
     pub in_reference: bool,
+    /// The family that a knob with a row of its own is a member of: `<DAEMON>_LOG` for `SCHEDD_LOG`.
+    pub family: Option<&'static str>,
+    /// Whether a slot or a slot type may have a value of its own: `SLOT<N>_X`, `SLOT_TYPE_<N>_X`.
+    pub per_slot: bool,
+    /// Whether jobs of one universe may have a value of their own: `X_VANILLA`.
+    pub per_universe: bool,
 }
 
 struct Table {
     knobs: Vec<Knob>,
     index: FxHashMap<String, usize>,
     prefixes: FxHashSet<&'static str>,
-    families: Vec<usize>,
+    families: Vec<(usize, Vec<Piece>)>,
 }
 
 const REFERENCE: &str = include_str!("../data/reference.tsv");
 const SLOTWISE: &str = include_str!("../data/slotwise.tsv");
+const FORMS: &str = include_str!("../data/forms.tsv");
 
 fn unescaped(text: &str) -> Box<str> {
     let mut out = String::with_capacity(text.len());
@@ -184,7 +191,7 @@ fn table() -> &'static Table {
         };
         for row in rows(REFERENCE) {
             let [name, kind, lowest, highest, default] = row[..] else {
-                continue;
+                panic!("a row of reference.tsv has five columns: {row:?}");
             };
             table.add(Knob {
                 name,
@@ -196,13 +203,17 @@ fn table() -> &'static Table {
                 reference_kind: Some(Type::from_name(kind)),
                 used: None,
                 in_reference: true,
+                family: None,
+                per_slot: false,
+                per_universe: false,
             });
         }
+        let mut described = FxHashSet::default();
         for row in rows(SLOTWISE) {
             let [name, kind, default, unit, daemons, applies, description] = row[..] else {
-                continue;
+                panic!("a row of slotwise.tsv has seven columns: {row:?}");
             };
-            table.describe(
+            described.insert(table.describe(
                 name,
                 kind,
                 default,
@@ -212,27 +223,69 @@ fn table() -> &'static Table {
                     applies: Applies::from_name(applies),
                     description,
                 },
-            );
+            ));
         }
+        for row in rows(FORMS) {
+            let [name, forms] = row[..] else {
+                panic!("a row of forms.tsv has a name and forms: {row:?}");
+            };
+            let Some(&at) = table.index.get(&name.to_ascii_lowercase()) else {
+                panic!("forms.tsv names {name}, which is no knob");
+            };
+            let has = |form| forms.split(' ').any(|word| word == form);
+            table.knobs[at].per_slot = has("slot");
+            table.knobs[at].per_universe = has("universe");
+        }
+        table.inherit(&described);
         table
     })
 }
 
 impl Table {
+    /// Members of families that the reference has rows of, such as `SCHEDD_LOG`, are used as their families are.
+    fn inherit(&mut self, described: &FxHashSet<&'static str>) {
+        for at in 0..self.knobs.len() {
+            let knob = &self.knobs[at];
+            if described.contains(knob.name) || knob.name.contains('<') {
+                continue;
+            }
+            let Some(family) = family_in(&self.families, &knob.name.to_ascii_lowercase()) else {
+                continue;
+            };
+            let family = self.knobs[family].clone();
+            if family.name.starts_with("<LIMIT>") {
+                continue; // a limit is any name that ends so and has a number
+            }
+            let knob = &mut self.knobs[at];
+            knob.family = Some(family.name);
+            knob.kind = family.kind;
+            knob.used = family.used;
+            knob.implied = knob.implied.or(family.implied);
+            knob.per_slot = family.per_slot;
+            knob.per_universe = family.per_universe;
+        }
+    }
+
     fn add(&mut self, knob: Knob) -> usize {
         let at = self.knobs.len();
         if let Some((prefix, _)) = knob.name.split_once('.') {
             self.prefixes.insert(prefix);
         }
-        if knob.name.contains('*') {
-            self.families.push(at);
+        if knob.name.contains('<') {
+            self.families.push((at, pieces(knob.name)));
         }
         self.index.insert(knob.name.to_ascii_lowercase(), at);
         self.knobs.push(knob);
         at
     }
 
-    fn describe(&mut self, name: &'static str, kind: &str, default: &'static str, usage: Usage) {
+    fn describe(
+        &mut self,
+        name: &'static str,
+        kind: &str,
+        default: &'static str,
+        usage: Usage,
+    ) -> &'static str {
         let at = match self.index.get(&name.to_ascii_lowercase()) {
             Some(&at) => at,
             None => self.add(Knob {
@@ -245,11 +298,17 @@ impl Table {
                 reference_kind: None,
                 used: None,
                 in_reference: !name.starts_with("SLOTWISE_"),
+                family: None,
+                per_slot: false,
+                per_universe: false,
             }),
         };
         let knob = &mut self.knobs[at];
         if !kind.is_empty() {
             knob.kind = Type::from_name(kind);
+        }
+        if let Some(own) = default.strip_prefix('!') {
+            knob.default = Some(unescaped(own));
         }
         if knob.name.starts_with("SLOTWISE_") || knob.default.is_none() {
             knob.default = default_of_column(default).or(knob.default.take());
@@ -259,6 +318,7 @@ impl Table {
         if usage.daemons != "-" {
             knob.used = Some(usage);
         }
+        knob.name
     }
 }
 
@@ -268,12 +328,16 @@ pub fn all() -> &'static [Knob] {
     &table().knobs
 }
 
-/// The knob of a name, with or without a prefix such as `STARTD.`; families such as `SLOT_TYPE_*` included.
+/// The knob of a name, with or without a prefix such as `STARTD.`; members of families (`SLOT_TYPE_1`) and forms of
+/// knobs (`SLOT1_START`, `PREEMPT_VANILLA`) included.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Knob> {
-    exact(name)
-        .or_else(|| name.split_once('.').and_then(|(_, rest)| exact(rest)))
-        .or_else(|| family(name))
+    let any = |name: &str| family(name).or_else(|| form(name));
+    typed(name).or_else(|| {
+        let name = folded(name);
+        let bare = name.split_once('.').and_then(|(_, rest)| any(rest));
+        any(&name).or(bare).map(|at| &table().knobs[at])
+    })
 }
 
 /// The knob of exactly this name.
@@ -283,37 +347,133 @@ pub fn exact(name: &str) -> Option<&'static Knob> {
     table.index.get(&*folded(name)).map(|&at| &table.knobs[at])
 }
 
-fn family(name: &str) -> Option<&'static Knob> {
-    let table = table();
-    let name = name
-        .rsplit_once('.')
-        .map_or(name, |(_, rest)| rest)
-        .to_ascii_lowercase();
-    table
-        .families
+/// A part of the name of a family of knobs.
+enum Piece {
+    /// Text, in lower case.
+    Text(String),
+    /// A number: `<N>`.
+    Number,
+    /// A daemon's name, or `tool`: `<DAEMON>`.
+    Daemon,
+    /// A category of log messages, without its `D_`: `<CATEGORY>`.
+    Category,
+    /// Anything else: `<JOB>`, `<GROUP>`, ...
+    Any,
+}
+
+/// What `<DAEMON>` stands for, in lower case.
+const DAEMONS: [&str; 10] = [
+    "master",
+    "collector",
+    "negotiator",
+    "schedd",
+    "startd",
+    "starter",
+    "defrag",
+    "front",
+    "tool",
+    "submit",
+];
+
+/// What `<CATEGORY>` stands for, in lower case.
+const CATEGORIES: [&str; 5] = ["fulldebug", "command", "security", "match", "protocol"];
+
+/// Universes that a policy may have an expression for, in lower case.
+const UNIVERSES: [&str; 7] = [
+    "vanilla",
+    "scheduler",
+    "grid",
+    "java",
+    "parallel",
+    "local",
+    "vm",
+];
+
+fn pieces(name: &str) -> Vec<Piece> {
+    let mut rest = name;
+    let mut found = Vec::new();
+    while let Some((text, after)) = rest.split_once('<') {
+        let (hole, after) = after.split_once('>').unwrap_or((after, ""));
+        found.push(Piece::Text(text.to_ascii_lowercase()));
+        found.push(match hole {
+            "N" => Piece::Number,
+            "DAEMON" => Piece::Daemon,
+            "CATEGORY" => Piece::Category,
+            _ => Piece::Any,
+        });
+        rest = after;
+    }
+    found.push(Piece::Text(rest.to_ascii_lowercase()));
+    found
+}
+
+/// Whether a lower-case name is made of these pieces; no part that is chosen may be empty.
+fn is_made_of(name: &str, pieces: &[Piece]) -> bool {
+    let Some((first, rest)) = pieces.split_first() else {
+        return name.is_empty();
+    };
+    let may_be = |part: &str| match first {
+        Piece::Text(_) => false,
+        Piece::Number => part.bytes().all(|c| c.is_ascii_digit()),
+        Piece::Daemon => DAEMONS.contains(&part),
+        Piece::Category => CATEGORIES.contains(&part),
+        Piece::Any => true,
+    };
+    match first {
+        Piece::Text(text) => name
+            .strip_prefix(text.as_str())
+            .is_some_and(|name| is_made_of(name, rest)),
+        _ => (1..=name.len())
+            .filter(|&at| name.is_char_boundary(at))
+            .any(|at| may_be(&name[..at]) && is_made_of(&name[at..], rest)),
+    }
+}
+
+/// The family of a lower-case name; of several the one with most of its name fixed.
+fn family(name: &str) -> Option<usize> {
+    family_in(&table().families, name)
+}
+
+fn family_in(families: &[(usize, Vec<Piece>)], name: &str) -> Option<usize> {
+    families
         .iter()
-        .map(|&at| &table.knobs[at])
-        .find(|knob| {
-            let pattern = knob.name.to_ascii_lowercase();
-            let pieces: Vec<&str> = pattern.split('*').collect();
-            let (first, last) = (pieces[0], pieces[pieces.len() - 1]);
-            if name.len() <= first.len() + last.len()
-                || !name.starts_with(first)
-                || !name.ends_with(last)
-            {
-                return false;
-            }
-            let mut middle = &name[first.len()..name.len() - last.len()];
-            pieces[1..pieces.len() - 1]
-                .iter()
-                .all(|piece| match middle.find(piece) {
-                    Some(at) if at > 0 => {
-                        middle = &middle[at + piece.len()..];
-                        true
-                    }
-                    _ => false,
-                })
+        .filter(|(_, pieces)| is_made_of(name, pieces))
+        .max_by_key(|(_, pieces)| {
+            let fixed = |piece: &Piece| match piece {
+                Piece::Text(text) => 2 * text.len(),
+                Piece::Number | Piece::Daemon | Piece::Category => 1,
+                Piece::Any => 0,
+            };
+            pieces.iter().map(fixed).sum::<usize>()
         })
+        .map(|&(at, _)| at)
+}
+
+/// The knob that a lower-case name is a form of: `slot1_start`, `slot_type_1_preempt_vanilla`.
+fn form(name: &str) -> Option<usize> {
+    let knob = |name: &str| {
+        let index = &table().index;
+        index.get(name).copied().or_else(|| family(name))
+    };
+    let of_slot = |name: &str| {
+        let rest = name
+            .strip_prefix("slot_type_")
+            .or(name.strip_prefix("slot"));
+        let (number, rest) = rest?.split_once('_')?;
+        let digits = !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit());
+        digits.then(|| rest.to_owned())
+    };
+    let of_universe = |name: &str| {
+        let (rest, universe) = name.rsplit_once('_')?;
+        UNIVERSES.contains(&universe).then(|| rest.to_owned())
+    };
+    let knobs = &table().knobs;
+    let bare = of_slot(name);
+    if let Some(at) = bare.as_deref().and_then(knob) {
+        return Some(at).filter(|&at| knobs[at].per_slot);
+    }
+    let at = knob(&of_universe(bare.as_deref().unwrap_or(name))?)?;
+    (knobs[at].per_universe && (bare.is_none() || knobs[at].per_slot)).then_some(at)
 }
 
 /// The knob whose type counts for a name, with or without a prefix.
@@ -350,7 +510,7 @@ pub fn similar(name: &str) -> Vec<&'static str> {
     let most = (wanted.len() / 5).clamp(1, 3);
     let mut near: Vec<(usize, bool, &str)> = all()
         .iter()
-        .filter(|knob| knob.name.len().abs_diff(wanted.len()) <= most && !knob.name.contains('*'))
+        .filter(|knob| knob.name.len().abs_diff(wanted.len()) <= most && !knob.name.contains('<'))
         .filter_map(|knob| {
             let distance = distance(
                 wanted.as_bytes(),

@@ -115,7 +115,12 @@ fn insert_all(reader: &mut Reader<'_>, values: &[(String, String)], source: u32)
 
 /// With COUNT_HYPERTHREAD_CPUS false, hyper-threads are not processors.
 fn count_processors(reader: &mut Reader<'_>) -> Result<(), ConfigError> {
-    if reader.view().boolean("COUNT_HYPERTHREAD_CPUS", true)? {
+    if reader
+        .view()
+        .boolean("COUNT_HYPERTHREAD_CPUS")
+        .unwrap_or(None)
+        != Some(false)
+    {
         return Ok(());
     }
     if let Some(physical) = reader.value("DETECTED_PHYSICAL_CPUS")? {

@@ -15,6 +15,14 @@ pub enum CycleError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A knob that cannot be read: its macros go round in circles, or it is not of its type.
+    #[error("{problem}")]
+    UnreadableKnob {
+        /// Knob name.
+        knob: String,
+        /// What is wrong with it, with its name.
+        problem: String,
+    },
     /// A request or submitter that lacks what it needs.
     #[error("{what} {name}: {problem}")]
     BadInput {
@@ -32,7 +40,7 @@ impl CycleError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::BadKnob { .. } => "NG101",
+            Self::BadKnob { .. } | Self::UnreadableKnob { .. } => "NG101",
             Self::BadInput { .. } => "NG102",
         }
     }

@@ -11,13 +11,14 @@ from slotwise.startd.cron.jobs import AutoPublish, CronJob, Mode
 from slotwise.startd.cron.published import Output, Published, Reader
 from slotwise.startd.daemon_ad import daemon_attributes
 
-from tests.support.startd_point import Knobs, Point, point
+from tests.support.configured import configured
+from tests.support.startd_point import Point, point
 
 ONE = CronJob("probe", "/bin/probe")
 
 
 def read(**knobs: str) -> list[CronJob]:
-    return list(jobs.read(Knobs(STARTD_CRON_JOBLIST="probe", **knobs)).jobs)
+    return list(jobs.read(configured(STARTD_CRON_JOBLIST="probe", **knobs)).jobs)
 
 
 def outputs(*lines: str, job: CronJob = ONE) -> list[Output]:

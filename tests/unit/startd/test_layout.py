@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
@@ -14,18 +12,13 @@ from slotwise.startd.slots.custom import CustomResource, amount_or_devices, cust
 from slotwise.startd.slots.layout import PlannedSlot, plan
 from slotwise.startd.slots.shares import Amount, Auto, Fraction, Minimal, parse_shares
 
+from tests.support.configured import configured
+
 MACHINE = Resources(4, 256, 1_000_000, 500_000, {"Cogs": 8, "GPUs": 3}, {"GPUs": ("a", "b", "c")})
 
 
-class Knobs(dict[str, str]):
-    """A configuration of only these knobs."""
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return super().get(name.upper(), default)
-
-
 def slots(machine: Resources = MACHINE, mode: str = "CONTINUE", **knobs: str) -> list[PlannedSlot]:
-    return plan(machine, slot_types(Knobs(knobs), machine), mode)
+    return plan(machine, slot_types(configured(**knobs), machine), mode)
 
 
 def typed(text: str, count: int = 1, **more: str) -> list[PlannedSlot]:
@@ -176,7 +169,7 @@ def test_prefixes_change_names() -> None:
 
 
 def test_overrides_and_reserves_come_off_the_machine() -> None:
-    knobs = Knobs(NUM_CPUS="40", MEMORY="1000", RESERVED_MEMORY="100", RESERVED_DISK="1", RESERVED_SWAP="1")
+    knobs = configured(NUM_CPUS="40", MEMORY="1000", RESERVED_MEMORY="100", RESERVED_DISK="1", RESERVED_SWAP="1")
     found = machine_resources(knobs, {"TotalDisk": 10_000, "TotalVirtualMemory": 2000, "DetectedCpus": 2}, [])
     assert (found.cpus, found.memory_mib, found.disk_kib, found.swap_kib) == (40, 900, 8976, 976)
 
@@ -184,15 +177,15 @@ def test_overrides_and_reserves_come_off_the_machine() -> None:
 @pytest.mark.parametrize("knob", ["NUM_CPUS", "MEMORY", "RESERVED_DISK"])
 def test_negative_amounts_are_refused(knob: str) -> None:
     with pytest.raises(ConfigError, match=knob):
-        machine_resources(Knobs({knob: "-3"}), {"DetectedCpus": 2}, [])
+        machine_resources(configured(**{knob: "-3"}), {"DetectedCpus": 2}, [])
 
 
 # --------------------------------------------------------------------------------------------------- custom resources
 
 
 def custom(**knobs: str) -> list[CustomResource]:
-    config = Knobs(knobs)
-    return custom_resources(config, config.get, lambda tag, command: f"Detected{tag} = 2\n{command}")
+    config = configured(**knobs)
+    return custom_resources(config, lambda tag, command: f"Detected{tag} = 2\n{command}")
 
 
 def test_counts_and_lists_of_devices() -> None:
@@ -250,9 +243,9 @@ def test_slot_types_above_the_highest_number_are_not_read() -> None:
 )
 def test_an_inventory_program_that_fails_is_named_with_its_knob(command: str, why: str) -> None:
     with pytest.raises(ConfigError, match=f"MACHINE_RESOURCE_INVENTORY_DISH: .*{why}"):
-        survey.inventory(Knobs(MACHINE_RESOURCE_INVENTORY_DISH=command))
+        survey.inventory(configured(MACHINE_RESOURCE_INVENTORY_DISH=command))
 
 
 def test_bytes_that_are_no_text_do_not_stop_an_inventory() -> None:
-    (dish,) = survey.inventory(Knobs(MACHINE_RESOURCE_INVENTORY_DISH=r"printf '\301\nDetectedDISH = 2\n'"))
+    (dish,) = survey.inventory(configured(MACHINE_RESOURCE_INVENTORY_DISH=r"printf '\301\nDetectedDISH = 2\n'"))
     assert dish.amount == 2

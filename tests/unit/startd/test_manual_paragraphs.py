@@ -13,7 +13,8 @@ from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.outbox import Refused
 from slotwise.startd.settings import filler_wanted
 
-from tests.support.startd_point import Knobs, job, point
+from tests.support.configured import configured
+from tests.support.startd_point import job, point
 
 
 def test_retirement_drops_when_an_important_job_waits() -> None:
@@ -89,7 +90,7 @@ def test_a_match_that_comes_to_nothing_gives_the_slot_back() -> None:
     ],
 )
 def test_filler_work_needs_a_system_and_a_program(knobs: dict[str, Any], wanted: bool) -> None:
-    assert filler_wanted(Knobs(**knobs)) is wanted
+    assert filler_wanted(configured(**knobs)) is wanted
 
 
 def test_running_benchmarks_are_our_own_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -10,18 +10,19 @@ from slotwise.startd.limits import limits_of
 from slotwise.startd.outbox import Refused
 from slotwise.startd.slots.custom import CustomResource, custom_resources
 
-from tests.support.startd_point import Knobs, job, point
+from tests.support.configured import configured
+from tests.support.startd_point import job, point
 
 PROPERTIES = {"genome": {"Size": "3000"}, "weather": {"Size": "100"}}
 DATA = [CustomResource("Data", 2, ("genome", "weather"), shared=True, properties=PROPERTIES)]
 
 
 def test_the_knob_makes_lists_of_devices_shared_and_counts_not() -> None:
-    knobs = Knobs(
+    knobs = configured(
         MACHINE_RESOURCE_Data="genome, weather", SHARED_MACHINE_RESOURCE_Data="true",
         MACHINE_RESOURCE_Cogs="8", SHARED_MACHINE_RESOURCE_Cogs="true", MACHINE_RESOURCE_GPUs="a",
     )  # fmt: skip
-    found = {r.tag.lower(): r.shared for r in custom_resources(knobs, knobs.get, lambda tag, command: "")}
+    found = {r.tag.lower(): r.shared for r in custom_resources(knobs, lambda tag, command: "")}
     assert found == {"data": True, "cogs": False, "gpus": False}
 
 

@@ -10,10 +10,12 @@ from slotwise.classad import ExprTree
 from slotwise.config import load
 from slotwise.model.resources import Resources
 from slotwise.startd import events as ev
-from slotwise.startd.policy import JUDGING, Policy, Timers, knobs_of
+from slotwise.startd.policy import JUDGING, Policy, Timers
 from slotwise.startd.settings import slot_types
+from slotwise.startd.slot_config import SlotConfig
 from slotwise.startd.slots.layout import plan
 
+from tests.support.configured import configured
 from tests.support.owner_days import Owner, days
 
 MACHINE = Resources(8, 8192, 800_000, 8000)
@@ -36,8 +38,9 @@ def read(directory: Path, text: str) -> Any:
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_is_one(tmp_path: Path, name: str) -> None:
     config = read(tmp_path, f"TOO_MUCH = TotalJobRunTime > 9\nuse POLICY : {name}\n")
-    policy = Policy(knobs_of(config.get, 1, 0), Timers())
-    changed = {knob for knob, default in JUDGING.items() if policy.texts[knob] != default}
+    policy = Policy(SlotConfig(config, 1), Timers())
+    usual = Policy(SlotConfig(configured(), 1), Timers())
+    changed = {knob for knob in JUDGING if policy.texts[knob] != usual.texts[knob]}
     assert changed or name.startswith(("ALWAYS", "STARTD"))
     for knob in ("PREEMPTION_REQUIREMENTS", "PREEMPTION_RANK", "NEGOTIATOR_PRE_JOB_RANK", "NEGOTIATOR_POST_JOB_RANK"):
         text = config.get(knob)

@@ -1,4 +1,4 @@
-"""STARTD_CRON_JOBLIST and the knobs of each job. Source: manual, "Startd Cron" and daemon hook options; spec 12."""
+"""STARTD_CRON_JOBLIST and the knobs of each job. Source: manual, "Startd Cron" and daemon hook options."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slotwise.config import Config
 from slotwise.errors import ConfigError
 from slotwise.startd.evaluate import Expression, compiled
-from slotwise.startd.reading import Knobs, flag, seconds, words
 
 _log = logging.getLogger(__name__)
 
@@ -74,28 +74,28 @@ class CronRules:
     faults: tuple[str, ...] = ()
 
 
-def read(knobs: Knobs) -> CronRules:
+def read(config: Config) -> CronRules:
     """The jobs of the configuration; one that cannot be is left out, and said so in the log."""
     jobs: dict[str, CronJob] = {}
     faults = []
-    for name in words(knobs.get("STARTD_CRON_JOBLIST")):
+    for name in config.get_list("STARTD_CRON_JOBLIST"):
         if name.lower() in jobs:
             faults.append(f"STARTD_CRON_JOBLIST names {name} twice")
             continue
         try:
-            jobs[name.lower()] = _job(name, knobs)
+            jobs[name.lower()] = _job(name, config)
         except (ConfigError, ValueError) as error:
             faults.append(f"the cron job {name} does not run: {error}")
     for fault in faults:
         _log.error("%s", fault)
     environment = {"STARTD_CRON_INTERFACE_VERSION": "1", "STARTD_CRON_NAME": "STARTD_CRON"}
-    if program := (knobs.get("STARTD_CRON_CONFIG_VAL") or "").strip():
+    if program := config.get_text("STARTD_CRON_CONFIG_VAL"):
         environment["STARTD_CRON_CONFIG_VAL"] = program
     return CronRules(
         tuple(jobs.values()),
-        seconds(knobs, "STARTD_CRON_MAX_JOB_LOAD", 0.1),
-        _publish((knobs.get("STARTD_CRON_AUTOPUBLISH") or "never").strip().lower()),
-        flag(knobs, "STARTD_CRON_LOG_NON_ZERO_EXIT"),
+        config.get_float("STARTD_CRON_MAX_JOB_LOAD"),
+        _publish(config.get_text("STARTD_CRON_AUTOPUBLISH").lower()),
+        config.get_bool("STARTD_CRON_LOG_NON_ZERO_EXIT"),
         environment,
         tuple(faults),
     )
@@ -108,13 +108,13 @@ def _publish(text: str) -> AutoPublish:
     return AutoPublish.NEVER
 
 
-def _job(name: str, knobs: Knobs) -> CronJob:
+def _job(name: str, config: Config) -> CronJob:
     def text(knob: str) -> str:
-        return (knobs.get(f"STARTD_CRON_{name}_{knob}") or "").strip()
+        return config.get_text(f"STARTD_CRON_{name}_{knob}")
 
     if not text("EXECUTABLE"):
         raise ConfigError(f"STARTD_CRON_{name}_EXECUTABLE is not set")
-    mode = (text("MODE") or "periodic").lower()
+    mode = text("MODE").lower()
     if mode not in list(Mode):
         raise ConfigError(f"STARTD_CRON_{name}_MODE is {mode}, not Periodic, WaitForExit, OneShot or OnDemand")
     if not re.fullmatch(r"\w*", text("PREFIX")):
@@ -124,15 +124,15 @@ def _job(name: str, knobs: Knobs) -> CronJob:
         text("EXECUTABLE"),
         _arguments(text("ARGS")),
         environment(text("ENV")),
-        text("CWD") or "/",
+        text("CWD"),
         Mode(mode),
         0.0 if mode in (Mode.ONE_SHOT, Mode.ON_DEMAND) else period(text("PERIOD")),
         text("PREFIX"),
-        _slots(name, words(text("SLOTS"))),
-        flag(knobs, f"STARTD_CRON_{name}_RECONFIG"),
-        flag(knobs, f"STARTD_CRON_{name}_RECONFIG_RERUN"),
-        flag(knobs, f"STARTD_CRON_{name}_KILL"),
-        seconds(knobs, f"STARTD_CRON_{name}_JOB_LOAD", 0.01),
+        _slots(name, config.get_list(f"STARTD_CRON_{name}_SLOTS")),
+        config.get_bool(f"STARTD_CRON_{name}_RECONFIG"),
+        config.get_bool(f"STARTD_CRON_{name}_RECONFIG_RERUN"),
+        config.get_bool(f"STARTD_CRON_{name}_KILL"),
+        config.get_float(f"STARTD_CRON_{name}_JOB_LOAD"),
         text("CONDITION"),
     )
     job.may_run()  # a condition that is no expression is found now

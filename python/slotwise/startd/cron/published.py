@@ -16,8 +16,7 @@ from typing import Any
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError
 from slotwise.startd.cron.jobs import AutoPublish, CronJob
-from slotwise.startd.evaluate import Expr, attribute, truth
-from slotwise.startd.reading import literal_or_expression
+from slotwise.startd.evaluate import Expr, attribute, literal_or_expression, truth
 
 _log = logging.getLogger(__name__)
 

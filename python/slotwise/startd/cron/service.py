@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
+from slotwise.config import Config
 from slotwise.startd.cron import jobs
 from slotwise.startd.cron.jobs import CronJob, CronRules
 from slotwise.startd.cron.published import Output
 from slotwise.startd.cron.runner import CronRunner
 from slotwise.startd.driver import Driver
 from slotwise.startd.evaluate import truth, write
-from slotwise.startd.reading import Knobs
 
 
 class Cron:
@@ -23,7 +23,7 @@ class Cron:
         self._rules = CronRules()
         self._runner = CronRunner(env, self._said, self._allowed)
 
-    def follow(self, knobs: Knobs) -> list[str]:
+    def follow(self, knobs: Config) -> list[str]:
         """Run the jobs of this configuration; which of them cannot be."""
         self._rules = jobs.read(knobs)
         self._driver.point.cron.keep_only(self._rules.jobs)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from slotwise.classad import ClassAd
+from slotwise.config import Config
 from slotwise.errors import AdSyntaxError, ConfigError
 
 #: Tags that would be taken for the machine's own resources.
@@ -40,24 +41,18 @@ class CustomResource:
         return len(self.usable) if self.devices else max(0.0, self.amount - len(self.offline))
 
 
-def custom_resources(
-    names: Iterable[str],
-    get: Callable[[str], str | None],
-    run_inventory: Callable[[str, str], str],
-) -> list[CustomResource]:
+def custom_resources(config: Config, run_inventory: Callable[[str, str], str]) -> list[CustomResource]:
     """The machine's custom resources from the configuration.
 
-    ``names`` are all knob names; ``get`` gives a knob's value; ``run_inventory(tag, command)`` runs a program and gives
-    what it printed.
+    ``run_inventory(tag, command)`` runs a program and gives what it printed.
 
     :raises ConfigError: for a reserved tag.
     """
-    allowed = {tag.lower() for tag in re.split(r"[,\s]+", get("MACHINE_RESOURCE_NAMES") or "") if tag}
+    allowed = {tag.lower() for tag in config.get_list("MACHINE_RESOURCE_NAMES")}
     tags: dict[str, str] = {}
-    for name in sorted(names):
-        found = re.fullmatch(r"MACHINE_RESOURCE_(?:INVENTORY_)?(\w+)", name, re.IGNORECASE)
-        if found and name.upper() != "MACHINE_RESOURCE_NAMES":
-            tags.setdefault(found[1].lower(), found[1])
+    inventories = config.members("MACHINE_RESOURCE_INVENTORY_<RESOURCE>")
+    for _name, tag in sorted([*config.members("MACHINE_RESOURCE_<RESOURCE>"), *inventories]):
+        tags.setdefault(tag.lower(), tag)
     resources = []
     for lowered, tag in tags.items():
         if tag.upper() in RESERVED_TAGS:
@@ -68,21 +63,21 @@ def custom_resources(
             )
         if allowed and lowered not in allowed:
             continue
-        resource = _resource(tag, get, run_inventory)
-        shared = (get(f"SHARED_MACHINE_RESOURCE_{tag}") or "").strip().lower() in ("true", "t", "yes", "y", "1")
+        resource = _resource(tag, config, run_inventory)
+        shared = config.get_bool(f"SHARED_MACHINE_RESOURCE_{tag}")
         resources.append(replace(resource, shared=shared and bool(resource.devices)))
     return resources
 
 
-def _resource(tag: str, get: Callable[[str], str | None], run_inventory: Callable[[str, str], str]) -> CustomResource:
-    offline = names_in(get(f"OFFLINE_MACHINE_RESOURCE_{tag}") or "")
-    value = get(f"MACHINE_RESOURCE_{tag}")
+def _resource(tag: str, config: Config, run_inventory: Callable[[str, str], str]) -> CustomResource:
+    offline = names_in(config.get_str(f"OFFLINE_MACHINE_RESOURCE_{tag}"))
+    value = config.get(f"MACHINE_RESOURCE_{tag}")
     if value is not None and "\n" in value.strip():  # of several lines: an ad such as inventory programs print
         return parse_inventory(tag, value, offline)
     if value is not None and value.strip():
         amount, devices = amount_or_devices(value)
         return CustomResource(tag, amount, devices, offline)
-    command = get(f"MACHINE_RESOURCE_INVENTORY_{tag}")
+    command = config.get(f"MACHINE_RESOURCE_INVENTORY_{tag}")
     if not command:
         return CustomResource(tag, 0, (), offline)
     return parse_inventory(tag, run_inventory(tag, command), offline)

@@ -97,16 +97,21 @@ impl ConfigData {
             .transpose()
     }
 
-    fn integer(&self, name: &str, otherwise: i64) -> PyResult<i64> {
-        self.view().integer(name, otherwise).map_err(refused)
+    /// Expanded text, or that of the built-in default when undefined or empty; None when there is none.
+    fn text_or_default(&self, name: &str) -> PyResult<Option<String>> {
+        self.view().text_or_default(name).map_err(refused)
     }
 
-    fn boolean(&self, name: &str, otherwise: bool) -> PyResult<bool> {
-        self.view().boolean(name, otherwise).map_err(refused)
+    fn integer(&self, name: &str) -> PyResult<Option<i64>> {
+        self.view().integer(name).map_err(refused)
     }
 
-    fn real(&self, name: &str, otherwise: f64) -> PyResult<f64> {
-        self.view().real(name, otherwise).map_err(refused)
+    fn boolean(&self, name: &str) -> PyResult<Option<bool>> {
+        self.view().boolean(name).map_err(refused)
+    }
+
+    fn real(&self, name: &str) -> PyResult<Option<f64>> {
+        self.view().real(name).map_err(refused)
     }
 
     /// Value before expansion, defaults included.

@@ -34,7 +34,7 @@ impl Stopwatch for Clock {
 
 fn refused(py: Python<'_>, error: &CycleError) -> PyErr {
     let class = match error {
-        CycleError::BadKnob { .. } => "ConfigError",
+        CycleError::BadKnob { .. } | CycleError::UnreadableKnob { .. } => "ConfigError",
         CycleError::BadInput { .. } => "CycleInputError",
     };
     let made = py

@@ -1,0 +1,40 @@
+"""The configuration as one slot reads it: ``SLOT<N>_X``, then ``SLOT_TYPE_<N>_X``, then ``X``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.config import Config
+
+
+@dataclass(frozen=True)
+class SlotConfig:
+    """One slot's view of a configuration; type 0 is none.
+
+    A form of a knob that is set to nothing does not count.
+    """
+
+    config: Config
+    slot_id: int
+    type_number: int = 0
+
+    def full_name(self, name: str) -> str:
+        """The knob that has the value, which is the one to name in errors."""
+        prefixes = [f"SLOT{self.slot_id}_", *([f"SLOT_TYPE_{self.type_number}_"] if self.type_number else [])]
+        return next((full for prefix in prefixes if self.config.get_str(full := prefix + name).strip()), name)
+
+    def get(self, name: str) -> str | None:
+        """See :meth:`Config.get`."""
+        return self.config.get(self.full_name(name))
+
+    def get_text(self, name: str) -> str:
+        """See :meth:`Config.get_text`."""
+        return self.config.get_text(self.full_name(name))
+
+    def get_bool(self, name: str) -> bool:
+        """See :meth:`Config.get_bool`."""
+        return self.config.get_bool(self.full_name(name))
+
+    def get_list(self, name: str) -> list[str]:
+        """See :meth:`Config.get_list`."""
+        return self.config.get_list(self.full_name(name))

@@ -1,0 +1,140 @@
+"""Defaults and ranges of knobs are in the knob table, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import slotwise
+from slotwise.config import find_knob
+from slotwise.defrag import rules
+from slotwise.home import PoolHome
+from slotwise.master.app import backoff_of
+from slotwise.master.limits import Limits
+from slotwise.master.policy import Backoff
+from slotwise.master.pulse import Patience
+from slotwise.schedd import settings as schedd
+from slotwise.startd.cron import jobs as cron
+from slotwise.startd.policy import Timers
+from slotwise.starter import settings as starter
+
+from tests.support.configured import configured
+from tests.support.startd_point import point
+
+SOURCES = Path(slotwise.__file__).parent
+READERS = {"get_str", "get_text", "get_list", "get_expr", "get_int", "get_bool", "get_float"} | {
+    "find_int", "find_bool", "find_float",
+}  # fmt: skip
+#: Names of objects whose ``get`` is that of a configuration.
+CONFIGS = {"config", "_config", "own", "knobs"}
+#: Readers that must find a default.
+TYPED = {"get_int", "get_bool", "get_float"}
+
+
+def name_of(node: ast.expr) -> str:
+    """The last name of ``a.b.c`` or ``c``."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_read(node: ast.AST) -> bool:
+    """Whether a call reads a knob."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    of_config = node.func.attr == "get" and name_of(node.func.value) in CONFIGS
+    return of_config or node.func.attr in READERS
+
+
+def says_something(node: ast.expr) -> bool:
+    """Whether an expression is a constant other than nothing, or a collection of such."""
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    return isinstance(node, ast.Tuple | ast.List | ast.Set) and bool(node.elts)
+
+
+def defaults_at_call_sites(source: str) -> Iterator[tuple[int, str]]:
+    """Lines of a source that give a knob a default of their own, and how."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and is_read(node) and len(node.args) + len(node.keywords) > 1:
+            yield node.lineno, ast.unparse(node)
+        first = node.values[0] if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else None
+        if isinstance(node, ast.BoolOp) and first is not None and any(is_read(inner) for inner in ast.walk(first)):
+            yield from ((node.lineno, ast.unparse(node)) for value in node.values[1:] if says_something(value))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'config.get_int("MATCH_TIMEOUT", 120)',
+        'config.get_bool("USE_PSS", default=False)',
+        '(self._config.get("BACKFILL_SYSTEM") or "BOINC").strip()',
+        'x = config.get_text("A").lower() or "auto"',
+        'config.get_list("CONSOLE_DEVICES") or ("mouse", "console")',
+    ],
+)
+def test_a_default_at_a_call_site_is_found(source: str) -> None:
+    assert list(defaults_at_call_sites(source))
+
+
+def test_no_call_site_has_a_default() -> None:
+    found = [
+        f"{path.relative_to(SOURCES)}:{line}: {text}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for line, text in defaults_at_call_sites(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], "put the default into rust/config/data/slotwise.tsv"
+
+
+def test_what_is_read_as_a_number_or_truth_value_has_a_default() -> None:
+    lacking = []
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not is_read(node) or name_of(node.func) not in TYPED or not node.args:
+                continue
+            name = node.args[0]
+            if isinstance(name, ast.Constant):
+                knob = find_knob(str(name.value))
+                if knob is None or (knob.default is None and knob.implied is None):
+                    lacking.append(f"{path.name}:{node.lineno}: {name.value}")
+    assert lacking == [], "give them one in rust/config/data/slotwise.tsv, or read them with find_..."
+
+
+def scalars(settings: Any) -> dict[str, Any]:
+    """Fields that are a number, a truth value or a text."""
+    fields = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return {name: value for name, value in fields.items() if isinstance(value, int | float | str)}
+
+
+@pytest.mark.parametrize(
+    ("usual", "read", "of_this_host"),
+    [
+        (
+            schedd.Settings("h", "h", "h", "h"),
+            lambda: schedd.read_settings(configured("SCHEDD"), "h"),
+            {"uid_domain", "file_system_domain"},
+        ),
+        (
+            starter.StarterSettings(Path("/x")),
+            lambda: starter.read_settings(configured("STARTER"), PoolHome(Path("/x")), {}),
+            {"file_system_domain"},
+        ),
+        (starter.VolumeSettings(), lambda: starter._volumes(configured("STARTER")), {"backing_file"}),
+        (Limits(), lambda: Limits.of_config(configured("MASTER")), set()),
+        (Patience(), lambda: Patience.of_config(configured("MASTER"), "schedd"), set()),
+        (Backoff(), lambda: backoff_of(configured("MASTER")), set()),
+        (rules.DefragRules(), lambda: rules.read(configured("DEFRAG"), ""), {"cancel"}),
+        (cron.CronRules(), lambda: cron.read(configured()), set()),
+        (Timers(), lambda: point().it.settings.timers, set()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_settings_without_a_configuration_are_those_of_an_empty_one(
+    usual: Any, read: Any, of_this_host: set[str]
+) -> None:
+    found = scalars(read())
+    expected = scalars(usual)
+    for name in expected.keys() - of_this_host:
+        assert found[name] == expected[name], name
