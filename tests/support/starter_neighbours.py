@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,16 @@ from typing import Any
 
 import grpc
 from slotwise.classad import ClassAd
-from slotwise.schedd import remote_io
+from slotwise.schedd import live_output, remote_io
+from slotwise.schedd.files import FilePlan
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.channel import open_async
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, starter_pb2, starter_pb2_grpc
+
+
+def own_name() -> str:
+    """The account that the tests run as."""
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 @dataclass
@@ -36,6 +43,8 @@ class ShadowRun:
     #: What the job has asked through chirp.
     asked: list[str] = field(default_factory=list)
     checkpoints: list[dict[str, bytes]] = field(default_factory=list)
+    #: Pieces of streams that are sent while the job runs, as they came.
+    pieces: list[schedd_pb2.StreamPiece] = field(default_factory=list)
 
     @property
     def end_ad(self) -> ClassAd:
@@ -54,6 +63,8 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         #: Whether it says that the inputs are complete; a shadow whose job has ended meanwhile does not.
         self.completes_inputs = True
         self.keeps_checkpoints = True
+        #: Whether it says that it has written a piece of a stream; one that is killed at the wrong moment does not.
+        self.answers_pieces = True
         #: Cleared, it lets runs that say hello wait.
         self.open = asyncio.Event()
         self.open.set()
@@ -118,6 +129,12 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
             run.asked.append(message.io.op)
             answer = self._about_job(run, message.io)
             await context.write(schedd_pb2.ShadowMessage(run_id=message.run_id, io=answer))
+        elif what == "stream":
+            run.pieces.append(message.stream)
+            plan = FilePlan(own_name(), str(self.files), stdout="live.out", stderr="live.err")
+            kept = live_output.write(plan, message.stream)
+            if self.answers_pieces:
+                await context.write(schedd_pb2.ShadowMessage(run_id=message.run_id, streamed=kept))
         elif what == "checkpoint":
             run.checkpoints.append(dict(run.outputs))
             run.outputs.clear()

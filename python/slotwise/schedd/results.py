@@ -164,8 +164,8 @@ class Results:
 
     def _write(self, name: str, target: str, mode: int, data: bytes, offset: int) -> None:
         if name not in self._large:
-            _make_parents(target, self._plan.iwd)
-            if _is_special(target):
+            make_parents(target, self._plan.iwd)
+            if is_special(target):
                 opening.write_special(target, data)
                 return
             self._large[name] = (self._beside(_real(target)), mode)
@@ -173,7 +173,7 @@ class Results:
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if offset == 0 else 0)
         descriptor = opening.regular(temporary, flags)
         try:
-            _write_all(descriptor, data, offset)
+            write_all(descriptor, data, offset)
         finally:
             os.close(descriptor)
 
@@ -258,8 +258,8 @@ class Results:
 
     def _put(self, target: str, data: bytes, mode: int) -> None:
         """Write a small file. One that exists and is no plain file (a terminal, a pipe) is written to, not replaced."""
-        _make_parents(target, self._plan.iwd)
-        if _is_special(target):
+        make_parents(target, self._plan.iwd)
+        if is_special(target):
             opening.write_special(target, data)
             return
         real = _real(target)
@@ -267,7 +267,7 @@ class Results:
         descriptor = opening.regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             try:
-                _write_all(descriptor, data, 0)
+                write_all(descriptor, data, 0)
                 os.fchmod(descriptor, (mode & 0o777) or 0o644)
             finally:
                 os.close(descriptor)
@@ -282,7 +282,7 @@ class Results:
         That place is the schedd's, and so are the rights then; but the temporary file lies where the owner could have
         put something else under its name.
         """
-        _make_parents(target, self._plan.iwd)
+        make_parents(target, self._plan.iwd)
         target = _real(target)
         with open(open_path(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
             state = os.fstat(stream.fileno())
@@ -319,7 +319,7 @@ def _copy(stream: BinaryIO, target: str, mode: int) -> None:
         os.fchmod(descriptor, (mode & 0o777) or 0o644)
 
 
-def _write_all(descriptor: int, data: bytes, offset: int) -> None:
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
     view = memoryview(data)
     while view:
         written = os.pwrite(descriptor, view, offset)
@@ -327,7 +327,7 @@ def _write_all(descriptor: int, data: bytes, offset: int) -> None:
         offset += written
 
 
-def _make_parents(target: str, iwd: str) -> None:
+def make_parents(target: str, iwd: str) -> None:
     """Directories of a result below the job's directory; those elsewhere must exist."""
     parent = os.path.dirname(target)
     if parent.startswith(iwd.rstrip("/") + "/") and os.path.isdir(iwd):
@@ -349,7 +349,7 @@ def _make_directory(target: str, mode: int) -> None:
         os.chmod(target, (mode & 0o777) | 0o700)
 
 
-def _is_special(target: str) -> bool:
+def is_special(target: str) -> bool:
     """Whether something is there that is written to instead of being replaced: a terminal, a pipe.
 
     :raises OSError: for a directory.

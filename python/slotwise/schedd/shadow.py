@@ -23,6 +23,7 @@ from slotwise.schedd.claims import Run
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision, Kill
 from slotwise.schedd.endings import Endings
+from slotwise.schedd.live_output import LiveOutput
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.remote_io import RemoteRequests
@@ -64,6 +65,7 @@ class Shadows:
         self.requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
         self._endings = Endings(queue, ads, claiming, transfers, clock, history)
         self._endings.on_durable = self._acknowledge
+        self._live = LiveOutput(transfers)
         self.visits = Visits(queue, claiming.book)
         self._history = history
         self._streams: set[StarterStream] = set()
@@ -151,6 +153,8 @@ class Shadows:
             return self._transfers.output(run, message.output)
         elif what == "transfer":
             self._transfer_state(run, message.transfer)
+        elif what == "stream":
+            self._transfers.spawn(run, partial(self._live.take, run, message.stream))
         elif what == "io":
             self._transfers.spawn(run, partial(self.requests.answer, run, message.io))
         elif what == "visit":

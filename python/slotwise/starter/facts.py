@@ -60,10 +60,12 @@ class CheckpointRules:
 class StreamRules:
     """Standard output, or error, of a job whose files move.
 
-    ``sent``: it goes to the access point when the job is over; otherwise it stays at the execution point.
+    ``sent``: it goes to the access point; otherwise it stays at the execution point. ``live``: it goes while the job
+    runs, not when the job is over.
     """
 
     sent: bool = True
+    live: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,10 @@ class JobFacts:
     image: str = ""
     output: StreamRules = field(default_factory=StreamRules)
     error: StreamRules = field(default_factory=StreamRules)
+
+    def live_streams(self) -> list[str]:
+        """The files of :meth:`stream_files` that are sent while the job runs."""
+        return [name for name, rules in self.stream_files().items() if rules.live]
 
     def stream_files(self) -> dict[str, StreamRules]:
         """The files in the scratch directory that standard output and error are written to, none for a null file.
@@ -152,8 +158,8 @@ def read_job(value: Lookup, user: str) -> JobFacts:
         nice_user=_flag(value("NiceUser")) is True,
         universe=int(_number(value("JobUniverse"), 5)),
         checkpoint=_checkpoint(value),
-        output=StreamRules(sent=_flag(value("TransferOut")) is not False),
-        error=StreamRules(sent=_flag(value("TransferErr")) is not False),
+        output=_stream(value("TransferOut"), value("StreamOut")),
+        error=_stream(value("TransferErr"), value("StreamErr")),
         image=next((image for name in _IMAGES if (image := _text(value(name)))), ""),
         appends=_flag(value("WantFTOnCheckpoint")) is True or _flag(value("EraseOutputAndErrorOnRestart")) is False,
     )
@@ -250,6 +256,11 @@ def _transfer(value: Lookup) -> TransferRules:
         max_output_mib=int(limit) if isinstance(limit, int | float) else -1,
         file_system_domain=_text(value("FileSystemDomain")),
     )
+
+
+def _stream(transferred: object, streamed: object) -> StreamRules:
+    sent = _flag(transferred) is not False
+    return StreamRules(sent=sent, live=sent and _flag(streamed) is True)
 
 
 def _checkpoint(value: Lookup) -> CheckpointRules | None:

@@ -45,6 +45,7 @@ class KeeperLink:
         if word == "started":
             self._run.started_at = self._run.host.clock.now()
             self._run.on(moves.Started(int(rest or 0)))
+            self._run.live.follow()
         elif word == "ended":
             self.take_result()
         elif word in ("suspended", "continued"):

@@ -163,7 +163,7 @@ def _checkpoint_kept(state: RunState, problem: End | None) -> Step:
 
 
 def wanted_outputs(end: End, kill: Kill | None, job: JobFacts) -> str:
-    """Which outputs go back: ``all``, ``streams`` or ``none``. Manual, "when_to_transfer_output"."""
+    """Which outputs go back: ``all``, ``streams``, ``live`` or ``none``. Manual, "when_to_transfer_output"."""
     rules = job.transfer
     if end.how is How.NOT_STARTED:
         return "none"
@@ -175,7 +175,7 @@ def wanted_outputs(end: End, kill: Kill | None, job: JobFacts) -> str:
         return "all"
     if rules.when == "ON_EXIT_OR_EVICT" and end.how is How.EVICTED and not (kill and kill.fast):
         return "all"
-    return "none"
+    return "live" if job.live_streams() else "none"
 
 
 def _kill(state: RunState, kill: Kill, job: JobFacts) -> Step:

@@ -40,7 +40,8 @@ class RunState:
     pause: bool = False
     kill: Kill | None = None
     end: End | None = None
-    #: ``all``, ``streams`` (standard output and error only) or ``none``.
+    #: ``all``, ``streams`` (standard output and error only), ``live`` (the rest of what goes while the job runs) or
+    #: ``none``.
     outputs: str = "none"
     #: The startd knows that the slot is free.
     told_gone: bool = False

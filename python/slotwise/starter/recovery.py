@@ -42,6 +42,7 @@ async def recover(host: JobHost) -> None:
         if fate == "alive":
             alive.append(run)
             run.keeper.watch(int(names[0]))
+            run.live.follow()
             await host.desk.admit(run, host.settings.chirp)
             _log.info("run %s: reconnected to its keeper %s", run.run_id, names[0])
         else:

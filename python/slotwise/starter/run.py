@@ -22,6 +22,7 @@ from slotwise.starter.keeper_spec import (
 )
 from slotwise.starter.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
 from slotwise.starter.lifecycle import step
+from slotwise.starter.live_output import LiveOutput
 from slotwise.starter.moves import Phase, RunState
 from slotwise.starter.report import Disk
 from slotwise.starter.run_host import Host
@@ -89,6 +90,7 @@ class Run:
         self.told_by_hook: dict[str, Any] = {}
         #: Where the job speaks to its access point; None until it may.
         self.desk: JobDesk | None = None
+        self.live = LiveOutput(self)
         self.visitors = Visitors(self)
         self.disk = Disk()
         self.started_at = 0.0
@@ -134,6 +136,7 @@ class Run:
         self.lost_at = self.host.clock.monotonic()
         self.accepted = False
         self.visitors.leave()
+        self.live.link_lost()
         if self.inbox is not None:
             self.inbox.close()
         self.on(moves.LinkLost())
@@ -157,6 +160,8 @@ class Run:
             self._inputs_complete(message.inputs_complete)
         elif what == "checkpoint_kept":
             self._checkpoint_kept(message.checkpoint_kept)
+        elif what == "streamed":
+            self.live.hear(message.streamed)
         elif what == "io":
             if self.desk is not None:
                 self.desk.hear(message.io)
@@ -183,6 +188,7 @@ class Run:
             self.job = NO_JOB  # told to go before the shadow has answered: all that is left to say is its end
         if self.job is not None:
             self._resume_inputs()
+            self.live.link_back()
             if self.desk is not None:
                 self.desk.ask_again()
             self.on(moves.LinkBack(self.transfers))
@@ -377,6 +383,7 @@ class Run:
 
     async def _discard(self) -> None:
         self.keeper.stop()
+        self.live.stop()
         self._end_helpers()
         self.visitors.leave()
         if self.inbox is not None:

@@ -92,7 +92,7 @@ class ShadowLink:
             await self._room.wait()
         if not self.connected:
             return False
-        self._waiting += len(message.output.data)
+        self._waiting += _weight(message)
         if self._waiting > _WINDOW:
             self._room.clear()
         self._out.put_nowait(message)
@@ -188,10 +188,10 @@ class ShadowLink:
         while True:
             first = await queue.get()
             await asyncio.sleep(0)  # what else is said in this turn goes into the same frame
-            size = len(first.output.data)
+            size = _weight(first)
             while size < _FRAME and not queue.empty():
                 following = queue.get_nowait()
-                size += len(following.output.data)
+                size += _weight(following)
                 first.more.append(following)
             await call.write(first)
             self._waiting = max(0, self._waiting - size)
@@ -213,6 +213,11 @@ def _messages(frame: schedd_pb2.ShadowMessage) -> Iterable[schedd_pb2.ShadowMess
     if frame.WhichOneof("what"):
         yield frame
     yield from frame.more
+
+
+def _weight(message: schedd_pb2.StarterMessage) -> int:
+    """Bytes of files in a message."""
+    return len(message.output.data) + len(message.stream.data)
 
 
 def _text(error: grpc.RpcError) -> str:

@@ -41,6 +41,11 @@ async def send_outputs(run: Run) -> None:
         return
     only_streams = run.state.outputs == "streams"
     problems: list[End] = []
+    if not await run.live.finish(problems):
+        return
+    if run.state.outputs == "live":
+        run.on(moves.OutputsSent(problems[0] if problems else None))
+        return
     try:
         try:
             chosen = transfer.choose(job, run.directory.scratch, run.before, run.identity, streams_only=only_streams)

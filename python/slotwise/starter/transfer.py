@@ -152,7 +152,7 @@ class OutputError(SlotwiseError):
 
 
 def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *, streams_only: bool) -> list[Output]:
-    """What goes back: standard output and error always, then what the job's rules say.
+    """What goes back: standard output and error, unless they went while the job ran, then what the job's rules say.
 
     :raises OutputError: when a listed output is missing (hold 12) or there is too much (hold 33); with the others, and
         with no more than standard output and error.
@@ -203,7 +203,7 @@ def choose_checkpoint(job: JobFacts, scratch: Path, before: Listing, identity: I
 def _streams(job: JobFacts, scratch: Path) -> Iterator[Output]:
     for name, rules in job.stream_files().items():
         path = scratch / name
-        if rules.sent and path.is_file():
+        if rules.sent and not rules.live and path.is_file():
             yield _output(path, name)
 
 

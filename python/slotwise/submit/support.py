@@ -118,8 +118,6 @@ RULES = (
     _warned("notification", "JobNotification", "no mail is sent"),
     _warned("notify_user", "NotifyUser", "no mail is sent"),
     _warned("email_attributes", "EmailAttributes", "no mail is sent"),
-    _warned("stream_output", "StreamOut", "output arrives when the run is over"),
-    _warned("stream_error", "StreamErr", "output arrives when the run is over"),
     _warned("skip_if_dataflow", "SkipIfDataflow", "the job runs whether its results are newer or not"),
     _warned("manifest", "ManifestDesired", "no manifest is made"),
     _warned("ulog_execute_attrs", "UserLogExecuteEventAttrs", "the event log shows what it always shows"),

@@ -452,7 +452,7 @@ class Rejection(_message.Message):
     def __init__(self, autocluster_id: _Optional[int] = ..., reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class StarterMessage(_message.Message):
-    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "checkpoint", "io", "visit", "more")
+    __slots__ = ("run_id", "hello", "need_input", "started", "update", "output", "ended", "transfer", "runs", "checkpoint", "io", "visit", "stream", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     NEED_INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -465,6 +465,7 @@ class StarterMessage(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     IO_FIELD_NUMBER: _ClassVar[int]
     VISIT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     hello: RunHello
@@ -478,8 +479,9 @@ class StarterMessage(_message.Message):
     checkpoint: RunCheckpoint
     io: RemoteIo
     visit: JobVisit
+    stream: StreamPiece
     more: _containers.RepeatedCompositeFieldContainer[StarterMessage]
-    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., hello: _Optional[_Union[RunHello, _Mapping]] = ..., need_input: _Optional[_Union[FileNeed, _Mapping]] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., update: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., output: _Optional[_Union[FilePiece, _Mapping]] = ..., ended: _Optional[_Union[RunEnded, _Mapping]] = ..., transfer: _Optional[_Union[FileTransferState, _Mapping]] = ..., runs: _Optional[_Union[RunList, _Mapping]] = ..., checkpoint: _Optional[_Union[RunCheckpoint, _Mapping]] = ..., io: _Optional[_Union[RemoteIo, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., stream: _Optional[_Union[StreamPiece, _Mapping]] = ..., more: _Optional[_Iterable[_Union[StarterMessage, _Mapping]]] = ...) -> None: ...
 
 class RunCheckpoint(_message.Message):
     __slots__ = ("number", "at", "ad")
@@ -589,6 +591,38 @@ class FilePiece(_message.Message):
     offset: int
     def __init__(self, name: _Optional[bytes] = ..., mode: _Optional[int] = ..., data: _Optional[bytes] = ..., last: _Optional[bool] = ..., directory: _Optional[bool] = ..., offset: _Optional[int] = ...) -> None: ...
 
+class StreamPiece(_message.Message):
+    __slots__ = ("error", "begin", "append", "base", "offset", "data")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    APPEND_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    error: bool
+    begin: bool
+    append: bool
+    base: int
+    offset: int
+    data: bytes
+    def __init__(self, error: _Optional[bool] = ..., begin: _Optional[bool] = ..., append: _Optional[bool] = ..., base: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class StreamKept(_message.Message):
+    __slots__ = ("error", "base", "end", "problem", "hold_code", "hold_subcode")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    HOLD_CODE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_SUBCODE_FIELD_NUMBER: _ClassVar[int]
+    error: bool
+    base: int
+    end: int
+    problem: str
+    hold_code: int
+    hold_subcode: int
+    def __init__(self, error: _Optional[bool] = ..., base: _Optional[int] = ..., end: _Optional[int] = ..., problem: _Optional[str] = ..., hold_code: _Optional[int] = ..., hold_subcode: _Optional[int] = ...) -> None: ...
+
 class FileTransferState(_message.Message):
     __slots__ = ("stage", "at", "host")
     STAGE_FIELD_NUMBER: _ClassVar[int]
@@ -634,7 +668,7 @@ class RunEnded(_message.Message):
     def __init__(self, how: _Optional[_Union[RunEnded.How, str]] = ..., code: _Optional[int] = ..., ad: _Optional[bytes] = ..., reason: _Optional[str] = ..., reason_code: _Optional[int] = ..., reason_subcode: _Optional[int] = ..., at: _Optional[int] = ..., core_dumped: _Optional[bool] = ...) -> None: ...
 
 class ShadowMessage(_message.Message):
-    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "visit", "more")
+    __slots__ = ("run_id", "accepted", "input", "inputs_complete", "ack", "refused", "kill", "checkpoint_kept", "io", "visit", "streamed", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -645,6 +679,7 @@ class ShadowMessage(_message.Message):
     CHECKPOINT_KEPT_FIELD_NUMBER: _ClassVar[int]
     IO_FIELD_NUMBER: _ClassVar[int]
     VISIT_FIELD_NUMBER: _ClassVar[int]
+    STREAMED_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     accepted: RunAccepted
@@ -656,8 +691,9 @@ class ShadowMessage(_message.Message):
     checkpoint_kept: CheckpointKept
     io: RemoteIoDone
     visit: JobVisit
+    streamed: StreamKept
     more: _containers.RepeatedCompositeFieldContainer[ShadowMessage]
-    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., accepted: _Optional[_Union[RunAccepted, _Mapping]] = ..., input: _Optional[_Union[FilePiece, _Mapping]] = ..., inputs_complete: _Optional[_Union[InputsComplete, _Mapping]] = ..., ack: _Optional[_Union[RunAck, _Mapping]] = ..., refused: _Optional[_Union[RunRefused, _Mapping]] = ..., kill: _Optional[_Union[RunKill, _Mapping]] = ..., checkpoint_kept: _Optional[_Union[CheckpointKept, _Mapping]] = ..., io: _Optional[_Union[RemoteIoDone, _Mapping]] = ..., visit: _Optional[_Union[JobVisit, _Mapping]] = ..., streamed: _Optional[_Union[StreamKept, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ShadowMessage, _Mapping]]] = ...) -> None: ...
 
 class RunAccepted(_message.Message):
     __slots__ = ("job_ad", "user")
