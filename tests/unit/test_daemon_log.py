@@ -294,6 +294,22 @@ def test_any_category_may_have_a_file_of_its_own_and_the_match_log_may_be_left_o
     assert "Rejected" in log_text(tmp_path / "NegotiatorLog") and not (tmp_path / "MatchLog").exists()
 
 
+def test_a_child_neither_writes_what_its_parent_gathered_nor_loses_its_own(
+    tmp_path: Path, configured: Configure
+) -> None:
+    where = tmp_path / "some.log"
+    configured(f"SCHEDD_LOG = {where}\n")
+    logging.getLogger("x").info("of the parent")
+    child = os.fork()
+    if child == 0:
+        logging.getLogger("x").info("of the child")
+        flush_logs()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    text = log_text(where)
+    assert text.count("of the parent") == text.count("of the child") == 1
+
+
 def test_headers_are_those_that_are_asked_for(tmp_path: Path, configured: Configure) -> None:
     where = tmp_path / "some.log"
     for knobs, pattern in [

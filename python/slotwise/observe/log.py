@@ -22,6 +22,7 @@ import os
 import re
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
@@ -175,7 +176,7 @@ class LogFile(logging.Handler):
         self._thread: threading.Thread | None = None
         self._closed = False
         self._open(os.O_TRUNC if truncate else 0)
-        os.register_at_fork(after_in_child=self._forked)
+        _files.add(self)
 
     # ---- lines
 
@@ -266,7 +267,7 @@ class LogFile(logging.Handler):
             with contextlib.suppress(IndexError):
                 while True:
                     lines.append(self._lines.popleft())
-            if lines:
+            if lines and not (self._closed and self._descriptor < 0):
                 self._write(lines)
 
     def _write(self, lines: list[str]) -> None:
@@ -361,6 +362,18 @@ class LogFile(logging.Handler):
         self._writing = threading.Lock()
         self._wake = threading.Event()
         self._thread, self._due = None, False
+
+
+#: All log files of this process.
+_files: weakref.WeakSet[LogFile] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for file in list(_files):
+        file._forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _category_of(record: logging.LogRecord) -> str:
