@@ -300,3 +300,14 @@ def test_output_that_is_not_transferred_leaves_the_file_as_it_is(pool: Pool, tmp
     pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
     found = {path.name: path.read_text() for path in tmp_path.iterdir() if path.name in ("keep.txt", "e", "made")}
     assert found == {"keep.txt": "OLD\n", "e": "err\n", "made": "x\n"}
+
+
+def test_files_that_are_to_be_encrypted_stay_on_this_machine_or_go_over_tls(pool: Pool, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("secret\n")
+    (tmp_path / "j.sub").write_text(
+        "executable = /bin/cat\narguments = in.txt\nlog = l\noutput = o\ntransfer_input_files = in.txt\n"
+        "encrypt_input_files = in.txt\nencrypt_output_files = o\ndont_encrypt_input_files = other\nqueue\n"
+    )
+    pool.run("submit", "j.sub", cwd=tmp_path)
+    pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
+    assert (tmp_path / "o").read_text() == "secret\n"

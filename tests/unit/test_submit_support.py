@@ -34,7 +34,6 @@ def test_the_table_speaks_of_commands_that_exist() -> None:
         ("cron_minute = 5", "deferral_time"),
         ("noop_job = true", "/bin/true"),
         ("log_xml = true", "take the command out"),
-        ("encrypt_input_files = a", "TLS"),
         ("output_destination = /tmp", "SCHEME"),
         ("use_oauth_services = box", "transfer_input_files"),
         ("mount_under_scratch = /tmp", "MOUNT_UNDER_SCRATCH"),
@@ -78,7 +77,7 @@ def test_courtesies_are_warned_about(statement: str, tmp_path: Path) -> None:
      "noop_job = false", "log_xml = false",
      "transfer_input_files = ", "encrypt_execute_directory = false", "load_profile = true",
      "submit_warn_empty_fields = false", "suspend_job_at_exec = false", "use_scitokens = false\nscitokens_file = token",
-     "use_scitokens = auto", "use_x509userproxy = false"],
+     "use_scitokens = auto", "encrypt_input_files = a", "dont_encrypt_output_files = b", "use_x509userproxy = false"],
 )  # fmt: skip
 def test_values_that_ask_for_nothing_are_no_matter(statement: str, tmp_path: Path) -> None:
     assert not [text for text in made(statement, cwd=tmp_path).warnings if "was not used" not in text]

@@ -54,6 +54,8 @@ class FilePlan:
     spooled: str = ""
     #: Output and error of a former run are gone on with.
     appends: bool = False
+    #: Files of the job are not to be read on their way (``encrypt_input_files``).
+    secret: bool = False
     #: Bounds in MiB on what moves, less than 0: none.
     max_input_mib: float = -1
     max_output_mib: float = -1

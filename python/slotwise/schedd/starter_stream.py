@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from slotwise.wire import tls
 from slotwise.wire.gen import schedd_pb2
 
 #: Bytes of input that may wait in memory for one stream.
@@ -16,6 +17,8 @@ class StarterStream:
 
     def __init__(self, context: Any) -> None:
         self._context = context
+        #: Nobody reads along: files that are to be encrypted may go over it.
+        self.private = tls.is_private(context)
         self._out: asyncio.Queue[schedd_pb2.ShadowMessage] = asyncio.Queue()
         self._bytes = 0
         self._room = asyncio.Event()

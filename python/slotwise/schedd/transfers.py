@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -19,6 +20,7 @@ from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
+from slotwise.schedd.codes import Hold
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.files import FilePlan, Piece, TransferError, input_pieces
 from slotwise.schedd.queue import Queue
@@ -120,7 +122,10 @@ class Transfers:
             self._give_inputs(run)
 
     def _give_inputs(self, run: Run) -> None:
-        if self.of(run).plan.moves_inputs:
+        if self.of(run).plan.secret and run.stream is not None and not run.stream.private:
+            reason = "The job's files are to be encrypted, and the connection to the execution point is not"
+            self._no_inputs(run, TransferError(reason, int(Hold.TRANSFER_INPUT_ERROR), errno.EPROTONOSUPPORT))
+        elif self.of(run).plan.moves_inputs:
             self._push_inputs(run)
         else:
             self._no_inputs(run)

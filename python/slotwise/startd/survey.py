@@ -52,6 +52,7 @@ def machine_attributes(
         "UidDomain": config.get("UID_DOMAIN") or hostname,
         "FileSystemDomain": config.get("FILESYSTEM_DOMAIN") or hostname,
         "HasFileTransfer": True,
+        "HasPerFileEncryption": True,
         "HasJobDeferral": True,
         "HasJICLocalConfig": False,
         "HasSelfCheckpointTransfers": True,

@@ -95,6 +95,8 @@ class JobFacts:
     appends: bool = False
     #: The container image in which it is to run.
     image: str = ""
+    #: Files are not to be read on their way.
+    secret: bool = False
     output: StreamRules = field(default_factory=StreamRules)
     error: StreamRules = field(default_factory=StreamRules)
 
@@ -158,6 +160,7 @@ def read_job(value: Lookup, user: str) -> JobFacts:
         nice_user=_flag(value("NiceUser")) is True,
         universe=int(_number(value("JobUniverse"), 5)),
         checkpoint=_checkpoint(value),
+        secret=any(_text(value(name)) for name in ("EncryptInputFiles", "EncryptOutputFiles")),
         output=_stream(value("TransferOut"), value("StreamOut")),
         error=_stream(value("TransferErr"), value("StreamErr")),
         image=next((image for name in _IMAGES if (image := _text(value(name)))), ""),

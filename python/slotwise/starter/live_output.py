@@ -195,6 +195,8 @@ class LiveOutput:
         run = self._run
         if run.link is None or not run.accepted or run.job is None:
             raise _BrokenStream
+        if not run.may_send:
+            return schedd_pb2.StreamKept(problem="It is to be encrypted, and the connection to the access point is not")
         begin, append = progress.base is None, run.job.appends
         if begin and append:
             data = b""  # should it have to be sent again, the file would have it twice

@@ -331,6 +331,11 @@ class Run:
         self.job = self.job or NO_JOB
         self.on(moves.Failed(End(How.EVICTED, reason=f"The starter failed: {error!r}", reason_code=STARTER_ERROR)))
 
+    @property
+    def may_send(self) -> bool:
+        """Whether files of the job may go over the link as it is now."""
+        return self.link is None or self.job is None or not self.job.secret or self.link.private
+
     def say(self, **what: Any) -> None:
         """Tell the shadow something; dropped while the stream is broken."""
         if self.link is not None and self.accepted:

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import grpc
 
-from slotwise.wire.channel import open_async
+from slotwise.wire.channel import open_async, uses_tls
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.tls import is_loopback
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +69,11 @@ class ShadowLink:
         self._room = asyncio.Event()
         self._room.set()
         self._task = asyncio.get_running_loop().create_task(self._keep_open())
+
+    @property
+    def private(self) -> bool:
+        """Nobody reads along: it is encrypted, or does not leave this machine."""
+        return self.address.startswith("unix:") or uses_tls() or is_loopback(self.address.rpartition(":")[0])
 
     # ---- for runs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,14 @@ from slotwise.starter.launcher import lay_out
 from slotwise.starter.leftovers import CANNOT_KILL
 from slotwise.starter.report import Moment
 from slotwise.starter.traffic import OWN
-from slotwise.starter.verdict import End, How
+from slotwise.starter.verdict import TRANSFER_OUTPUT_ERROR, End, How, held
 from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run
+
+#: Why files that are to be encrypted do not go back.
+NOT_PRIVATE = "The job's files are to be encrypted, and the connection to the access point is not"
 
 
 def send_started(run: Run) -> None:
@@ -89,7 +93,10 @@ async def send_checkpoint(run: Run) -> None:
 
 
 async def _send_files(run: Run, chosen: list[transfer.Output], problems: list[End]) -> bool:
-    """Send files piece by piece; False when the stream broke. ``problems``: of those that cannot be read."""
+    """Send files piece by piece; False when the stream broke. ``problems``: of those that cannot be read, or sent."""
+    if chosen and not run.may_send:
+        problems.append(held(NOT_PRIVATE, TRANSFER_OUTPUT_ERROR, errno.EPROTONOSUPPORT))
+        return True
     large = sum(output.size for output in chosen) > 4 * transfer.PIECE
     pieces = transfer.pieces(chosen, run.identity, problems)
     loop = asyncio.get_running_loop()

@@ -73,8 +73,6 @@ _AS_FILE = "name the token's file in transfer_input_files"
 _NO_TOOL = "no tool is run beside the job"
 _NO_SCRIPT = "nothing is run before or after the job"
 _IN_A_SCRIPT = "start it from a script that is the executable"
-_CRYPT = "single files are not encrypted on their way"
-_TLS = "set up TLS, which encrypts all that goes between hosts"
 
 RULES = (
     _refused("docker_image", "DockerImage", _NO_CONTAINERS, _RUN_IT),
@@ -94,8 +92,6 @@ RULES = (
     _refused("cron_day_of_week", "CronDayOfWeek", _NO_CALENDAR, _AT_A_TIME),
     _refused("noop_job", "IsNoopJob", "every job is run", "use executable = /bin/true"),
     _refused("log_xml", "UserLogUseXML", "event logs are written as text", "take the command out"),
-    _refused("encrypt_input_files", "EncryptInputFiles", _CRYPT, _TLS),
-    _refused("encrypt_output_files", "EncryptOutputFiles", _CRYPT, _TLS),
     _refused("encrypt_execute_directory", "EncryptExecuteDirectory", "scratch directories are not encrypted",
              "use execution points whose EXECUTE is on an encrypted disk"),
     _refused("output_destination", "OutputDestination", "it is no URL", "write SCHEME://..., or leave it out",

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import unquote
 
 import grpc
 
@@ -81,6 +82,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def is_private(context: Any) -> bool:
+    """Whether nobody reads along on a call's connection: it is encrypted, or does not leave this machine."""
+    peer: str = context.peer()
+    if peer.startswith("unix:") or context.auth_context().get("transport_security_type") == [b"ssl"]:
+        return True
+    return is_loopback(unquote(peer.partition(":")[2]).rpartition(":")[0])
 
 
 def _file(config: Knobs, name: str) -> bytes | None:

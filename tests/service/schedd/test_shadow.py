@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import htcondor2
 import pytest
 from slotwise.classad import ExprTree
+from slotwise.wire import tls
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -93,6 +95,36 @@ async def test_an_input_that_cannot_be_read_holds_the_job(schedd: RunningAccessP
     ad = await held(schedd)
     assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (13, 2)
     assert "missing" in ad["HoldReason"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "transport", "private"),
+    [
+        ("unix:", b"", True),
+        ("unix:/run/schedd.sock", b"", True),
+        ("ipv4:127.0.0.1:4000", b"", True),
+        ("ipv6:%5B::1%5D:4000", b"", True),
+        ("ipv4:192.0.2.7:4000", b"", False),
+        ("ipv6:%5B2001:db8::1%5D:4000", b"", False),
+        ("ipv4:192.0.2.7:4000", b"ssl", True),
+    ],
+)
+def test_what_nobody_reads_along(peer: str, transport: bytes, private: bool) -> None:
+    context = SimpleNamespace(peer=lambda: peer, auth_context=lambda: {"transport_security_type": [transport]})
+    assert tls.is_private(context) is private
+
+
+@pytest.mark.parametrize("ad", [{"EncryptInputFiles": "in.txt"}, {"EncryptOutputFiles": "*"}])
+async def test_files_that_are_to_be_encrypted_do_not_go_in_the_clear(
+    ad: dict[str, str], schedd: RunningAccessPoint, point: ExecutionPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (schedd.home.root / "in.txt").write_text("secret")
+    monkeypatch.setattr(tls, "is_private", lambda context: False)
+    await schedd.submit(TransferInput="in.txt", **ad)
+    await schedd.negotiate(point.address)
+    job = await held(schedd)
+    assert "to be encrypted" in job["HoldReason"] and job["HoldReasonCode"] == 13
+    assert not any(run.inputs for run in point.runs.values())
 
 
 async def test_a_link_to_a_directory_among_the_inputs_holds_the_job(
