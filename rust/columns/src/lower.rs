@@ -263,6 +263,9 @@ impl Builder<'_> {
             }
             Expr::Call(call) => self.call(expr, call, owner),
             Expr::Subscript(pair) => {
+                if let Some(side) = scope_word(&pair.0) {
+                    return self.named(side, &pair.1, owner);
+                }
                 let base = self.expr(&pair.0, owner)?;
                 let index = self.expr(&pair.1, owner)?;
                 if let (Operand::Const(base), Operand::Const(index)) = (base, index) {
@@ -314,6 +317,11 @@ impl Builder<'_> {
             // Unlike `?:` it looks at neither value where the condition is no truth value; both give error.
             return self.choice(cond, then, other, owner);
         }
+        if let [text] = &*call.args
+            && call.name.is("eval")
+        {
+            return self.eval(text, owner);
+        }
         if !by_value(builtin) || self.worth_hoisting(expr, owner) {
             return None;
         }
@@ -332,6 +340,34 @@ impl Builder<'_> {
             return known(apply_call(table, others, builtin, &known_args, &settings));
         }
         self.push(Op::Call(builtin, args.into()))
+    }
+
+    /// `TARGET["name"]`
+    fn named(&mut self, side: Side, index: &Expr, owner: Owner) -> Option<Operand> {
+        let text = self.constant_text(index, owner)?;
+        self.reference(side, &Name::new(&text), owner)
+    }
+
+    /// `eval("text")`: what the text says stands in its place.
+    fn eval(&mut self, text: &Expr, owner: Owner) -> Option<Operand> {
+        let text = self.constant_text(text, owner)?;
+        let syntax = classad::Syntax {
+            strict: self.given.matcher.settings().strict,
+            ..classad::Syntax::NORMAL
+        };
+        match classad::parse_computed(&text, syntax) {
+            Ok(expr) => self.expr(&expr, owner),
+            Err(_) => Some(Operand::Const(Val::Error)),
+        }
+    }
+
+    /// The text that an expression is in all groups.
+    fn constant_text(&mut self, expr: &Expr, owner: Owner) -> Option<Vec<u8>> {
+        let Operand::Const(value) = self.expr(expr, owner)? else {
+            return None;
+        };
+        let value = value.value(self.given.table, &self.program.others);
+        value.as_str().map(<[u8]>::to_vec)
     }
 
     /// A written list by the values of its items.
@@ -540,6 +576,15 @@ impl Builder<'_> {
         let lowered = self.body(expr, owner);
         self.open.pop();
         lowered
+    }
+}
+
+/// The ad that an expression is, if it is one's scope word.
+fn scope_word(expr: &Expr) -> Option<Side> {
+    match expr.unparen() {
+        Expr::Attr(word) if word.is("MY") => Some(Side::My),
+        Expr::Attr(word) if word.is("TARGET") || word.is("other") => Some(Side::Target),
+        _ => None,
     }
 }
 
