@@ -166,3 +166,31 @@ def test_a_machine_that_nobody_wants_shuts_down(make_pool: Callable[[str], Pool]
     log = submit(pool, 3)
     pool.until("the job has ended", lambda: events(log, "005") == 1)
     pool.until("all have ended", lambda: not pool.pids())
+
+
+def test_what_a_monitor_measures_of_a_device_is_in_the_ads_of_slot_and_job(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(BASE)
+    monitor = pool.root / "monitor"
+    monitor.write_text(
+        "#!/bin/sh\nfor device in d1 d2; do\n"
+        'echo "SlotMergeConstraint = stringListMember(\\"$device\\", AssignedDev)"\n'
+        'echo "UptimeDevSeconds = 0.5"\necho "UptimeDevMemoryPeakUsage = 7"\necho "- $device"\ndone\n'
+    )
+    monitor.chmod(0o755)
+    knobs = (
+        f"MACHINE_RESOURCE_Dev = d1, d2\nSTARTD_CRON_JOBLIST = mon\nSTARTD_CRON_mon_EXECUTABLE = {monitor}\n"
+        "STARTD_CRON_mon_PERIOD = 1s\nSTARTD_CRON_mon_METRICS = SUM:Dev, PEAK:DevMemory\nUPDATE_INTERVAL = 1\n"
+    )
+    pool.config_file.write_text(pool.config_file.read_text() + knobs)
+    pool.up()
+    log = submit(pool, 4, 1, "request_Dev = 1")
+    pool.until(
+        "the slot tells of its job's device",
+        lambda: any(0.1 < float(str(ad.get("DevAverageUsage", 0))) < 1 for ad in slots(pool, State="Claimed")),
+    )
+    pool.until("the job has ended", lambda: events(log, "005") == 1)
+    (job,) = pool.json("history")
+    assert 0.1 < job["DevAverageUsage"] < 1 and job["DevMemoryUsage"] == 7
+    (slot,) = slots(pool, Name=slots(pool)[0]["Name"])
+    assert slot["DeviceDevMemoryPeakUsage"] == 7 and float(str(slot["DeviceDevAverageUsage"])) > 0
+    assert "UptimeDevSeconds" not in slot

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 def _start(point: ExecutionPoint, h: Holding, action: ev.StartRun, now: float) -> None:
     point.by_run[action.run.run_id] = h.name
+    point.cron.job_begins(h.slot_id, h.ad, now)
     point.outbox.starter.append(Start(h.name, action.run.run_id))
     claim = h.slot.claim
     if claim is not None:
@@ -98,6 +99,7 @@ def _changed(point: ExecutionPoint, h: Holding, action: ev.ClaimChanged, now: fl
 
 def _ended(point: ExecutionPoint, h: Holding, action: ev.ClaimEnded, now: float) -> None:
     point.by_claim.pop(action.claim_id, None)
+    point.cron.claim_ends(h.slot_id, h.ad, now)
     if h.activation is not None:
         point.by_run.pop(h.activation.run_id, None)
     if h.queued is not None:

@@ -26,7 +26,7 @@ def daemon_attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
         **{name: shown[name] for name in _MACHINE if shown.get(name) is not None},
         **{name: value for name, value in shown.items() if name.startswith("MonitorSelf")},
         **point.abilities,
-        **point.cron.of_machine(),
+        **point.cron.of_machine(now),
         "MyType": "StartDaemon",
         "Name": point.settings.name,
         "MyCurrentTime": int(now),

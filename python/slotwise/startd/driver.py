@@ -24,6 +24,7 @@ from slotwise.startd.outbox import (
     Freeze,
     Granted,
     Kill,
+    Measured,
     Noted,
     NowIn,
     Outbox,
@@ -35,7 +36,7 @@ from slotwise.startd.outbox import (
 )
 from slotwise.startd.states import Claimed, Cleaning, Suspended
 from slotwise.table import pack_ads, unpack_ads
-from slotwise.wire.gen import startd_pb2, starter_pb2
+from slotwise.wire.gen import common_pb2, startd_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
 
@@ -171,6 +172,9 @@ class Driver:
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, suspend=starter_pb2.SuspendJob(resume=resume)))
             case Forget(run_id):
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
+            case Measured(run_id, attributes):
+                batch = common_pb2.AdBatch(pack=pack_ads([attributes]))
+                self.send_starter(starter_pb2.JobCommand(run_id=run_id, slot_usage=batch))
             case Noted(run_id):
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, left_noted=starter_pb2.LeftNoted()))
 

@@ -63,7 +63,7 @@ class ExecutionPoint:
         #: What primary slots had in use when backfill slots were told last.
         self.primary_in_use = Resources()
         #: What cron jobs said.
-        self.cron = Published()
+        self.cron = Published(started_at=now)
         #: What the starter says that it can enforce here.
         self.abilities: dict[str, Any] = {}
         for planned in layout:

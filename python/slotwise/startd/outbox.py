@@ -5,7 +5,9 @@ Deciding code fills an :class:`Outbox`; the edge empties it after each batch, jo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from slotwise.startd.diary import Entry
 from slotwise.startd.states import Cause
@@ -111,7 +113,15 @@ class Noted:
     run_id: str
 
 
-ToStarter = Start | Kill | Freeze | Forget | Noted
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What cron jobs have measured of the devices of a run, for its job's ad."""
+
+    run_id: str
+    attributes: Mapping[str, Any]
+
+
+ToStarter = Start | Kill | Freeze | Forget | Noted | Measured
 
 
 @dataclass

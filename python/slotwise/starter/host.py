@@ -187,6 +187,17 @@ class JobHost:
         )
         run.on(moves.KillAsked(wish))
 
+    def measured(self, run_id: str, pack: bytes) -> None:
+        """The startd has measured what a job uses of its devices.
+
+        :raises SlotwiseError: when the pack cannot be read.
+        """
+        run = self.runs.get(run_id)
+        if run is not None:
+            value = lookup(ad := unpack_one(pack))
+            numbers = {name: value(name) for name in ad}
+            run.measured = {name: number for name, number in numbers.items() if isinstance(number, int | float)}
+
     def suspend(self, run_id: str, resume: bool) -> None:
         """Stop a job, or let it go on."""
         run = self.runs.get(run_id)

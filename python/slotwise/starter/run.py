@@ -86,6 +86,8 @@ class Run:
         self.inbox: transfer.Inbox | None = None
         self.before: transfer.Listing = {}
         self.keeper = KeeperLink(self)
+        #: What the startd's monitors say of the devices that the job has.
+        self.measured: dict[str, int | float] = {}
         #: What the hook at the job's end has said.
         self.told_by_hook: dict[str, Any] = {}
         #: Where the job speaks to its access point; None until it may.

@@ -67,6 +67,8 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
                 self._host.tell_facts()
             elif what == "left_noted":
                 host.left.settle(run_id)
+            elif what == "slot_usage":
+                host.measured(run_id, command.slot_usage.pack)
             elif what == "facts":
                 self._host.tell_facts()
         except Exception as error:

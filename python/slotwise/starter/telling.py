@@ -157,7 +157,7 @@ def end_ad(run: Run, end: End) -> dict[str, Any]:
         result = replace(result, usage=run.keeper.usage())
     attributes = report.end_attributes(end, result, run.disk, moment(run), run.memory.limit_mib)
     attributes["MemoryUsage"] = memory_usage_expression()
-    return attributes | _own_words(run)
+    return attributes | run.measured | _own_words(run)
 
 
 def _sendable(text: str) -> str:
@@ -191,7 +191,7 @@ def usage_ad(run: Run) -> dict[str, Any]:
     """What the job uses, as attributes."""
     attributes = report.usage_attributes(run.keeper.usage(), run.disk, moment(run))
     attributes["MemoryUsage"] = memory_usage_expression()
-    return attributes | _own_words(run)
+    return attributes | run.measured | _own_words(run)
 
 
 def _traffic(run: Run) -> dict[str, Any]:

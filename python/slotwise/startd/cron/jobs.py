@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from slotwise.config import Config
 from slotwise.errors import ConfigError
+from slotwise.startd.cron.monitors import Metric, parse_metrics
 from slotwise.startd.evaluate import Expression, compiled
 
 _log = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ class CronJob:
     load: float = 0.01
     #: The condition's text, and compiled; it is evaluated before each run.
     condition: str = ""
+    #: What its samples are added up to, or the greatest of which is kept.
+    metrics: tuple[Metric, ...] = ()
 
     def may_run(self) -> Expression | None:
         """The condition, if there is one."""
@@ -119,6 +122,9 @@ def _job(name: str, config: Config) -> CronJob:
         raise ConfigError(f"STARTD_CRON_{name}_MODE is {mode}, not Periodic, WaitForExit, OneShot or OnDemand")
     if not re.fullmatch(r"\w*", text("PREFIX")):
         raise ConfigError(f"STARTD_CRON_{name}_PREFIX may have letters, digits and underscores only")
+    metrics, unknown = parse_metrics(text("METRICS"))
+    for word in unknown:
+        _log.error("ignoring %s in STARTD_CRON_%s_METRICS: it is not SUM:<resource> or PEAK:<resource>", word, name)
     job = CronJob(
         name,
         text("EXECUTABLE"),
@@ -134,6 +140,7 @@ def _job(name: str, config: Config) -> CronJob:
         config.get_bool(f"STARTD_CRON_{name}_KILL"),
         config.get_float(f"STARTD_CRON_{name}_JOB_LOAD"),
         text("CONDITION"),
+        tuple(metrics),
     )
     job.may_run()  # a condition that is no expression is found now
     return job

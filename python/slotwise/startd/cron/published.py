@@ -8,14 +8,16 @@ else SlotName or Name (a beginning of the slot's name), else SlotTypeId, else Sl
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError
 from slotwise.startd.cron.jobs import AutoPublish, CronJob
+from slotwise.startd.cron.monitors import Metric, Monitor, of_device, of_job
 from slotwise.startd.evaluate import Expr, attribute, literal_or_expression, truth
 
 _log = logging.getLogger(__name__)
@@ -83,32 +85,37 @@ class _Ad:
     attributes: dict[str, Any]
     ad: ClassAd
     updated_at: float
+    #: What is known of the ad's device, if the job has metrics; the same for all samples of it.
+    monitor: Monitor | None = None
 
 
 @dataclass
 class Published:
     """All ads of all jobs."""
 
+    #: When the startd began, and ADVERTISE_CMR_UPTIME_SECONDS.
+    started_at: float = 0.0
+    totals: bool = False
     _ads: dict[tuple[str, str], _Ad] = field(default_factory=dict)
 
     def put(self, job: CronJob, output: Output, rule: AutoPublish, now: float) -> bool:
         """Replace an ad of a job; whether its slots are to be told to the collector at once."""
         key = (job.name.lower(), output.tag)
         former = self._ads.get(key)
-        self._ads[key] = _Ad(job, output.attributes, _ad_of(output.attributes), now)
+        attributes, ad, monitor = output.attributes, _ad_of(output.attributes), None
+        if job.metrics:
+            monitor = (former.monitor if former is not None else None) or Monitor()
+            attributes = _measured(job, attributes, ad, monitor, now)
+        self._ads[key] = _Ad(job, attributes, ad, now, monitor)
         if output.update is not None:
             return output.update
-        changed = former is None or former.attributes != output.attributes
+        changed = former is None or former.attributes != attributes
         return rule is AutoPublish.ALWAYS or (rule is AutoPublish.IF_CHANGED and changed)
 
     def keep_only(self, jobs: Iterable[CronJob]) -> None:
         """Forget what jobs said that are no more; the others may go to other slots now."""
         known = {job.name.lower(): job for job in jobs}
-        self._ads = {
-            key: _Ad(known[key[0]], said.attributes, said.ad, said.updated_at)
-            for key, said in self._ads.items()
-            if key[0] in known
-        }
+        self._ads = {key: replace(said, job=known[key[0]]) for key, said in self._ads.items() if key[0] in known}
 
     def __bool__(self) -> bool:
         return bool(self._ads)
@@ -116,20 +123,65 @@ class Published:
     def attributes(self, slot_id: int, slot: ClassAd, now: float) -> dict[str, Any]:
         """What goes into a slot's ad; ``slot`` is that ad as it is."""
         merged: dict[str, Any] = {}
-        for said in self._ads.values():
-            if said.job.slots and slot_id not in said.job.slots:
-                continue
-            if _chosen(said, slot, now):
-                merged.update(_merged(said))
-        return merged
+        chosen = self._of_slot(slot_id, slot, now)
+        for said in chosen:
+            merged.update(_merged(said))
+        monitors = [said.monitor for said in chosen if said.monitor is not None]
+        return {**merged, **self._of_devices(monitors, now), **of_job(monitors)} if monitors else merged
 
-    def of_machine(self) -> dict[str, Any]:
+    def _of_slot(self, slot_id: int, slot: ClassAd, now: float) -> list[_Ad]:
+        """The ads that belong to a slot."""
+        ads = (said for said in self._ads.values() if not said.job.slots or slot_id in said.job.slots)
+        return [said for said in ads if _chosen(said, slot, now)]
+
+    def _of_devices(self, monitors: Iterable[Monitor], now: float) -> dict[str, Any]:
+        return of_device(monitors, now - self.started_at, totals=self.totals)
+
+    def _monitors(self, slot_id: int, slot: ClassAd, now: float) -> list[Monitor]:
+        if not any(said.monitor is not None for said in self._ads.values()):
+            return []
+        return [said.monitor for said in self._of_slot(slot_id, slot, now) if said.monitor is not None]
+
+    def job_begins(self, slot_id: int, slot: ClassAd, now: float) -> None:
+        """A job starts on a slot: what its devices do from now on is the job's."""
+        for monitor in self._monitors(slot_id, slot, now):
+            monitor.job_begins()
+
+    def claim_ends(self, slot_id: int, slot: ClassAd, now: float) -> None:
+        """Nobody's job is on the slot's devices any more."""
+        for monitor in self._monitors(slot_id, slot, now):
+            monitor.job_ends()
+
+    def job_usage(self, slot_id: int, slot: ClassAd, now: float) -> dict[str, Any]:
+        """What the job on a slot has used of its devices, for its ad."""
+        return of_job(self._monitors(slot_id, slot, now))
+
+    def of_machine(self, now: float) -> dict[str, Any]:
         """What goes into the startd's own ad: what is not for certain slots."""
         merged: dict[str, Any] = {}
         for said in self._ads.values():
             if not said.job.slots and not any(name.lower() in CHOOSING for name in said.attributes):
                 merged.update(_merged(said))
+                if said.monitor is not None:
+                    merged.update(self._of_devices([said.monitor], now))
         return merged
+
+
+def _measured(job: CronJob, attributes: dict[str, Any], ad: ClassAd, monitor: Monitor, now: float) -> dict[str, Any]:
+    """Give a sample to its monitor; the attributes that are no metrics."""
+    metrics = {metric.attribute.lower(): metric for metric in job.metrics}
+    sample: dict[Metric, float] = {}
+    for name in attributes:
+        metric = metrics.get(name.lower())
+        if metric is None:
+            continue
+        value = attribute(ad, name, now=now)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            sample[metric] = float(value)
+        else:
+            _log.warning("cron job %s: ignoring %s, which is not a number", job.name, name)
+    monitor.take(sample, now)
+    return {name: value for name, value in attributes.items() if name.lower() not in metrics}
 
 
 def _ad_of(attributes: dict[str, Any]) -> ClassAd:

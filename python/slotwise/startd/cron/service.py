@@ -13,6 +13,7 @@ from slotwise.startd.cron.published import Output
 from slotwise.startd.cron.runner import CronRunner
 from slotwise.startd.driver import Driver
 from slotwise.startd.evaluate import truth, write
+from slotwise.startd.outbox import Measured
 
 
 class Cron:
@@ -26,7 +27,9 @@ class Cron:
     def follow(self, knobs: Config) -> list[str]:
         """Run the jobs of this configuration; which of them cannot be."""
         self._rules = jobs.read(knobs)
-        self._driver.point.cron.keep_only(self._rules.jobs)
+        cron = self._driver.point.cron
+        cron.totals = knobs.get_bool("ADVERTISE_CMR_UPTIME_SECONDS")
+        cron.keep_only(self._rules.jobs)
         self._runner.follow(self._rules)
         return list(self._rules.faults)
 
@@ -41,8 +44,12 @@ class Cron:
             changes = point.show(h, now)
             if send and any(name in changes for name in output.attributes):
                 point.outbox.changed[h.name] = None
+            if job.metrics and (run := h.slot.run) is not None:
+                usage = point.cron.job_usage(h.slot_id, h.ad, now)
+                if usage:
+                    point.outbox.starter.append(Measured(run.run_id, usage))
         point.outbox.own_ad = point.outbox.own_ad or send
-        if send:
+        if send or point.outbox.starter:
             self._driver.flush()
 
     def _allowed(self, job: CronJob) -> bool:
