@@ -74,6 +74,8 @@ def test_one_job_is_followed_through_all_logs(make_pool: Callable[[str], Pool]) 
     pool.until("it is rejected", lambda: logs.has("MatchLog", "Rejected 2.0 "), 60)
     pool.run("rm", "2.0")
     pool.run("rm", "2.0", check=False)
+    pool.run("userprio", "-setfactor", "ann@here", "5")
+    pool.run("reconfig")
     pool.down()
 
     expected = {
@@ -134,6 +136,8 @@ def test_one_job_is_followed_through_all_logs(make_pool: Callable[[str], Pool]) 
     assert logs.has(
         "CollectorLog", "inserted 1 Machine ads: slot1@", rf"inserted \d Machine ads: {SLOT}", "removed .* Machine ads"
     )
+    for name, command in (("NegotiatorLog", "Negotiator/EditAccounting"), ("StartLog", "Daemon/Reconfig")):
+        assert logs.has(name, rf"^received command {command} from {USER} a local socket, access level ADMINISTRATOR$")
     assert logs.has("MasterLog", "started schedd, pid", "all daemons are running")
 
 

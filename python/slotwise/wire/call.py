@@ -1,7 +1,8 @@
 """What a daemon's log says of the calls that it answers: who calls, from where, and what is refused.
 
-The categories D_COMMAND and D_SECURITY tell of every call, at the cost of a line each; refusals are told in any case,
-but only so many of one caller in a while: who tries many tokens must not be able to fill the log.
+The categories D_COMMAND and D_SECURITY tell of every call, at the cost of a line each. Commands that need the level
+ADMINISTRATOR (reconfig, off, drain, changed priorities) are told in any case, and so are refusals, but of these only so
+many of one caller in a while: who tries many tokens must not be able to fill the log.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _log = logging.getLogger(__name__)
 
 #: Name of who makes the call that is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="an unauthenticated user")
+
+#: Level of messages of a category that every log has: ``slotwise.observe.log.ALSO_ALWAYS``.
+_ALSO_ALWAYS = logging.INFO + 5
 
 #: How many refusals of one caller are told in a while, and how long that is, in seconds.
 _TOLD, _WHILE_S = 10, 30.0
@@ -96,8 +100,9 @@ def refused(peer: str, method: str, reason: str, *, denied: bool) -> None:
 
 
 def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[str], needed: str) -> Any:
-    """The handler, made to log its calls as D_COMMAND and D_SECURITY want it."""
-    wanted = _command.isEnabledFor(logging.INFO) or _security.isEnabledFor(logging.INFO)
+    """The handler, made to log its calls as D_COMMAND and D_SECURITY want it; those of administrators in any case."""
+    level = _ALSO_ALWAYS if needed == "ADMINISTRATOR" else logging.INFO
+    wanted = _command.isEnabledFor(level) or _security.isEnabledFor(logging.INFO)
     if handler is None or not wanted:
         return handler
     kind = f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
@@ -107,7 +112,7 @@ def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[
     def begin(context: Any) -> float:
         who, peer = caller.get(), peer_of(context)
         _security.info("authenticated %s from %s: levels %s", who, peer, " ".join(sorted(scopes)))
-        _command.info("received command %s from %s %s, access level %s", name, who, peer, needed)
+        _command.log(level, "received command %s from %s %s, access level %s", name, who, peer, needed)
         return time.monotonic()
 
     def end(context: Any, began: float) -> None:

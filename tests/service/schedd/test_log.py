@@ -88,6 +88,11 @@ async def test_a_job_can_be_followed_through_an_eviction_to_its_end(
     cluster = await schedd.submit(2)
     await schedd.negotiate(point.address)
     await schedd.until_gone()
+
+    async def told() -> bool:  # lines follow the commit
+        return sum("exited with" in line for line in log.all()) == 2
+
+    await schedd.until(told)
     slot, job = r"slot1_\d@ep", rf"{cluster}\.1"
     expected = [
         rf"{cluster}\.0 {job}: matched with slot1@ep at \S+, requesting its claim for {schedd.owner}@here",
