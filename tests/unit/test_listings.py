@@ -154,6 +154,14 @@ def test_every_view_reads_what_it_shows() -> None:
         assert layout.reads()
 
 
+def test_a_column_that_may_read_any_attribute_needs_them_all() -> None:
+    def columns(*texts: str) -> Layout:
+        return Layout(tuple(Item(text, text) for text in texts))
+
+    assert columns("Owner", 'eval("Cmd")').reads() == ["Owner", "Cmd"]
+    assert columns("Owner", "eval(Shown)").reads() is None
+
+
 def test_job_ids_are_joined_to_ranges() -> None:
     assert ranges(["1.2", "1.0", "1.1", "2.0", "1.9"]) == "1.0-2, 1.9, 2.0"
 

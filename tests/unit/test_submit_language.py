@@ -184,6 +184,15 @@ def test_requirements_are_made() -> None:
     ):
         assert clause in plain
     assert "Cpus" not in plain
+    for other in (
+        'TARGET["OpSys"] == "WINDOWS"',
+        'eval("TARGET.OpSys") == "WINDOWS"',
+        '{ TARGET.OpSys }[0] == "WINDOWS"',
+    ):
+        text = str(
+            read(f"{EXE}requirements = {other}\nqueue\n", config=config).clusters[0].job(0).lookup("Requirements")
+        )
+        assert "LINUX" not in text, other
     own = 'requirements = Arch == "ARM" && Cpus > 1 && TARGET.Memory > 5\nrequest_cpus = 4\nrequest_foo = 2\nqueue\n'
     text = str(read(EXE + own, config=config).clusters[0].job(0).lookup("Requirements"))
     assert "X86_64" not in text

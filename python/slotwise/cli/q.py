@@ -263,8 +263,9 @@ class _Listing:
         self._inv.out(self._queue.footer(totals), end="")
 
 
-def _reads(layout: Layout) -> list[str]:
-    return ["ClusterId", "ProcId", "JobStatus", *layout.reads()]
+def _reads(layout: Layout) -> list[str] | None:
+    names = layout.reads()
+    return None if names is None else ["ClusterId", "ProcId", "JobStatus", *names]
 
 
 def job_id(ad: Any) -> str:

@@ -160,7 +160,8 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
         return 0
     wide = parsed.has("wide")
     layout = view.shown(wide=wide, width=inv.width)
-    found = source.ads(None if form.more else ["Name", "Machine", *layout.reads(), *pool.READS.get(view.totals, ())])
+    names = None if form.more else layout.reads()
+    found = source.ads(None if names is None else ["Name", "Machine", *names, *pool.READS.get(view.totals, ())])
     if found:
         width = 0 if wide or not inv.is_terminal else inv.width
         _table(layout.with_items(form.more).text(found, scene, width), view, found, inv)

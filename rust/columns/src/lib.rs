@@ -56,6 +56,6 @@ pub use ingest::{KeyRule, LoadReport, TextLoader};
 pub use matcher::{EvalSettings, HostRef, Matcher, Owner};
 pub use pack::{PackHeader, PackWriter};
 pub use query::{Query, parse_constraint};
-pub use signatures::Signatures;
+pub use signatures::{Signatures, is_of_one_job};
 pub use table::{AdTable, ColumnId, Row, RowInfo};
 pub use unpack::{PackedOp, unpack};

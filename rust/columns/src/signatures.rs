@@ -6,7 +6,54 @@ use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
 use crate::cell::Cell;
-use crate::table::AdTable;
+use crate::table::{AdTable, ColumnId};
+
+/// Attributes that every job of a cluster has for itself, or that tell what happened to it. An expression that may read
+/// any attribute does not make jobs different by these: one that means them has to name them.
+const OF_ONE_JOB: [&str; 36] = [
+    "ClusterId",
+    "ProcId",
+    "GlobalJobId",
+    "Args",
+    "Arguments",
+    "Env",
+    "Environment",
+    "In",
+    "Out",
+    "Err",
+    "UserLog",
+    "TransferInput",
+    "TransferOutput",
+    "TransferOutputRemaps",
+    "Item",
+    "Row",
+    "Step",
+    "QDate",
+    "EnteredCurrentStatus",
+    "JobStatus",
+    "LastJobStatus",
+    "JobPrio",
+    "LastMatchTime",
+    "LastRejMatchTime",
+    "LastRejMatchReason",
+    "LastRejMatchNegotiator",
+    "NumJobMatches",
+    "NumJobStarts",
+    "NumShadowStarts",
+    "NumRestarts",
+    "JobRunCount",
+    "RemoteWallClockTime",
+    "CumulativeSlotTime",
+    "AutoClusterId",
+    "AutoClusterAttrs",
+    "ResourceRequestCount",
+];
+
+/// Whether an attribute tells jobs of one cluster apart and nothing else; see [`OF_ONE_JOB`].
+#[must_use]
+pub fn is_of_one_job(name: &Name) -> bool {
+    OF_ONE_JOB.iter().any(|other| name.is(other))
+}
 
 /// What [`AdTable::signatures`] finds.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +62,7 @@ pub struct Signatures {
     pub of: Vec<Option<u32>>,
     /// The signatures: a line `Name=value` for each attribute in order, unset ones as `undefined`.
     pub texts: Vec<Vec<u8>>,
-    /// Attributes of the table that expressions in the signatures look up in their own ad.
+    /// Attributes of the table that expressions in the signatures may look up in their own ad.
     pub mentioned: Vec<Name>,
 }
 
@@ -42,7 +89,7 @@ impl AdTable {
                 None => {
                     let number = found.texts.len() as u32;
                     numbers.insert(tuple.as_slice().into(), number);
-                    let text = self.signature_text(names, &tuple, &mut found.mentioned);
+                    let text = self.signature_text(names, &tuple, &mut found);
                     found.texts.push(text);
                     number
                 }
@@ -54,7 +101,7 @@ impl AdTable {
         found
     }
 
-    fn signature_text(&self, names: &[Name], tuple: &[Cell], mentioned: &mut Vec<Name>) -> Vec<u8> {
+    fn signature_text(&self, names: &[Name], tuple: &[Cell], found: &mut Signatures) -> Vec<u8> {
         let mut text = Vec::new();
         for (name, cell) in names.iter().zip(tuple) {
             text.extend_from_slice(&name.as_bytes().to_ascii_lowercase());
@@ -64,12 +111,16 @@ impl AdTable {
                 Some(expr) => {
                     text.extend_from_slice(&canonical_text(&expr));
                     if cell.expr_id().is_some() {
-                        mentioned.extend(
-                            Reads::of(&expr)
-                                .of_my()
-                                .filter_map(|name| self.column_id(name))
-                                .map(|id| self.column_name(id).clone()),
-                        );
+                        let reads = Reads::of(&expr);
+                        if reads.unbounded {
+                            let all = (0..self.column_count() as ColumnId)
+                                .map(|column| self.column_name(column));
+                            let all = all.filter(|name| !is_of_one_job(name));
+                            found.mentioned.extend(all.cloned());
+                        }
+                        let known = reads.of_my().filter_map(|name| self.column_id(name));
+                        let known = known.map(|id| self.column_name(id).clone());
+                        found.mentioned.extend(known);
                     }
                 }
             }
@@ -109,6 +160,14 @@ mod tests {
             ]
         );
         assert!(found.mentioned.is_empty());
+    }
+
+    #[test]
+    fn an_expression_that_may_read_anything_mentions_all_but_what_is_of_one_job() {
+        let table = table(&["[R = eval(strcat(\"S\", Size)); Size = 1; Own = 2; ProcId = 7]"]);
+        let found = table.signatures(&[b"0"], &[Name::from("R")]);
+        let names: Vec<_> = found.mentioned.iter().map(|name| name.to_text()).collect();
+        assert_eq!(names, ["R", "Own", "Size"]);
     }
 
     #[test]

@@ -334,3 +334,27 @@ fn depth_first_fills_a_machine_before_the_next() {
     assert_eq!(on(case.clone(), "@a"), 2);
     assert_eq!(on(case.knob("NEGOTIATOR_DEPTH_FIRST", "True"), "@a"), 4);
 }
+
+#[test]
+fn a_policy_may_take_what_jobs_do_not_ask_for() {
+    let limits = "Requirements = MY.Cpus >= MY.ConsumptionCpus && MY.GPUs >= MY.ConsumptionGPUs";
+    let unasked =
+        "ifThenElse(TARGET.RequestGPUs is undefined, 1, quantize(TARGET.RequestGPUs, {1}))";
+    for gpus in ["1", unasked] {
+        for weight in ["Cpus", "GPUs", "Cpus + GPUs"] {
+            let own = format!(
+                "{POLICY}; ConsumptionGPUs = {gpus}; GPUs = 4; SlotWeight = {weight}; {limits}; \
+                 MachineResources = \"Cpus Memory Disk GPUs\""
+            );
+            for cpus in [4, 8] {
+                let case = Case::new().machine("a", cpus, &own);
+                assert_eq!(case.clone().jobs("u", 9, "").run().total(), 4, "{own}");
+                assert_eq!(
+                    case.jobs("u", 9, "RequestGPUs = 1").run().total(),
+                    4,
+                    "{own}"
+                );
+            }
+        }
+    }
+}

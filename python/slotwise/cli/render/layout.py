@@ -87,13 +87,17 @@ class Layout:
         """The same with further columns at the end."""
         return replace(self, items=(*self.items, *more))
 
-    def reads(self) -> list[str]:
-        """The attributes that the table is made of."""
+    def reads(self) -> list[str] | None:
+        """The attributes that the table is made of; None if an expression may read any."""
         names: list[str] = []
+        texts = [self.where, *(text for text, _ in self.group_by), *(item.expression for item in self.items)]
+        for text in filter(None, texts):
+            found = ExprTree(text).references()
+            if found.unbounded:
+                return None
+            names += [*found.my, *found.bare]
         for item in self.items:
-            names += [*_references(item.expression), *READS.get(item.printas, ())]
-        for text in (self.where, *(text for text, _ in self.group_by)):
-            names += _references(text) if text else []
+            names += READS.get(item.printas, ())
         return list(dict.fromkeys(names))
 
     def chosen(self, ads: Iterable[ClassAd], scene: Scene) -> list[ClassAd]:
@@ -147,11 +151,6 @@ class Layout:
             text += (self.between[0] if place and item.prefix else "") + f"{item.heading}{self.labels}{cell}"
             text += self.between[1] if place < len(row) - 1 and item.suffix else ""
         return text + self.record[1]
-
-
-def _references(text: str) -> list[str]:
-    found = ExprTree(text).references()
-    return [*found.my, *found.bare]
 
 
 def sort_key(value: Any) -> tuple[int, float, str]:

@@ -1,9 +1,9 @@
 //! Steps about GPUs: how many, and what they must be.
 
+use classad::analysis::Reads;
 use classad::print::unparse_text;
 
 use crate::submit::job::{Done, Job};
-use crate::submit::mentions;
 use crate::submit::resources::{check_unit, counted};
 use crate::submit::units;
 
@@ -80,10 +80,7 @@ pub fn require_gpus(job: &mut Job<'_>) -> Done {
         return Ok(());
     }
     let required = job.get("RequireGPUs").cloned();
-    let mentioned = required
-        .as_ref()
-        .map(|expr| mentions::of(expr, &[]))
-        .unwrap_or_default();
+    let mentioned = required.as_ref().map(Reads::of).unwrap_or_default();
     let clauses: Vec<String> = [
         ("Capability", ">=", "GPUsMinCapability"),
         ("Capability", "<=", "GPUsMaxCapability"),
@@ -91,7 +88,9 @@ pub fn require_gpus(job: &mut Job<'_>) -> Done {
         ("MaxSupportedVersion", ">=", "GPUsMinRuntime"),
     ]
     .into_iter()
-    .filter(|(property, _, wish)| job.has(wish) && !mentioned.of_target(property))
+    .filter(|(property, _, wish)| {
+        job.has(wish) && !mentioned.of_target().any(|name| name.is(property))
+    })
     .map(|(property, op, wish)| format!("{property} {op} {wish}"))
     .collect();
     if clauses.is_empty() {

@@ -15,7 +15,6 @@ pub mod gpus;
 pub mod items;
 pub mod job;
 pub mod make;
-pub mod mentions;
 pub mod policy;
 pub mod program;
 pub mod queue;

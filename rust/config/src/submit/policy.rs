@@ -1,12 +1,12 @@
 //! Steps about what happens to a job over time: periodic and exit policy, retries, deferral, and simple commands.
 
+use classad::analysis::Reads;
 use classad::print::unparse_text;
 use classad::{BinaryOp, Expr};
 
 use crate::expr;
 use crate::submit::commands::{Command, Kind};
 use crate::submit::job::{self, Done, Job};
-use crate::submit::mentions;
 
 const EXPRESSIONS: [(&str, &str); 8] = [
     ("periodic_hold", "PeriodicHold"),
@@ -109,9 +109,9 @@ pub fn retries(job: &mut Job<'_>) -> Done {
 /// `retry_until`: an exit code, or an expression.
 fn until_clause(job: &Job<'_>, text: &str) -> Result<String, crate::ConfigError> {
     let parsed = job.parse("retry_until", text, "retry_until")?;
-    let names = mentions::of(&parsed, &[]);
-    if names.my.is_empty()
-        && names.target.is_empty()
+    let reads = Reads::of(&parsed);
+    if reads.names().next().is_none()
+        && !reads.unbounded
         && let Some(code) = expr::integer(text, "CondorLong")
     {
         if i32::try_from(code).is_err() {

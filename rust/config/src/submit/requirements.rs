@@ -1,11 +1,11 @@
 //! The Requirements of a job: what its author wrote, and clauses for what the job needs unless the author deals
 //! with that attribute already.
 
+use classad::analysis::Reads;
 use classad::{Expr, Value};
 
 use crate::expr;
 use crate::submit::job::{self, Done, Job};
-use crate::submit::mentions::{self, Mentions};
 use crate::submit::policy::is_deferred;
 
 struct Clauses {
@@ -50,12 +50,12 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
         clauses.and(&format!("({appended})"));
     }
     let mentioned = if clauses.text.is_empty() {
-        Mentions::default()
+        Mentioned::default()
     } else {
         let parsed = job.parse("Requirements", &clauses.text, "requirements")?;
-        mentions::of(&parsed, &["requestmemory", "vm_ckptmac", "requirements"])
+        Mentioned(Reads::of(&parsed))
     };
-    if mentioned.my.contains("requirements") || mentioned.of_target("Requirements") {
+    if mentioned.of_any("Requirements") {
         let message = format!("Requirements = {} is circular", clauses.text);
         return Err(job.bad(
             "requirements",
@@ -86,6 +86,20 @@ pub fn requirements(job: &mut Job<'_>) -> Done {
     put(job, clauses.text)
 }
 
+/// What the user's own Requirements reads. No condition is added on an attribute that it reads of the slot.
+#[derive(Default)]
+struct Mentioned(Reads);
+
+impl Mentioned {
+    fn of_target(&self, name: &str) -> bool {
+        self.0.of_target().any(|known| known.is(name))
+    }
+
+    fn of_any(&self, name: &str) -> bool {
+        self.0.names().any(|known| known.is(name))
+    }
+}
+
 /// Most jobs of a submission have the same text: it is parsed once.
 fn put(job: &mut Job<'_>, text: String) -> Done {
     let cached = job
@@ -106,7 +120,7 @@ fn put(job: &mut Job<'_>, text: String) -> Done {
     Ok(())
 }
 
-fn platform(job: &Job<'_>, mentioned: &Mentions, clauses: &mut Clauses) {
+fn platform(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses) {
     const OPSYS: [&str; 6] = [
         "OpSys",
         "OpSysAndVer",
@@ -156,7 +170,7 @@ fn exceeds(request: Option<&Expr>, most: f64) -> bool {
     }
 }
 
-fn resources(job: &Job<'_>, mentioned: &Mentions, clauses: &mut Clauses, universe: i64) {
+fn resources(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses, universe: i64) {
     if universe != job::VANILLA {
         return;
     }
@@ -179,7 +193,7 @@ fn resources(job: &Job<'_>, mentioned: &Mentions, clauses: &mut Clauses, univers
     }
 }
 
-fn custom_resources(job: &Job<'_>, mentioned: &Mentions, clauses: &mut Clauses) {
+fn custom_resources(job: &Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses) {
     let generate = job
         .knobs
         .text("SUBMIT_GENERATE_CUSTOM_RESOURCE_REQUIREMENTS");
@@ -226,7 +240,7 @@ fn custom_resources(job: &Job<'_>, mentioned: &Mentions, clauses: &mut Clauses) 
     }
 }
 
-fn file_transfer(job: &mut Job<'_>, mentioned: &Mentions, clauses: &mut Clauses) {
+fn file_transfer(job: &mut Job<'_>, mentioned: &Mentioned, clauses: &mut Clauses) {
     let should = job.text("ShouldTransferFiles").unwrap_or_default();
     let domain = "(TARGET.FileSystemDomain == MY.FileSystemDomain)";
     let checks_domain = mentioned.of_target("FileSystemDomain");

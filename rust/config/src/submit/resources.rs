@@ -1,8 +1,8 @@
 //! Steps about what a job asks of a slot: cpus, memory, disk, custom resources, and larger requests on retries.
 
 use crate::submit::job::{Done, Job};
-use crate::submit::mentions;
 use crate::submit::units;
+use classad::analysis::Reads;
 
 struct Sized {
     command: &'static str,
@@ -210,7 +210,10 @@ fn by_steps(
         }
         _ => {
             let parsed = job.parse(attribute, increase, COMMAND)?;
-            if !mentions::of(&parsed, &[]).of_target(attribute) {
+            if !Reads::of(&parsed)
+                .of_target()
+                .any(|name| name.is(attribute))
+            {
                 let message = format!(
                     "{attribute} retry increment must be a positive number or an expression that references {attribute}"
                 );

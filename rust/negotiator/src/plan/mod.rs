@@ -18,11 +18,10 @@ use crate::config::CycleConfig;
 use crate::cross_slots;
 use crate::dress::{STEADY_REMOTE_NAMES, Wanted};
 use crate::evaluate::{REMOTE_NAMES, SUBMITTER_NAMES};
-use crate::request::is_of_one_job;
 use crate::slot::USERS;
 use classad::analysis::Reads;
 use classad::{Expr, Name};
-use columns::{AdTable, ColumnId};
+use columns::{AdTable, ColumnId, is_of_one_job};
 use rustc_hash::FxHashSet;
 
 /// Attributes that decide by themselves how a slot is treated.

@@ -5,7 +5,7 @@ mod queue;
 mod significant;
 
 pub use queue::submitter_of;
-pub use significant::{is_of_one_job, significant_attributes};
+pub use significant::significant_attributes;
 
 use crate::config::CycleConfig;
 use crate::slot::{own_number, own_text, own_value};

@@ -25,53 +25,6 @@ const NEVER_SIGNIFICANT: [&str; 16] = [
     "SubmitterUserPrio",
 ];
 
-/// Attributes that every job of a cluster has for itself, or that tell what happened to it. An expression that may read
-/// any attribute does not make jobs different by these: one that means them has to name them.
-const OF_ONE_JOB: [&str; 36] = [
-    "ClusterId",
-    "ProcId",
-    "GlobalJobId",
-    "Args",
-    "Arguments",
-    "Env",
-    "Environment",
-    "In",
-    "Out",
-    "Err",
-    "UserLog",
-    "TransferInput",
-    "TransferOutput",
-    "TransferOutputRemaps",
-    "Item",
-    "Row",
-    "Step",
-    "QDate",
-    "EnteredCurrentStatus",
-    "JobStatus",
-    "LastJobStatus",
-    "JobPrio",
-    "LastMatchTime",
-    "LastRejMatchTime",
-    "LastRejMatchReason",
-    "LastRejMatchNegotiator",
-    "NumJobMatches",
-    "NumJobStarts",
-    "NumShadowStarts",
-    "NumRestarts",
-    "JobRunCount",
-    "RemoteWallClockTime",
-    "CumulativeSlotTime",
-    "AutoClusterId",
-    "AutoClusterAttrs",
-    "ResourceRequestCount",
-];
-
-/// Whether an attribute tells jobs of one cluster apart and nothing else; see [`OF_ONE_JOB`].
-#[must_use]
-pub fn is_of_one_job(name: &Name) -> bool {
-    OF_ONE_JOB.iter().any(|other| name.is(other))
-}
-
 /// Names that decide whether jobs are alike.
 pub(super) fn significant(plan: &Plan, jobs: &AdTable, config: &CycleConfig) -> Vec<Name> {
     let removed = |name: &Name| is_removed(&name.to_text(), config);
