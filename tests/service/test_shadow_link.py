@@ -43,6 +43,9 @@ class LinkedRun:
         """The stream broke."""
         self.lost += 1
 
+    def fail(self, error: BaseException) -> None:
+        raise error
+
     def hear(self, message: Any) -> None:
         """Nothing is said."""
 

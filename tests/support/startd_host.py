@@ -167,8 +167,18 @@ class Schedd:
         return self.serial
 
     async def answer(self, serial: int) -> startd_pb2.ClaimEvent:
-        """The answer to a request."""
-        return await until(lambda: next((e for e in self.events if e.serial == serial), None), f"answer {serial}")
+        """The answer to a request.
+
+        :raises ConnectionError: when the stream ends without one.
+        """
+
+        def found() -> startd_pb2.ClaimEvent | None:
+            return next((event for event in self.events if event.serial == serial), None)
+
+        await until(lambda: found() or self.call.done(), f"answer {serial}")
+        if (event := found()) is None:
+            raise ConnectionError("the startd has ended the stream")
+        return event
 
     async def claim(self, capability: str, **terms: Any) -> startd_pb2.ClaimEvent:
         """Request a claim and wait for the answer."""
@@ -219,8 +229,14 @@ async def schedd_at(host: Host, name: str = "schedd@ap", claim_ids: list[str] | 
     reader = asyncio.get_running_loop().create_task(read())
     hello = startd_pb2.ScheddHello(schedd_name=name, schedd_address="unix:/s", claim_ids=claim_ids or [])
     await schedd.send(hello=hello)
-    await until(lambda: any(e.WhichOneof("what") == "known" for e in schedd.events), "known")
+
+    def known() -> bool:
+        return any(event.WhichOneof("what") == "known" for event in schedd.events)
+
     try:
+        await until(lambda: known() or reader.done(), "known")
+        if not known():
+            raise ConnectionError("the startd has ended the stream")
         yield schedd
     finally:
         call.cancel()

@@ -27,6 +27,7 @@ from tests.support.starter_neighbours import PretendedShadow, PretendedStartd, S
 
 #: Where the package that is tested lies: the starter must be of the same.
 _PYTHON = Path(slotwise.__file__).resolve().parents[1]
+_TESTS = Path(__file__).resolve().parents[2]
 
 
 def job_python() -> str:
@@ -55,6 +56,8 @@ class StarterBench:
         self.configure(**knobs)
         self.shadow = PretendedShadow(root / "run" / "shadow.sock")
         self.startd: PretendedStartd | None = None
+        #: What the starter's interpreter runs.
+        self.program = ["-m", "slotwise", "daemon", "starter"]
         self.process: subprocess.Popen[bytes] | None = None
         self._serial = 0
 
@@ -73,7 +76,7 @@ class StarterBench:
             **os.environ,
             "SLOTWISE_HOME": str(self.root),
             "CONDOR_CONFIG": str(self.config),
-            "PYTHONPATH": str(_PYTHON),
+            "PYTHONPATH": f"{_PYTHON}:{_TESTS}",
         }
         command = [] if self.as_user is None else self._as_user()
         if self.groups:
@@ -83,7 +86,7 @@ class StarterBench:
             command = ["/bin/sh", "-c", f'{joins} exec "$@"', "sh", *command]
         with open(self.root / "stderr", "ab") as said:
             self.process = subprocess.Popen(
-                [*command, sys.executable, "-m", "slotwise", "daemon", "starter"],
+                [*command, sys.executable, *self.program],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stderr=said,
@@ -118,6 +121,12 @@ class StarterBench:
         target = address.lookup(self.home, "starter").target
         metadata = (("authorization", f"Bearer {token}"),)
         self.startd = PretendedStartd(target, metadata, self.shadow.changed)
+
+    async def rejoin(self) -> None:
+        """Open the startd's stream once more."""
+        if self.startd is not None:
+            await self.startd.close()
+        await self.join()
 
     async def kill_9(self) -> None:
         """Kill the starter without warning."""
@@ -250,12 +259,13 @@ class StarterBench:
 
 @contextlib.asynccontextmanager
 async def starter_bench(
-    as_user: int | None = None, groups: tuple[Path, ...] = (), **knobs: Any
+    as_user: int | None = None, groups: tuple[Path, ...] = (), program: list[str] | None = None, **knobs: Any
 ) -> AsyncIterator[StarterBench]:
-    """A running starter in a directory of its own that other accounts can enter."""
+    """A running starter in a directory of its own that other accounts can enter; ``program`` instead of the real."""
     root = Path(tempfile.mkdtemp(prefix="slotwise-", dir="/var/tmp"))
     root.chmod(0o755)
     bench = StarterBench(root, knobs, as_user, groups)
+    bench.program = program or bench.program
     try:
         await bench.shadow.start()
         await bench.start()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from slotwise.clock import Clock
+from slotwise.daemon.containment import cause, contained
 from slotwise.model.resources import Resources
-from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode
+from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode, VacateCode
 from slotwise.startd import breaking, capabilities, claiming, conflicts, drain
 from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.failures import abandon
 from slotwise.startd.holding import Holding
 from slotwise.startd.job_history import JobHistory, JobHistorySettings, record
 from slotwise.startd.journal import Journal
@@ -34,11 +37,14 @@ from slotwise.startd.outbox import (
     ToSchedd,
     ToStarter,
 )
-from slotwise.startd.states import Claimed, Cleaning, Suspended
+from slotwise.startd.states import Cause, Claimed, Cleaning, Suspended
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
+
+#: The starter is asked for its runs after failures at most so often (seconds).
+_LIST_AGAIN_S = 1.0
 
 #: A stream's own queue of events for its schedd.
 Send = Callable[[list[startd_pb2.ClaimEvent]], None]
@@ -52,6 +58,8 @@ class Driver:
         self.journal = journal
         self.clock = clock
         self.streams: dict[str, Send] = {}
+        #: Ends the stream of claims of a schedd, by its name.
+        self.ends: dict[str, Callable[[], None]] = {}
         #: Ends each open stream of claims, in an orderly way.
         self.hang_up: dict[object, Callable[[], None]] = {}
         self.send_starter: Callable[[starter_pb2.JobCommand], None] = lambda command: None
@@ -71,27 +79,56 @@ class Driver:
         self.own_ad = False
         #: Runs that the starter was told to start, or listed.
         self.told: set[str] = set()
+        #: Runs that the starter was asked for on a stream that stands; None: it was not asked.
+        self._listing: set[str] | None = None
+        #: When it was, or is to be, asked for them last, on the loop's clock.
+        self._list_at: float | None = None
         #: Drains as the journal has them.
         self._kept: tuple[Any, ...] = drain.state(point)
 
     def flush(self) -> None:
         """Save what changed, then say and do what was decided."""
         point = self.point
-        conflicts.settle(point, self.clock.now())
-        drain.settle(point, self.clock.now())
-        capabilities.settle(point, self.clock.now())
+        for settle in (conflicts.settle, drain.settle, capabilities.settle):
+            with contained(_log, f"settling {settle.__module__.rpartition('.')[2]}"):
+                settle(point, self.clock.now())
         out, point.outbox = point.outbox, Outbox()
+        with contained(_log, "writing the journal", partial(self._not_saved, out)):
+            self._save(out)
+        for entry in out.diary:
+            _log.log(logging.DEBUG if entry.ordinary else logging.INFO, "%s", entry)
+        self._to_schedds(out.schedds)
+        for command in out.starter:
+            names = [command.slot_name] if isinstance(command, Start) else self._slots_of(command.run_id)
+            with contained(_log, "passing a command to the starter", partial(self.abandon, names)):
+                self._to_starter(command)
+        with contained(_log, "what follows a change of slots"):
+            self._follow(out)
+
+    def _save(self, out: Outbox) -> None:
+        """Write down what changed.
+
+        :raises HostError: when the journal cannot be written.
+        """
+        point = self.point
         if out.dirty or out.removed:
             changed = [point.holdings[name] for name in out.dirty if name in point.holdings]
             self.journal.save(changed, [name for name in (*out.dirty, *out.removed) if name not in point.holdings])
         if (state := drain.state(point)) != self._kept:
             self.journal.remember("drain", drain.kept(point))
             self._kept = state
-        for entry in out.diary:
-            _log.log(logging.DEBUG if entry.ordinary else logging.INFO, "%s", entry)
-        self._to_schedds(out.schedds)
-        for command in out.starter:
-            self._to_starter(command)
+
+    def _not_saved(self, out: Outbox, error: Exception) -> None:
+        """The claims would not survive a restart now; the next flush tries again."""
+        self.point.outbox.dirty.update(out.dirty)
+        self.point.outbox.dirty.update(out.removed)
+
+    def _slots_of(self, run_id: str) -> list[str]:
+        name = self.point.by_run.get(run_id)
+        return [] if name is None else [name]
+
+    def _follow(self, out: Outbox) -> None:
+        """Tell the others in this process."""
         for name in out.removed:
             self.gone[name] = None
             self.unsent.pop(name, None)
@@ -109,6 +146,20 @@ class Driver:
         for name, what in out.fillers:
             self.filler(name, what)
 
+    def abandon(self, names: Iterable[str], error: Exception) -> None:
+        """A message about these slots could not be processed: their claims end, and the starter is asked what runs."""
+        reason = f"The execution point failed to process a message: {cause(error)}"
+        abandon(self.point, names, Cause(VacateCode.EXCEPTION, reason, fast=True), self.clock.now())
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self.flush)
+        if self._list_at is None or loop.time() >= self._list_at:
+            self._list_at = max(loop.time(), (self._list_at or 0.0) + _LIST_AGAIN_S)
+            loop.call_at(self._list_at, self._ask_for_list)
+
+    def _ask_for_list(self) -> None:
+        self._listing = {h.slot.run.run_id for h in self.point.holdings.values() if h.slot.run is not None}
+        self.send_starter(starter_pb2.JobCommand(list=starter_pb2.ListJobs()))
+
     def touch_all(self) -> None:
         """Every slot's ad is to be sent again."""
         for name in self.point.holdings:
@@ -120,9 +171,19 @@ class Driver:
         by_schedd: dict[str, list[startd_pb2.ClaimEvent]] = {}
         for message in messages:
             if message.schedd in self.streams:
-                by_schedd.setdefault(message.schedd, []).append(self._event(message))
+                recover = partial(self._not_told, message)
+                with contained(_log, f"a message to the schedd {message.schedd}", recover):
+                    by_schedd.setdefault(message.schedd, []).append(self._event(message))
         for schedd, events in by_schedd.items():
             self.streams[schedd](events)
+
+    def _not_told(self, message: ToSchedd, error: Exception) -> None:
+        """The schedd misses a message: what that was about ends, and on another stream both sides compare what is."""
+        granted = message.what.slots if isinstance(message.what, Granted) else ()
+        names = [self.point.by_claim.get(claim_id) for claim_id in (message.claim_id, *(slot[0] for slot in granted))]
+        self.abandon([name for name in names if name is not None], error)
+        if (end := self.ends.get(message.schedd)) is not None:
+            end()
 
     def _event(self, message: ToSchedd) -> startd_pb2.ClaimEvent:
         event = startd_pb2.ClaimEvent(serial=message.serial, claim_id=message.claim_id)
@@ -204,11 +265,18 @@ class Driver:
         """What the starter tells about runs."""
         now = self.clock.now()
         for event in events:
-            try:
+            what = event.WhichOneof("what")
+            recover = partial(self._event_failed, event, self._slots_of(event.run_id))
+            with contained(_log, f"run {event.run_id}: processing {what!r} of the starter", recover):
                 self._starter_event(event, now)
-            except Exception:
-                _log.exception("error while handling an event of the starter about run %s", event.run_id)
         self.flush()
+
+    def _event_failed(self, event: starter_pb2.JobEvent, names: list[str], error: Exception) -> None:
+        if not event.run_id:
+            return
+        self.abandon(names, error)
+        if event.WhichOneof("what") in ("gone", "refused"):  # the starter does not have the run any more
+            claiming.run_gone(self.point, event.run_id, self.clock.now())
 
     def _starter_event(self, event: starter_pb2.JobEvent, now: float) -> None:
         what = event.WhichOneof("what")
@@ -231,7 +299,8 @@ class Driver:
         elif what == "mended":
             breaking.mended(self.point, run_id, now)
         elif what == "jobs":
-            self.starter_lists(event.jobs)
+            asked_of, self._listing = self._listing, None
+            self.starter_lists(event.jobs, asked_of)
 
     def _note_end(self, run_id: str, how: str, now: float) -> None:
         """The history of this execution point gets the job that ended."""
@@ -294,20 +363,27 @@ class Driver:
                 self.point.abilities = facts
                 self.touch_all()
 
-    def starter_lists(self, jobs: starter_pb2.JobList) -> None:
-        """The starter told which runs it has: put both sides in agreement."""
+    def starter_lists(self, jobs: starter_pb2.JobList, asked_of: set[str] | None = None) -> None:
+        """The starter told which runs it has: put both sides in agreement.
+
+        :param asked_of: the runs that the starter could know when it was asked; None: all.
+        """
         now = self.clock.now()
         listed = {job.run_id for job in jobs.jobs}
-        ours = {h.slot.run.run_id for h in self.point.holdings.values() if h.slot.run is not None}
+        ours = {h.slot.run.run_id: h.name for h in self.point.holdings.values() if h.slot.run is not None}
         for left in jobs.left:
-            self._left(left, now)
-        for run_id in sorted(listed - ours):
+            with contained(_log, f"run {left.run_id}: what it left behind", partial(self.abandon, [left.slot_name])):
+                self._left(left, now)
+        for run_id in sorted(listed - ours.keys()):
             self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
         for job in jobs.jobs:
-            self._agree_on_suspension(job)
-        for run_id in sorted(ours - listed - self.unsent_starts()):
-            claiming.run_gone(self.point, run_id, now)
-        self.told = listed & ours
+            with contained(_log, f"run {job.run_id}: whether it is suspended", partial(self.abandon, [job.slot_name])):
+                self._agree_on_suspension(job)
+        for run_id in sorted(ours.keys() - listed - self.unsent_starts()):
+            if asked_of is None or run_id in asked_of:
+                with contained(_log, f"run {run_id}: its end", partial(self.abandon, [ours[run_id]])):
+                    claiming.run_gone(self.point, run_id, now)
+        self.told = listed & ours.keys()
         self.flush()
 
     def _agree_on_suspension(self, job: starter_pb2.JobListed) -> None:

@@ -195,6 +195,13 @@ class FoundBroken:
     code: int = BrokenCode.UNCLEAN
 
 
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The startd could not process a message about the slot: its claim ends at once."""
+
+    reason: str
+
+
 Stimulus = (
     Evaluate
     | MatchNoticed
@@ -219,6 +226,7 @@ Stimulus = (
     | FillerStarted
     | FillerEnded
     | FoundBroken
+    | Abandoned
 )
 
 

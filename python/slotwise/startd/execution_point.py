@@ -5,10 +5,12 @@ No I/O: time comes as ``now``, claim ids from ``new_id``, and what is to be said
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from slotwise.daemon.containment import contained
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
 from slotwise.model.slot import SlotKind, State
@@ -29,6 +31,7 @@ from slotwise.startd.slots.layout import PlannedSlot
 from slotwise.startd.states import Claimed, Drained, Owner, Preempting, Slot
 from slotwise.startd.statistics import Statistics
 
+_log = logging.getLogger(__name__)
 _ACTIVE = frozenset({State.CLAIMED, State.PREEMPTING, State.BACKFILL, State.MATCHED})
 
 
@@ -114,9 +117,14 @@ class ExecutionPoint:
 
     # ------------------------------------------------------------------------------------------------------- stepping
 
-    def happen(self, h: Holding, stimulus: ev.Stimulus, now: float, *, quiet: bool = False) -> Step:
-        """Something happens to a slot; what follows is carried out. ``quiet`` grants are not told."""
-        outcome = self.step(h.slot, stimulus, self.judge(h, now), now)
+    def happen(
+        self, h: Holding, stimulus: ev.Stimulus, now: float, *, quiet: bool = False, judge: ev.Judge | None = None
+    ) -> Step:
+        """Something happens to a slot; what follows is carried out. ``quiet`` grants are not told.
+
+        ``judge`` stands for the owner's policy where that is not to be asked.
+        """
+        outcome = self.step(h.slot, stimulus, judge or self.judge(h, now), now)
         if outcome.slot is not h.slot:
             if outcome.slot.counters is not h.slot.counters:
                 self.statistics.counted(h.slot.counters, outcome.slot.counters, now)
@@ -184,7 +192,8 @@ class ExecutionPoint:
         """Look at all timers and policies."""
         for h in list(self.holdings.values()):
             if h.name in self.holdings:
-                self.happen(h, ev.Evaluate(), now)
+                with contained(_log, f"{h.name}: looking at its policy"):
+                    self.happen(h, ev.Evaluate(), now)
 
     def any_active(self) -> bool:
         """Whether a slot is in a state whose policy is looked at every few seconds."""

@@ -341,6 +341,10 @@ def _break(m: Motion, stimulus: ev.FoundBroken) -> None:
     m.preempt(Cause(VacateCode.BROKEN, f"the slot is broken: {stimulus.reason}", fast=True))
 
 
+def _abandoned(m: Motion, stimulus: ev.Abandoned) -> None:
+    m.preempt(Cause(VacateCode.EXCEPTION, stimulus.reason, fast=True))
+
+
 REACTIONS: dict[type, Callable[[Motion, Any], None]] = {
     ev.Evaluate: _evaluate,
     ev.MatchNoticed: _matched,
@@ -365,4 +369,5 @@ REACTIONS: dict[type, Callable[[Motion, Any], None]] = {
     ev.FillerStarted: filler.started,
     ev.FillerEnded: filler.ended,
     ev.FoundBroken: _break,
+    ev.Abandoned: _abandoned,
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.daemon.containment import cause, contained
 from slotwise.errors import NotFoundError
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd import claiming, drain
@@ -17,6 +19,7 @@ from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
 from slotwise.startd.evaluate import literal_or_expression
 from slotwise.startd.holding import Activation, Job, Terms
+from slotwise.startd.outbox import Granted
 from slotwise.startd.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.claim_text import log_message
@@ -97,7 +100,8 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         for name in names:
             h = driver.point.holdings.get(name)
             if h is not None:
-                driver.point.happen(h, ev.VacateCommanded(request.fast), now)
+                with contained(_log, f"vacating {name}", partial(driver.abandon, [name])):
+                    driver.point.happen(h, ev.VacateCommanded(request.fast), now)
         driver.flush()
         return common_pb2.Empty()
 
@@ -200,13 +204,49 @@ class _Session:
             async for frame in requests:
                 now = self._driver.clock.now()
                 for request in _unbundled(frame):
-                    try:
-                        self._handle(request, now)
-                    except Exception:
-                        _log.exception("error while handling a request of schedd %s", self._schedd)
+                    self._process(request, now)
                 self._driver.flush()
         finally:
             self.end()
+
+    def _process(self, request: startd_pb2.ClaimRequest, now: float) -> None:
+        """Handle a request; when that fails, the claims that it is about end and the schedd is told."""
+        holdings, by_claim = self._driver.point.holdings, self._driver.point.by_claim
+        what = request.WhichOneof("what")
+        if what != "hello" and self._driver.streams.get(self._schedd) is not self._send:
+            return  # the schedd has opened another stream and said there what it holds
+        asked_for = what == "request"
+        before = (by_claim.get(request.claim_id, ""), frozenset(holdings) if asked_for else frozenset())
+        doing = f"processing {what!r} of the schedd {self._schedd}"
+        with contained(_log, doing, lambda error: self._failed(request, before, error)):
+            self._handle(request, now)
+
+    def _failed(self, request: startd_pb2.ClaimRequest, before: tuple[str, frozenset[str]], error: Exception) -> None:
+        """``before``: the slot of the request's claim, and all slots if it asks for others."""
+        driver, what = self._driver, request.WhichOneof("what")
+        addressed, there = before
+        names = [addressed] if addressed else []
+        if what == "request":
+            names += [name for name in driver.point.holdings if name not in there]
+            driver.point.outbox.schedds = [
+                message
+                for message in driver.point.outbox.schedds
+                if not (isinstance(message.what, Granted) and message.serial == request.serial)
+            ]
+        driver.abandon(names, error)
+        reason = f"the execution point failed to process the request: {cause(error)}"
+        event = startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id)
+        if what == "request":
+            event.refused.code, event.refused.reason = VacateCode.EXCEPTION, reason
+        elif what == "activate":
+            event.activation_refused.run_id = request.activate.run_id
+            event.activation_refused.code, event.activation_refused.reason = VacateCode.EXCEPTION, reason
+        elif what == "hello":
+            self.end()  # the schedd opens another stream
+            return
+        else:
+            return
+        self.send([event])
 
     def end(self) -> None:
         """No more events will come."""
@@ -215,7 +255,7 @@ class _Session:
     def close(self) -> None:
         """The stream is over; claims live on."""
         if self._driver.streams.get(self._schedd) is self._send:
-            del self._driver.streams[self._schedd]
+            del self._driver.streams[self._schedd], self._driver.ends[self._schedd]
             claiming.schedd_lost(self._driver.point, self._schedd, self._driver.clock.now())
             self._driver.flush()
 
@@ -231,9 +271,12 @@ class _Session:
         elif what == "activate":
             self._activate(request, now)
         elif what == "keep_alive":
-            unknown = claiming.keep_alive(
-                point, [*request.keep_alive.claim_ids, *([claim_id] if claim_id else [])], now
-            )
+            unknown = []
+            for renewed in (*request.keep_alive.claim_ids, *([claim_id] if claim_id else [])):
+                h = point.holding_of_claim(renewed)
+                names = [h.name] if h is not None else []
+                with contained(_log, "renewing a claim's lease", partial(self._driver.abandon, names)):
+                    unknown += claiming.keep_alive(point, [renewed], now)
             reply = startd_pb2.KeepAliveReply(unknown=unknown)
             self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, alive=reply)])
         elif what is not None:
@@ -247,7 +290,7 @@ class _Session:
         """Who speaks, and which of its claims live."""
         hello, driver = request.hello, self._driver
         self._schedd, self._address = hello.schedd_name, hello.schedd_address
-        driver.streams[self._schedd] = self._send
+        driver.streams[self._schedd], driver.ends[self._schedd] = self._send, self.end
         known = startd_pb2.ClaimsKnown()
         for claim_id in hello.claim_ids:
             h = driver.point.holding_of_claim(claim_id)
@@ -277,7 +320,9 @@ class _Session:
             claim = h.slot.claim
             mine = h.terms.schedd_name == self._schedd and isinstance(h.slot.state, Claimed | Preempting)
             if claim is not None and mine and claim.claim_id not in believed:
-                self._driver.point.happen(h, ev.Released(fast=True, reason="the schedd does not know the claim"), now)
+                with contained(_log, f"releasing {h.name}", partial(self._driver.abandon, [h.name])):
+                    released = ev.Released(fast=True, reason="the schedd does not know the claim")
+                    self._driver.point.happen(h, released, now)
 
     def _request(self, request: startd_pb2.ClaimRequest, now: float) -> None:
         asked = request.request

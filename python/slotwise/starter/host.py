@@ -14,7 +14,8 @@ from pathlib import Path
 from slotwise import ids
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
-from slotwise.errors import SlotwiseError, UsageError
+from slotwise.daemon.containment import contained
+from slotwise.errors import UsageError
 from slotwise.model.ownership import domain_of, owner_attributes
 from slotwise.starter import devices, hooks, moves, preparation, scratch, telling, transfer, url_transfer, users
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
@@ -137,17 +138,25 @@ class JobHost:
             obstacle = scratch_failure(error)
             name = f"none_{ids.secret(32)}"
             directory = RunDirectory(self.settings.execute / name, self.control / name)
-        run = Run(self, run_id, slot, machine_ad, directory)
-        run.obstacle = obstacle
-        run.token = start.run_token
-        run.lease_s = float(start.lease_s)
-        run.shadow_address = start.shadow_address
-        run.limits = {name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)}
-        self.register(run)
-        if self.disks.gives_volume(run) and obstacle is None:
-            run.begin(self._with_volume(run))
-        else:
-            self.link(run)
+        try:
+            run = Run(self, run_id, slot, machine_ad, directory)
+            run.obstacle = obstacle
+            self.register(run)
+        except Exception:
+            scratch.remove(directory)
+            raise
+        try:
+            run.token = start.run_token
+            run.lease_s = float(start.lease_s)
+            run.shadow_address = start.shadow_address
+            run.limits = {name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)}
+            if self.disks.gives_volume(run) and obstacle is None:
+                run.begin(self._with_volume(run))
+            else:
+                self.link(run)
+        except Exception:
+            run.on(moves.Unwanted(tell_startd=False))  # who asked for it hears of the failure
+            raise
 
     async def _with_volume(self, run: Run) -> None:
         """Give the run a file system of its own, then let it speak to its shadow."""
@@ -176,6 +185,7 @@ class JobHost:
         """End a job as the startd wants."""
         run = self.runs.get(run_id)
         if run is None:
+            self.tell_unknown(run_id)
             return
         wish = Kill(
             fast=kill.fast,
@@ -209,6 +219,10 @@ class JobHost:
         run = self.runs.get(run_id)
         if run is not None:
             run.on(moves.Forgotten())
+
+    def tell_unknown(self, run_id: str) -> None:
+        """The startd speaks of a run that is not here: it holds no slot."""
+        self.board.post(starter_pb2.JobEvent(run_id=run_id, gone=starter_pb2.JobGone(how="failed")))
 
     def listed(self) -> Iterator[starter_pb2.JobListed]:
         """The runs that hold a slot."""
@@ -374,6 +388,10 @@ class JobHost:
             self.mender.add(run.run_id, run.directory)
         return problems
 
+    def clean_later(self, run: Run) -> None:
+        """Remove directory and volume when something kept us from it."""
+        self.mender.add(run.run_id, run.directory)
+
     def _mended(self, run_id: str) -> None:
         """What a run left behind has gone after all."""
         self.left.settle(run_id)
@@ -406,7 +424,5 @@ class JobHost:
     def _notice(self, name: str, what: str) -> None:
         run = self._by_directory.get(name)
         if run is not None:
-            try:
+            with contained(_log, f"run {run.run_id}: processing {what!r} of its keeper", run.fail):
                 run.notice(what)
-            except SlotwiseError:
-                _log.exception("run %s: %s", run.run_id, what)

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from slotwise.starter import hooks, launcher, moves, telling
+from slotwise.daemon.containment import contained
+from slotwise.starter import faults, hooks, launcher, moves, telling
 from slotwise.starter.failures import NO_JOB, wrapper_failure
 from slotwise.starter.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
 from slotwise.starter.moves import Phase
@@ -64,12 +66,13 @@ class KeeperLink:
         if result is None or self.result is not None:
             return
         self.result = result
-        self.stop()
-        hooked = bool(self._run.host.settings.hooks.programs)
-        if hooked or self._run.host.disks.checks(self._run) or result.ended_at - result.started_at > LONG_ENOUGH_S:
-            self._run.begin(self._conclude(result))
-        else:
-            self._judge(result, None)
+        with contained(_log, f"run {self._run.run_id}: taking its result", partial(faults.give_up, self._run)):
+            self.stop()
+            hooked = bool(self._run.host.settings.hooks.programs)
+            if hooked or self._run.host.disks.checks(self._run) or result.ended_at - result.started_at > LONG_ENOUGH_S:
+                self._run.begin(self._conclude(result))
+            else:
+                self._judge(result, None)
 
     async def _conclude(self, result: KeeperResult) -> None:
         """A job that failed beside a full disk is held for the disk."""
@@ -93,6 +96,10 @@ class KeeperLink:
         return failed or (None if result.how == "exited" and result.code == 0 else full)
 
     def _judge(self, result: KeeperResult, full: End | None) -> None:
+        with contained(_log, f"run {self._run.run_id}: judging its end", partial(faults.give_up, self._run)):
+            self._judged(result, full)
+
+    def _judged(self, result: KeeperResult, full: End | None) -> None:
         run = self._run
         overruled = self._overruled(result, full)
         if result.leftovers:
@@ -124,6 +131,10 @@ class KeeperLink:
 
     async def _find_out(self) -> None:
         """The keeper is gone: its result, or (killed before it could leave one) the end of its family."""
+        with contained(_log, f"run {self._run.run_id}: looking for its result", partial(faults.give_up, self._run)):
+            await self._look_for_result()
+
+    async def _look_for_result(self) -> None:
         if read_result(self._control) is None:
             loop = asyncio.get_running_loop()
             found, names = await loop.run_in_executor(None, launcher.sweep, self._control)

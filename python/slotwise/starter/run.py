@@ -6,11 +6,13 @@ import asyncio
 import errno
 import logging
 import os
+from functools import partial
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
-from slotwise.starter import helpers, hooks, launcher, moves, run_log, telling, transfer
+from slotwise.starter import faults, helpers, hooks, launcher, moves, run_log, telling, transfer
 from slotwise.starter.ads import unpack_one
 from slotwise.starter.chirp.desk import JobDesk
 from slotwise.starter.facts import JobFacts, SlotFacts
@@ -32,10 +34,8 @@ from slotwise.starter.traffic import OWN, Traffic
 from slotwise.starter.verdict import (
     JOB_REMOVED,
     MISSED_DEFERRED_TIME,
-    STARTER_ERROR,
     TRANSFER_INPUT_ERROR,
     End,
-    How,
     Kill,
     MemoryRule,
     held,
@@ -93,6 +93,8 @@ class Run:
         #: Where the job speaks to its access point; None until it may.
         self.desk: JobDesk | None = None
         self.live = LiveOutput(self)
+        #: The starter failed at it: it is being killed.
+        self.failed = False
         self.visitors = Visitors(self)
         self.disk = Disk()
         self.started_at = 0.0
@@ -114,10 +116,13 @@ class Run:
     def on(self, event: moves.Event) -> None:
         """Let something have happened, and do what follows from it."""
         state, actions = step(self.state, event, self.job or NO_JOB)
-        run_log.changed(self, state)
-        self.state = state
+        former, self.state = self.state, state
+        with contained(_log, f"{self.job_id}: logging a change of run {self.run_id}"):
+            run_log.changed(self, former)
         for action in actions:
-            self._do(action)
+            doing = f"{self.job_id}: {type(action).__name__} of run {self.run_id}"
+            with contained(_log, doing, partial(faults.action_failed, self, action)):
+                self._do(action)
 
     @property
     def job_id(self) -> str:
@@ -145,12 +150,13 @@ class Run:
 
     def hear(self, message: schedd_pb2.ShadowMessage) -> None:
         """The shadow said something."""
-        try:
+        doing = f"{self.job_id}: processing {message.WhichOneof('what')!r} of the shadow (run {self.run_id})"
+        with contained(_log, doing, partial(faults.message_failed, self, message)):
             self._hear(message)
-        except Exception as error:
-            _log.exception("%s: error while handling a message of the shadow (run %s)", self.job_id, self.run_id)
-            if self.state.phase in (Phase.OFFERED, Phase.INPUT):
-                self._give_up(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Something about the run could not be processed: it ends."""
+        faults.end(self, error)
 
     def _hear(self, message: schedd_pb2.ShadowMessage) -> None:
         what = message.WhichOneof("what")
@@ -293,7 +299,7 @@ class Run:
             case moves.TellGone():
                 telling.tell_gone(self)
             case moves.Discard():
-                self._start(self._discard())
+                self.discard()
 
     def _end_helpers(self) -> None:
         """A run that is told to go does not wait for its hooks and transfers."""
@@ -326,12 +332,8 @@ class Run:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("%s: unhandled error in run %s: %s", self.job_id, self.run_id, error, exc_info=error)
             if self.state.phase in _WORKING:
-                self._give_up(error)
-
-    def _give_up(self, error: BaseException) -> None:
-        """End a run that nothing else would bring to its end; the job is not to blame."""
-        self.job = self.job or NO_JOB
-        self.on(moves.Failed(End(How.EVICTED, reason=f"The starter failed: {error!r}", reason_code=STARTER_ERROR)))
+                with contained(_log, f"{self.job_id}: ending run {self.run_id}"):
+                    faults.give_up(self, error)
 
     @property
     def may_send(self) -> bool:
@@ -388,7 +390,16 @@ class Run:
     def _told_to_go(self) -> bool:
         return self.state.kill is not None or self.state.unwanted
 
+    def discard(self) -> None:
+        """Clean up, and forget the run."""
+        self._start(self._discard())
+
     async def _discard(self) -> None:
+        with contained(_log, f"{self.job_id}: cleaning up after run {self.run_id}", partial(faults.left, self)):
+            await self._clean_up()
+        self.host.forget(self)
+
+    async def _clean_up(self) -> None:
         self.keeper.stop()
         self.live.stop()
         self._end_helpers()
@@ -404,4 +415,3 @@ class Run:
             left = self.host.left.note(self.run_id, self.slot, code, f"{reason}: {problems[0]}")
             gone = starter_pb2.JobGone(how="failed", broken=True, reason=problems[0], left=left)
             self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, gone=gone))
-        self.host.forget(self)

@@ -56,6 +56,10 @@ class Host(Protocol):
         """Remove directory and volume; returns what could not be removed."""
         ...
 
+    def clean_later(self, run: Run) -> None:
+        """Remove directory and volume when something kept us from it."""
+        ...
+
     def forget(self, run: Run) -> None:
         """The run is gone."""
         ...

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def changed(run: Run, state: RunState) -> None:
-    """The run is about to go from its present state into ``state``."""
-    former = run.state
+def changed(run: Run, former: RunState) -> None:
+    """The run has gone from the state ``former`` into its present one."""
+    state = run.state
     if state.phase is not former.phase:
         _phase(run, former.phase, state)
     if state.end is not None and state.end != former.end:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
+from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
 from slotwise.starter.host import JobHost
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
@@ -52,9 +54,10 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
     def _obey(self, command: starter_pb2.JobCommand) -> None:
         host, run_id = self._host, command.run_id
         what = command.WhichOneof("what")
-        try:
+        recover = partial(self._failed, command)
+        with contained(_log, f"run {run_id}: processing {what!r} of the startd", recover) as attempt:
             if what == "start":
-                host.start(run_id, command.start)
+                self._start(run_id, command.start)
             elif what == "kill":
                 host.kill(run_id, command.kill)
             elif what == "suspend":
@@ -71,9 +74,23 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
                 host.measured(run_id, command.slot_usage.pack)
             elif what == "facts":
                 self._host.tell_facts()
-        except Exception as error:
-            # One bad command must not end the stream for all jobs.
-            if not isinstance(error, SlotwiseError):
-                _log.exception("run %s: %s failed", run_id, what)
-            refused = starter_pb2.JobRefused(reason=str(error))
-            host.board.post(starter_pb2.JobEvent(run_id=run_id, refused=refused))
+        if attempt.failed and what == "list":
+            raise SlotwiseError("the list of runs could not be made")  # the startd asks again on another stream
+
+    def _start(self, run_id: str, start: starter_pb2.StartJob) -> None:
+        try:
+            self._host.start(run_id, start)
+        except SlotwiseError as error:  # a command that cannot be understood
+            self._refuse(run_id, error)
+
+    def _failed(self, command: starter_pb2.JobCommand, error: Exception) -> None:
+        """A command could not be processed: the run it is about ends."""
+        run = self._host.runs.get(command.run_id)
+        if command.WhichOneof("what") == "start":
+            self._refuse(command.run_id, error)
+        elif run is not None:
+            run.fail(error)
+
+    def _refuse(self, run_id: str, error: Exception) -> None:
+        refused = starter_pb2.JobRefused(reason=str(error))
+        self._host.board.post(starter_pb2.JobEvent(run_id=run_id, refused=refused))

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import grpc
 
+from slotwise.daemon.containment import contained
 from slotwise.wire.channel import open_async, uses_tls
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.tls import is_loopback
@@ -44,6 +45,10 @@ class LinkedRun(Protocol):
 
     def link_lost(self) -> None:
         """The stream broke."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Something about this run could not be processed: it ends."""
         ...
 
 
@@ -114,6 +119,14 @@ class ShadowLink:
     # ---- the stream
 
     def _greet(self, run: LinkedRun) -> None:
+        def end(error: Exception) -> None:
+            run.fail(error)
+            self._hello(run)  # its end is still to be told
+
+        with contained(_log, f"run {run.run_id}: greeting its shadow", end):
+            self._hello(run)
+
+    def _hello(self, run: LinkedRun) -> None:
         hello = run.hello()
         if hello is not None:
             hello.starter_address = self._own_address
@@ -163,7 +176,8 @@ class ShadowLink:
                 for message in _messages(frame):
                     known = self.runs.get(message.run_id)
                     if known is not None:
-                        self._hand_over(known, message)
+                        with contained(_log, f"run {known.run_id}: processing a message of the shadow", known.fail):
+                            known.hear(message)
         finally:
             writer.cancel()
             with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
@@ -182,12 +196,6 @@ class ShadowLink:
             return reading.result()
         finally:
             reading.cancel()
-
-    def _hand_over(self, run: LinkedRun, message: schedd_pb2.ShadowMessage) -> None:
-        try:
-            run.hear(message)
-        except Exception:
-            _log.exception("run %s: error while handling a message of the shadow", run.run_id)
 
     async def _write(self, call: Any) -> None:
         queue = self._out
@@ -211,7 +219,8 @@ class ShadowLink:
         self._waiting = 0
         self._room.set()
         for run in list(self.runs.values()):
-            run.link_lost()
+            with contained(_log, f"run {run.run_id}: the break of its stream", run.fail):
+                run.link_lost()
 
 
 def _messages(frame: schedd_pb2.ShadowMessage) -> Iterable[schedd_pb2.ShadowMessage]:
