@@ -191,6 +191,8 @@ def test_what_a_monitor_measures_of_a_device_is_in_the_ads_of_slot_and_job(make_
     pool.until("the job has ended", lambda: events(log, "005") == 1)
     (job,) = pool.json("history")
     assert 0.1 < job["DevAverageUsage"] < 1 and job["DevMemoryUsage"] == 7
+    (line,) = [line for line in log.read_text().splitlines() if line.split()[:2] == ["Dev", ":"]]
+    assert line.split()[2:5] == [f"{job['DevAverageUsage']:.2f}", "1", "1"]
     (slot,) = slots(pool, Name=slots(pool)[0]["Name"])
     assert slot["DeviceDevMemoryPeakUsage"] == 7 and float(str(slot["DeviceDevAverageUsage"])) > 0
     assert "UptimeDevSeconds" not in slot

@@ -117,7 +117,7 @@ def _resources(ads: JobAds, claiming: Claiming, run: Run, attributes: Changes, n
 
 
 def _usage(name: str, attributes: Changes) -> float | int | None:
-    value = attributes.get(f"{name}Usage")
+    value = attributes.get(f"{name}Usage", attributes.get(f"{name}AverageUsage"))
     if name == "Memory" and not isinstance(value, (int, float)):
         resident = attributes.get("ResidentSetSize")
         return (int(resident) + 1023) // 1024 if isinstance(resident, (int, float)) else None
