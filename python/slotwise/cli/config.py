@@ -220,14 +220,18 @@ def _safe(config: Config, name: str) -> str | None:
 def check(args: list[str], inv: Invocation) -> int:
     """Exit status 0 when nothing is wrong, 1 for errors in values, 2 when the configuration is refused."""
     parser = _parser(inv, "check", "Look for mistakes: names, types, ranges, expressions, loops.")
-    parser.add_argument("-notes", "--notes", action="store_true", help="also knobs that Slotwise does not use")
+    parser.add_argument("-notes", "--notes", action="store_true", help="also unknown names that nothing refers to")
     parser.add_argument("-strict", "--strict", action="store_true", help="warnings count as errors")
     options = parser.take(args)
     if options is None:
         return 0
     from slotwise.config import check as check_config
 
-    problems = check_config(_load(options, inv), notes=options.notes)
+    problems = check_config(_load(options, inv), notes=True)
+    if not options.notes:
+        problems = [
+            problem for problem in problems if problem.code != "config-unknown-name" or problem.severity != "note"
+        ]
     if options.json:
         inv.out(json.dumps([problem.as_dict() for problem in problems], indent=2))
     else:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 from slotwise.config import debug
-from slotwise.config.table import Knob, find_knob, similar_knobs
+from slotwise.config.table import Knob, find_knob, knobs, similar_knobs
+from slotwise.config.unsupported import Effect, Rule, rule_of
 from slotwise.config.view import Config, Origin
 from slotwise.errors import ConfigError
 
@@ -17,11 +20,17 @@ from slotwise.errors import ConfigError
 ERROR, WARNING, NOTE = "error", "warning", "note"
 _REFERENCE = re.compile(r"\$[A-Za-z_]*\(\s*([A-Za-z0-9_./]+)")
 _OWN_SOURCES = frozenset({"<Detected>"})
-#: Names that appear in names the administrator makes up: `X` in ``JOB_TRANSFORM_NAMES = X`` makes ``JOB_TRANSFORM_X``.
-_NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|LIST|ATTRS)$|^STARTD_(SLOT_|JOB_)?EXPRS$")
-
-#: Lists of hosts and users in the reference. One who sets these relies on them: that they are unused is no mere note.
-_DENIALS = re.compile(r"(HOST)?DENY_[A-Z_]+", re.IGNORECASE)
+#: Lists whose words are names of attributes or expressions: knobs of these names give their values.
+_NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|ATTRS|EXPRS|CLAUSES)$|^APPEND_RANK$", re.IGNORECASE)
+_SLOT_FORM = re.compile(r"SLOT(?:_TYPE_)?\d+_(\w+)", re.IGNORECASE)
+_DAEMON_LISTS = ("DAEMON_LIST", "DC_DAEMON_LIST")
+#: Daemons that Slotwise has, and those of HTCondor whose work needs none here.
+_DAEMONS = frozenset(
+    {"MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG", "SHARED_PORT", "PROCD", "KBDD"}
+)
+#: Starts the pool in spite of the knobs that it names.
+IGNORED = "SLOTWISE_IGNORE_UNSUPPORTED"
+NOT_HONOURED = "config-not-honoured"
 
 #: What people take for a comment behind a value.
 _COMMENT = re.compile(r"\s#(\s|$)")
@@ -71,57 +80,107 @@ class Problem:
 def check(config: Config, *, notes: bool = False) -> list[Problem]:
     """All problems, in the order of the settings.
 
-    :param notes: also tell which knobs of the reference Slotwise does not use.
+    :param notes: also tell of knobs that have no effect and of names that nothing refers to.
     """
     settings = [entry for entry in config.settings() if entry[2].file not in _OWN_SOURCES]
-    mentioned = _mentioned(config)
+    names = _Names.of(config)
     problems = [Problem(WARNING, "config-warning", "", text, origin) for origin, text in config.warnings]
     for name, _, origin in settings:
-        problem = _name_problem(name, origin, mentioned, notes=notes) or _value_problem(config, name, origin)
-        if problem is not None:
-            problems.append(problem)
+        found = [_name_problem(config, name, origin, names), _value_problem(config, name, origin)]
+        problems += [problem for problem in found if problem is not None and (notes or problem.severity != NOTE)]
     return problems
 
 
-def _mentioned(config: Config) -> set[str]:
-    """Names (lower case) that some value refers to, or that a list of names makes."""
-    found: set[str] = set()
-    for name, raw, _ in config.settings():
-        found.update(word.lower() for word in _REFERENCE.findall(raw))
-        if _NAME_LISTS.search(name.upper()):
-            found.update(word.lower() for word in re.findall(r"[A-Za-z0-9_.]+", raw))
-    return found
+@dataclass(frozen=True)
+class _Names:
+    """Names that a configuration makes, in lower case."""
+
+    #: What values refer to, and what lists of attributes and expressions name.
+    mentioned: frozenset[str]
+    #: Daemons of the administrator's own in DAEMON_LIST.
+    daemons: tuple[str, ...]
+    #: Patterns of :data:`IGNORED`.
+    ignored: tuple[str, ...]
+
+    @classmethod
+    def of(cls, config: Config) -> _Names:
+        found: set[str] = set()
+        daemons: set[str] = set()
+        for name, raw, _ in config.settings():
+            found.update(word.lower() for word in _REFERENCE.findall(raw))
+            bare = name.rpartition(".")[2].upper()
+            if bare in _DAEMON_LISTS:
+                daemons.update(re.findall(r"\b[A-Z_][A-Z0-9_]*", raw.upper()))
+            elif _NAME_LISTS.search(bare):
+                found.update(word.lower() for word in re.findall(r"[A-Za-z0-9_.]+", raw))
+        own = tuple(sorted(word.lower() for word in daemons - _DAEMONS - set(_DAEMON_LISTS)))
+        return cls(frozenset(found), own, tuple(word.lower() for word in config.get_list(IGNORED)))
+
+    def has(self, name: str) -> bool:
+        """Whether the configuration itself gives a name its meaning."""
+        form = _SLOT_FORM.fullmatch(name)
+        of_slot = form is not None and form[1] in self.mentioned
+        return name in self.mentioned or of_slot or any(name == d or name.startswith(f"{d}_") for d in self.daemons)
 
 
-def _name_problem(name: str, origin: Origin, mentioned: set[str], *, notes: bool) -> Problem | None:
-    bare = name.split(".", 1)[-1]
-    if _DENIALS.fullmatch(bare):
-        message = f"{name} denies nobody anything here"
-        hint = "tokens and their scopes decide who may do what: see the guide on security"
-        return Problem(WARNING, "config-not-used", name, message, origin, hint)
+def _name_problem(config: Config, name: str, origin: Origin, names: _Names) -> Problem | None:
     knob = find_knob(name)
-    if knob is not None:
-        if notes and not knob.used and bare.lower() not in mentioned and origin.template is None:
-            return Problem(NOTE, "config-not-used", name, f"Slotwise does not use {name}", origin)
+    if knob is not None and knob.used:
         return None
-    lower = bare.lower()
-    if lower in mentioned or name.lower() in mentioned or origin.template is not None:
+    bare = name if knob is not None and "." not in knob.name and "." not in name else name.split(".", 1)[-1]
+    rule = rule_of(bare)
+    if rule is not None and rule.effect is not Effect.NONE:
+        return _not_honoured(config, name, bare, origin, rule, names)
+    if names.has(bare.lower()) or names.has(name.lower()) or origin.template is not None:
         return None
-    if _made_from(lower, mentioned):
-        return None
-    near = similar_knobs(bare)
+    near = [] if knob is not None else [like for like in similar_knobs(bare) if _matters(like)] or _similar_family(bare)
     if near:
         hint = f"did you mean {' or '.join(near)}?"
         return Problem(WARNING, "config-unknown-name", name, f"there is no knob {name}", origin, hint)
+    if rule is not None:
+        return _not_honoured(config, name, bare, origin, rule, names)
     message = f"there is no knob {name}, and nothing refers to it"
-    return Problem(NOTE, "config-unknown-name", name, message, origin) if notes else None
+    return Problem(NOTE, "config-unknown-name", name, message, origin)
 
 
-def _made_from(name: str, mentioned: set[str]) -> bool:
-    """Whether a part of the name is a name that some list mentions: JOB_TRANSFORM_<part>, STARTD_CRON_<part>_PERIOD."""
-    words = re.split(r"([_.])", name)
-    spans = ("".join(words[i:j]) for i in range(0, len(words), 2) for j in range(i + 1, len(words) + 1, 2))
-    return any(len(span) > 2 and span in mentioned for span in spans)
+def _matters(name: str) -> bool:
+    """Whether a known name is of a knob that somebody may have meant, rather than of a macro."""
+    knob, rule = find_knob(name), rule_of(name)
+    return (knob is not None and knob.used) or (rule is not None and rule.effect is not Effect.NONE)
+
+
+_SEVERITY = {Effect.ISOLATION: ERROR, Effect.REFUSAL: ERROR, Effect.POLICY: WARNING, Effect.SERVICE: WARNING}
+
+
+def _not_honoured(config: Config, name: str, bare: str, origin: Origin, rule: Rule, names: _Names) -> Problem | None:
+    try:
+        text = config.data.seen_by(None, None).text(name) or ""
+    except ValueError:
+        return None  # the value's own problem tells of it
+    default = config.default(bare)
+    if rule.asks_for_nothing(text, None if default is None else config.expand(default)):
+        return None
+    if rule.effect is Effect.REFUSAL and (origin.template or "").upper().startswith("SECURITY:"):
+        return None  # its lists name the pool's own identities, which tokens stand for here
+    severity = _SEVERITY.get(rule.effect, NOTE)
+    hint = rule.hint
+    if severity == ERROR:
+        if any(fnmatchcase(bare.lower(), pattern) for pattern in names.ignored):
+            severity = WARNING
+        else:
+            hint = f"{hint}{'; ' if hint else ''}{IGNORED} = {bare} starts the pool all the same"
+    message = f"{name} {rule.text}"
+    return Problem(severity, NOT_HONOURED, name, message, origin, hint)
+
+
+def _similar_family(name: str) -> list[str]:
+    """Members of numbered families, such as ``NUM_SLOTS_TYPE_1``, that a name may stand for."""
+    numbers = re.findall(r"\d+", name)
+    families = [knob.name for knob in knobs() if knob.name.count("<") == knob.name.count("<N>") == len(numbers) > 0]
+    near = get_close_matches(re.sub(r"\d+", "<N>", name.upper()), families, n=2, cutoff=0.9)
+    for number in numbers:
+        near = [family.replace("<N>", number, 1) for family in near]
+    return near
 
 
 def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
@@ -136,7 +195,10 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
     knob = find_knob(name)
     if text is None or knob is None:
         return None
-    problem = _debug_problem(name, text, origin) or _type_problem(knob, name, text, origin)
+    if not knob.used:
+        return _debug_problem(name, text, origin)
+    problem = _debug_problem(name, text, origin) or _daemon_problem(name, text, origin)
+    problem = problem or _type_problem(knob, name, text, origin)
     if not _COMMENT.search(text):
         return problem
     hint = "a comment has a line of its own: behind a value it is part of it"
@@ -193,6 +255,18 @@ def _debug_problem(name: str, text: str, origin: Origin) -> Problem | None:
     return Problem(WARNING, "config-debug-category", name, message, origin, hint)
 
 
+def _daemon_problem(name: str, text: str, origin: Origin) -> Problem | None:
+    """What DAEMON_LIST asks for and no master starts."""
+    if name.rpartition(".")[2].upper() != "DAEMON_LIST":
+        return None
+    text = _COMMENT.split(text.upper())[0]
+    lacking = [word for word in re.split(r"[\s,]+", text) if word and word not in _DAEMONS]
+    if not lacking:
+        return None
+    message = f"{name} names {', '.join(lacking)}, which Slotwise does not have"
+    return Problem(WARNING, "config-no-such-daemon", name, message, origin, "take it out: nothing is started for it")
+
+
 def _bracket_hint(text: str) -> str:
     difference = text.count("(") - text.count(")")
     if difference > 0:
@@ -203,16 +277,39 @@ def _bracket_hint(text: str) -> str:
 
 
 def require_sound(config: Config) -> list[Problem]:
-    """Refuse a configuration whose policy cannot work; give back what is merely doubtful.
+    """Refuse a configuration whose policy cannot work, or that promises what is not kept; give back what is merely
+    doubtful, notes last and in one.
 
-    :raises ConfigError: at the place of the first broken expression, type, range or loop of a knob Slotwise reads.
+    :raises ConfigError: at the place of the first broken expression, type, range or loop of a knob Slotwise reads, or
+        of the knobs that promise isolation or refusal and are not honoured.
     """
-    problems = check(config)
+    problems = check(config, notes=True)
     for problem in problems:
         knob = find_knob(problem.name) if problem.name else None
-        if problem.severity == ERROR and (knob is None or knob.used):
-            origin = f"{problem.origin.file}:{problem.origin.line}" if problem.origin else ""
-            error = ConfigError(problem.message, hint=problem.hint or None, origin=origin, key=problem.name)
-            error.code = problem.code
-            raise error
-    return problems
+        if problem.severity == ERROR and problem.code != NOT_HONOURED and (knob is None or knob.used):
+            raise _refusal_of(problem)
+    promises = [problem for problem in problems if problem.severity == ERROR and problem.code == NOT_HONOURED]
+    if promises:
+        error = _refusal_of(promises[0])
+        error.message = "\n".join([error.message, *map(str, promises[1:])])
+        names = " ".join(problem.name.split(".", 1)[-1] for problem in promises)
+        error.hint = f"take {'it' if len(promises) == 1 else 'them'} out, or set {IGNORED} = {names}"
+        raise error
+    doubts = [problem for problem in problems if problem.severity == WARNING]
+    without_effect = [problem.name for problem in problems if problem.code == NOT_HONOURED and problem.severity == NOTE]
+    if without_effect:
+        shown = ", ".join(without_effect[:_SHOWN]) + (", ..." if len(without_effect) > _SHOWN else "")
+        message = f"{len(without_effect)} knob{'s' if len(without_effect) > 1 else ''} without effect: {shown}"
+        doubts.append(Problem(NOTE, NOT_HONOURED, "", message, None, "`slotwise config check` tells why"))
+    return doubts
+
+
+#: So many names are in the note about knobs without effect.
+_SHOWN = 6
+
+
+def _refusal_of(problem: Problem) -> ConfigError:
+    origin = f"{problem.origin.file}:{problem.origin.line}" if problem.origin else ""
+    error = ConfigError(problem.message, hint=problem.hint or None, origin=origin, key=problem.name)
+    error.code = problem.code
+    return error

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import faulthandler
 import importlib
 import logging
@@ -199,16 +200,19 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
     context = await _context(name, home, config, env, config_file)
 
     async def reload() -> list[str]:
-        fresh = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
-        doubts = [str(problem) for problem in require_sound(fresh)]
-        former, context.config = context.config, fresh
+        former = context.config
         try:
+            fresh = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
+            doubts = [str(problem) for problem in require_sound(fresh)]
+            context.config = fresh
             warnings = doubts + await daemon.reconfig(fresh)
             start_log(home, name, fresh, again=True)
             _log.info("reconfigured from %s", _sources(fresh))
             return warnings + classad_facts.follow(fresh, SUBSYSTEMS[name])
-        except SlotwiseError:  # refused: nothing of it holds
+        except SlotwiseError as error:  # refused: nothing of it holds
             context.config = former
+            for line in f"reconfig rejected, keeping the previous configuration: {error}".splitlines():
+                _log.error("%s", line)
             raise
 
     context.reload = reload
@@ -330,8 +334,6 @@ def _take_signals(context: DaemonContext, reload: Any) -> None:
 
 
 async def _logged(reload: Any) -> None:
-    try:
+    with contextlib.suppress(SlotwiseError):  # it is in the log
         for warning in await reload():
             _log.warning("%s", warning)
-    except SlotwiseError as error:
-        _log.error("reconfig rejected, keeping the previous configuration: %s", error)

@@ -1,0 +1,287 @@
+# ruff: noqa: E501 - a rule is a row
+"""Knobs of HTCondor that Slotwise does not honour: what each would have done, and how much that matters.
+
+A knob that an administrator may write is honoured (the code reads it), or a rule here says what it promises, or it is
+unknown. ``tests/unit/test_knob_classes.py`` derives the first from the code and compares it with the other two.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+
+class Effect(Enum):
+    """What is lost without the knob."""
+
+    #: Where jobs run apart from the host and from each other.
+    ISOLATION = "isolation"
+    #: Whom or what a daemon refuses.
+    REFUSAL = "refusal"
+    #: What happens to jobs and machines.
+    POLICY = "policy"
+    #: A service that is not there.
+    SERVICE = "service"
+    #: Nothing that anybody would miss.
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Knobs whose names match ``names`` (a regular expression), and what is lost.
+
+    ``off``: values (in lower case) with which the knob asks for nothing, or for what happens anyway; its default and
+    the empty value are among them. ``words_off``: each word of a list is such a value. ``text`` goes on behind the
+    knob's name; ``hint`` is the remedy.
+    """
+
+    names: str
+    effect: Effect
+    text: str
+    hint: str = ""
+    off: tuple[str, ...] = ()
+    words_off: bool = False
+
+    def asks_for_nothing(self, text: str, default: str | None) -> bool:
+        """Whether a value changes nothing."""
+        plain = text.strip().lower()
+        if not plain or plain == (default or "").strip().lower() or plain in self.off:
+            return True
+        return self.words_off and all(word in self.off for word in re.split(r"[\s,]+", plain) if word)
+
+
+_FALSE = ("false", "f", "0", "no")
+_LEVELS = (
+    "(READ|WRITE|DAEMON|ADMINISTRATOR|NEGOTIATOR|CONFIG|OWNER|CLIENT|DEFAULT|SOAP"
+    "|ADVERTISE_(MASTER|SCHEDD|STARTD))(_[A-Z_]+)?"
+)
+_TOKENS = "tokens and their scopes decide who may do what: see the guide on security"
+_NO_CONTAINERS = "jobs run on the bare host: there are no containers"
+_OWN_IDENTITIES = (
+    "*", "*/*", "*@*", "condor@*", "condor@*/*", "condor_pool@*", "condor@password", "root@*", "root@*/*",
+    "127.0.0.1", "localhost", "::1", "::",
+)  # fmt: skip
+
+
+def _isolation(names: str, text: str, hint: str = "", off: tuple[str, ...] = _FALSE) -> Rule:
+    return Rule(names, Effect.ISOLATION, text, hint, off)
+
+
+def _refusal(names: str, text: str, hint: str = "", off: tuple[str, ...] = (), *, words_off: bool = False) -> Rule:
+    return Rule(names, Effect.REFUSAL, text, hint, off, words_off)
+
+
+def _policy(names: str, text: str, hint: str = "", off: tuple[str, ...] = _FALSE) -> Rule:
+    return Rule(names, Effect.POLICY, text, hint, off)
+
+
+def _service(names: str, text: str, hint: str = "", off: tuple[str, ...] = _FALSE) -> Rule:
+    return Rule(names, Effect.SERVICE, text, hint, off)
+
+
+def _none(names: str, text: str = "has no effect here") -> Rule:
+    return Rule(names, Effect.NONE, text)
+
+
+#: The first rule that matches a name holds.
+RULES: tuple[Rule, ...] = (
+    # ------------------------------------------------------------------------------------------------------ isolation
+    _isolation("SINGULARITY_JOB", "promises containers that Slotwise does not make", _NO_CONTAINERS),
+    _isolation("USE_DEFAULT_CONTAINER", "promises containers that Slotwise does not make", _NO_CONTAINERS),
+    _isolation("ENCRYPT_EXECUTE_DIRECTORY", "promises encryption of scratch directories that Slotwise does not do"),
+    _isolation("NAMED_CHROOT", "promises root directories that jobs do not get", off=()),
+    _isolation("NO_JOB_NETWORKING", "promises jobs without network, and they have it"),
+    _isolation("GLEXEC_JOB", "promises a change of user by glexec that does not happen"),
+    _isolation("(ASSIGN|ENFORCE)_CPU_AFFINITY", "promises that jobs are bound to cores, and they are not"),
+    _isolation(r"SLOT\d+_CPU_AFFINITY", "binds no job to cores", off=()),
+    _isolation("STARTER_LVM_ENCRYPT.*", "promises encryption of scratch directories that Slotwise does not do"),
+    # -------------------------------------------------------------------------------------------------------- refusal
+    _refusal(f"(HOST)?DENY_{_LEVELS}", "denies nobody anything here", _TOKENS),
+    _refusal(
+        f"(HOST)?ALLOW_{_LEVELS}",
+        "keeps nobody out: any holder of a token of that scope may",
+        _TOKENS,
+        _OWN_IDENTITIES,
+        words_off=True,
+    ),
+    _refusal("SUBMIT_REQUIREMENT_NAMES", "refuses no job: there are no submit requirements"),
+    _refusal("JOB_TRANSFORM_NAMES", "changes no job: there are no job transforms"),
+    _refusal("SECURE_JOB_ATTRS|SYSTEM_SECURE_JOB_ATTRS", "protects no job attribute", "see IMMUTABLE_JOB_ATTRS"),
+    _refusal(
+        "SYSTEM_(IMMUTABLE|PROTECTED)_JOB_ATTRS",
+        "protects no job attribute",
+        "write IMMUTABLE_JOB_ATTRS or PROTECTED_JOB_ATTRS",
+    ),
+    _refusal("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY", "refuses nobody: there are no user records", off=_FALSE),
+    _refusal("SEC_TOKEN_REVOCATION_EXPR", "revokes no token", "change the pool's key: see the guide on security"),
+    _refusal("SEC_TOKEN_MAX_AGE", "refuses no token for its age", off=("-1", "0")),
+    _refusal("COLLECTOR_REQUIREMENTS", "keeps no ad out of the collector", off=("true",)),
+    _refusal("STARTER_ALLOW_JOB_PRE_AND_POST_CMD", "refuses nothing: jobs have no such commands", off=("true", *_FALSE)),
+    # --------------------------------------------------------------------------------------------------------- policy
+    _policy(
+        "HIBERNATE|HIBERNATE_CHECK_INTERVAL|HIBERNATION_.*|LINUX_HIBERNATION_METHOD|UNHIBERNATE",
+        "puts no machine to sleep and wakes none",
+    ),
+    _policy("ROOSTER_(INTERVAL|MAX_UNHIBERNATE|UNHIBERNATE|UNHIBERNATE_RANK|WAKEUP_CMD)", "wakes no machine"),
+    _policy(
+        r"[A-Za-z0-9_]+_HOOK_(FETCH_WORK|REPLY_FETCH|REPLY_CLAIM|EVICT_CLAIM|TRANSLATE_JOB|JOB_FINALIZE|JOB_CLEANUP)",
+        "is never called: execution points fetch no work, and there is no job router",
+    ),
+    _policy(r"STARTD_JOB_HOOK_KEYWORD|SLOT\d+_JOB_HOOK_KEYWORD|FetchWorkDelay", "has no effect: no work is fetched"),
+    _policy("FLOCK_.*|MIN_FLOCK_LEVEL", "sends no job to another pool"),
+    _policy("CONDOR_IDS", "changes no account: daemons run as the account that starts the pool"),
+    _policy("EXECUTE_LOGIN_IS_DEDICATED|NOBODY_SLOT_USER", "has no effect", "see SLOT<N>_USER"),
+    _policy("CGROUP_LOW_MEMORY_LIMIT_EXPR|CGROUP_SOFT_MEMORY_LIMIT.*", "limits nothing", "CGROUP_LOW_MEMORY_LIMIT does"),
+    _policy("DAEMON_SHUTDOWN(_FAST)?|(MASTER|COLLECTOR|NEGOTIATOR|SCHEDD|STARTD)_DAEMON_SHUTDOWN(_FAST)?", "stops no daemon"),
+    _policy("DEFRAG_SCHEDULE", "has no effect", "write DEFRAG_DRAINING_SCHEDULE"),
+    _policy("JOB_STOP_(COUNT|DELAY)", "has no effect: jobs that are removed are stopped as fast as possible"),
+    _policy("NUM_CLAIMS", "has no effect", "see ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS"),
+    _policy("CLAIM_PARTITIONABLE_LEFTOVERS", "has no effect", "see SLOTWISE_CLAIM_LEFTOVERS", ("true", *_FALSE)),
+    _policy("SCHEDD_PREEMPTION_(RANK|REQUIREMENTS)|DedicatedScheduler|ParallelSchedulingGroup", "has no effect: there is no parallel universe"),
+    _policy("START_(LOCAL|SCHEDULER)_UNIVERSE", "starts nothing: there is no such universe", off=("true", *_FALSE)),
+    _policy("EXTENDED_SUBMIT_(COMMANDS|HELPFILE)", "adds no submit command"),
+    _policy("QUEUE_ALL_USERS_TRUSTED|QUEUE_SUPER_USER_MAY_IMPERSONATE", "gives nobody the jobs of others"),
+    _policy("SETTABLE_ATTRS_.*|ENABLE_(PERSISTENT|RUNTIME)_CONFIG", "has no effect: `slotwise config set` changes files of this host"),
+    _policy("CLASSAD_USER_(LIBS|PYTHON_LIB|PYTHON_MODULES)", "adds no function to expressions"),
+    _policy("STARTD_DETECT_GPUS", "detects nothing", "MACHINE_RESOURCE_INVENTORY_GPUs names a program that does"),
+    _policy("MAX_CONCURRENT_DOWNLOADS|FILE_TRANSFER_DISK_LOAD_THROTTLE.*|TRANSFER_QUEUE_USER_EXPR", "throttles nothing"),
+    _policy("MAX_TRANSFER_(QUEUE_AGE|LIFETIME)|STARTER_(FILE_XFER_STALL|UPLOAD)_TIMEOUT", "ends no transfer"),
+    _policy("NEGOTIATE_ALL_JOBS_IN_CLUSTER|CURB_MATCHMAKING|CLAIM_RECYCLING_CONSIDER_LIMITS", "has no effect"),
+    _policy("PERIODIC_CHECKPOINT|WALL_CLOCK_CKPT_INTERVAL|DEFAULT_NUM_EXTRA_CHECKPOINTS", "makes no checkpoint"),
+    _policy("STARTD_LEFTOVER_PROCS_BREAK_SLOTS|KEEP_DATA_CLAIM_IDLE|UNUSED_CLAIM_TIMEOUT|SYSTEM_ON_VACATE_COOL_DOWN", "has no effect"),
+    _policy("MASTER_[A-Za-z]+_BACKOFF_(CEILING|CONSTANT|FACTOR)|MASTER_[A-Za-z]+_RECOVER_FACTOR", "holds for no daemon", "write it without the daemon's name"),
+    _policy("MAX_NUM_CPUS", "limits nothing", "write NUM_CPUS"),
+    _policy("SHADOW_WORKLIFE|SCHEDD_MIN_INTERVAL|SUBMIT_MAX_PROCS_IN_CLUSTER|SUBMIT_PREVENT_MULTI_QUEUE", "has no effect"),
+    _policy("HOLD_JOB_IF_CREDENTIAL_EXPIRES", "holds no job", off=("true", *_FALSE)),
+    _policy("MAX_SHADOW_EXCEPTIONS|GRACEFULLY_REMOVE_JOBS|SCHEDD_CLUSTER_(INCREMENT|INITIAL|MAXIMUM)_VALUE", "has no effect"),
+    # ------------------------------------------------------------------------------------------------------- services
+    _service("SCHEDD_CRON_(?!NAME$).*", "runs no program: schedds have no cron"),
+    _service("BENCHMARKS_.*", "runs no program: benchmarks are built in", "RunBenchmarks says when they run"),
+    _service("DOCKER(_.+)?", "has no effect: there are no Docker jobs"),
+    _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
+    _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
+    _service("COLLECTOR_PERSISTENT_AD_LOG|OFFLINE_LOG|OFFLINE_EXPIRE_ADS_AFTER|ABSENT_.*|EXPIRE_INVALIDATED_ADS", "keeps no ad of machines that are off"),
+    _service("HISTORY|PER_JOB_HISTORY_DIR|ROTATE_HISTORY_(DAILY|MONTHLY)|ENABLE_HISTORY_ROTATION|HISTORY_CONTAINS_JOB_ENVIRONMENT", "writes no file: the schedd keeps its history in its database", "`slotwise history` reads it, SLOTWISE_HISTORY_DAYS limits it"),
+    _service("[A-Z]+_DAEMON_HISTORY|SCHEDD_HISTORY_RECORD_INTERVAL|MAX_DAEMON_HISTORY_.*", "writes no history of the daemon"),
+    _service("(SCHEDD|MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
+    _service("((MAX|MAX_NUM)_)?(SCHEDD|SHARED_PORT|ANNEX)_AUDIT_LOG", "writes no audit log"),
+    _service("CONDOR_VIEW_.*|COLLECTOR_FORWARD_.*|(KEEP_)?POOL_HISTORY.*|UPDATE_VIEW_COLLECTOR_WITH_TCP", "forwards no ads and keeps no pool history"),
+    _service("(MAX_)?JOB_ROUTER.*|MAX_JOB_MIRROR_UPDATE_LAG", "routes no job: there is no job router"),
+    _service("(MAX_)?(GRIDMANAGER|C_GAHP|CGAHP|CONDORC|EC2|GCE|AZURE|ARC|BATCH|UNICORE|NORDUGRID)_.*|CONDOR_GAHP_WORKER", "has no effect: there is no grid universe"),
+    _service("GRIDMANAGER|GAHP_.*|BLAHPD_LOCATION|CONDOR_GATEKEEPER|.*_GAHP", "has no effect: there is no grid universe"),
+    _service("(MAX_)?CRED(D|MON)_.*|CRED_(MIN|SUPER)_.*|CREDD|SEC_CREDENTIAL_.*|(LOCAL|OAUTH2|VAULT|PELICAN)_CREDMON_.*|TRUSTED_VAULT_HOSTS|SUBMIT_ADD_LOCAL_CREDMON.*|.+_PELICAN_.+|.+_(AUTHORIZATION|TOKEN)_URL|.+_CLIENT_(ID|SECRET_FILE)|.+_RETURN_URL_SUFFIX|CONDOR_CREDENTIAL_DIR", "has no effect: there is no credential service"),
+    _service("HAD(_.*)?|REPLICATION(_.*)?|TRANSFERER(_.*)?|HA_.*|MASTER_HA_LIST|MASTER_[A-Z]+_CONTROLLER|MAX_(HAD|REPLICATION|TRANSFERER)_LOG|STATE_FILE|NEGOTIATOR_STATE_FILE", "has no effect: there is one central manager"),
+    _service("GANGLIA(?!_LIB).*|METRICD.*|PROMETHEUS_.*|MAX_(GANGLIAD|METRICD)_LOG|MONITOR_(COLLECTOR|MULTIPLE).*", "exports no metrics"),
+    _service("ADSTASH_.*|LIBRARIAN.*|PLACEMENTD.*|MAX_LIBRARIAN_LOG|USING_LIBRARIAN", "has no effect: there is no such daemon"),
+    _service("(HPC_)?ANNEX_.*", "has no effect: there is no annex"),
+    _service("DAGMAN_.*|MAX_DAGMAN_LOG", "has no effect: there is no DAGMan"),
+    _service("KBDD(_.*)?|MAX_KBDD_LOG", "has no effect: the startd watches the keyboard itself"),
+    _service("MASTER_SHUTDOWN_.*|DEFAULT_MASTER_SHUTDOWN_SCRIPT|STARTD_REBOOT_COMMAND", "runs no script"),
+    _service("ENABLE_HTTP_PUBLIC_FILES|HTTP_PUBLIC_FILES_.*", "publishes no files"),
+    _service("STARTD_DIRECT_ATTACH_.*|STARTD_FACTORY_.*|STARTD_REHOME_.*", "has no effect"),
+    _service("ROOSTER|ROOSTER_(DEBUG|LOG)|MAX_ROOSTER_LOG", "has no effect: there is no such daemon"),
+    _service("MASTER_NEW_BINARY_.*|MASTER_CHECK_NEW_EXEC_INTERVAL", "restarts nothing: `slotwise restart` takes up a new version"),
+    _service("STATISTICS_TO_PUBLISH.*|SCHEDD_(COLLECT|EXPIRE)_STATS_.*", "publishes nothing more"),
+    _service("USE_JOBSETS|INTERACTIVE_SUBMIT_.*|CHECKPOINT_DESTINATION_MAPFILE|.*CHECKPOINT_CLEANUP_.*", "has no effect"),
+    _service("LOG_TO_SYSLOG|EVENT_LOG_(USE_XML|JOB_AD_INFORMATION_ATTRS|FORMAT_OPTIONS|FSYNC|COUNT_EVENTS)|WANT_XML_LOG", "has no effect"),
+    _service("SSH_TO_JOB_.*|CONDOR_SSH.*|SSHD(_ARGS)?|SSH_KEYGEN(_ARGS)?|SCP|SCHEDD_ENABLE_SSH_TO_JOB", "has no effect: `slotwise ssh-to-job` starts no sshd"),
+    # ------------------------------------------------------------------------------------------------------- harmless
+    _none("JOB_TRANSFORM_.+", "has no effect: JOB_TRANSFORM_NAMES is not honoured"),
+    _none("SUBMIT_REQUIREMENT_.+", "has no effect: SUBMIT_REQUIREMENT_NAMES is not honoured"),
+    _none(
+        "SEC_[A-Z_]+_(AUTHENTICATION|ENCRYPTION|INTEGRITY|NEGOTIATION)|SECURITY_MODEL|LEGACY_ALLOW_SEMANTICS|FIPS",
+        "changes nothing: every call carries a token, and beyond this machine goes through TLS",
+    ),
+    _none(
+        "SEC_.*|AUTH_SSL_.*|KERBEROS_.*|SCITOKENS_FILE|TRUST_.*|TOKENS_DATABASE|CERTIFICATE_MAPFILE.*|USER_MAPFILE"
+        "|.*KEYRING.*|FS_.*|SSL_SKIP_HOST_CHECK|BOOTSTRAP_.*|DISABLE_AUTHENTICATION_IP_CHECK|ENCRYPT_SECRETS"
+        "|USE_VOMS_ATTRIBUTES|DELEGATE_.*|SOFT_UID_DOMAIN|COLLECTOR_BOOTSTRAP_SSL_CERTIFICATE|HAVE_EXT_KRB5",
+        "changes nothing: callers prove themselves by tokens",
+    ),
+    _none("ALLOW_(ADMIN_COMMANDS|COMMON_FILES_ON_LVS|TRANSFER_REMAP_TO_MKDIR|SCRIPTS_TO_RUN_AS_EXECUTABLES)"),
+    # Programs and files of HTCondor's own daemons.
+    _none("(MASTER|COLLECTOR|NEGOTIATOR|SCHEDD|STARTD|STARTER|SHADOW|DEFRAG|PREEN|PROCD|SHARED_PORT)(_LOCAL|_LIST|_FLAG)?"),
+    _none(
+        r".+_(ADDRESS_FILE|DAEMON_AD_FILE|DEBUG_WAIT|ENVIRONMENT|ARGS|LOCK|USERID|ADMIN_EMAIL|LOG_KEEP_OPEN"
+        r"|MAX_FILE_DESCRIPTORS|TIMEOUT_MULTIPLIER|SUPER_ADDRESS_FILE|CONTROLLER)"
+    ),
+    _none("(MAX_|MAX_NUM_|TRUNC_)?(SHADOW|SHARED_PORT|PROCD|SCHED|MATCH|VM_GAHP)_LOG(_ON_OPEN)?"),
+    _none(".+_(STATS|TUNING|TRANSFER_STATS)_LOG|MAX_(SHADOW|STARTER)_STATS_LOG|JOB_QUEUE_LOG|INVALID_LOG_FILES"),
+    _none("(SHADOW|SHARED_PORT|PROCD|PREEN|CCB|USE_SHARED|SHADOW)_.*|(AUTO_INCLUDE|COLLECTOR_USES)_.*|PREEN_.*|USE_PROCD"),
+    _none("RESTART_PROCD_ON_ERROR|DAEMON_SOCKET_DIR|PLUGIN(S|_DIR)|OBITUARY_LOG_LENGTH|PUBLISH_OBITUARIES"),
+    # Networks, files and timing that the transport here does otherwise.
+    _none(
+        "(ADVERTISE|ENABLE|PREFER)_.*IPV[46].*|IGNORE_.*PROTOCOL_PREFERENCE|NETWORK_.*|PRIVATE_NETWORK_.*|BIND_ALL_INTERFACES"
+        "|(IN|OUT)_(LOW|HIGH)PORT|TCP_.*|UDP_.*|NO_DNS|DNS_CACHE_REFRESH|HOST_ALIAS|DEFAULT_DOMAIN_NAME|USE_COLLECTOR_HOST_CNAME"
+        "|WANT_UDP_COMMAND_SOCKET|SOCKET_LISTEN_BACKLOG|ALWAYS_REUSEADDR|UPDATE_.*|NONBLOCKING_COLLECTOR_UPDATE|.*OUTBOUND_.*"
+        "|MAX_(ACCEPTS|REAPS|TIMER_EVENTS|UDP_MSGS)_PER_CYCLE|MAX_TIME_SKIP|MAX_FILE_DESCRIPTORS|.*_SOCKET_(BUFSIZE|CACHE_SIZE)"
+        "|(Q_)?QUERY_TIMEOUT|CLIENT_TIMEOUT|RECEIVE_MSGS_DURATION|TOOLS_ASSUME_FIREWALLS|PIPE_BUFFER_MAX|RECONNECT_BACKOFF_.*"
+    ),
+    _none(
+        "COLLECTOR_(QUERY_WORKERS.*|STATS_SWEEP|UPDATE_INTERVAL|HOST_FOR_NEGOTIATOR|HOST_STRING|CLASS_HISTORY_SIZE"
+        "|DAEMON_HISTORY_SIZE)|DEAD_COLLECTOR_.*|HANDLE_QUERY_IN_PROC_POLICY|CM_IP_ADDR"
+    ),
+    _none(
+        "NEGOTIATOR_(HOST|MATCHLIST_CACHING|NUM_THREADS|PREFETCH_.*|READ_CONFIG_BEFORE_CYCLE|RESOURCE_REQUEST_LIST_SIZE"
+        "|UPDATE_AFTER_CYCLE|USE_NONBLOCKING_STARTD_CONTACT)|USE_RESOURCE_REQUEST_COUNTS|ACCOUNTANT_(DATABASE_FILE|HOST)"
+        "|ACCOUNTING_DOMAIN|MAX_ACCOUNTANT_DATABASE_SIZE|USERPRIO_USE_.*"
+    ),
+    _none(
+        "SCHEDD_(ALLOW_LATE_MATERIALIZE|ASSUME_NEGOTIATOR_GONE|BACKUP_SPOOL|CRON_NAME|JOB_QUEUE_LOG_FLUSH_DELAY"
+        "|NON_DURABLE_LATE_MATERIALIZE|NOW_JOB_VACATE_TIMEOUT|QUERY_WORKERS|RESTART_REPORT|SEND_.*|SLOT_WEIGHT|USE_SLOT_WEIGHT"
+        "|HOST|EXECUTE|INTERVAL_TIMESLICE|USES_STARTD_FOR_LOCAL_UNIVERSE)|SCHED_UNIV_RENICE_INCREMENT|SCHEDULER_UNIVERSE_.*"
+        "|MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER|LOCAL_UNIV.*|USE_CGROUPS_FOR_LOCAL_UNIVERSE|DEDICATED_SCHEDULER_.*"
+        "|QUEUE_CLEAN_INTERVAL|MAX_JOB_QUEUE_LOG_ROTATIONS|MAX_PENDING_STARTD_CONTACTS|STARTD_CONTACT_TIMEOUT|REQUEST_CLAIM_TIMEOUT"
+        "|JOB_IS_FINISHED_.*|GLOBAL_JOB_ID_WITH_TIME|CHOWN_JOB_SPOOL_FILES|JOB_SPOOL_PERMISSIONS|ALTERNATE_JOB_SPOOL"
+        "|(SYSTEM_)?VALID_SPOOL_FILES|SUBMIT_(SEND_RESCHEDULE|SKIP_FILECHECKS|GENERATE_CONDOR_C_.*|PUBLISH_.*)|TRANSFER_JOB_ATTRS"
+        "|IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS|VALID_COD_USERS|HISTORY_HELPER.*|CONDOR_Q_(SHOW_OLD_SUMMARY|USE_V3_PROTOCOL)"
+    ),
+    _none(
+        "STARTD_(CLAIM_ID_FILE|SHOULD_WRITE_CLAIM_ID_FILE|CRON_NAME|HAS_BAD_UTMP|PRINT_ADS_.*|PUBLISH_.*|RECOMPUTE_DISK)"
+        "|STARTER_(DIAGNOSTIC_.*|DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS|FIRST_CHILDALIVE_DELAY|LOG_NAME_APPEND|LOCAL_LOGGING"
+        "|UPDATE_INTERVAL_.*)|SYSTEM_STARTD_(JOB|SLOT)_ATTRS|REAL_TIME_JOB_SUSPEND_UPDATES|PID_SNAPSHOT_INTERVAL|POLLING_PERIOD"
+        "|MEMORY_USAGE_METRIC.*|GPU_(MONITOR|DISCOVERY_EXTRA)|CGROUP_ALL_DAEMONS|CHECK_REACTIVATE_AFTER_CHECKPOINT|KEEP_OUTPUT_SANDBOX"
+        "|DISABLE_EXECUTE_DIRECTORY_ENCRYPTION|ADVERTISE_PSLOT_ROLLUP_INFORMATION|BOINC_Universe|KEYBOARD_CPUS|SYSAPI_GET_LOADAVG"
+        "|PARENT_CHECK_.*|DEFAULT_KILL_CHILDREN_ON_EXIT|DAEMON_CORE_KILL_ANY_PROCESS|LINUX_KERNEL_TUNING_SCRIPT|ENABLE_KERNEL_TUNING"
+    ),
+    _none(
+        ".*FILETRANSFER_PLUGIN.*|.*FILE_TRANSFER_PLUGIN.*|.*MULTIFILE.*PLUGINS|.+_TEST_URL|STASH_PLUGIN|SIGN_S3_URLS|MAX_REMAP_RECURSIONS"
+        "|TRANSFER_IO_REPORT_.*|BYTES_REQUIRED_TO_QUEUE_FOR_TRANSFER|DEFAULT_IO_BUFFER_.*|ENABLE_USERLOG_.*|ALWAYS_CLOSE_USERLOG"
+        "|CONTAINER_SHARED_FS"
+    ),
+    _none("SINGULARITY|GANGLIA_LIB.*|CRED_STORE_DIR|JAVA.*|MPI.*|OPENMPI_.*|PARROT|VANILLA|STANDARD|VM|APPEND_(RANK|REQ)_STANDARD|DEFAULT_RANK_STANDARD"),
+    _none(
+        "CONDOR_(ADMIN|SUPPORT_EMAIL|FSYNC|BUILD_PLATFORM|VERSION|PLATFORM)|EMAIL_.*|MAIL|MAIL_FROM|SENDMAIL|SMTP_SERVER",
+        "has no effect: no mail is sent",
+    ),
+    _none(
+        ".*WINDOWS.*|.*WINREG|.*DOTNET|DOT_NET_VERSIONS|USE_VISIBLE_DESKTOP|REUSE_CONDOR_RUN_ACCOUNT|DYNAMIC_RUN_ACCOUNT_.*|OPEN_VERB_FOR_.*"
+    ),
+    _none(
+        "ABORT_ON_EXCEPTION|EXCEPT_ON_ERROR|CORE_FILE_NAME|DROP_CORE_ON_RECONFIG|DISABLE_SETUID|.*LOCK(S|ING)?_.*|.*_LOCK_ERRORS"
+        "|.*_LOCKING|LOCK_.*|TOUCH_LOG_INTERVAL|LOG_ON_NFS_IS_ERROR|USE_(NFS|CLONE_TO_CREATE_PROCESSES|PROCESS_GROUPS|SCRIPT_TO_CREATE_CONFIG)"
+        "|RUNTIME_CONFIG_ADMIN|PERSISTENT_CONFIG_DIR|PASSWD_CACHE_REFRESH|MAX_PID_COLLISION_RETRY|MASTER_(NAME|INSTANCE_LOCK)"
+        "|START_(DAEMONS|MASTER)|DC_DAEMON_LIST|TEMP_DIR|TMP_DIR|ENABLE_CLASSAD_CACHING|ENABLE_DEPRECATION_WARNINGS|CLASSAD_LOG_STRICT_PARSING"
+        "|STRICT_CLASSAD_EVALUATION|DCSTATISTICS_.*|STATISTICS_WINDOW_.*|WINDOWED_STAT_WIDTH"
+    ),
+    # Macros, and facts that HTCondor works out.
+    _none(
+        "ARCH|OPSYS.*|HOSTNAME|FULL_HOSTNAME|LOCALNAME|SUBSYSTEM|Is[A-Za-z]+|PYTHON3_.*|RELEASE_DIR|SBIN|LIB|LIBEXEC|INCLUDE|ETC|SHARE"
+        "|MINUTE|HOUR|[A-Za-z]*Timer|BackgroundLoad|HighLoad|(Big|Medium|Small)Job|(Start|Continue)IdleTime|Max(Suspend|Vacate)Time"
+        "|(CATALOG|SUM_OF).*",
+        "has an effect only where a value refers to it",
+    ),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4096)
+def rule_of(name: str) -> Rule | None:
+    """The rule for a knob that is not honoured; ``name`` without a prefix such as ``STARTD.``."""
+    return next((rule for rule, pattern in _patterns() if pattern.fullmatch(name)), None)
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[tuple[Rule, re.Pattern[str]], ...]:
+    return tuple((rule, re.compile(rule.names, re.IGNORECASE)) for rule in RULES)
