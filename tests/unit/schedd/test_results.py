@@ -59,7 +59,7 @@ def test_a_checkpoint_that_cannot_be_kept_leaves_the_one_before(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(module, "_write_all", full)
+    monkeypatch.setattr(module, "write_all", full)
     second = of(iwd, "1.0#2")
     take(second, made=b"two", other=b"x")
     with pytest.raises(TransferError) as caught:
@@ -135,7 +135,7 @@ def test_a_large_file_that_does_not_fit_is_out_of_the_way_of_the_others(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "_write_all", full)
+        patched.setattr(module, "write_all", full)
         results.write("large", 0o644, LARGE, len(LARGE))
     assert not list(tmp_path.iterdir())
     take(results, other=b"x")
