@@ -311,3 +311,29 @@ def test_files_that_are_to_be_encrypted_stay_on_this_machine_or_go_over_tls(pool
     pool.run("submit", "j.sub", cwd=tmp_path)
     pool.run("wait", "-wait", "60", "l", cwd=tmp_path)
     assert (tmp_path / "o").read_text() == "secret\n"
+
+
+@pytest.mark.parametrize("spooled", [[], ["-spool"]])
+def test_a_proxy_goes_with_the_job(spooled: list[str], pool: Pool, tmp_path: Path) -> None:
+    proxy = Path(__file__).parents[1] / "unit" / "proxy.pem"
+    (tmp_path / "user.pem").write_bytes(proxy.read_bytes())
+    (tmp_path / "user.pem").chmod(0o600)
+    script = "echo $X509_USER_PROXY; stat -c %a $X509_USER_PROXY; cat $X509_USER_PROXY"
+    (tmp_path / "j.sub").write_text(
+        f"executable = /bin/sh\narguments = \"-c '{script}'\"\nlog = l\noutput = o\nerror = e\n"
+        "x509userproxy = user.pem\nleave_in_queue = true\nqueue\n"
+    )
+    said = pool.run("submit", *spooled, "-terse", "j.sub", cwd=tmp_path)
+    assert "WARNING" not in said.stderr
+    job = said.stdout.split()[0]
+    asked = ("q", job, "-af", "JobStatus", "x509UserProxyExpiration", "x509UserProxyEmail", "x509UserProxySubject")
+    pool.until("it is completed", lambda: pool.run(*asked).stdout.startswith("4 "))
+    shown = pool.run(*asked).stdout
+    assert shown.startswith("4 3436957850 ann@example.org /DC=org/DC=test/OU=People/CN=Ann Example 12")
+    if spooled:
+        pool.run("transfer-data", job)
+    path, mode, content = (tmp_path / "o").read_text().split("\n", 2)
+    assert path.endswith("/scratch/user.pem") and mode == "600" and content.encode() == proxy.read_bytes()
+    pool.run("rm", job)
+    (tmp_path / "k.sub").write_text('executable = /bin/true\n+x509UserProxySubject = "/CN=Somebody"\nqueue\n')
+    assert "read from the proxy" in pool.run("submit", "k.sub", cwd=tmp_path, check=False).stderr

@@ -39,6 +39,8 @@ def sources(ad: ClassAd) -> list[Source]:
         found.append(Source(posixpath.join(iwd, text("Cmd")), executable=True))
     if not is_null(text("In")) and ad.get("TransferIn", True) is not False:
         found.append(Source(posixpath.join(iwd, text("In"))))
+    if text("x509userproxy"):
+        found.append(Source(posixpath.join(iwd, text("x509userproxy"))))
     for name in split_list(text("TransferInput")):
         if "://" in name:
             continue

@@ -12,8 +12,8 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
+from slotwise.schedd import credentials, events
 from slotwise.schedd import draft as drafting
-from slotwise.schedd import events
 from slotwise.schedd.ads import FreshAds, JobAds, fresh_ads, native
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision
@@ -44,6 +44,8 @@ class AdmissionSettings:
     jobs_most: int = 1 << 31
     jobs_per_owner_most: int = 100_000
     jobs_per_submission_most: int = 20_000
+    #: The account of owners that have none.
+    fallback_account: str = "nobody"
 
     @property
     def draft(self) -> DraftSettings:
@@ -168,9 +170,22 @@ class Admission:
         """
         if again and (reply := await self.earlier(owner, key)) is not None:
             return reply
+        await self.read_proxies(owner, clusters)
         submission = self.check(owner, clusters, superuser=superuser, key=key, peer=peer)
         await self._arrival(self.begin([submission]))
         return submission.reply
+
+    async def read_proxies(self, owner: str, clusters: Sequence[Incoming]) -> None:
+        """Read what the proxies of a submission tell, before it is checked.
+
+        :raises UsageError: for a cluster that makes no sense.
+        """
+        for cluster in clusters:
+            if b"x509userproxy" in cluster.sent.cluster_ad.lower():
+                path = credentials.proxy_of(drafting.submitted_ad(cluster.sent.cluster_ad))
+                if path:
+                    fallback = self.settings.fallback_account
+                    cluster.told = await asyncio.to_thread(credentials.read, path, owner, fallback)
 
     async def answers(self, checked: Sequence[Checked], underway: Underway) -> schedd_pb2.SubmitAnswers:
         """An answer for each submission, in order, once those ``underway`` among them have arrived.

@@ -296,7 +296,8 @@ class JobAds:
             transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
             fallback_account=fallback_account,
             appends=source.get("WantFTOnCheckpoint") is True or source.get("EraseOutputAndErrorOnRestart") is False,
-            secret=any(text(name) for name in ("EncryptInputFiles", "EncryptOutputFiles")),
+            proxy=text("x509userproxy"),
+            secret=any(text(name) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
             max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
             max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
         )

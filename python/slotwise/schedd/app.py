@@ -311,6 +311,7 @@ def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
         jobs_most=settings.jobs_most,
         jobs_per_owner_most=settings.jobs_per_owner_most,
         jobs_per_submission_most=settings.jobs_per_submission_most,
+        fallback_account=settings.fallback_account,
     )
 
 

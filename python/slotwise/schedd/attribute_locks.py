@@ -29,6 +29,9 @@ _NEVER = OWNER_ATTRIBUTES | frozenset(
 #: Attributes that are the schedd's own.
 _OWN = frozenset(
     (
+        "x509userproxysubject",
+        "x509userproxyexpiration",
+        "x509userproxyemail",
         "lastjobstatus",
         "enteredcurrentstatus",
         "qdate",

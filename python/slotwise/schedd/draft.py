@@ -9,6 +9,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
+from slotwise.schedd import credentials
 from slotwise.schedd.attribute_locks import check_submitted
 from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
 from slotwise.schedd.factory import asked_for
@@ -83,6 +84,8 @@ class Incoming:
 
     sent: schedd_pb2.ClusterSubmission
     batches: list[schedd_pb2.ProcBatch]
+    #: What its proxy certificate tells.
+    told: Changes = field(default_factory=dict)
 
     @classmethod
     def whole(cls, sent: schedd_pb2.ClusterSubmission) -> Incoming:
@@ -152,6 +155,7 @@ def draft(
 
     :raises UsageError: for a submission that makes no sense.
     """
+    credentials.check(submitted)
     pack = bytes(incoming.sent.cluster_ad)
     if (factory := asked_for(submitted, 0)) is not None:
         parts = incoming.parts()
@@ -160,14 +164,16 @@ def draft(
                 check_submitted(varied_names(unpack_ads(part)))
         factory.total = parts[-1][0] + parts[-1][1]
         cluster = _cluster(owner, number(), submitted, set(), now, settings)
-        cluster.common["TotalSubmitProcs"] = cluster.next_proc = factory.total
+        cluster.common.update(incoming.told, TotalSubmitProcs=factory.total)
+        cluster.next_proc = factory.total
         cluster.factory = factory
         return Draft(cluster, submitted, [], None, pack, b"", [], parts)
     count, deltas, delta_pack = incoming.joined()
     varied = varied_names(deltas)
     check_submitted(varied)
     cluster = _cluster(owner, number(), submitted, varied, now, settings)
-    cluster.common["TotalSubmitProcs"] = cluster.next_proc = count
+    cluster.common.update(incoming.told, TotalSubmitProcs=count)
+    cluster.next_proc = count
     return jobs_of(cluster, submitted, pack, range(count), deltas, delta_pack, settings)
 
 

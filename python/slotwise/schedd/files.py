@@ -45,6 +45,8 @@ class FilePlan:
     stdout: str = ""
     stderr: str = ""
     inputs: tuple[str, ...] = ()
+    #: The proxy certificate that goes with the job.
+    proxy: str = ""
     remaps: Mapping[str, str] = field(default_factory=dict)
     preserve_relative: bool = False
     #: should_transfer_files: YES, IF_NEEDED or NO.
@@ -63,7 +65,9 @@ class FilePlan:
     @property
     def moves_inputs(self) -> bool:
         """Whether anything could have to be sent."""
-        return self.transfer != "NO" and bool(self.executable or self.inputs or self.stdin or self.spooled)
+        return self.transfer != "NO" and bool(
+            self.executable or self.inputs or self.proxy or self.stdin or self.spooled
+        )
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,8 @@ def _inputs(plan: FilePlan) -> Iterator[tuple[str, str, bool]]:
         yield os.path.join(plan.iwd, plan.executable), os.path.basename(plan.executable), True
     if not is_null(plan.stdin):
         yield os.path.join(plan.iwd, plan.stdin), os.path.basename(plan.stdin), False
+    if plan.proxy and plan.proxy not in plan.inputs:
+        yield os.path.join(plan.iwd, plan.proxy), os.path.basename(plan.proxy), False
     for name in plan.inputs:
         if "://" in name:
             continue  # fetched by a plugin at the execution point

@@ -21,7 +21,7 @@ from slotwise.schedd.files import PIECE, is_null, split_list
 from slotwise.schedd.rights import account, as_owner
 from slotwise.schedd.values import Changes
 
-_KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemaps")
+_KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemaps", "x509userproxy")
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,8 @@ def relocated(ad: ClassAd, directory: str, now: int) -> Changes:
             changes[name] = os.path.basename(text(name))
     if text("TransferInput"):
         changes["TransferInput"] = ",".join(spooled_names(ad))
+    if text("x509userproxy"):
+        changes["x509userproxy"] = os.path.join(directory, os.path.basename(text("x509userproxy")))
     if text("SUBMIT_UserLog"):
         changes["UserLog"] = os.path.join(directory, os.path.basename(text("SUBMIT_UserLog")))
     if text("ShouldTransferFiles").upper() != "YES":
@@ -164,4 +166,5 @@ def inputs_of(ad: ClassAd) -> list[str]:
         value = ad.get(attribute)
         if isinstance(value, str) and not os.path.isabs(value) and not is_null(value):
             names.append(value)
-    return names
+    proxy = ad.get("x509userproxy")
+    return [*names, os.path.basename(proxy)] if isinstance(proxy, str) else names

@@ -14,7 +14,7 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.errors import DeniedError, NotFoundError, UsageError
-from slotwise.schedd import events
+from slotwise.schedd import credentials, events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import Hold, Status
 from slotwise.schedd.decision import Decision
@@ -122,11 +122,17 @@ class Spooling:
         return job.status == Status.HELD and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT
 
     async def _release(self, jobs: list[Job]) -> None:
+        told: dict[str, Changes] = {}
+        for job in jobs:
+            if isinstance(proxy := self._ads.ad(job).get("x509userproxy"), str):
+                path = os.path.join(self._sandbox(job).path, os.path.basename(proxy))
+                told[job.key] = await self._in_thread(partial(credentials.read, path, job.owner, self._fallback))
         decision = Decision(self._clock.now())
         for job in jobs:
             if not self._waits(job):
                 continue
             changes = relocated(self._ads.ad(job), self._sandbox(job).path, int(decision.now))
+            changes |= told.get(job.key, {})
             decision.set(job, changes)
             self._ads.set(job.key, changes)
             self._ads.forget_edit(job.cluster.number)

@@ -33,8 +33,9 @@ class SubmissionStream:
         try:
             while (frame := await context.read()) is not grpc.aio.EOF:
                 earlier = [await self._earlier(bundle) for bundle in frame.submissions]
+                sent = [await self._read(bundle) for bundle in frame.submissions]
                 # Checked here and at once, so that ids are given in the order of arrival.
-                checked = [known or self._checked(sent) for known, sent in zip(earlier, frame.submissions, strict=True)]
+                checked = [known or self._checked(*each) for known, each in zip(earlier, sent, strict=True)]
                 underway = self._admission.begin([one for one in checked if isinstance(one, Submission)])
                 await self._waiting.put((checked, underway))
             await self._waiting.put(None)
@@ -45,12 +46,20 @@ class SubmissionStream:
     async def _earlier(self, bundle: schedd_pb2.SubmitBundle) -> schedd_pb2.SubmitReply | None:
         return await self._admission.earlier(self._owner, bundle.key) if bundle.again else None
 
-    def _checked(self, bundle: schedd_pb2.SubmitBundle) -> Checked:
+    async def _read(self, bundle: schedd_pb2.SubmitBundle) -> tuple[bytes, list[Incoming] | SlotwiseError]:
+        """Its key, and its clusters with what their proxies tell."""
+        clusters = [Incoming.whole(cluster) for cluster in bundle.clusters]
         try:
-            clusters = [Incoming.whole(cluster) for cluster in bundle.clusters]
-            return self._admission.check(
-                self._owner, clusters, superuser=self._superuser, key=bundle.key, peer=self._peer
-            )
+            await self._admission.read_proxies(self._owner, clusters)
+        except SlotwiseError as error:
+            return bundle.key, error
+        return bundle.key, clusters
+
+    def _checked(self, key: bytes, clusters: list[Incoming] | SlotwiseError) -> Checked:
+        if isinstance(clusters, SlotwiseError):
+            return clusters
+        try:
+            return self._admission.check(self._owner, clusters, superuser=self._superuser, key=key, peer=self._peer)
         except SlotwiseError as error:
             return error
 

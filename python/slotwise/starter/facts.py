@@ -97,6 +97,8 @@ class JobFacts:
     image: str = ""
     #: Files are not to be read on their way.
     secret: bool = False
+    #: The proxy certificate that goes with the job, as the access point names it.
+    proxy: str = ""
     output: StreamRules = field(default_factory=StreamRules)
     error: StreamRules = field(default_factory=StreamRules)
 
@@ -160,7 +162,8 @@ def read_job(value: Lookup, user: str) -> JobFacts:
         nice_user=_flag(value("NiceUser")) is True,
         universe=int(_number(value("JobUniverse"), 5)),
         checkpoint=_checkpoint(value),
-        secret=any(_text(value(name)) for name in ("EncryptInputFiles", "EncryptOutputFiles")),
+        secret=any(_text(value(name)) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
+        proxy=_text(value("x509userproxy")),
         output=_stream(value("TransferOut"), value("StreamOut")),
         error=_stream(value("TransferErr"), value("StreamErr")),
         image=next((image for name in _IMAGES if (image := _text(value(name)))), ""),

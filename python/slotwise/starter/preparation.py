@@ -71,6 +71,9 @@ def compose(
     if settings.wrapper:
         places = replace(places, wrapper_error=str(directory.scratch / WRAPPER_FAILURE))
     env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)
+    if job.proxy:
+        # Where files move it is among them; elsewhere the job reads it where it is.
+        env["X509_USER_PROXY"] = f"{scratch}/{PurePosixPath(job.proxy).name}" if around.transfers else job.proxy
     arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
     stdin, stdout, stderr = _streams(around, cwd)
     return KeeperSpec(

@@ -12,6 +12,8 @@ from typing import Any
 import slotwise._native as _native
 from slotwise.config import Config, detect
 from slotwise.config.refusal import submit_error
+from slotwise.errors import SubmitError
+from slotwise.model import proxy
 from slotwise.submit import support
 from slotwise.submit.submission import Cluster, Submission
 
@@ -83,11 +85,35 @@ def parse(
         error.args = tuple(_released(part) if isinstance(part, str) else part for part in error.args)
         raise submit_error(error) from None
     clusters = tuple(Cluster(data, index, count) for index, count in enumerate(data.counts()))
+    if facts["check_files"]:
+        _check_proxies(clusters, filename or "the description", moment, config)
     warnings = [_released(warning) for warning in data.warnings]
     if check_support and support.is_suspect((text, *before, *append)):
         firsts = (cluster.job(0) for cluster in clusters if cluster.count)
         warnings += support.check(firsts, text, filename or "the description")
     return Submission(clusters, tuple(warnings), data.mentions_cluster, data.max_materialize)
+
+
+def _check_proxies(clusters: Sequence[Cluster], origin: str, now: float, config: Config | None) -> None:
+    """See that the proxies that go with jobs can be used.
+
+    :raises SubmitError: for one that cannot be read, or is not valid long enough (CRED_MIN_TIME_LEFT).
+    """
+    for cluster in clusters:
+        path = cluster.ad.get("x509userproxy") if cluster.count else None
+        if not isinstance(path, str):
+            continue
+        try:
+            with open(path, "rb") as file:
+                ends_at = proxy.parse(file.read(proxy.LARGEST)).expires_at
+        except OSError as error:
+            raise SubmitError(f"unable to read proxy file {path}: {error.strerror}", origin=origin) from None
+        except proxy.ProxyError as error:
+            raise SubmitError(f"{error.message}: {path}", hint=error.hint, origin=origin) from None
+        least = config.get_int("CRED_MIN_TIME_LEFT") if config else 0
+        if ends_at < now + least:
+            text = "proxy has expired" if ends_at < now else "proxy lifetime too short"
+            raise SubmitError(f"{text}: {path}", hint="make a new one", origin=origin)
 
 
 #: How the native language holds bytes that are no UTF-8 in text (its module ``bytes``): each as one character, and the
