@@ -185,6 +185,11 @@ class JobAds:
         value = self.value(job, name)
         return value if isinstance(value, str) else default
 
+    def expression(self, job: Job, name: str) -> str:
+        """The text of an attribute's expression, "" without one."""
+        ad = self.ad(job)
+        return str(ad.lookup(name)) if name in ad else ""
+
     def number(self, job: Job, name: str, default: float = 0) -> float:
         """A numeric attribute of the job."""
         value = self.value(job, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from slotwise.clock import Clock
@@ -151,4 +152,5 @@ class Endings:
         facts["ExitBySignal"] = how == "signaled"
         facts["ExitSignal" if how == "signaled" else "ExitCode"] = ended.code
         facts["ExitCode" if how == "signaled" else "ExitSignal"] = None
-        return policy.at_exit(self._ads.evaluator(run.job, facts, self._clock.now()))
+        evaluate = self._ads.evaluator(run.job, facts, self._clock.now())
+        return policy.at_exit(evaluate, partial(self._ads.expression, run.job))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
@@ -98,6 +99,7 @@ class Periodic:
             execution_started=run.executing_at if run else 0.0,
             last_checkpoint=float(job.number("LastCkptTime")),
             evaluate=self._ads.evaluator(job, {}, now),
+            text_of=partial(self._ads.expression, job),
             evaluate_text=self._ads.text_evaluator(job, now),
         )
 

@@ -44,6 +44,8 @@ class JobFacts:
     execution_started: float = 0.0
     last_checkpoint: float = 0.0
     evaluate: Evaluate = field(default=lambda name: None, repr=False)
+    #: The text of an attribute's expression.
+    text_of: Callable[[str], str] = field(default=lambda name: "", repr=False)
     evaluate_text: Evaluate = field(default=lambda text: None, repr=False)
 
 
@@ -103,7 +105,7 @@ def _durations(facts: JobFacts) -> Verdict | None:
 def _timer_remove(facts: JobFacts) -> Verdict | None:
     value = facts.evaluate("TimerRemove")
     if _is_number(value) and 0 <= float(value) < facts.now:  # type: ignore[arg-type]
-        return Verdict("remove", "The job attribute TimerRemove expression expired")
+        return Verdict("remove", _own("TimerRemove", facts.text_of))
     return None
 
 
@@ -123,15 +125,16 @@ def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], 
         subcode = facts.evaluate(f"{name}SubCode")
         return Verdict(
             kind.lower(),
-            reason if isinstance(reason, str) and reason else f"The job attribute {name} expression evaluated to TRUE",
+            reason if isinstance(reason, str) and reason else _own(name, facts.text_of),
             int(job_code),
             int(subcode) if _is_number(subcode) else 0,  # type: ignore[call-overload]
         )
-    for label, text, reason_text, subcode_text in system:
+    for _, text, reason_text, subcode_text in system:
         if truth(facts.evaluate_text(text)):
             reason = facts.evaluate_text(reason_text) if reason_text else None
             subcode = facts.evaluate_text(subcode_text) if subcode_text else 0
-            default = f"The system macro {label} expression evaluated to TRUE"
+            # Also where SYSTEM_PERIODIC_<kind>_NAMES names the expression, as HTCondor has it.
+            default = f"The system macro SYSTEM_PERIODIC_{kind.upper()} expression '{text}' evaluated to TRUE"
             return Verdict(
                 kind.lower(),
                 reason if isinstance(reason, str) and reason else default,
@@ -141,7 +144,12 @@ def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], 
     return None
 
 
-def at_exit(evaluate: Evaluate) -> Verdict:
+def _own(name: str, text_of: Callable[[str], str], value: str = "TRUE") -> str:
+    """Why a policy of the job itself fired, as HTCondor words it."""
+    return f"The job attribute {name} expression '{text_of(name)}' evaluated to {value}"
+
+
+def at_exit(evaluate: Evaluate, text_of: Callable[[str], str]) -> Verdict:
     """What becomes of a job that ended by itself: OnExitHold first, then OnExitRemove.
 
     Only a value of OnExitRemove that is false or zero keeps the job; missing, undefined and error remove it.
@@ -155,16 +163,12 @@ def at_exit(evaluate: Evaluate) -> Verdict:
         subcode = evaluate("OnExitHoldSubCode")
         return Verdict(
             "hold",
-            reason
-            if isinstance(reason, str) and reason
-            else "The job attribute OnExitHold expression evaluated to TRUE",
+            reason if isinstance(reason, str) and reason else _own("OnExitHold", text_of),
             Hold.JOB_POLICY,
             int(subcode) if _is_number(subcode) else 0,  # type: ignore[call-overload]
         )
     if truth(evaluate("OnExitRemove")) is False:
-        return Verdict(
-            "requeue", "The job attribute OnExitRemove expression evaluated to FALSE", Vacate.JOB_SHOULD_REQUEUE
-        )
+        return Verdict("requeue", _own("OnExitRemove", text_of, "FALSE"), Vacate.JOB_SHOULD_REQUEUE)
     return Verdict("complete")
 
 

@@ -32,9 +32,21 @@ def send_started(run: Run) -> None:
         pid=run.state.pid,
         scratch_dir=str(run.directory.scratch),
         at=int(run.started_at),
-        slot_properties=pack_one({"CondorScratchDir": str(run.directory.scratch), "Cpus": run.slot.cpus}),
+        slot_properties=pack_one(_slot_properties(run)),
     )
     run.say(started=started)
+
+
+def _slot_properties(run: Run) -> dict[str, Any]:
+    """What the event of execution tells of the slot."""
+    gpus = lookup(run.machine_ad)("GPUs")
+    return {
+        "CondorScratchDir": str(run.directory.scratch),
+        "Cpus": run.slot.cpus,
+        "Disk": run.slot.disk_kib,
+        "GPUs": gpus if isinstance(gpus, int | float) else 0,
+        "Memory": run.slot.memory_mib,
+    }
 
 
 async def send_outputs(run: Run) -> None:

@@ -468,3 +468,19 @@ async def test_a_stream_that_breaks_while_inputs_flow_leaves_no_thread_waiting(
         return not schedd.point.transfers.tasks
 
     await schedd.until(over)
+
+
+async def test_reasons_of_policies_name_the_expression(tmp_path: Path) -> None:
+    """The texts are those that HTCondor 25.14.1 wrote for the same jobs."""
+    knobs = {"SYSTEM_PERIODIC_HOLD_NAMES": "Big", "SYSTEM_PERIODIC_HOLD_Big": "Big =?= true"}
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(**knobs)
+    try:
+        await schedd.submit(PeriodicHold=ExprTree("JobStatus == 1 && 1 < 2"))
+        await schedd.submit(Big=True)
+        assert schedd.point.periodic.evaluate() == 2
+        assert [ad["HoldReason"] for ad in await schedd.jobs()] == [
+            "The job attribute PeriodicHold expression 'JobStatus == 1 && 1 < 2' evaluated to TRUE",
+            "The system macro SYSTEM_PERIODIC_HOLD expression 'Big =?= true' evaluated to TRUE",
+        ]
+    finally:
+        await schedd.stop()

@@ -96,11 +96,11 @@ def test_the_jobs_expression_is_tested_before_the_systems() -> None:
 )
 def test_at_exit(attributes: dict[str, Any], act: str) -> None:
     ad = ClassAd({"ExitBySignal": False, **attributes})
-    assert policy.at_exit(lambda name: plain(ad.eval(name))).act == act
+    assert policy.at_exit(lambda name: plain(ad.eval(name)), lambda name: "").act == act
 
 
 def test_at_exit_without_a_word_how_it_ended_holds() -> None:
-    verdict = policy.at_exit(lambda name: None)
+    verdict = policy.at_exit(lambda name: None, lambda name: "")
     assert (verdict.act, verdict.code) == ("hold", 5)
 
 
