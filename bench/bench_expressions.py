@@ -173,7 +173,6 @@ FORMS = {
 
 #: Why a condition stays dear however it is asked.
 REASONS = {
-    "eval of text that varies": "may read any attribute: asked row by row, with the whole ad",
     "random": "draws anew in each evaluation: the plain evaluator takes the whole",
     "evalInEachContext": "a nested ad made for each value: the plain evaluator takes that part",
     "countMatches": "a nested ad made for each value: the plain evaluator takes that part",

@@ -104,6 +104,9 @@ const REMEMBER_MAX: usize = 50_000;
 /// no other takes its address.
 type ByAddress<V> = Mutex<FxHashMap<usize, (Expr, V)>>;
 
+/// The number of a clause, and a text.
+type ClauseAndText = (u32, Box<[u8]>);
+
 /// Clauses by text, by expression, and by id in a table's pool.
 #[derive(Debug, Default)]
 pub(crate) struct ClauseCache {
@@ -111,6 +114,8 @@ pub(crate) struct ClauseCache {
     parts: Mutex<FxHashMap<u32, Arc<Parts>>>,
     whole: ByAddress<Arc<Clause>>,
     pooled: Mutex<FxHashMap<ExprId, Arc<Clause>>>,
+    /// Clauses with a computed text put in place, by the number of the clause and the text.
+    computed: Mutex<FxHashMap<ClauseAndText, Arc<Clause>>>,
     /// Numbers given so far; never given again.
     ids: AtomicU32,
 }
@@ -174,6 +179,27 @@ impl ClauseCache {
         by_id(&self.pooled, id, || {
             self.clause(table.exprs().get(id), table.exprs().text(id).to_vec())
         })
+    }
+
+    /// The clause that `make` makes of another one for a computed text.
+    pub fn with_text(
+        &self,
+        clause: &Clause,
+        text: &[u8],
+        make: impl FnOnce() -> Expr,
+    ) -> Arc<Clause> {
+        let key = (clause.id, Box::from(text));
+        if let Some(known) = lock(&self.computed).get(&key) {
+            return known.clone();
+        }
+        let expr = make();
+        let made = self.clause(&expr, canonical_text(&expr));
+        let mut known = lock(&self.computed);
+        if known.len() >= REMEMBER_MAX {
+            known.clear();
+        }
+        known.insert(key, made.clone());
+        made
     }
 
     /// The one clause with this text.

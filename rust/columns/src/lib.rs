@@ -18,6 +18,7 @@ mod changes;
 mod clause;
 pub mod column;
 mod compute;
+mod computed;
 pub mod error;
 mod exec;
 mod explain;

@@ -53,7 +53,13 @@ impl<'a> Scope<'a> {
         Scope { within, way }
     }
 
-    fn narrowed<'s>(&'s mut self, within: Option<&'s Bitmap>) -> Scope<'s> {
+    /// Whether another condition may be taken apart; counts it.
+    pub fn may_go_on(&mut self) -> bool {
+        self.way.visits += 1;
+        self.way.visits <= VISITS_MAX
+    }
+
+    pub fn narrowed<'s>(&'s mut self, within: Option<&'s Bitmap>) -> Scope<'s> {
         Scope {
             within: within.or(self.within),
             way: self.way,
@@ -87,7 +93,7 @@ impl Sides {
         said.or(self.error.clone()).not(rows)
     }
 
-    fn each(of: impl Fn(Verdict) -> Truth) -> Self {
+    fn each(mut of: impl FnMut(Verdict) -> Truth) -> Self {
         Sides {
             yes: of(Verdict::True),
             no: of(Verdict::False),
@@ -124,8 +130,14 @@ impl Matcher {
         clause: &Arc<Clause>,
         reads: &Reads,
         want: Verdict,
-        scope: &Scope<'_>,
+        scope: &mut Scope<'_>,
     ) -> Truth {
+        if reads.dynamic
+            && !clause.root
+            && let Some(truth) = self.by_texts(ask, clause, want, scope)
+        {
+            return truth;
+        }
         self.leaves
             .verdict(self, ask, clause, reads, want, scope.within)
     }
@@ -234,6 +246,24 @@ impl Matcher {
             return Sides::each(|want| self.leaf(ask, clause, &reads, want, scope));
         }
         self.sides(ask, clause, scope)
+    }
+
+    /// The rows of which a definition says this: true, false or error.
+    pub(crate) fn definition_verdict(
+        &self,
+        ask: Ask<'_>,
+        clause: &Arc<Clause>,
+        want: Verdict,
+        scope: &mut Scope<'_>,
+    ) -> Truth {
+        if want == Verdict::True {
+            return self.true_rows(ask, clause, scope);
+        }
+        let said = self.definition_sides(ask, clause, scope);
+        match want {
+            Verdict::False => said.no,
+            _ => said.error,
+        }
     }
 
     /// What a condition in a definition says of each row.
