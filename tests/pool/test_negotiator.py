@@ -225,3 +225,23 @@ def test_claims_are_reused_whoever_waits_where_the_administrator_says_so(make_po
     two_users(pool, 60, 0.5)
     pool.until("the first user's jobs are done", lambda: ended(pool, "ann") >= 50, 60)
     assert ended(pool, "ben") == 0
+
+
+def test_a_large_job_gets_its_machine_when_the_jobs_that_run_there_have_ended(
+    make_pool: Callable[[str], Pool],
+) -> None:
+    pool = make_pool("NUM_CPUS = 4\nMEMORY = 4096\nNEGOTIATOR_RESERVE_FOR_LARGE_JOBS = True\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    user = "accounting_group = {0}\naccounting_group_user = {0}\nrequest_memory = 10\nlog = {0}.log\n"
+    queue(pool, f"arguments = 3\n{user.format('ann')}queue 200\n")
+    pool.until("small jobs end", lambda: ended(pool, "ann") > 8, 60)
+    queue(pool, f"arguments = 600\nrequest_cpus = 4\n{user.format('ben')}queue\n")
+    kept = pool.until(
+        "the machine tells for whom it is kept", lambda: [s for s in pool.json("status") if "ReservedFor" in s]
+    )
+    assert kept[0]["ReservedFor"].startswith("ben.ben@") and kept[0]["ReservedForJob"] == "2.0"
+    pool.until("the large job runs", lambda: pool.json("q", "-constraint", "ClusterId == 2 && JobStatus == 2"), 30)
+    assert pool.json("q", "-constraint", "ClusterId == 1 && JobStatus == 1"), "small jobs wait"
+    assert "\n004 (" not in (pool.root / "ann.log").read_text(), "nobody was evicted"
+    pool.until("its machine is kept no longer", lambda: all("ReservedFor" not in s for s in pool.json("status")))

@@ -98,7 +98,7 @@ def _reservations(rows: list[dict[str, Any]]) -> str:
         at = datetime.fromtimestamp(row["starts_at"]).strftime("%Y-%m-%d %H:%M:%S")
         return [row["slot"], row["job"], at]
 
-    return table([Column("Kept slot"), Column("For job"), Column("Starts by")], [cells(row) for row in rows])
+    return table([Column("Kept slot"), Column("For job"), Column("Expected ready")], [cells(row) for row in rows])
 
 
 def _snapshot(parsed: Parsed, inv: Invocation) -> int:

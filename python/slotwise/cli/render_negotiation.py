@@ -22,7 +22,7 @@ def render(report: Row, width: int) -> str:
         parts.append(_groups(report["groups"]))
     if report["reservations"]:
         rows = [[r["job"], r["slot"], f"{r['starts_at']:.0f}"] for r in report["reservations"]]
-        parts.append(table("Reserved", ["JOB", "SLOT", "STARTS AT THE LATEST"], rows))
+        parts.append(table("Reserved", ["JOB", "SLOT", "EXPECTED AT"], rows))
     parts.append(_timings(report))
     return "\n\n".join(_cut(part, width) for part in parts)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.errors import BusyError, NotFoundError, UsageError
+from slotwise.negotiator.driver import Reservation
 
 #: Settings that can be leased, with the value that means "never set".
 SETTINGS: dict[str, Any] = {"factor": None, "ceiling": -1, "floor": 0}
@@ -25,12 +26,12 @@ Record = dict[str, Any]
 @dataclass
 class Books:
     """Accounting state: records by submitter or group, leases by (name, setting), remainder times by group, and
-    slots kept for large requests (slot, submitter, first job, epoch second of the latest start)."""
+    slots kept for large requests."""
 
     records: dict[str, Record] = field(default_factory=dict)
     leases: dict[tuple[str, str], tuple[Any, float]] = field(default_factory=dict)
     remainder_times: dict[str, float] = field(default_factory=dict)
-    reservations: tuple[tuple[str, str, str, float], ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     #: What submitters were entitled to hold after the last cycle, while others waited; not kept over a restart.
     entitled: dict[str, float] = field(default_factory=dict)
 

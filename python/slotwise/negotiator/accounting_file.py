@@ -76,7 +76,10 @@ def _from_json(text: str, source: str) -> Accounting:
     try:
         times = {str(name): float(time) for name, time in data.get("remainder_times", {}).items()}
         entitled = {str(name): float(weight) for name, weight in data.get("entitled", {}).items()}
-        reservations = tuple((str(s), str(u), str(j), float(at)) for s, u, j, at in data.get("reservations", []))
+        reservations = tuple(
+            (str(slot), str(user), str(job), float(at), float(gives_up_at), bool(given_up))
+            for slot, user, job, at, gives_up_at, given_up in data.get("reservations", [])
+        )
     except (AttributeError, TypeError, ValueError) as error:
         text = "remainder_times, reservations or entitled"
         raise UsageError(f"{source}: {text} are not what a snapshot holds: {error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.negotiator import kept
 from slotwise.negotiator.driver import CycleOutcome, Engine, Row
 from slotwise.negotiator.hints import hints
 from slotwise.negotiator.snapshot import CycleInput
@@ -87,6 +88,7 @@ def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> Row
         if r["submitter"] == submitter
         and (r["autocluster"] == first or r["autocluster_id"] == job.get("AutoClusterId"))
     ]
+    reserved = next((r for r in outcome.reservations() if r["job"] == first and r["submitter"] == submitter), None)
     mine = next((s for s in outcome.submitters() if s["name"] == submitter), None)
     groups = [g for g in outcome.groups() if mine is not None and g["name"] == mine["group"]]
     return {
@@ -94,6 +96,7 @@ def _fate(outcome: CycleOutcome, job: ClassAd, name: str, submitter: str) -> Row
         "autocluster": first,
         "jobs_alike": cluster["count"] if cluster else None,
         "rejections": rejections,
+        "reservation": reserved,
         "submitter_limits": mine,
         "group": groups[0] if groups and len(outcome.groups()) > 1 else None,
     }
@@ -111,6 +114,12 @@ def _verdict(report: Row) -> str:
         return "No slot satisfies the job's Requirements."
     if not needs["matches"]:
         return "Every slot that the job would take refuses it."
+    if (reserved := report["reservation"]) is not None:
+        expected, ends = (kept.minute(reserved[name]) for name in ("starts_at", "gives_up_at"))
+        return (
+            f"{reserved['slot']} is kept for it and takes no jobs but such as end in time: expected to be ready by "
+            f"{expected}, given up at {ends}."
+        )
     if report["rejections"]:
         reasons = ", ".join(dict.fromkeys(r["reason"] for r in report["rejections"]))
         if reasons == "no match found":

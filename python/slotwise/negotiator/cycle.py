@@ -14,6 +14,7 @@ from slotwise.classad import ExprTree
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
+from slotwise.negotiator import kept
 from slotwise.negotiator.accountant import Books
 from slotwise.negotiator.cycle_log import CycleLog
 from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
@@ -104,6 +105,8 @@ class Cycles:
     #: Access points that asked by themselves, in case the collector does not know them yet.
     asked_by: dict[str, AccessPoint] = field(default_factory=dict)
     _number: int = 0
+    #: What the ads of kept machines were last told, by slot.
+    _kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     _used: Knobs | None = None
     #: Ids of matches; those of a former negotiator are smaller.
     _match_ids: Iterator[int] = field(init=False)
@@ -151,9 +154,14 @@ class Cycles:
         self.log.decided(self._number, why, outcome, demand, schedds, len(self.mirror.slots), gathered - began)
         startds = notices_of(offers.batches.values()) if self.settings.inform_startds else {}
         await send_notices(startds, self.channels, self.context.metadata)
+        reservations = outcome.reservations()
         self.excess.add_to(
             offers.batches,
-            (row for row in outcome.excess() if row["schedd"] in points),
+            (
+                row
+                for row in (*outcome.excess(), *kept.claims_to_end(reservations, self.mirror.slots))
+                if row["schedd"] in points
+            ),
             self.settings.timing.interval_s,
             MatchBatch(cycle=self._number, negotiator_name=self.settings.name),
         )
@@ -163,7 +171,12 @@ class Cycles:
             _log.warning("could not deliver %d matches to their schedds", len(offers.made) - len(told))
         await self._log_matches(told, offers, outcome, demand, points)
         self.in_flight.note(self.mirror.slots, told, clock.monotonic())
-        await tell_collector(self.context, offline_updates(told, self.mirror.slots, demand, points, now))
+        ads = kept.attributes(reservations)
+        updates = offline_updates(told, self.mirror.slots, demand, points, now)
+        for slot, changed in kept.changes(self._kept, ads, self.mirror.slots).items():
+            updates.setdefault(slot, {}).update(changed)
+        self._kept = ads
+        await tell_collector(self.context, updates)
         dispatched = clock.monotonic()
         self._book(accounting, outcome)
         report = CycleReport(
@@ -184,7 +197,7 @@ class Cycles:
     ) -> None:
         def write() -> None:
             self.log.matched(told, demand, points, offers)
-            rejected = itertools.chain(outcome.rejections(), outcome.waiting())
+            rejected = itertools.chain(kept.explained(outcome.rejections(), outcome.reservations()), outcome.waiting())
             self.log.rejected(rejected, demand, points, self.context.clock.monotonic())
 
         if len(told) <= _FEW:
@@ -262,7 +275,7 @@ class Cycles:
             build = functools.partial(
                 build_offers,
                 outcome.matches(),
-                itertools.chain(outcome.rejections(), outcome.waiting()),
+                itertools.chain(kept.explained(outcome.rejections(), outcome.reservations()), outcome.waiting()),
                 demand,
                 slots,
                 mirror.capabilities,
@@ -327,7 +340,7 @@ class Cycles:
             "timings": outcome.timings(),
             "statistics": outcome.statistics(),
             "submitters": outcome.submitters(),
-            "rejections": outcome.rejections(),
+            "rejections": kept.explained(outcome.rejections(), outcome.reservations()),
             "waiting": outcome.waiting(),
             "groups": outcome.groups(),
             "reservations": outcome.reservations(),

@@ -20,6 +20,8 @@ from slotwise.table import AdTable
 
 #: A dictionary as the core returns it.
 Row = dict[str, Any]
+#: Slot, submitter, first job, epoch seconds of the expected start and of giving it up, whether it was given up.
+Reservation = tuple[str, str, str, float, float, bool]
 
 
 class Knobs:
@@ -82,8 +84,8 @@ class Accounting:
 
     records: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     remainder_times: Mapping[str, float] = field(default_factory=dict)
-    #: Slots kept for large requests: slot, submitter, first job, epoch second of the latest start.
-    reservations: tuple[tuple[str, str, str, float], ...] = ()
+    #: Slots kept for large requests, and those given up.
+    reservations: tuple[Reservation, ...] = ()
     #: What submitters were entitled to hold after the cycle before, by weight, while others waited for their slots.
     entitled: Mapping[str, float] = field(default_factory=dict)
 
@@ -147,7 +149,11 @@ class CycleOutcome:
         return list(self.core.groups())
 
     def reservations(self) -> list[Row]:
-        """Machines kept for large requests."""
+        """Machines kept for large requests.
+
+        ``slot``, ``submitter``, ``job``, when it ``starts_at`` and is given up (``gives_up_at``, epoch seconds), and
+        the ``claims`` that have to end before.
+        """
         return list(self.core.reservations())
 
     def excess(self) -> list[Row]:

@@ -51,12 +51,14 @@ class ExcessNotices:
                 slot_names=row["slots"],
                 weights=row["weights"],
                 keep=sum(row["weights"]) - row["weight"],
+                until=row.get("until", 0.0),
+                reason=row.get("reason", ""),
             )
             batch.excess_lasts_s = max(1, int(_LASTS_INTERVALS * interval_s))
             told[row["submitter"], row["schedd"]] = row["weight"]
             self._awaited.update(row["slots"])
         for submitter, schedd in told.keys() - self._told.keys():
-            text = "%s holds more than its share while others wait: %s is to give back %g as jobs end"
+            text = "Others wait for claims of %s: %s is to give back %g as jobs end"
             _log.info(text, submitter, schedd, told[submitter, schedd])
         for schedd in {schedd for _, schedd in self._told} - {schedd for _, schedd in told}:
             _batch(batches, schedd, blank)

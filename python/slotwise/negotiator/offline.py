@@ -70,12 +70,13 @@ def _first_slot(slots: AdTable, slot: str) -> str:
 
 
 async def tell_collector(context: DaemonContext, updates: Mapping[str, Mapping[str, Any]]) -> None:
-    """Merge the attributes into the collector's ads; a failure is only logged, the next cycle says it again."""
+    """Merge the attributes into the collector's ads, None takes one away; a failure is only logged."""
     if not updates:
         return
     pack = PackBuilder()
     for slot, attributes in updates.items():
-        pack.update(slot, dict(attributes))
+        there = {name: value for name, value in attributes.items() if value is not None}
+        pack.update(slot, there, [name for name in attributes if name not in there])
     request = collector_pb2.AdvertiseRequest(kind="Machine", pack=pack.finish())
     try:
         async with channel.open_async(collector_target(context)) as opened:

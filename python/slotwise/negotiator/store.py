@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.daemon import database
+from slotwise.negotiator.driver import Reservation
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
@@ -16,15 +17,15 @@ CREATE TABLE IF NOT EXISTS lease (
     PRIMARY KEY (name, setting)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS remainder (grp TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS reservation (
-    slot TEXT PRIMARY KEY, submitter TEXT NOT NULL, job TEXT NOT NULL, starts_at REAL NOT NULL
+CREATE TABLE IF NOT EXISTS kept_machine (
+    slot TEXT NOT NULL, submitter TEXT NOT NULL, job TEXT NOT NULL, starts_at REAL NOT NULL,
+    gives_up_at REAL NOT NULL, given_up INTEGER NOT NULL, PRIMARY KEY (slot, submitter, job)
 ) WITHOUT ROWID;
+DROP TABLE IF EXISTS reservation;
 """
 
 #: A lease on a setting: (former value or None, when it ends).
 Lease = tuple[Any, float]
-#: A slot kept for a large request: slot, submitter, first job, epoch second of the latest start.
-Reservation = tuple[str, str, str, float]
 
 
 class AccountingStore:
@@ -60,8 +61,8 @@ class AccountingStore:
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Slots kept for large requests."""
-        rows = self._database.execute("SELECT slot, submitter, job, starts_at FROM reservation ORDER BY slot")
-        self._reserved = tuple(rows.fetchall())
+        rows = self._database.execute("SELECT * FROM kept_machine ORDER BY slot, submitter, job")
+        self._reserved = tuple((*row, bool(given_up)) for *row, given_up in rows)
         return self._reserved
 
     def save(
@@ -88,8 +89,10 @@ class AccountingStore:
             execute("DELETE FROM remainder")
             self._database.executemany("INSERT INTO remainder VALUES (?, ?)", list(remainder_times.items()))
             if reservations != self._reserved:
-                execute("DELETE FROM reservation")
-                self._database.executemany("INSERT INTO reservation VALUES (?, ?, ?, ?)", reservations)
+                execute("DELETE FROM kept_machine")
+                self._database.executemany(
+                    "INSERT OR REPLACE INTO kept_machine VALUES (?, ?, ?, ?, ?, ?)", reservations
+                )
         except BaseException:
             execute("ROLLBACK")
             raise

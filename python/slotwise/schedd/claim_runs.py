@@ -18,6 +18,7 @@ from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claims import Claim, ClaimBook, Run
 from slotwise.schedd.codes import Status, Vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
+from slotwise.schedd.durations import Durations
 from slotwise.schedd.failures import Failures
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 #: How long a starter may take to say hello before its run is asked for again.
 HELLO_S = 60.0
 _FAILURES_MOST = 2
+#: In which a job says how long it runs, seconds.
+_DURATIONS = ("AllowedJobDuration", "AllowedExecuteDuration", "ExpectedRuntime")
 #: Why a claim is given back that others wait for.
 SHARE_USED_UP = "its submitter holds more than its share, and others wait"
 
@@ -91,6 +94,7 @@ class ClaimRuns(ABC):
         self.on_starter: Callable[[str, str], None] = lambda startd, starter: None
         self._unsent: dict[str, list[startd_pb2.ClaimRequest]] = {}
         self.start_rate = StartRate()
+        self.durations = Durations()
         #: The schedd's own ad, as START_VANILLA_UNIVERSE sees it.
         self.own_ad: Callable[[], Changes] = dict
         self._again: asyncio.TimerHandle | None = None
@@ -105,13 +109,16 @@ class ClaimRuns(ABC):
 
     # ---- starting
 
-    def next_job(self, claim: Claim) -> Job | None:
-        """The best runnable job of the claim's submitter that fits its slot, reserved; None if there is none."""
+    def next_job(self, claim: Claim, *, ends_by: float = 0.0) -> Job | None:
+        """The best runnable job of the claim's submitter that fits its slot, reserved; None if there is none.
+
+        :param ends_by: only one that is expected to have ended by then, epoch seconds; 0: any.
+        """
         if claim.closing or claim.gone:
             return None
         self.assign_autoclusters()
         for bucket, first in self.queue.runnable.ordered(claim.submitter):
-            if not self.may_start(first):
+            if not self.may_start(first) or (ends_by and not self.ends_by(first, ends_by)):
                 continue
             fits = claim.fits.get(bucket.autocluster)
             if fits is None:
@@ -120,6 +127,12 @@ class ClaimRuns(ABC):
                 bucket.discard(first)
                 return first
         return None
+
+    def ends_by(self, job: Job, moment: float) -> bool:
+        """Whether a job that starts now ends by ``moment``: as it says itself, else as jobs like it did."""
+        stated = next((s for s in (self.ads.number(job, name, 0) for name in _DURATIONS) if s > 0), None)
+        seconds = stated or self.durations.expected(job.cluster.number, job.submitter)
+        return seconds is not None and self.clock.now() + seconds <= moment
 
     def may_start(self, job: Job) -> bool:
         """Whether START_VANILLA_UNIVERSE lets a job start now; undefined and error do not keep it."""
@@ -195,6 +208,7 @@ class ClaimRuns(ABC):
             "RemoteSlotID": self.ads.value_of(machine, "SlotID"),
             "StartdAddr": claim.startd,
             "PublicClaimId": ids.public_claim_id(claim.id),
+            "EstimatedRuntime": self.durations.expected(job.cluster.number, job.submitter),
             **self._machine_attributes(job, machine),
         }
         self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
@@ -297,10 +311,18 @@ class ClaimRuns(ABC):
         """The run's end was taken over: its claim serves the next job, waits a while, or is given back."""
         claim = run.claim
         self.forget_run(run)
+        if run.executing_at:
+            self.durations.note(run.job.cluster.number, run.job.submitter, decision.now - run.executing_at)
         if claim.gone:
             return None
-        if self.is_excess(claim):
-            self.release(claim, batch, SHARE_USED_UP)
+        excess = self.book.excess.why(claim.slot_name, claim.submitter, self.clock.monotonic())
+        if excess is not None:
+            soon = (
+                self.next_job(claim, ends_by=excess.until) if excess.until and claim.failures < _FAILURES_MOST else None
+            )
+            if soon is not None:
+                return self.begin(soon, claim, decision, batch)
+            self.release(claim, batch, excess.reason or SHARE_USED_UP)
             return None
         job = self.next_job(claim) if claim.failures < _FAILURES_MOST else None
         if job is not None:

@@ -65,7 +65,16 @@ class Claiming(ClaimRuns):
     def note_excess(self, told: Iterable[schedd_pb2.ExcessClaims], lasts_s: float) -> None:
         """Claims beyond their submitters' shares: idle ones are given back now, others when their jobs end."""
         moment = self.clock.monotonic()
-        excess = [Excess(one.submitter, dict(zip(one.slot_names, one.weights, strict=False)), one.keep) for one in told]
+        excess = [
+            Excess(
+                one.submitter,
+                dict(zip(one.slot_names, one.weights, strict=False)),
+                one.keep,
+                until=one.until,
+                reason=one.reason,
+            )
+            for one in told
+        ]
         held = ((claim.slot_name, claim.submitter) for claim in self.book.claims.values())
         self.book.excess.replace(excess, held, moment + lasts_s)
         if not excess:

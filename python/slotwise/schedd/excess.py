@@ -21,6 +21,10 @@ class Excess:
     submitter: str
     weights: Mapping[str, float]
     keep: float
+    #: Jobs that end by then may still start on them, epoch seconds; 0: none may.
+    until: float = 0.0
+    #: Why they are given back.
+    reason: str = ""
 
 
 class ExcessBook:
@@ -51,10 +55,15 @@ class ExcessBook:
 
     def must_go(self, slot: str, submitter: str, now: float) -> bool:
         """Whether a claim whose job has ended is to be given back."""
+        return self.why(slot, submitter, now) is not None
+
+    def why(self, slot: str, submitter: str, now: float) -> Excess | None:
+        """For which reason a claim whose job has ended is to be given back, if it is."""
         found = self._of.get(slot)
         if found is None or found.excess.submitter != submitter or now >= self._until:
-            return False
-        return found.weight - found.excess.weights[slot] >= found.excess.keep - _NOISE
+            return None
+        enough = found.weight - found.excess.weights[slot] >= found.excess.keep - _NOISE
+        return found.excess if enough else None
 
     def gone(self, slot: str, submitter: str) -> None:
         """A claim is no more, for whatever reason."""

@@ -22,6 +22,8 @@ from slotwise.startd.states import Claimed, Preempting
 JOB_ATTRS = (
     "ImageSize", "ExecutableSize", "JobUniverse", "NiceUser", "CpusUsage", "ResidentSetSize", "ProportionalSetSizeKb",
     "MemoryUsage", "DiskUsage", "StdoutMtime", "StderrMtime", "ScratchDirFileCount",
+    # How long the job says it runs, or jobs like it ran: by this the negotiator expects when a machine is free.
+    "AllowedJobDuration", "AllowedExecuteDuration", "ExpectedRuntime", "EstimatedRuntime",
 )  # fmt: skip
 
 #: What a partitionable slot repeats of its dynamic slots, as lists (STARTD_PARTITIONABLE_SLOT_ATTRS).

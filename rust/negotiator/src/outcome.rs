@@ -291,8 +291,12 @@ pub struct Reservation {
     pub request: u32,
     /// Row of the slot kept.
     pub row: Row,
-    /// When it can start at the latest, epoch seconds.
+    /// When it is expected to start, epoch seconds.
     pub starts_at: f64,
+    /// When the machine is given up, epoch seconds.
+    pub gives_up_at: f64,
+    /// Claims that have to end before it can start.
+    pub claims: Vec<Row>,
 }
 
 /// What a submitter is to give back of the claims that an access point holds for it, as their jobs end.
@@ -323,6 +327,8 @@ pub struct Outcome {
     pub groups: Vec<GroupReport>,
     /// Machines kept.
     pub reservations: Vec<Reservation>,
+    /// Machines that were not ready in time, to be remembered.
+    pub given_up: Vec<crate::reserve::Kept>,
     /// Claims to be given back between jobs.
     pub excess: Vec<Excess>,
     /// What submitters are entitled to hold of what all of them hold, by name; empty while nobody waits for others.

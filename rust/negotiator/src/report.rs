@@ -37,6 +37,7 @@ pub(crate) fn outcome_of(mut cycle: Cycle<'_>) -> Outcome {
         submitters,
         groups,
         reservations: cycle.reservations.kept(),
+        given_up: std::mem::take(&mut cycle.reservations.given_up),
         entitled: cycle
             .entitled
             .iter()

@@ -398,16 +398,20 @@ class MatchBatch(_message.Message):
     def __init__(self, cycle: _Optional[int] = ..., negotiator_name: _Optional[str] = ..., submitters: _Optional[_Iterable[_Union[SubmitterMatches, _Mapping]]] = ..., excess: _Optional[_Iterable[_Union[ExcessClaims, _Mapping]]] = ..., excess_lasts_s: _Optional[int] = ...) -> None: ...
 
 class ExcessClaims(_message.Message):
-    __slots__ = ("submitter", "slot_names", "weights", "keep")
+    __slots__ = ("submitter", "slot_names", "weights", "keep", "until", "reason")
     SUBMITTER_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAMES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     submitter: str
     slot_names: _containers.RepeatedScalarFieldContainer[str]
     weights: _containers.RepeatedScalarFieldContainer[float]
     keep: float
-    def __init__(self, submitter: _Optional[str] = ..., slot_names: _Optional[_Iterable[str]] = ..., weights: _Optional[_Iterable[float]] = ..., keep: _Optional[float] = ...) -> None: ...
+    until: float
+    reason: str
+    def __init__(self, submitter: _Optional[str] = ..., slot_names: _Optional[_Iterable[str]] = ..., weights: _Optional[_Iterable[float]] = ..., keep: _Optional[float] = ..., until: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SubmitterMatches(_message.Message):
     __slots__ = ("submitter", "matches", "rejections")

@@ -242,6 +242,7 @@ fn partition(knobs: &Knobs) -> Result<PartitionPolicy, CycleError> {
         depth_first: knobs.boolean("NEGOTIATOR_DEPTH_FIRST")?,
         carve,
         reserve: knobs.boolean("NEGOTIATOR_RESERVE_FOR_LARGE_JOBS")?,
+        reserve_wait_s: knobs.number("NEGOTIATOR_RESERVATION_MAX_WAIT")?.max(0.0),
         reserve_max: knobs.number("NEGOTIATOR_RESERVATION_MAX")?.max(0.0) as usize,
     })
 }

@@ -90,6 +90,8 @@ pub struct PartitionPolicy {
     pub carve: FxHashMap<String, Expr>,
     /// `NEGOTIATOR_RESERVE_FOR_LARGE_JOBS`: reserve a machine for the first request that would fit after waiting.
     pub reserve: bool,
+    /// `NEGOTIATOR_RESERVATION_MAX_WAIT`: seconds that a machine may be kept, and is waited for.
+    pub reserve_wait_s: f64,
     /// `NEGOTIATOR_RESERVATION_MAX`: how many machines are kept at once.
     pub reserve_max: usize,
 }

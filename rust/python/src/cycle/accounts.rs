@@ -85,12 +85,14 @@ pub(super) fn accounts_from(given: &Bound<'_, PyDict>, now: i64) -> PyResult<Acc
     }
     if let Some(kept) = field::<Bound<'_, PyList>>(given, "reservations")? {
         for one in kept {
-            let (slot, submitter, job, starts_at) = one.extract()?;
+            let (slot, submitter, job, starts_at, gives_up_at, given_up) = one.extract()?;
             accounts.reservations.push(Kept {
                 slot,
                 submitter,
                 job,
                 starts_at,
+                gives_up_at,
+                given_up,
             });
         }
     }

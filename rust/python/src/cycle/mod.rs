@@ -144,6 +144,12 @@ impl CycleEngine {
             let outcome = run_cycle(&snapshot, config, &mut memory, now, &clock);
             let slot_keys = Keys::of(&slots, outcome.matches.iter().map(|m| m.row));
             let reserved_keys = Keys::of(&slots, outcome.reservations.iter().map(|r| r.row));
+            let waited: Vec<_> = outcome
+                .reservations
+                .iter()
+                .flat_map(|kept| kept.claims.iter().copied())
+                .collect();
+            let waited_keys = Keys::of(&slots, waited.into_iter());
             let excess_rows: Vec<_> = outcome
                 .excess
                 .iter()
@@ -159,6 +165,7 @@ impl CycleEngine {
                 demand,
                 slot_keys,
                 reserved_keys,
+                waited_keys,
                 excess_keys,
                 request_keys,
                 significant,

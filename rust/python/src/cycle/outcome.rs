@@ -15,6 +15,8 @@ pub(crate) struct CycleOutcome {
     pub(super) demand: Demand,
     pub(super) slot_keys: Keys,
     pub(super) reserved_keys: Keys,
+    /// Of all claims that reservations wait for, one list after the other.
+    pub(super) waited_keys: Keys,
     /// Of all claims in excess, one list after the other.
     pub(super) excess_keys: Keys,
     pub(super) request_keys: Keys,
@@ -227,6 +229,7 @@ impl CycleOutcome {
     /// Machines kept for large requests.
     fn reservations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let out = PyList::empty(py);
+        let mut claims = self.waited_keys.iter();
         for (kept, slot) in self
             .outcome
             .reservations
@@ -234,14 +237,14 @@ impl CycleOutcome {
             .zip(self.reserved_keys.iter())
         {
             let row = PyDict::new(py);
-            row.set_item(
-                "job",
-                self.demand.requests[kept.request as usize]
-                    .first_job
-                    .to_string(),
-            )?;
+            let request = &self.demand.requests[kept.request as usize];
+            row.set_item("job", request.first_job.to_string())?;
             row.set_item("slot", slot)?;
+            row.set_item("submitter", &self.demand.submitters[request.submitter].name)?;
             row.set_item("starts_at", kept.starts_at)?;
+            row.set_item("gives_up_at", kept.gives_up_at)?;
+            let slots: Vec<&str> = claims.by_ref().take(kept.claims.len()).collect();
+            row.set_item("claims", slots)?;
             out.append(row)?;
         }
         Ok(out)
@@ -291,6 +294,18 @@ impl CycleOutcome {
                 submitter,
                 request.first_job.to_string(),
                 one.starts_at,
+                one.gives_up_at,
+                false,
+            ))?;
+        }
+        for one in &self.outcome.given_up {
+            kept.append((
+                &one.slot,
+                &one.submitter,
+                &one.job,
+                one.starts_at,
+                one.gives_up_at,
+                true,
             ))?;
         }
         out.set_item("reservations", kept)?;

@@ -1,0 +1,51 @@
+"""Machines that are kept for large requests: what others are told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotwise.negotiator import kept
+from slotwise.table import AdTable
+
+KEPT: dict[str, Any] = {
+    "slot": "slot1@h", "submitter": "big@d", "job": "9.0", "starts_at": 1_000.0, "gives_up_at": 2_000.0,
+    "claims": ["slot1_1@h", "slot1_2@h", "slot1_3@h"],
+}  # fmt: skip
+
+
+def slots(**more: Any) -> AdTable:
+    made = AdTable()
+    made.upsert("slot1@h", {"Name": "slot1@h", **more})
+    for number, user in ((1, "ann@d"), (2, "ben@d"), (3, "ann@d")):
+        name = f"slot1_{number}@h"
+        made.upsert(name, {"Name": name, "AccountingGroup": user, "RemoteScheddName": "ap"})
+    return made
+
+
+def test_each_holder_is_to_give_all_its_claims_back_but_for_jobs_that_end_in_time() -> None:
+    rows = {row["submitter"]: row for row in kept.claims_to_end([KEPT], slots())}
+    assert rows["ann@d"]["slots"] == ["slot1_1@h", "slot1_3@h"] and rows["ben@d"]["slots"] == ["slot1_2@h"]
+    assert sum(rows["ann@d"]["weights"]) - rows["ann@d"]["weight"] == 0
+    assert rows["ann@d"]["until"] == 1_000.0
+    assert rows["ann@d"]["reason"] == "slot1@h is kept for job 9.0 of big@d"
+
+
+def test_the_job_is_told_which_machine_and_when() -> None:
+    rejected = {"submitter": "big@d", "autocluster": "9.0", "reason": kept.RESERVED, "count": 1}
+    other = rejected | {"submitter": "ann@d", "reason": "no match found"}
+    told = kept.explained([rejected, other], [KEPT])
+    assert told[0]["reason"].startswith("a machine is reserved: slot1@h, expected to be ready by 19")
+    assert told[1] == other
+
+
+def test_the_machine_tells_for_whom_and_until_when_and_no_longer_than_it_is_so() -> None:
+    ads = kept.attributes([KEPT])
+    assert ads["slot1@h"] == {
+        "ReservedFor": "big@d",
+        "ReservedForJob": "9.0",
+        "ReservedUntil": 1000,
+        "ReservationEnds": 2000,
+    }
+    assert kept.changes({}, ads, slots()) == ads
+    assert kept.changes(ads, ads, slots(**ads["slot1@h"])) == {}
+    assert kept.changes(ads, {}, slots(**ads["slot1@h"])) == {"slot1@h": dict.fromkeys(ads["slot1@h"])}
