@@ -74,6 +74,14 @@ def test_a_job_that_cannot_be_is_left_out_and_logged(knobs: dict[str, str], capl
     assert "probe" in caplog.text
 
 
+def test_a_job_that_runs_for_ever_may_begin_again_at_once() -> None:
+    (probe,) = read(
+        STARTD_CRON_probe_EXECUTABLE="/x", STARTD_CRON_probe_MODE="WaitForExit", STARTD_CRON_probe_PERIOD="0"
+    )
+    assert probe.period_s == 1
+    assert read(STARTD_CRON_probe_EXECUTABLE="/x", STARTD_CRON_probe_PERIOD="0") == []
+
+
 def test_once_needs_no_period() -> None:
     (job,) = read(STARTD_CRON_probe_EXECUTABLE="/x", STARTD_CRON_probe_MODE="OneShot")
     assert job.mode is Mode.ONE_SHOT

@@ -132,7 +132,7 @@ def _job(name: str, config: Config) -> CronJob:
         environment(text("ENV")),
         text("CWD"),
         Mode(mode),
-        0.0 if mode in (Mode.ONE_SHOT, Mode.ON_DEMAND) else period(text("PERIOD")),
+        _period_of(Mode(mode), text("PERIOD")),
         text("PREFIX"),
         _slots(name, config.get_list(f"STARTD_CRON_{name}_SLOTS")),
         config.get_bool(f"STARTD_CRON_{name}_RECONFIG"),
@@ -151,6 +151,16 @@ def _slots(name: str, numbers: list[str]) -> frozenset[int]:
     if wrong:
         raise ConfigError(f"STARTD_CRON_{name}_SLOTS has {wrong[0]}, which is no number of a slot")
     return frozenset(map(int, numbers))
+
+
+def _period_of(mode: Mode, text: str) -> float:
+    """How often a job of a mode runs. With WaitForExit 0 is again at once: here after a second, so that a program that
+    ends as soon as it begins does not keep the host busy."""
+    if mode in (Mode.ONE_SHOT, Mode.ON_DEMAND):
+        return 0.0
+    if mode is Mode.WAIT_FOR_EXIT and re.fullmatch(r"0+\s*[smh]?", text.strip().lower()):
+        return 1.0
+    return period(text)
 
 
 def period(text: str) -> float:

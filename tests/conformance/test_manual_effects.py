@@ -1,0 +1,317 @@
+"""The manual's examples at work: each is driven to what it does to a slot or a job here, by another test, or is listed.
+
+Examples of what does not exist are in :data:`tests.conformance.test_manual_examples.NOT_THERE_YET`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from slotwise.config import Config, load
+from slotwise.defrag import rules
+from slotwise.errors import ConfigError
+from slotwise.startd import survey
+from slotwise.startd.cron import jobs as cron
+from slotwise.startd.outbox import Granted
+from slotwise.startd.settings import machine_resources, slot_types
+from slotwise.startd.slots.layout import plan
+
+from tests.conformance.test_manual_examples import EXAMPLES, NOT_THERE_YET
+from tests.support.manual import MACROS
+from tests.support.owner_days import Days, Owner, days
+from tests.support.startd_point import DETECTED, job
+
+TESTS = Path(__file__).parents[1]
+BY_NAME = {example.name: example for example in EXAMPLES}
+AWAY, HERE = Owner(), Owner(typing=((0, 48),), computing=((0, 48),))
+
+#: Examples whose effect another test drives.
+ELSEWHERE = {
+    "slot types with constraints on GPUs": "unit/startd/test_claiming.py::test_a_slot_type_may_name_devices",
+    "consumption policy": "unit/startd/test_claiming.py::test_a_consumption_policy_decides_what_is_taken",
+    "quotas": "pool/test_negotiator.py::test_groups_are_charged_for_what_they_run_and_keep_to_their_quota",
+    "backfill with BOINC": "pool/test_backfill.py::test_filler_work_makes_room_for_jobs_and_ends_with_its_startd",
+    "hooks that prepare jobs": "host/test_hooks.py::test_a_hook_prepares_the_job_and_another_hears_of_its_end",
+}
+#: Examples of which only the values are looked at (test_manual_examples), and why.
+VALUES_ONLY = {
+    "background slot (6.8)": "VirtualMachineID and vm1_Activity have been SlotID and slot1_Activity since version 7",
+    "benchmarks every four hours": "the machine of these tests runs no benchmarks",
+    "dynamic quotas of a hierarchy, with surplus": "GroupQuotaInUse is no attribute of HTCondor's negotiator either",
+}
+
+Drive = Callable[[Path], None]
+DRIVES: dict[str, Drive] = {}
+
+
+def drives(name: str) -> Callable[[Drive], Drive]:
+    """Marks what drives the example of a name."""
+
+    def mark(function: Drive) -> Drive:
+        DRIVES[name] = function
+        return function
+
+    return mark
+
+
+def text_of(name: str) -> str:
+    """An example with the macros that it takes for granted."""
+    return (MACROS if BY_NAME[name].macros else "") + BY_NAME[name].text
+
+
+def machine(tmp_path: Path, name: str, owner: Owner = AWAY, slots: int = 1, more: str = "") -> Days:
+    """A machine with an example's configuration, and ``slots`` static slots (0: what the example says)."""
+    wanted = f"NUM_SLOTS = {slots}\n" if slots else ""
+    return days(tmp_path, text_of(name) + "\n" + wanted + more, owner)
+
+
+def configuration(tmp_path: Path, name: str) -> Config:
+    """An example as a startd reads it."""
+    path = tmp_path / "condor_config"
+    path.write_text("NUM_CPUS = 4\n" + text_of(name))
+    return load(path, subsystem="STARTD", env={})
+
+
+def takes(d: Days, slot: str = "slot1", **attributes: object) -> bool:
+    """Whether a slot is given to a job."""
+    return isinstance(d.request(slot, job(**attributes)), Granted)
+
+
+@drives("always run")
+def always_run(tmp_path: Path) -> None:
+    d = machine(tmp_path, "always run", HERE)
+    d.run("slot1")
+    d.until(20)
+    assert d.place("slot1") == "Claimed/Busy"
+
+
+def current_rank(tmp_path: Path, name: str, **attributes: object) -> object:
+    """CurrentRank of a slot that such a job has."""
+    d = machine(tmp_path, name)
+    d.run("slot1", wanted=job(**attributes))
+    return d.ad("slot1").eval("CurrentRank")
+
+
+@drives("rank prefers a group")
+def rank_of_a_group(tmp_path: Path) -> None:
+    ranks = [current_rank(tmp_path, "rank prefers a group", Owner=name) for name in ("tyner", "miles")]
+    assert ranks == [1, 0]
+
+
+@drives("rank prefers the owner of the machine")
+def rank_of_an_owner(tmp_path: Path) -> None:
+    name = "rank prefers the owner of the machine"
+    assert [current_rank(tmp_path, name, Owner=who) for who in ("jones", "garrison", "miles")] == [1, 10, 0]
+
+
+@drives("rank by size")
+def rank_by_size(tmp_path: Path) -> None:
+    assert current_rank(tmp_path, "rank by size", ImageSize=77) == 77
+
+
+@drives("start for one user only")
+def one_user_only(tmp_path: Path) -> None:
+    d = machine(tmp_path, "start for one user only")
+    assert not takes(d, Owner="tyner")
+    assert takes(d, Owner="coltrane")
+    assert not takes(machine(tmp_path, "start for one user only", HERE), Owner="coltrane")
+
+
+@drives("start for one user always")
+def one_user_always(tmp_path: Path) -> None:
+    d = machine(tmp_path, "start for one user always", HERE)
+    assert not takes(d, Owner="tyner")
+    assert takes(d, Owner="coltrane")
+
+
+@drives("suspend except for vanilla jobs")
+def suspend_except_vanilla(tmp_path: Path) -> None:
+    for universe, place in ((5, "Claimed/Busy"), (10, "Claimed/Suspended")):
+        d = machine(tmp_path, "suspend except for vanilla jobs", Owner(typing=((1, 3),)))
+        d.run("slot1", wanted=job(JobUniverse=universe))
+        d.until(2)
+        assert d.place("slot1") == place
+
+
+@drives("default policy")
+def default_policy(tmp_path: Path) -> None:
+    d = machine(tmp_path, "default policy", HERE)
+    d.run("slot1")
+    d.until(20)
+    assert d.place("slot1") == "Claimed/Busy"
+
+
+@drives("test job")
+def coltranes_job(tmp_path: Path) -> None:
+    for who, stays in (("coltrane", True), ("tyner", False)):
+        d = machine(tmp_path, "test job", Owner(typing=((1, 30),)))
+        d.run("slot1", wanted=job(Owner=who))
+        d.until(2)
+        assert (d.place("slot1") == "Claimed/Busy") is stays
+
+
+@drives("time of day")
+def time_of_day(tmp_path: Path) -> None:
+    d = machine(tmp_path, "time of day")
+    d.until(10)
+    assert not takes(d)
+    d.until(18)
+    assert takes(d)
+
+
+@drives("desktops and others")
+def desktops_and_others(tmp_path: Path) -> None:
+    d = machine(tmp_path, "desktops and others", Owner(typing=((1, 1.1),)))
+    assert d.ad("slot1").eval("IsDesktop") is True
+    d.run("slot1", wanted=job(ImageSize=1000))
+    d.until(1.05)
+    assert d.place("slot1") == "Claimed/Suspended"
+
+
+@drives("suspendable slots")
+def suspendable_slots(tmp_path: Path) -> None:
+    d = machine(tmp_path, "suspendable slots", slots=0)
+    assert not takes(d, "slot1", IsSuspendableJob=True)
+    d.run("slot3", wanted=job(IsSuspendableJob=True))
+    d.run("slot1", "2.0#1")
+    d.until(0.1)
+    assert (d.place("slot1"), d.place("slot3")) == ("Claimed/Busy", "Claimed/Suspended")
+
+
+@drives("interactive jobs on one slot")
+def interactive_jobs(tmp_path: Path) -> None:
+    d = machine(tmp_path, "interactive jobs on one slot", slots=2)
+    assert [takes(d, slot, InteractiveJob=True) for slot in ("slot2", "slot1")] == [False, True]
+    assert not takes(machine(tmp_path, "interactive jobs on one slot", slots=2), "slot1")
+
+
+@drives("policies per slot")
+def policies_per_slot(tmp_path: Path) -> None:
+    d = machine(tmp_path, "policies per slot", slots=2, more="WANT_SUSPEND = True\nCONTINUE = False\n")
+    d.run("slot1")
+    d.run("slot2", "2.0#1")
+    d.until(0.1)
+    assert (d.place("slot1"), d.place("slot2")) == ("Claimed/Suspended", "Claimed/Busy")
+
+
+@drives("retirement ends for better jobs")
+def retirement(tmp_path: Path) -> None:
+    """PreemptingRank is not there while nobody preempts: the job has its hour, its time to vacate included."""
+    owner, more = Owner(typing=((0.1, 9),)), "PREEMPT = KeyboardIdle < 60\n"
+    d = machine(tmp_path, "retirement ends for better jobs", owner, more=more)
+    d.run("slot1")
+    d.until(0.8)
+    assert d.place("slot1") == "Claimed/Retiring"
+    d.until(1.1)
+    assert d.place("slot1") not in ("Claimed/Retiring", "Claimed/Busy")
+
+
+@drives("two days of retirement")
+def two_days(tmp_path: Path) -> None:
+    d = machine(tmp_path, "two days of retirement", Owner(typing=((1, 100),)), more="PREEMPT = KeyboardIdle < 60\n")
+    d.poll_s = 600
+    d.run("slot1")
+    d.until(47)
+    assert d.place("slot1") == "Claimed/Retiring"
+    d.until(49)
+    assert d.place("slot1") != "Claimed/Retiring"
+
+
+@drives("no preemption")
+def no_preemption(tmp_path: Path) -> None:
+    d = machine(tmp_path, "no preemption", HERE)
+    d.run("slot1")
+    d.until(20)
+    assert d.place("slot1") == "Claimed/Busy"
+
+
+@drives("UWCS policy (6.8)")
+def uwcs(tmp_path: Path) -> None:
+    d = machine(tmp_path, "UWCS policy (6.8)", Owner(typing=((1, 30),)))
+    d.run("slot1", wanted=job(ImageSize=1000))
+    d.until(2)
+    places = [event.split(" ", 3)[3] for event in d.events]
+    assert places[:4] == ["Unclaimed/Idle", "Claimed/Busy", "Claimed/Suspended", "Preempting/Vacating"]
+
+
+@drives("CS policy (6.2)")
+def cs(tmp_path: Path) -> None:
+    assert takes(machine(tmp_path, "CS policy (6.2)"))
+    assert not takes(machine(tmp_path, "CS policy (6.2)", HERE))
+
+
+@drives("slot types")
+def slot_types_of_all_forms(tmp_path: Path) -> None:
+    for number in (5, 6):
+        d = machine(tmp_path, "slot types", slots=0, more=f"NUM_SLOTS_TYPE_{number} = 2\n")
+        assert [(d[f"slot{n}"].total.cpus, d[f"slot{n}"].total.memory_mib) for n in (1, 2)] == [(1, 1024)] * 2
+
+
+@drives("custom resources")
+def custom_resources(tmp_path: Path) -> None:
+    config = configuration(tmp_path, "custom resources")
+    resources = machine_resources(config, DETECTED, survey.inventory(config))
+    slots = plan(resources, slot_types(config, resources))
+    amounts = [{tag.lower(): n for tag, n in slot.resources.custom.items()} for slot in slots]
+    assert amounts == [{"cogs": 8, "actuator": 6}, {"cogs": 4, "actuator": 1}, {"cogs": 4, "actuator": 1}]
+
+
+@drives("attributes per slot")
+def attributes_per_slot(tmp_path: Path) -> None:
+    d = machine(tmp_path, "attributes per slot", slots=3)
+    assert [d.ad(slot).eval("favorite_color") for slot in ("slot1", "slot2", "slot3")] == ["blue", "green", "blue"]
+    assert [d.ad(slot).eval("favorite_season") for slot in ("slot1", "slot3")] == ["spring", "summer"]
+
+
+@drives("rounding of requests")
+def rounding(tmp_path: Path) -> None:
+    d = machine(tmp_path, "rounding of requests", slots=0)
+    d.claim("slot1", job(RequestMemory=129, RequestDisk=1025))
+    assert (d["slot1_1"].total.memory_mib, d["slot1_1"].total.disk_kib) == (256, 2048)
+
+
+@drives("defragmentation")
+def defragmentation(tmp_path: Path) -> None:
+    found = rules.read(configuration(tmp_path, "defragmentation"), "cm")
+    assert (rules.pace(found).per_poll, found.max_whole, found.max_draining) == (1, 20, 10)
+
+
+@drives("startd cron")
+def startd_cron(tmp_path: Path) -> None:
+    found = cron.read(configuration(tmp_path, "startd cron"))
+    assert [(each.name, each.mode, each.executable) for each in found.jobs] == [
+        ("test", "periodic", "/opt/modules/test"),
+        ("kfilter", "waitforexit", "/opt/modules/kfilter"),
+        ("once", "oneshot", "/opt/modules/once"),
+    ]
+    assert found.log_failures
+
+
+@drives("GPUs")
+def gpus(tmp_path: Path) -> None:
+    config = configuration(tmp_path, "GPUs")
+    if Path(config.get_str("MACHINE_RESOURCE_INVENTORY_GPUs").split()[0]).exists():
+        pytest.skip("HTCondor's condor_gpu_discovery is installed")
+    with pytest.raises(ConfigError, match=r"MACHINE_RESOURCE_INVENTORY_GPUs: .*condor_gpu_discovery"):
+        survey.inventory(config)
+
+
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name not in NOT_THERE_YET and name not in VALUES_ONLY])
+def test_effect(name: str, tmp_path: Path) -> None:
+    if name in DRIVES:
+        DRIVES[name](tmp_path)
+        return
+    file, function = ELSEWHERE[name].split("::")
+    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+    assert function in {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def test_every_example_is_driven_or_listed() -> None:
+    kinds = [DRIVES.keys(), ELSEWHERE.keys(), VALUES_ONLY.keys(), NOT_THERE_YET.keys()]
+    listed = [name for kind in kinds for name in kind]
+    assert sorted(listed) == sorted(BY_NAME), "each in exactly one"
