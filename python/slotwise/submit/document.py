@@ -40,6 +40,11 @@ In the last column: *done*; *kept*, in the ad only; *warned*, the job runs and a
 | --- | --- | --- | --- |"""
 
 
+_ABOUT_REQUIREMENTS = """\
+To `requirements` no condition is added on an attribute that it reads of the slot itself, also by `TARGET["OpSys"]` or
+`eval("TARGET.OpSys")`."""
+
+
 def submit_page() -> str:
     """The page of submit commands."""
     lines = [_ABOUT_SUBMIT]
@@ -54,7 +59,7 @@ def submit_page() -> str:
         what, words = treatment(name)
         told = what.value + (f" ({words})" if words else "")
         lines.append(f"| `{name}` | {attribute or '(none)'} | {kinds[kind]} | {told} |")
-    lines += ["", "`request_<name> = amount` asks for a custom resource.", ""]
+    lines += ["", "`request_<name> = amount` asks for a custom resource.", "", _ABOUT_REQUIREMENTS, ""]
     return "\n".join(lines)
 
 
