@@ -20,6 +20,8 @@ from slotwise.errors import ConfigError
 ERROR, WARNING, NOTE = "error", "warning", "note"
 _REFERENCE = re.compile(r"\$[A-Za-z_]*\(\s*([A-Za-z0-9_./]+)")
 _OWN_SOURCES = frozenset({"<Detected>"})
+#: Knobs that apply a template without anybody having asked for it (AUTO_USE_FEATURE_PelicanRetryPolicy).
+_AUTOMATIC = "AUTO_USE_"
 #: Lists whose words are names of attributes or expressions: knobs of these names give their values.
 _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|ATTRS|EXPRS|CLAUSES)$|^APPEND_RANK$", re.IGNORECASE)
 _SLOT_FORM = re.compile(r"SLOT(?:_TYPE_)?\d+_(\w+)", re.IGNORECASE)
@@ -82,13 +84,18 @@ def check(config: Config, *, notes: bool = False) -> list[Problem]:
 
     :param notes: also tell of knobs that have no effect and of names that nothing refers to.
     """
-    settings = [entry for entry in config.settings() if entry[2].file not in _OWN_SOURCES]
+    settings = [entry for entry in config.settings() if not _is_own(entry[2])]
     names = _Names.of(config)
     problems = [Problem(WARNING, "config-warning", "", text, origin) for origin, text in config.warnings]
     for name, _, origin in settings:
         found = [_name_problem(config, name, origin, names), _value_problem(config, name, origin)]
         problems += [problem for problem in found if problem is not None and (notes or problem.severity != NOTE)]
     return problems
+
+
+def _is_own(origin: Origin) -> bool:
+    """Whether a setting is none of the administrator's: detected, or of a template that a default applies."""
+    return origin.file in _OWN_SOURCES or origin.file.startswith(_AUTOMATIC)
 
 
 @dataclass(frozen=True)
