@@ -23,7 +23,7 @@ from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.log_lines import jobs_of
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.store import Batch, StoredCluster, StoredFactory
-from slotwise.schedd.values import Changes, encode
+from slotwise.schedd.values import Changes, encode, literal
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.status import detail
@@ -413,6 +413,9 @@ def submitted(submission: Submission) -> Iterator[tuple[Any, ...]]:
 def _notes(draft: Draft) -> tuple[str, str]:
     notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
     log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
+    batch = draft.submitted.get("JobBatchName")
+    if isinstance(batch, str) and batch:  # takes the place of the notes, as in HTCondor
+        log_notes = f"[ JobBatchName = {literal(batch)} ]"
     return log_notes, user_notes
 
 

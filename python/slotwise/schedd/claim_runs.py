@@ -278,7 +278,7 @@ class ClaimRuns(ABC):
             ending = startd_pb2.DeactivateClaim(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
             link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, deactivate=ending))
 
-    def give_up(self, run: Run, how: str, reason: str, code: int) -> None:
+    def give_up(self, run: Run, how: str, reason: str, code: int, subcode: int = 0) -> None:
         """The run is over without a word of its starter: the job goes on as ``how`` says, the claim is given back."""
         if run.over:
             return
@@ -288,6 +288,7 @@ class ClaimRuns(ABC):
             how,
             reason=reason,
             reason_code=code,
+            reason_subcode=subcode,
             at=now,
             wall_s=max(0.0, now - run.born_at),
             executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,

@@ -224,6 +224,7 @@ class Claiming(ClaimRuns):
             elif what == "state":
                 self._state(claim, event.state)
             elif what == "ended":
+                claim.ended = event.ended
                 self._claim_gone(claim, event.ended.reason)
 
     def ending(self, claim: Claim) -> Callable[[Exception], None]:

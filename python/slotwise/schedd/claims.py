@@ -11,6 +11,7 @@ from slotwise.schedd.excess import ExcessBook
 from slotwise.schedd.fates import MatchFates
 from slotwise.schedd.job import Job
 from slotwise.schedd.store import StoredRun
+from slotwise.wire.gen import startd_pb2
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +36,8 @@ class Claim:
     closing: bool = False
     #: Gone at the startd; kept only until its run's end is known.
     gone: bool = False
+    #: Why the startd ended it, in the startd's own words and codes; None when it did not.
+    ended: startd_pb2.ClaimEnded | None = None
     #: When it became idle without a next job (KeepClaimIdle), on the clock that nobody sets, or 0.
     idle_since: float = 0.0
     keep_idle_s: int = 0

@@ -15,7 +15,7 @@ from slotwise.daemon.containment import contained
 from slotwise.schedd import events
 from slotwise.schedd.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims import Claim, Run
-from slotwise.schedd.codes import Vacate
+from slotwise.schedd.codes import Hold, Vacate
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.evictions import kill_owed
 from slotwise.schedd.store import Batch, StoredClaim, StoredRun
@@ -235,6 +235,13 @@ class Reattachment:
 
     def _lost(self, run: Run, reason: str) -> None:
         how = "lost" if run.executing_at else "not_started"
+        ended = run.claim.ended
+        if ended is not None and run.executing_at and (ended.reason_code or ended.hold):
+            # The starter is lost, too: the startd's own cause is the better one.
+            how = "held" if ended.hold else "evicted"
+            code = int(Hold.STARTD_HELD_JOB) if ended.hold else ended.reason_code
+            self._claiming.give_up(run, how, ended.reason, code, ended.reason_subcode)
+            return
         self._claiming.give_up(run, how, reason, int(Vacate.RECONNECT_FAILED))
 
     # ---- time

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import htcondor2
-from slotwise.wire.gen import schedd_pb2
+import pytest
+from slotwise.schedd import claiming
+from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
+from tests.support.faulty_point import FaultyPoint
 
 
 def numbers(log: Path) -> list[int]:
@@ -166,3 +170,46 @@ async def test_a_claim_kept_idle_goes_at_once_when_others_wait(
     await schedd.submit(1, KeepClaimIdle=600)
     await schedd.until_gone()
     assert len(point.releases) == 1
+
+
+@pytest.mark.parametrize("hold", [False, True])
+async def test_the_startds_own_cause_reaches_a_job_whose_starter_is_lost_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: bool
+) -> None:
+    monkeypatch.setattr(claiming, "GRACE_S", 0.1)
+    schedd = await RunningAccessPoint(tmp_path / "pool").start()
+    point = FaultyPoint(tmp_path / "ep.sock", schedd.daemon_token, Random(1), slots=1)
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+    try:
+        await schedd.submit(UserLog="j.log", JobBatchName="a batch")
+        await schedd.negotiate(point.address)
+
+        async def running() -> bool:
+            return bool(await schedd.jobs("NumJobStarts == 1"))
+
+        await schedd.until(running)
+        (claim_id,) = point.claims
+        reason = "The machine is being drained"
+        ended = startd_pb2.ClaimEnded(reason=reason, reason_code=1014, reason_subcode=3, hold=hold)
+        point.tell(startd_pb2.ClaimEvent(claim_id=claim_id, ended=ended))
+        point.break_shadow()
+        for run in list(point.runs.values()):
+            point._forget(run)
+
+        async def evicted() -> bool:
+            schedd.point.reattachment.tick()
+            return bool(await schedd.jobs("JobStatus != 2"))
+
+        await schedd.until(evicted)
+        (ad,) = await schedd.jobs()
+        if hold:
+            assert (ad["HoldReason"], ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (ended.reason, 21, 3)
+        else:
+            assert (ad["VacateReason"], ad["VacateReasonCode"], ad["VacateReasonSubCode"]) == (ended.reason, 1014, 3)
+        await schedd.point.ledger._idle.wait()
+        assert "Reason: The machine is being drained\n" in (schedd.home.root / "j.log").read_text()
+        assert '\n    [ JobBatchName = "a batch" ]\n' in (schedd.home.root / "j.log").read_text()
+    finally:
+        await schedd.stop()
+        await point.stop()
