@@ -32,6 +32,8 @@ the configuration language.
 
 Slices are `[start:end:step]` as in Python. Automatic variables: Cluster, ClusterId, Process, ProcId, Row,
 ItemIndex, Step, JobId, SUBMIT_FILE, SUBMIT_TIME, Year, Month, Day. `$$(attr)` is filled in from the slot.
+Nothing is added to `requirements` about an attribute that it reads of the slot, also by `TARGET["OpSys"]` or
+`eval("TARGET.OpSys")`.
 
 In the last column: *done*; *kept*, in the ad only; *warned*, the job runs and a warning says what is missing;
 *refused*, nothing is queued; *no effect* for jobs that run here, as in HTCondor.
