@@ -185,7 +185,7 @@ async def test_a_killed_zygote_is_replaced(root: None) -> None:
         zygotes = [int(p) for p in children if Path(f"/proc/{p}/comm").read_text() == "slotwise-zygote\n"]
         assert len(zygotes) == 1
         os.kill(zygotes[0], signal.SIGKILL)
-        await bench.eventually(lambda: "zygote has ended" in bench.log(), "the starter notices")
+        await bench.eventually(lambda: "the zygote exited" in bench.log(), "the starter notices")
         assert (await bench.ended(bench.submit("/bin/true"))).how == EXITED
 
 

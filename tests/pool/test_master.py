@@ -134,10 +134,17 @@ def test_a_port_that_is_taken_fails_the_start_and_shows_the_log(make_pool: Calla
 
 
 def test_up_tells_what_is_doubtful_in_the_configuration(make_pool: Callable[[str], Pool]) -> None:
-    pool = make_pool(SMALL + "NUM_CPUZ = 3\nDENY_WRITE = eve@*\n")
+    pool = make_pool(SMALL + 'NUM_CPUZ = 3\nHIBERNATE = "RAM"\n')
     told = pool.run("up").stderr.splitlines()
     assert [line.partition("condor_config:")[2][:11] for line in told] == ["2: warning:", "3: warning:"]
-    assert "did you mean NUM_CPUS?" in told[0] and "denies nobody" in told[1]
+    assert "did you mean NUM_CPUS?" in told[0] and "HIBERNATE" in told[1]
+
+
+def test_up_refuses_what_promises_a_refusal(make_pool: Callable[[str], Pool]) -> None:
+    pool = make_pool(SMALL + "DENY_WRITE = eve@*\n")
+    refused = pool.run("up", check=False)
+    assert refused.returncode == 1 and not pool.pids()
+    assert "DENY_WRITE denies nobody" in refused.stderr and "SLOTWISE_IGNORE_UNSUPPORTED" in refused.stderr
 
 
 def test_tools_in_another_shell_use_the_file_that_up_was_given(

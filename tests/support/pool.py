@@ -119,7 +119,7 @@ class Pool:
         names = (
             "ClusterId ProcId JobStatus EnteredCurrentStatus RemoteHost HoldReason VacateReason JobCoolDownExpiration"
         )
-        told = self.run("q", "-limit", "20", "-af:lh", *names.split(), check=False)
+        told = self.run("q", "-limit", "20", "-af:l", *names.split(), check=False)
         return f"--- q\n{told.stdout}{told.stderr}"
 
     def logs(self, lines: int = 15) -> str:

@@ -140,7 +140,7 @@ def _paths(words: str) -> tuple[str, ...]:
 
 def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> StarterSettings:
     """Read the knobs. A value that cannot be used falls back to its default; the loader has warned about it."""
-    mounts = config.get_text("MOUNT_UNDER_SCRATCH")
+    mounts = config.get("MOUNT_UNDER_SCRATCH") or ""  # an empty one means none, not the default
     execute = Path(config.get("EXECUTE") or home.execute)
     return StarterSettings(
         execute=execute,
