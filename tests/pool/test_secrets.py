@@ -36,12 +36,13 @@ def test_logs_at_their_loudest_hold_no_token_key_or_claim(make_pool: Callable[[s
     pool.run("submit", "long.sub")
     pool.until("jobs run", lambda: '"JobStatus": 2' in pool.run("q", "--json").stdout)
     pool.run("qedit", "2", "Environment", '"PASSWORD=hunter2-of-the-edit"')
+    tokens = _run_tokens(pool)  # while the runs are there for certain
     pool.run("restart", "schedd", "startd")
     pool.run("q", check=False, SLOTWISE_TOKEN_FILE=str(_wrong_token(pool)))
     secrets = {(pool.home.secrets / name).read_bytes().strip() for name in ("pool.key", "token")}
     secrets |= _claim_secrets(pool.home.spool) | _claim_secrets(pool.home.run)
     assert len(secrets) > 3, "no claim was found, so nothing was looked for"
-    secrets |= _run_tokens(pool)
+    secrets |= tokens
     pool.run("rm", "--all", check=False)
     pool.down()
     texts = {path: path.read_bytes() for path in pool.home.log.rglob("*") if path.is_file()}
