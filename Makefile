@@ -10,7 +10,7 @@ WORKERS ?= 2
 SEED ?= 20260101
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python test-guest lint format bench docs clean distclean
+.PHONY: help build demo test test-rust test-python test-guest lint format audit lock bench docs clean distclean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ $(VENV)/.tools: requirements.lock
 	@command -v cargo >/dev/null || { echo "Slotwise needs a Rust toolchain (cargo): see https://rustup.rs"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "Slotwise needs Python's venv (Debian: apt install python3-venv)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.tools $(SOURCES)
@@ -51,6 +51,7 @@ search: build ## The properties once more, on new random examples and many of th
 	PROPTEST_CASES=2000 cargo test --release --workspace --exclude slotwise-python --quiet
 	HYPOTHESIS_PROFILE=search SLOTWISE_CLASSAD_CASES=200000 SLOTWISE_CLASSAD_SEED=$$(date +%s) \
 		$(BIN)/python -m pytest tests/property -q
+	SLOTWISE_FUZZ_CALLS=20000 SLOTWISE_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest tests/pool/test_fuzz.py -q
 
 test-guest: build ## Host tests on a kernel with cgroup version 2, and LVM, in an emulated guest (up to an hour; root)
 	PYTHON=$(abspath $(BIN))/python bash tests/host/guest.sh
@@ -63,6 +64,12 @@ lint: build ## Formatting, lints, types, import rules
 	$(BIN)/mypy
 	$(BIN)/stubtest slotwise._native --mypy-config-file pyproject.toml
 	$(BIN)/lint-imports
+
+audit: $(VENV)/.tools ## Known vulnerabilities in the locked dependencies, where the tools and their data are at hand
+	$(BIN)/python build_support/audit.py
+
+lock: ## Write requirements.lock anew, with the hashes of all files of its versions (needs uv)
+	$(PYTHON) build_support/lock.py
 
 format: ## Put the sources into the standard form
 	cargo fmt --all

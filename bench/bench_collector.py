@@ -20,8 +20,8 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.home import PoolHome
 from slotwise.table import PackBuilder, pack_ads
 from slotwise.wire import address, channel
+from slotwise.wire.credential import UserCredential, no_token
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
-from slotwise.wire.token import find_token
 
 ADS = int(os.environ.get("BENCH_COLLECTOR_ADS", "100000"))
 BATCH = 500
@@ -120,9 +120,9 @@ async def ask(stub: collector_pb2_grpc.CollectorStub, metadata: object, **words:
 
 async def measure(home: PoolHome, report: Report) -> None:
     """All figures."""
-    metadata = channel.token_metadata(find_token(home, {}))
     at = address.lookup(home, "collector")
-    async with channel.open_async(at.target) as opened:
+    metadata = UserCredential({}, no_token).metadata(at.local)
+    async with channel.open_async(at.local) as opened:
         stub = collector_pb2_grpc.CollectorStub(opened)
         packs = whole_batches()
         size = sum(map(len, packs)) / ADS

@@ -59,7 +59,7 @@ def main(args: list[str]) -> int:
     command = args[0] if args else str(beside) if beside.exists() else "slotwise"
     report = Report("Reservation")
     measure(report, "NEGOTIATOR_RESERVE_FOR_LARGE_JOBS = True\n", "a machine is kept", command)
-    measure(report, "", "no machine is kept", command)
+    measure(report, "NEGOTIATOR_RESERVE_FOR_LARGE_JOBS = False\n", "no machine is kept", command)
     report.save(OUT)
     return 0
 

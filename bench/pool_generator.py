@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from printed_ads import printed_columns, printed_request, printed_slot
+from printed_ads import printed_columns, printed_gpus, printed_request, printed_slot
 from slotwise.classad import ClassAd
 from slotwise.table import AdTable
 
@@ -75,6 +75,8 @@ class Scenario:
     #: A folder of ``scenarios`` with ads as the tools of a reference print them; the pool and the queue are made of
     #: those, with names, sizes and versions varied.
     ads: str = ""
+    #: GPUs of each machine, each an attribute of its own.
+    gpus: int = 0
 
     @property
     def demand(self) -> int:
@@ -146,6 +148,9 @@ def _add_class(table: AdTable, scenario: Scenario, number: int, rows: list[tuple
         }
         template["State"], template["Activity"] = "Claimed", "Busy"
     table.insert_from_template(template, keys, columns=columns)
+    if scenario.gpus:
+        for key in keys:
+            table.update(key, printed_gpus(scenario, number, rng), [])
 
 
 def _template(scenario: Scenario, number: int) -> ClassAd:

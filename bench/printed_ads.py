@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slotwise.classad import ClassAd, parse_ads
+from slotwise.classad import ClassAd, ExprTree, parse_ads
 
 if TYPE_CHECKING:
     from pool_generator import Scenario
@@ -40,8 +40,11 @@ def printed(folder: str, kind: str) -> list[ClassAd]:
 
 def printed_slot(scenario: Scenario, number: int) -> ClassAd:
     """The slot ad that a machine class repeats."""
-    kind = "partitionable-slot" if scenario.partitionable else "static-slot"
+    kind = "gpu-slot" if scenario.gpus else "partitionable-slot" if scenario.partitionable else "static-slot"
     ad = printed(scenario.ads, kind)[0].copy()
+    for name in list(ad):
+        if name.startswith("GPUs_MIG_"):
+            del ad[name]
     cpus, memory, version = _CLASSES[number % len(_CLASSES)]
     pieces = scenario.cores if scenario.partitionable else 1
     ad["Cpus"] = ad["TotalSlotCpus"] = cpus * pieces
@@ -66,6 +69,28 @@ def printed_columns(number: int, rows: Sequence[tuple[int, int]], rng: random.Ra
     }
 
 
+#: By machine class: capability and MiB of memory of its GPUs.
+_GPUS = [(8.0, 40326), (9.0, 81000), (7.5, 15109), (7.0, 32510)]
+
+
+def printed_gpus(scenario: Scenario, number: int, rng: random.Random) -> dict[str, Any]:
+    """The attributes of a machine's GPUs: names follow the devices' own ids, so that no two machines share one."""
+    capability, memory = _GPUS[number % len(_GPUS)]
+    names = [f"{rng.getrandbits(32):08x}" for _ in range(scenario.gpus)]
+    device = (
+        '[ Id = "GPU-{0}"; ClockMhz = 1410.0; Capability = {1}; CoresPerCU = 64; '
+        'DeviceUuid = "{0}-4445-5667-899a-abbccddeeff0"; ECCEnabled = true; GlobalMemoryMb = {2} ]'
+    )
+    return {
+        "GPUs": scenario.gpus,
+        "TotalGPUs": scenario.gpus,
+        "TotalSlotGPUs": scenario.gpus,
+        "AssignedGPUs": ",".join(f"GPU-{name}" for name in names),
+        "AvailableGPUs": ExprTree("{ " + ",".join(f"GPUs_GPU_{name}" for name in names) + " }"),
+        **{f"GPUs_GPU_{name}": ExprTree(device.format(name, capability, memory)) for name in names},
+    }
+
+
 def printed_request(scenario: Scenario, noise: int, name: str, cluster: int) -> ClassAd:
     """One of the printed jobs with sizes of its own."""
     jobs = printed(scenario.ads, "jobs")
@@ -87,5 +112,14 @@ def printed_request(scenario: Scenario, noise: int, name: str, cluster: int) -> 
     }
     if isinstance(ad.get("RequestDisk"), int):
         more["RequestDisk"] = 1024 * (1 + noise // 8 % 2000)
+    if scenario.gpus:
+        more["RequestGPUs"] = 1
+        more["RequireGPUs"] = ExprTree(
+            f"Capability >= {7 + noise % 3}.0 && GlobalMemoryMb > {10_000 + noise % 7 * 4000}"
+        )
+        more["Requirements"] = ExprTree(
+            '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && (TARGET.Memory >= RequestMemory) && '
+            "(countMatches(MY.RequireGPUs,TARGET.AvailableGPUs) >= RequestGPUs) && TARGET.HasFileTransfer"
+        )
     ad.update(more)
     return ad

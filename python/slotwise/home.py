@@ -1,8 +1,8 @@
 """Where a pool keeps its things: the directory named by ``SLOTWISE_HOME``.
 
 ============  ========================================================================
-``run/``      addresses, locks and sockets of running daemons (mode 0700)
-``secrets/``  the pool's signing key and tokens (mode 0700, files 0600)
+``run/``      addresses, locks and sockets of running daemons (open to all: each says who may do what)
+``secrets/``  keys of the host and, on the central manager, of the pool (mode 0700, files 0600)
 ``log/``      daemon logs (knob LOG)
 ``spool/``    job queue, history, accounting, spooled files (knob SPOOL)
 ``execute/``  scratch directories of running jobs (knob EXECUTE)
@@ -76,6 +76,11 @@ class PoolHome:
         return self.root / "spool"
 
     @property
+    def sandboxes(self) -> Path:
+        """Files that were sent with jobs, a directory of its owner for each job."""
+        return self.execute.parent / "sandboxes"  # where their owners can reach it
+
+    @property
     def execute(self) -> Path:
         """Scratch directories of jobs.
 
@@ -112,7 +117,7 @@ class PoolHome:
     def _make(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
         for path, mode in (
-            (self.run, 0o700),
+            (self.run, 0o755),
             (self.secrets, 0o700),
             (self.log, 0o755),
             (self.spool, 0o700),
@@ -121,7 +126,7 @@ class PoolHome:
             if path.parent != self.root:
                 _make_open(path.parent)
             path.mkdir(mode=mode, exist_ok=True)
-            if mode == 0o700 or path == self.execute:
+            if mode == 0o700 or path in (self.run, self.execute):
                 path.chmod(mode)
 
 

@@ -19,3 +19,13 @@ def public_claim_id(claim: str) -> str:
     """What may be shown and logged of a claim id: all but the secret."""
     head, _, _ = claim.rpartition("#")
     return f"{head}#..."
+
+
+def job_of_run(run_id: str) -> str:
+    """``12.0`` of the run ``12.0#3``; the whole id where it has no such part."""
+    return run_id.partition("#")[0]
+
+
+def doing_for_run(run_id: str, doing: str) -> str:
+    """What is done for a run, as a log line says it: ``12.0: DOING (run 12.0#3)``, so that its job's id finds it."""
+    return f"{job_of_run(run_id)}: {doing} (run {run_id})" if run_id else doing

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from slotwise.config import Config, load
 from slotwise.defrag import rules
-from slotwise.errors import ConfigError
 from slotwise.startd import survey
 from slotwise.startd.cron import jobs as cron
 from slotwise.startd.outbox import Granted
@@ -279,6 +278,19 @@ def defragmentation(tmp_path: Path) -> None:
     assert (rules.pace(found).per_poll, found.max_whole, found.max_draining) == (1, 20, 10)
 
 
+@drives("hibernation")
+def hibernation(tmp_path: Path) -> None:
+    d = machine(tmp_path, "hibernation", slots=2)
+    for idle_s, votes in ((9000, ["RAM", "RAM"]), (60, ["NONE", "NONE"])):
+        d.now += 8000
+        found = []
+        for h in d.it.holdings.values():
+            d.it.refresh(h, d.now)
+            h.ad.update({"KeyboardIdle": idle_s, "LoadAvg": 0.0, "CondorLoadAvg": 0.0})
+            found.append(d.it.settings.policy(h.slot_id, h.type_number).hibernate(h.ad, None, d.now))
+        assert found == votes
+
+
 @drives("startd cron")
 def startd_cron(tmp_path: Path) -> None:
     found = cron.read(configuration(tmp_path, "startd cron"))
@@ -292,11 +304,14 @@ def startd_cron(tmp_path: Path) -> None:
 
 @drives("GPUs")
 def gpus(tmp_path: Path) -> None:
-    config = configuration(tmp_path, "GPUs")
+    # Where HTCondor is not installed our own program runs: tests/host/test_gpus.py has devices of a pretended driver.
+    path = tmp_path / "condor_config"
+    path.write_text(text_of("GPUs") + "\nGPU_DISCOVERY_EXTRA = -extra -simulate:1,2\n")
+    config = load(path, subsystem="STARTD", env={})
     if Path(config.get_str("MACHINE_RESOURCE_INVENTORY_GPUs").split()[0]).exists():
         pytest.skip("HTCondor's condor_gpu_discovery is installed")
-    with pytest.raises(ConfigError, match=r"MACHINE_RESOURCE_INVENTORY_GPUs: .*condor_gpu_discovery"):
-        survey.inventory(config)
+    [found] = survey.inventory(config)
+    assert found.devices == ("GPU-a0223334", "GPU-b1223334") and found.properties[""]["CoresPerCU"] == "32"
 
 
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name not in NOT_THERE_YET and name not in VALUES_ONLY])

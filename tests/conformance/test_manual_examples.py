@@ -28,7 +28,6 @@ def read(tmp_path: Path, text: str) -> Config:
 
 #: Examples of features that do not exist, and the severity with which the check names which knobs.
 NOT_THERE_YET: dict[str, dict[str, str]] = {
-    "hibernation": {"HIBERNATE": "warning", "HIBERNATE_CHECK_INTERVAL": "warning"},
     "hooks that fetch work": {
         "STARTD_JOB_HOOK_KEYWORD": "warning", "DATABASE_HOOK_FETCH_WORK": "warning", "FetchWorkDelay": "warning",
     },

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd, parse_ads
+from slotwise.ids import job_of_run
 from slotwise.wire.gen import schedd_pb2
 
 from tests.host.test_plugins import with_shelf
@@ -278,11 +279,11 @@ async def test_what_hooks_write_to_standard_error_is_in_the_log_line_by_line() -
         run = bench.submit("/bin/true")
         assert (await bench.ended(run)).how == EXITED
         log = bench.log()
-        start = f"run {run}: PREPARE_JOB (prepare): "
+        start = f"{job_of_run(run)}: PREPARE_JOB (prepare, run {run}): "
         said = [line.partition(start)[2] for line in log.splitlines() if start in line]
         assert said[:3] == ["first", r"look: \x1b[31mred\x07\rforged", "1"]
         assert len(said) == 101 and said[-1] == "... and more on standard error"
-        assert f"run {run}: JOB_EXIT (leave): bye" in log
+        assert f"{job_of_run(run)}: JOB_EXIT (leave, run {run}): bye" in log
 
 
 async def test_a_hook_that_leaves_a_process_behind_is_not_waited_for() -> None:

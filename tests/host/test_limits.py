@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,34 @@ async def test_without_volumes_disk_use_is_measured_and_held(root: None, tmp_pat
         run = bench.submit("/bin/sh", "-c", script, slot={"Disk": 20_000})
         ended = await bench.ended(run, 60)
         assert (ended.how, ended.reason_code, ended.reason_subcode) == (HELD, 34, 104)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+async def test_jobs_are_bound_to_cores_of_their_own_and_cannot_leave_them(root: None, cgroups: CgroupHost) -> None:
+    everywhere = sorted(os.sched_getaffinity(0))
+    leave = f"import os,time; os.sched_setaffinity(0, range({everywhere[-1] + 1})); time.sleep(600)"
+    async with starter_bench(ASSIGN_CPU_AFFINITY="Bound") as bench:
+        runs = [bench.submit(job_python(), "-S", "-c", leave, slot={"Cpus": 1}, Bound=True) for _ in range(2)]
+        pids = [(await bench.running(run)).pid for run in runs]
+        if cgroups.has("cpuset"):
+            await bench.eventually(lambda: all(len(os.sched_getaffinity(pid)) == 1 for pid in pids), "they stay", 10)
+            assert sorted(core for pid in pids for core in os.sched_getaffinity(pid)) == everywhere[:2]
+        free = bench.submit("/bin/sleep", "600", slot={"Cpus": 1}, Bound=False)
+        assert sorted(os.sched_getaffinity((await bench.running(free)).pid)) == everywhere
+        for run in (*runs, free):
+            assert bench.startd is not None
+            bench.startd.command(run, kill={"fast": True})
+            await bench.ended(run)
+
+
+async def test_a_slot_has_the_cores_of_its_knob(root: None) -> None:
+    last = max(os.sched_getaffinity(0))
+    async with starter_bench(ENFORCE_CPU_AFFINITY="true", SLOT3_CPU_AFFINITY=str(last)) as bench:
+        run = bench.submit("/bin/sleep", "600", slot={"Cpus": 1, "SlotID": 3})
+        assert os.sched_getaffinity((await bench.running(run)).pid) == {last}
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"fast": True})
+        await bench.ended(run)
 
 
 def _cpu_ticks(pid: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -130,12 +131,15 @@ def hosts() -> Iterator[dict[str, Host]]:
 def test_the_guide_makes_a_pool_that_runs_jobs_over_tls(hosts: dict[str, Host]) -> None:
     cm, ap, ep = hosts.values()
     cm.up()
-    key = (cm.home.secrets / "pool.key").read_bytes()
     for host in (ap, ep):
-        host.home.secrets.mkdir(parents=True, mode=0o700)
-        (host.home.secrets / "pool.key").write_bytes(key)
-        (host.home.secrets / "pool.key").chmod(0o600)
-        host.up()
+        said = host.run("up").stderr
+        asked = re.search(r"request (\d+), code (\S+)\.", said)
+        assert asked, said
+        assert f'Code = "{asked[2]}"' in cm.run("token", "requests").stdout
+        assert _kinds(host) == set(), "a host that nobody has approved sees nothing of the pool"
+        cm.run("token", "approve", asked[1])
+        host.until("the host has joined", lambda at=host: (at.home.secrets / "host.token").exists())
+        assert not (host.home.secrets / "signing").exists()
     ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
     assert _run_job(ap, "first") == "ep.example\n"
 
@@ -148,7 +152,7 @@ def test_the_guide_makes_a_pool_that_runs_jobs_over_tls(hosts: dict[str, Host]) 
 
     # A host with another key is no part of the pool.
     ep.down()
-    (ep.home.secrets / "pool.key").write_text("a key of another pool, which opens nothing here at all\n")
+    (ep.home.secrets / "host.pem").unlink()
     ep.up()
     refused = ep.run("status", "-any", check=False)
     assert refused.returncode == 1 and "not valid in this pool" in refused.stderr

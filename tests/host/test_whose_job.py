@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.accounts import host_users
@@ -41,3 +43,25 @@ async def test_a_hook_does_not_change_whose_job_it_is(root: None) -> None:
             )  # fmt: skip
             await bench.ended(run)
             assert bench.output(run).splitlines() == [mallory.name, f'Owner = "{mallory.name}"', "Seen = true"]
+
+
+@pytest.mark.parametrize(
+    ("knob", "ad", "as_owner"),
+    [
+        ("TARGET.Trusted =?= True", {"Trusted": True}, True),
+        ("TARGET.Trusted =?= True", {}, False),
+        ("MY.OwnAccounts && TARGET.Owner != TARGET.Stranger", {"Stranger": "bob"}, True),
+        ("MY.OwnAccounts && TARGET.Owner != TARGET.Stranger", {}, False),  # undefined
+        ("MY.OwnAccounts", {"RunAsOwner": False}, False),
+        ("MY.OwnAccounts", {"OwnAccounts": False}, True),  # the machine's word counts, not the job's
+    ],
+)
+async def test_who_runs_as_owner_is_an_expression_over_machine_and_job(
+    knob: str, ad: dict[str, Any], as_owner: bool, root: None
+) -> None:
+    with host_users("ann", "slot") as (ann, slot):
+        async with starter_bench(UID_DOMAIN="here", STARTER_ALLOW_RUNAS_OWNER=knob, SLOT1_USER=slot.name) as bench:
+            machine = {"UidDomain": "here", "OwnAccounts": True}
+            run = bench.submit("/bin/sh", "-c", "id -un", slot=machine, User=f"{ann.name}@here", Owner=ann.name, **ad)
+            await bench.ended(run)
+            assert bench.output(run).strip() == (ann if as_owner else slot).name

@@ -166,7 +166,8 @@ def test_ping_tells_what_one_may_do(pool: Pool, tmp_path: Path) -> None:
     pool.run("token", "create", "--identity", "eve@here", "--scope", "READ", "--file", str(token))
     refused = pool.run("ping", "ALL", check=False, SLOTWISE_TOKEN_FILE=str(token))
     assert refused.returncode == 1
-    assert refused.stdout.splitlines()[:2] == [
+    assert refused.stdout.splitlines()[:3] == [
+        "ALLOW succeeded (eve@here to schedd)",
         "READ succeeded (eve@here to schedd)",
         "WRITE failed (eve@here to schedd)",
     ]
@@ -176,7 +177,7 @@ def test_daemons_listen_on_loopback_only(pool: Pool) -> None:
     for name in ("collector", "schedd", "startd", "negotiator", "master"):
         at = json.loads((pool.home.run / f"{name}.json").read_text())
         assert at["tcp"].startswith("127.0.0.1:")
-    assert pool.home.run.stat().st_mode & 0o777 == 0o700
+    assert pool.home.run.stat().st_mode & 0o777 == 0o755
 
 
 def test_help_of_a_command_has_two_ways(pool: Pool) -> None:
@@ -192,12 +193,16 @@ def test_help_is_there_for_every_command(pool: Pool) -> None:
 def test_another_pool_is_reached_by_its_collector(pool: Pool, tmp_path: Path) -> None:
     elsewhere = Pool(tmp_path / "elsewhere")
     at = json.loads((pool.home.run / "collector.json").read_text())["tcp"]
-    token = {"SLOTWISE_TOKEN_FILE": str(pool.home.secrets / "token")}
+    pool.run("token", "create", "--identity", "eve@dom", "--scope", "WRITE", "--file", str(tmp_path / "eve"))
+    token = {"SLOTWISE_TOKEN_FILE": str(tmp_path / "eve")}
     nothing = elsewhere.run("status", check=False, **token)
     assert nothing.returncode == 1 and "slotwise up" in nothing.stderr
+    readable = elsewhere.run("status", "-pool", at, check=False, **token)
+    assert readable.returncode == 1 and "not reached with TLS" in readable.stderr
+    elsewhere.config_file.write_text("SLOTWISE_ALLOW_CLEARTEXT = True\n")
     assert elsewhere.run("status", "-pool", at, "-af", "Cpus", **token).stdout == "4\n"
     assert elsewhere.run("userprio", "-pool", at, "-allusers", "-af", "Name", **token).returncode == 0
-    elsewhere.config_file.write_text(f"COLLECTOR_HOST = {at}\n")
+    elsewhere.config_file.write_text(f"SLOTWISE_ALLOW_CLEARTEXT = True\nCOLLECTOR_HOST = {at}\n")
     assert elsewhere.run("status", "-af", "Cpus", **token).stdout == "4\n"
     assert "Total for query" in elsewhere.run("q", "-allusers", **token).stdout
     unknown = elsewhere.run("q", "-name", "no-such-schedd", check=False, **token)

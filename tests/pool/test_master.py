@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import jwt
 import pytest
 from slotwise.daemon import lock
 
@@ -32,13 +31,19 @@ def test_up_returns_when_all_answer_and_down_leaves_nothing(pool: Pool) -> None:
     assert "No pool runs" in pool.run("down").stdout
 
 
-def test_up_makes_a_key_and_a_token_that_only_the_owner_reads(pool: Pool) -> None:
+def test_up_makes_keys_that_only_the_owner_reads_and_no_token(pool: Pool) -> None:
     pool.up()
-    for name in ("pool.key", "token"):
-        assert stat.S_IMODE((pool.home.secrets / name).stat().st_mode) == 0o600
-    assert stat.S_IMODE(pool.home.secrets.stat().st_mode) == 0o700
-    claims = jwt.decode((pool.home.secrets / "token").read_text().strip(), options={"verify_signature": False})
-    assert claims["scope"] == "ADMINISTRATOR" and "@" in claims["sub"]
+    files = {path.relative_to(pool.home.secrets): path for path in pool.home.secrets.rglob("*") if path.is_file()}
+    for path in files.values():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (signing,) = (path for path in files.values() if path.parent.name == "signing")
+    assert {str(name) for name in files} == {
+        f"signing/{signing.name}",
+        "pool.json",
+        "host.pem",
+    }
+    for directory in (pool.home.secrets, signing.parent):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
 def test_daemons_that_are_started_one_by_one_make_a_pool(make_pool: Callable[[str], Pool], tmp_path: Path) -> None:
@@ -115,6 +120,16 @@ def test_restart_gives_a_new_process(pool: Pool) -> None:
     assert refused.returncode == 1 and "cellar" in refused.stderr
 
 
+def test_a_daemon_that_could_not_start_again_is_not_stopped_by_restart(pool: Pool) -> None:
+    pool.up()
+    before = pool.pid("collector")
+    pool.config_file.write_text(SMALL + "COLLECTOR.ENCRYPT_EXECUTE_DIRECTORY = true\n")
+    for name in ("collector", "master"):
+        refused = pool.run("restart", name, check=False)
+        assert refused.returncode == 1 and "ENCRYPT_EXECUTE_DIRECTORY" in refused.stderr
+    assert pool.pid("collector") == before and pool.answers("collector") and pool.answers("master")
+
+
 def test_the_master_itself_is_restarted_under_living_daemons(pool: Pool) -> None:
     pool.up()
     master, collector = pool.pid("master"), pool.pid("collector")
@@ -134,17 +149,18 @@ def test_a_port_that_is_taken_fails_the_start_and_shows_the_log(make_pool: Calla
 
 
 def test_up_tells_what_is_doubtful_in_the_configuration(make_pool: Callable[[str], Pool]) -> None:
-    pool = make_pool(SMALL + 'NUM_CPUZ = 3\nHIBERNATE = "RAM"\n')
+    pool = make_pool(SMALL + "NUM_CPUZ = 3\nFLOCK_TO = cm\n")
     told = pool.run("up").stderr.splitlines()
     assert [line.partition("condor_config:")[2][:11] for line in told] == ["2: warning:", "3: warning:"]
-    assert "did you mean NUM_CPUS?" in told[0] and "HIBERNATE" in told[1]
+    assert "did you mean NUM_CPUS?" in told[0] and "FLOCK_TO" in told[1]
 
 
 def test_up_refuses_what_promises_a_refusal(make_pool: Callable[[str], Pool]) -> None:
-    pool = make_pool(SMALL + "DENY_WRITE = eve@*\n")
+    pool = make_pool(SMALL + "SUBMIT_REQUIREMENT_NAMES = NoRoot\n")
     refused = pool.run("up", check=False)
     assert refused.returncode == 1 and not pool.pids()
-    assert "DENY_WRITE denies nobody" in refused.stderr and "SLOTWISE_IGNORE_UNSUPPORTED" in refused.stderr
+    assert "SUBMIT_REQUIREMENT_NAMES refuses no job" in refused.stderr
+    assert "SLOTWISE_IGNORE_UNSUPPORTED" in refused.stderr
 
 
 def test_tools_in_another_shell_use_the_file_that_up_was_given(

@@ -227,6 +227,20 @@ def test_claims_are_reused_whoever_waits_where_the_administrator_says_so(make_po
     assert ended(pool, "ben") == 0
 
 
+def test_a_lone_user_gets_a_machine_for_the_large_job_whose_turn_it_is(make_pool: Callable[[str], Pool]) -> None:
+    """The user's own small jobs, which came later, would use the claims again and again."""
+    pool = make_pool("NUM_CPUS = 4\nMEMORY = 4096\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    memory = "request_memory = 10\n"
+    queue(pool, f"arguments = 3\n{memory}queue 8\n")
+    pool.until("small jobs run", lambda: len(pool.json("q", "-constraint", "JobStatus == 2")) == 4)
+    queue(pool, f"arguments = 600\nrequest_cpus = 4\n{memory}queue\n")
+    queue(pool, f"arguments = 3\n{memory}queue 200\n")
+    pool.until("the large job runs", lambda: pool.json("q", "-constraint", "ClusterId == 2 && JobStatus == 2"), 60)
+    assert pool.json("q", "-constraint", "ClusterId == 3 && JobStatus == 1"), "small jobs wait"
+
+
 def test_a_large_job_gets_its_machine_when_the_jobs_that_run_there_have_ended(
     make_pool: Callable[[str], Pool],
 ) -> None:
@@ -245,3 +259,59 @@ def test_a_large_job_gets_its_machine_when_the_jobs_that_run_there_have_ended(
     assert pool.json("q", "-constraint", "ClusterId == 1 && JobStatus == 1"), "small jobs wait"
     assert "\n004 (" not in (pool.root / "ann.log").read_text(), "nobody was evicted"
     pool.until("its machine is kept no longer", lambda: all("ReservedFor" not in s for s in pool.json("status")))
+
+
+USER = "accounting_group = {0}\naccounting_group_user = {0}\nrequest_memory = 10\nlog = {0}.log\n"
+
+
+def starts(pool: Pool, user: str) -> int:
+    """Jobs of a user that have started, by the event log."""
+    log = pool.root / f"{user}.log"
+    return log.read_text().count("\n001 (") if log.exists() else 0
+
+
+@pytest.mark.parametrize("others", [("ben", "ben"), ("ben", "cat")])
+def test_two_large_jobs_get_the_machines_one_after_the_other(
+    make_pool: Callable[[str], Pool], others: tuple[str, str]
+) -> None:
+    """Two machines full of small jobs, of which one at a time is kept; one user has no more than its share."""
+    half = "NUM_SLOTS_TYPE_1 = 2\nSLOT_TYPE_1 = cpus=2, memory=2048\nSLOT_TYPE_1_PARTITIONABLE = True\n"
+    pool = make_pool(f"NUM_CPUS = 4\nMEMORY = 4096\n{half}")
+    pool.up()
+    pool.until("the slots are advertised", lambda: len(pool.json("status")) == 2)
+    queue(pool, f"arguments = 1\n{USER.format('ann')}queue 300\n")
+    pool.until("small jobs end", lambda: ended(pool, "ann") > 8, 60)
+    for user in others:
+        queue(pool, f"arguments = 1\nrequest_cpus = 2\n{USER.format(user)}queue\n")
+    pool.until("both large jobs have started", lambda: sum(starts(pool, user) for user in set(others)) == 2, 40)
+    assert "\n004 (" not in (pool.root / "ann.log").read_text(), "nobody was evicted"
+
+
+def test_a_large_job_starts_though_its_user_has_its_share(make_pool: Callable[[str], Pool]) -> None:
+    """It comes before the small jobs of its user, and takes their part of the machine."""
+    pool = make_pool("NUM_CPUS = 4\nMEMORY = 4096\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    for user in ("ben", "ann"):
+        queue(pool, f"arguments = 1\n{USER.format(user)}queue 300\n")
+        pool.until("small jobs end", lambda user=user: ended(pool, user) > 4, 60)
+    large = USER.format("ben").replace("ben.log", "large.log")
+    queue(pool, f"arguments = 600\nrequest_cpus = 4\npriority = 10\n{large}queue\n")
+    pool.until(
+        "analyze names the machine",
+        lambda: "slot1@" in (told := pool.run("analyze", "3.0").stdout) and "is kept for it" in told,
+    )
+    pool.until("the large job runs", lambda: starts(pool, "large"), 40)
+
+
+def test_small_and_whole_machine_jobs_of_two_users_take_turns(make_pool: Callable[[str], Pool]) -> None:
+    """Neither user waits for the other's queue to be empty."""
+    pool = make_pool("NUM_CPUS = 2\nMEMORY = 2048\nSLOTWISE_ACCOUNTING_INTERVAL = 1\n")
+    pool.up()
+    pool.until("the slot is advertised", lambda: pool.json("status"))
+    queue(pool, f"arguments = 1\nrequest_cpus = 2\n{USER.format('ann')}queue 300\n")
+    pool.until("large jobs end", lambda: ended(pool, "ann") > 1, 60)
+    queue(pool, f"arguments = 1\n{USER.format('ben')}queue 300\n")
+    pool.until("small jobs start", lambda: starts(pool, "ben"), 30)
+    before = starts(pool, "ann")
+    pool.until("and large ones again", lambda: starts(pool, "ann") > before, 30)

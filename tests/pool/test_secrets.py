@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 from slotwise.daemon.process import children
+from slotwise.wire.keys import SigningKey, mint
 
 from tests.support.pool import Pool
 
@@ -39,7 +40,8 @@ def test_logs_at_their_loudest_hold_no_token_key_or_claim(make_pool: Callable[[s
     tokens = _run_tokens(pool)  # while the runs are there for certain
     pool.run("restart", "schedd", "startd")
     pool.run("q", check=False, SLOTWISE_TOKEN_FILE=str(_wrong_token(pool)))
-    secrets = {(pool.home.secrets / name).read_bytes().strip() for name in ("pool.key", "token")}
+    secrets = {_key(path) for path in pool.home.secrets.rglob("*.pem")}
+    assert len(secrets) == 3
     secrets |= _claim_secrets(pool.home.spool) | _claim_secrets(pool.home.run)
     assert len(secrets) > 3, "no claim was found, so nothing was looked for"
     secrets |= tokens
@@ -47,6 +49,8 @@ def test_logs_at_their_loudest_hold_no_token_key_or_claim(make_pool: Callable[[s
     pool.down()
     texts = {path: path.read_bytes() for path in pool.home.log.rglob("*") if path.is_file()}
     assert sum(map(len, texts.values())) > 10_000
+    assert {"SchedAuditLog", "MasterAuditLog", "StartAuditLog"} <= {path.name for path in texts}
+    assert b"submitted 1.0-1.7" in texts[pool.home.log / "SchedAuditLog"]
     for path, text in texts.items():
         if stat.S_IMODE(path.stat().st_mode) & 0o077 == 0:
             continue  # the stimuli are replayed, so they hold what the startd was told; they are its owner's alone
@@ -59,11 +63,16 @@ def test_logs_at_their_loudest_hold_no_token_key_or_claim(make_pool: Callable[[s
 
 def _wrong_token(pool: Pool) -> Path:
     """A token of another pool."""
-    other = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm5AaGVyZSIsInNjb3BlIjoiV1JJVEUifQ.c2lnbmF0dXJlIG9mIG5vIHBvb2wgYXQgYWxs"
+    other = mint(SigningKey.generate(), "ann@here", ["WRITE"], issued_at=1)
     path = pool.root / "wrong.token"
     path.write_text(other)
     path.chmod(0o600)
     return path
+
+
+def _key(path: Path) -> bytes:
+    """The private key in a file, as it would show in a text."""
+    return path.read_bytes().splitlines()[1]
 
 
 def _claim_secrets(directory: Path) -> set[bytes]:
@@ -100,11 +109,15 @@ def test_a_pool_listens_on_the_loopback_only(make_pool: Callable[[str], Pool]) -
 def test_what_holds_secrets_is_closed_to_others(make_pool: Callable[[str], Pool]) -> None:
     pool = make_pool("NUM_CPUS = 2\n")
     pool.up()
-    for directory in (pool.home.secrets, pool.home.run, pool.home.spool):
+    for directory in (pool.home.secrets, pool.home.spool):
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    shown = pool.home.secrets / "token"
+    for path in pool.home.run.iterdir():  # open to all, for connecting
+        about = path.lstat()
+        assert stat.S_ISSOCK(about.st_mode) or path.suffix == ".json" or stat.S_IMODE(about.st_mode) == 0o600, path
+    shown = pool.root / "token"
+    pool.run("token", "create", "--identity", "bob@dom", "--file", str(shown))
     shown.chmod(0o644)
-    refused = pool.run("q", check=False)
+    refused = pool.run("q", check=False, SLOTWISE_TOKEN_FILE=str(shown))
     assert refused.returncode == 1 and f"chmod 600 {shown}" in refused.stderr
 
 

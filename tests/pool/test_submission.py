@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -337,3 +337,31 @@ def test_a_proxy_goes_with_the_job(spooled: list[str], pool: Pool, tmp_path: Pat
     pool.run("rm", job)
     (tmp_path / "k.sub").write_text('executable = /bin/true\n+x509UserProxySubject = "/CN=Somebody"\nqueue\n')
     assert "read from the proxy" in pool.run("submit", "k.sub", cwd=tmp_path, check=False).stderr
+
+
+def test_a_renewed_proxy_reaches_the_running_job(make_pool: Callable[[str], Pool], tmp_path: Path) -> None:
+    """What the job has put in the proxy's place is not followed, and the proxy does not come back as a result."""
+    proxy = (Path(__file__).parents[1] / "unit" / "proxy.pem").read_bytes()
+    old = proxy.replace(b"-----BEGIN", b"OLD\n-----BEGIN", 1)
+    pool = make_pool("NUM_CPUS = 1\nSHADOW_CHECKPROXY_INTERVAL = 1\n")
+    pool.up()
+    (tmp_path / "user.pem").write_bytes(old)
+    (tmp_path / "job.sh").write_text(
+        "#!/bin/sh\ncat $X509_USER_PROXY > victim\nln -sf victim $X509_USER_PROXY\ntouch ready\n"
+        "until ! grep -q OLD $X509_USER_PROXY; do sleep 0.1; done\n"
+        "stat -c '%F %a' $X509_USER_PROXY; head -1 victim; cat $X509_USER_PROXY\n"
+    )
+    (tmp_path / "j.sub").write_text(
+        "executable = job.sh\nlog = l\noutput = o\nerror = e\nx509userproxy = user.pem\nshould_transfer_files = yes\n"
+        "leave_in_queue = true\nqueue\n"
+    )
+    job = pool.run("submit", "-terse", "j.sub", cwd=tmp_path).stdout.split()[0]
+    pool.until("it executes", lambda: "001 (" in (tmp_path / "l").read_text())
+    assert pool.run("q", job, "-af", "x509UserProxyEmail").stdout == "ann@example.org\n"
+    (tmp_path / "fresh.pem").write_bytes(proxy)
+    (tmp_path / "fresh.pem").rename(tmp_path / "user.pem")
+    pool.until("it is completed", lambda: pool.run("q", job, "-af", "JobStatus").stdout == "4\n")
+    kind, line, content = (tmp_path / "o").read_text().split("\n", 2)
+    assert (kind, line, content.encode()) == ("regular file 600", "OLD", proxy)
+    assert (tmp_path / "user.pem").read_bytes() == proxy
+    assert f"{job}: sent the renewed proxy" in (pool.home.log / "SchedLog").read_text()

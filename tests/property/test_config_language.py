@@ -105,6 +105,8 @@ def test_templates_expand_as_the_references(arguments: str) -> None:
         "CLASSAD_USER_MAPFILE_a1",
     ]
     for category, name, _ in templates():
+        if name == "Hibernate_Idle":  # one of ours
+            continue
         text = f"CONDOR_HOST = cm.example.org\nPREEMPT = Mine\nuse {category} : {name}{arguments}\n"
         assert difference({"files": {"main": text}, "queries": names, "subsystem": "STARTD"}) is None, text
 

@@ -22,7 +22,7 @@ from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 
 from tests.support.serving import metadata, serving
 
-DAEMON = metadata("DAEMON")
+DAEMON = metadata("DAEMON", "NEGOTIATOR")
 READ = metadata("READ")
 
 

@@ -67,7 +67,7 @@ class Raising(collector_pb2_grpc.CollectorServicer, daemon_pb2_grpc.DaemonServic
 async def test_an_error_comes_back_equal_from_every_form_of_call(error: SlotwiseError) -> None:
     servicer = Raising()
     servicer.error = error
-    shown = metadata("ADMINISTRATOR")
+    shown = metadata("ADMINISTRATOR", "DAEMON")
     async with serving(
         lambda s: daemon_pb2_grpc.add_DaemonServicer_to_server(servicer, s),
         lambda s: collector_pb2_grpc.add_CollectorServicer_to_server(servicer, s),

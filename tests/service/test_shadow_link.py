@@ -33,6 +33,7 @@ class LinkedRun:
     """A run that says hello."""
 
     run_id = "1.0#1"
+    token = "a token"
     lost = 0
 
     def hello(self) -> schedd_pb2.RunHello:
@@ -55,7 +56,7 @@ async def test_a_broken_stream_is_opened_again_and_leaves_nothing_behind(
 ) -> None:
     caplog.set_level(logging.WARNING)
     target, run = f"unix:{tmp_path}/schedd.sock", LinkedRun()
-    link = ShadowLink(target, "unix:/here", lambda: (), lambda link: None)
+    link = ShadowLink(target, "unix:/here", lambda link: None)
     stand_in: Any = run
     link.add(stand_in)
     for breaks in (1, 2):

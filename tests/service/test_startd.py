@@ -346,7 +346,7 @@ async def test_a_matched_slot_waits_for_its_schedd_and_for_nobody_else(tmp_path:
         stub = startd_pb2_grpc.StartdStub(host.channel)
         first, second, third = (host.capability(f"slot{n}") for n in (1, 2, 3))
         notice = startd_pb2.MatchNotice(claim_ids=[first, second, third, "no such claim"])
-        await stub.NoticeMatch(notice, metadata=metadata("DAEMON"))
+        await stub.NoticeMatch(notice, metadata=metadata("NEGOTIATOR"))
         assert (host.place("slot1"), host.place("slot2")) == ("Matched/Idle", "Matched/Idle")
         h = host.point.holdings[f"slot1@{host.point.settings.name}"]
         assert host.point.attributes(h, host.clock.now())["Requirements"] is False

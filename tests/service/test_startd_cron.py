@@ -124,3 +124,26 @@ async def test_names_that_differ_in_case_are_one_attribute(tmp_path: Path) -> No
         config = load(str(host.home.root / "condor_config"), subsystem="STARTD", env={}, home=host.home)
         await host.startd.reconfig(config)
         assert "Odd" not in h.ad and h.ad["Cpus"] == 4
+
+
+async def test_benchmarks_run_when_they_are_wanted_and_one_after_another(tmp_path: Path) -> None:
+    speed = script(tmp_path / "speed", f"mkdir {tmp_path}/alone && echo Speed = 7; rmdir {tmp_path}/alone")
+    also = script(
+        tmp_path / "also", f"mkdir {tmp_path}/alone && echo 'Name = \"x\"'; echo Also = $1; rmdir {tmp_path}/alone"
+    )
+    text = (
+        "RunBenchmarks = BenchmarkNow =?= true\nSTARTD_ATTRS = BenchmarkNow\nBENCHMARKS_JOBLIST = speed also mips\n"
+        f"BENCHMARKS_speed_EXECUTABLE = {speed}\nBENCHMARKS_also_EXECUTABLE = {also}\nBENCHMARKS_also_ARGS = 8\n"
+        f"BENCHMARKS_also_PREFIX = My\nBENCHMARKS_MIPS_EXECUTABLE = {tmp_path}/condor_mips\n"
+    )
+    async with startd_host(tmp_path / "home", text) as host:
+        assert shown(host, "LastBenchmark") == 0
+        wanted = text.replace("STARTD_ATTRS", "BenchmarkNow = true\nSTARTD_ATTRS")
+        await host.startd.reconfig(
+            load(str(write_config(host.home, wanted)), subsystem="STARTD", env={}, home=host.home)
+        )
+        await host.pass_time(10)
+        await until(lambda: shown(host, "LastBenchmark"), "they have run", 20)
+        assert (shown(host, "Speed"), shown(host, "MyAlso")) == (7, 8)
+        assert isinstance(mips := shown(host, "Mips"), int) and mips > 0, "the kernel in the place of a missing program"
+        assert shown(host, "KFlops") is None, "it is not in the list"

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import grpc
 import pytest
-from slotwise.config import Config
+from slotwise.config import Config, load
 from slotwise.errors import ConfigError
 from slotwise.wire import channel, tls
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2
-from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 
 from tests.support.configured import configured
-from tests.support.serving import KEY, metadata
+from tests.support.serving import authenticator, metadata
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 
@@ -58,7 +57,7 @@ def server_knobs(directory: Path, **more: str) -> Config:
 
 async def call(knobs: Config, client: Config | None) -> grpc.StatusCode:
     """What becomes of a call to a server with ``knobs`` from a client with ``client`` (None: without TLS)."""
-    server = make_server(Authenticator(KEY))
+    server = make_server(authenticator())
     tcp, _ = listen(server, host="127.0.0.1", tls=tls.server_credentials(knobs))
     await server.start()
     channel.use_tls(None if client is None else tls.client_credentials(client))
@@ -132,3 +131,15 @@ def test_half_a_configuration_is_refused(certificates: Path) -> None:
 )
 def test_what_counts_as_loopback(host: str, loopback: bool) -> None:
     assert tls.is_loopback(host) is loopback
+
+
+@pytest.mark.parametrize(("mode", "refused"), [(0o644, True), (0o660, True), (0o640, False), (0o600, False)])
+def test_a_private_key_that_others_may_use_is_refused(mode: int, refused: bool, tmp_path: Path) -> None:
+    key = tmp_path / "host.key"
+    key.write_bytes(b"key")
+    key.chmod(mode)
+    (tmp_path / "config").write_text(f"AUTH_SSL_SERVER_KEYFILE = {key}\n")
+    config = load(str(tmp_path / "config"), env={})
+    match = rf"others may use the private key .*host.key \(mode {mode:04o}\)" if refused else "CERTFILE is missing"
+    with pytest.raises(ConfigError, match=match):
+        tls.server_credentials(config)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.classad import ClassAd
-from slotwise.clock import SystemClock
+from slotwise.clock import Clock, SystemClock
 from slotwise.config import load
+from slotwise.daemon.membership import Trust
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.home import PoolHome
 from slotwise.schedd.app import AccessPoint, start
@@ -19,7 +20,9 @@ from slotwise.schedd.store import Batch, Store
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire import address, channel, security
 from slotwise.wire.address import DaemonAddress
+from slotwise.wire.credential import HostCredential, bearer
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.keys import PoolSecrets, public_text
 from slotwise.wire.server import listen, make_server
 
 
@@ -50,47 +53,53 @@ class RunningAccessPoint:
     def __init__(self, root: Path) -> None:
         self.home = PoolHome(root)
         self.home.create()
-        self.key = security.pool_key(self.home, create=True)
+        self.secrets = PoolSecrets(self.home)
+        self.secrets.create("here")
         self.point: AccessPoint
         self.cycle = 0
+        #: The clock of the schedd; tests put theirs in its place before it starts.
+        self.clock: Clock = SystemClock()
         #: What the schedd said became of matches; the id of a match is the number of its cycle.
         self.fates: list[schedd_pb2.MatchFate] = []
         #: Files at the access point are touched with the owner's rights, so the owner must be someone who has some.
         self.owner = pwd.getpwuid(os.getuid()).pw_name
-        self._user = security.mint(self.key, f"{self.owner}@here", ["WRITE"], issued_at=1)
-        self.daemon_token = security.mint(self.key, "condor@here", ["ADMINISTRATOR"], issued_at=1)
+        self._user = self.secrets.mint(f"{self.owner}@here", ["WRITE"], now=1)
+        self.daemon_token = self.secrets.mint("condor@here", ["ADMINISTRATOR", "NEGOTIATOR", "DAEMON"], now=1)
 
     async def start(self, **knobs: str) -> RunningAccessPoint:
         file = self.home.root / "config"
-        text = {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here", **knobs}
+        text = {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here", "SLOTWISE_MIN_UID": "0", **knobs}
         file.write_text("".join(f"{name} = {value}\n" for name, value in text.items()))
         env = {"CONDOR_CONFIG": str(file), "SLOTWISE_HOME": str(self.home.root)}
         self.config = load(str(file), subsystem="SCHEDD", env=env, home=self.home)
-        authenticator = security.Authenticator(self.key)
+        host_key = self.secrets.host_key()
+        authenticator = security.Authenticator(Trust(self.secrets), family=host_key.public)
         self.server = make_server(authenticator)
+        word = self.secrets.mint("condor@here", ["ADVERTISE_SCHEDD"], now=1, bound_to=public_text(host_key.public))
+        credential = HostCredential("condor@here", host_key, lambda: word, ["ADVERTISE_SCHEDD"], time.time)
         socket = self.home.run / "schedd.sock"
         tcp, path = listen(self.server, socket=socket)
         me = DaemonAddress("schedd", os.getpid(), tcp, path, name="here", started_at=int(time.time()))
         context = DaemonContext(
-            "schedd", self.home, self.config, SystemClock(), self.server, authenticator, self.daemon_token, me, env
+            "schedd", self.home, self.config, self.clock, self.server, authenticator, credential, me, env
         )
         self.point = await start(context)  # type: ignore[assignment]
         await self.server.start()
         address.publish(self.home, me)
         self.channel = channel.open_async(me.target)
         self.stub = schedd_pb2_grpc.ScheddStub(self.channel)
-        self.user = channel.token_metadata(self._user)
-        self.daemon = channel.token_metadata(self.daemon_token)
+        self.user = bearer(self._user)
+        self.daemon = bearer(self.daemon_token)
         return self
 
     def token_file(self, name: str, scope: str = "WRITE") -> Path:
         """A token file for a caller."""
         path = self.home.root / f"{name}.token"
-        security.write_secret(path, security.mint(self.key, f"{name}@here", [scope], issued_at=1))
+        security.write_secret(path, self.secrets.mint(f"{name}@here", [scope], now=1))
         return path
 
     def as_user(self, name: str) -> Any:
-        return channel.token_metadata(security.mint(self.key, f"{name}@here", ["WRITE"], issued_at=1))
+        return bearer(self.secrets.mint(f"{name}@here", ["WRITE"], now=1))
 
     async def stop(self) -> None:
         await self.channel.close()
@@ -100,6 +109,7 @@ class RunningAccessPoint:
     async def kill(self) -> None:
         """What the process had in memory is gone; nothing it planned happens any more."""
         point = self.point
+        point.stopping.close()
         never = asyncio.get_running_loop().create_future
         point.store.commit = lambda batch, may_fail=False, told=None: never()  # type: ignore[method-assign]
         for task in [*point._tasks, point.ledger._task]:

@@ -29,12 +29,11 @@ from slotwise.wire.gen import (
     startd_pb2,
     startd_pb2_grpc,
 )
-from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 
-from tests.support.serving import KEY, daemon_context, metadata
+from tests.support.serving import authenticator, daemon_context, metadata
 
-DAEMON = metadata("DAEMON")
+DAEMON = metadata("DAEMON", "NEGOTIATOR")
 
 
 class ActingSchedd(schedd_pb2_grpc.ScheddServicer):
@@ -181,7 +180,7 @@ async def harness(clock: Clock | None = None, **knobs: str) -> AsyncIterator[Har
     with tempfile.TemporaryDirectory(prefix="sw-") as directory:
         home = PoolHome(Path(directory) / "home")
         home.create()
-        server = make_server(Authenticator(KEY))
+        server = make_server(authenticator(str(home.run / "all.sock")))
         store = AdStore()
         _, socket = listen(server, socket=home.run / "all.sock")
         for name in ("collector", "schedd"):

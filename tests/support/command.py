@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +21,16 @@ class Result:
     err: str
 
 
-async def command(home: Path, *words: str, cwd: Path | None = None, token: Path | None = None) -> Result:
+async def command(
+    home: Path,
+    *words: str,
+    cwd: Path | None = None,
+    token: Path | None = None,
+    more_env: Mapping[str, str] | None = None,
+) -> Result:
     """Run ``slotwise WORDS`` in a thread."""
     out, err = io.StringIO(), io.StringIO()
-    env = {"SLOTWISE_HOME": str(home), "HOME": str(home)}
+    env = {"SLOTWISE_HOME": str(home), "HOME": str(home), **(more_env or {})}
     if token is not None:
         env["SLOTWISE_TOKEN_FILE"] = str(token)
     inv = Invocation(cwd or home, env, io.StringIO(), out, err)

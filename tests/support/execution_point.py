@@ -18,7 +18,9 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire import channel
+from slotwise.wire.credential import bearer
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2, startd_pb2_grpc
+from slotwise.wire.run_tokens import for_stream
 
 
 @dataclass
@@ -60,13 +62,25 @@ class PretendedRun:
 
 
 class ExecutionPoint(startd_pb2_grpc.StartdServicer):
-    """One startd with as many dynamic slots as are asked for, up to ``slots``."""
+    """One startd with as many dynamic slots as are asked for, up to ``slots``.
+
+    Several points of one access point need names of their own: slots, claim ids and the starter are named after them.
+    """
 
     def __init__(
-        self, path: Path, token: str, *, slots: int = 4, script: Callable[[Any], Script] | None = None
+        self,
+        path: Path,
+        token: str,
+        *,
+        slots: int = 4,
+        script: Callable[[Any], Script] | None = None,
+        name: str = "ep",
     ) -> None:
+        self.name = name
+        self.starter = f"starter@{name}"
         self.address = f"unix:{path}"
-        self.metadata = (("authorization", f"Bearer {token}"),)
+        self.metadata = bearer(token)
+        self.newest_token = ""
         self.slots = slots
         self.script = script or (lambda ad: Script())
         self.claims: dict[str, str] = {}
@@ -85,7 +99,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         #: Takes what a schedd says to the starter; tests put theirs in front.
         self.side_take: Callable[[Any, Any], None] = lambda side, message: side.take(message)
         self._sequence = 0
-        self._server = grpc.aio.server()
+        # The schedd's keepalives come more often than a server takes by default.
+        self._server = grpc.aio.server(options=[("grpc.http2.max_ping_strikes", 0)])
         startd_pb2_grpc.add_StartdServicer_to_server(self, self._server)
         self._server.add_insecure_port(self.address)
         self._streams: set[asyncio.Queue[startd_pb2.ClaimEvent]] = set()
@@ -114,7 +129,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         return ClassAd(
             {
                 "Name": name,
-                "Machine": "ep",
+                "Machine": self.name,
                 "Cpus": 1,
                 "Memory": 1024,
                 "Disk": 10_000_000,
@@ -135,7 +150,10 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
 
         async def write() -> None:
             while True:
-                await context.write(await queue.get())
+                event = await queue.get()
+                while not queue.empty():
+                    event.more.append(queue.get_nowait())
+                await context.write(event)
 
         writer = asyncio.get_running_loop().create_task(write())
         try:
@@ -151,7 +169,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         what = request.WhichOneof("what")
         if what == "hello":
             known = startd_pb2.ClaimsKnown()
-            for claim_id in [claim for claim in self.claims if claim not in request.hello.claim_ids]:
+            held = set(request.hello.claim_ids)
+            for claim_id in [claim for claim in self.claims if claim not in held]:
                 del self.claims[claim_id]  # granted, but the grant was lost
             for claim_id in request.hello.claim_ids:
                 if claim_id in self.claims:
@@ -188,8 +207,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         room = max(0, self.slots - len(self.claims))
         for _ in range(min(room, max(1, request.request.num_dynamic_slots))):
             self._sequence += 1
-            name = f"slot1_{self._sequence}@ep"
-            claim_id = f"<ep>#1#{self._sequence}#secret{self._sequence}"
+            name = f"slot1_{self._sequence}@{self.name}"
+            claim_id = f"<{self.name}>#1#{self._sequence}#secret{self._sequence}"
             self.claims[claim_id] = name
             granted.slots.add(claim_id=claim_id, slot_name=name, slot_ad=pack_ads([self.slot_ad(name)]))
         queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, granted=granted))
@@ -205,12 +224,13 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
             queue.put_nowait(startd_pb2.ClaimEvent(claim_id=request.claim_id, activation_refused=refused))
             return
         self.users["activation"] = activate.user
-        activated = startd_pb2.Activated(run_id=activate.run_id, starter_address="starter@ep")
+        activated = startd_pb2.Activated(run_id=activate.run_id, starter_address=self.starter)
         queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, activated=activated))
         if activate.run_id in self.runs:
             return
         ad = unpack_ads(activate.job_ad)[0]
         run = PretendedRun(activate.run_id, activate.run_token, activate.shadow_address, request.claim_id, ad)
+        self.newest_token = run.token
         self.runs[run.run_id] = run
         self.claim_runs[request.claim_id] = run.run_id
         self.history.append(run.run_id)
@@ -266,7 +286,10 @@ class _StarterSide:
 
     def _greet(self, run: PretendedRun, *, resume: bool = False) -> None:
         hello = schedd_pb2.RunHello(
-            token=run.token, starter_address="starter@ep", resume=resume, asks_for_inputs=self.point.asks_for_inputs
+            token=run.token,
+            starter_address=self.point.starter,
+            resume=resume,
+            asks_for_inputs=self.point.asks_for_inputs,
         )
         self.say(run, hello=hello)
 
@@ -294,17 +317,21 @@ class _StarterSide:
             )
         self.say(run, ended=ended)
 
+    def token(self) -> str:
+        """That of any of the runs; of the newest one when all are forgotten, as a test that plays dead may want it."""
+        return next((run.token for run in self.mine()), self.point.newest_token)
+
     async def talk(self) -> None:
         while True:
             with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
                 async with channel.open_async(self.address) as opened:
-                    stream = schedd_pb2_grpc.ScheddStub(opened).Shadow(metadata=self.point.metadata)
+                    stream = schedd_pb2_grpc.ScheddStub(opened).Shadow(metadata=bearer(for_stream(self.token())))
                     await self.converse(stream)
             self.out = None
             await asyncio.sleep(0.05)
 
     async def converse(self, stream: Any) -> None:
-        runs = schedd_pb2.RunList(run_ids=[r.run_id for r in self.mine()], starter_address="starter@ep")
+        runs = schedd_pb2.RunList(run_ids=[r.run_id for r in self.mine()], starter_address=self.point.starter)
         await stream.write(schedd_pb2.StarterMessage(runs=runs))
         self.out = asyncio.Queue()
         for run in self.mine():
@@ -315,7 +342,10 @@ class _StarterSide:
 
         async def write() -> None:
             while True:
-                await stream.write(await out.get())
+                message = await out.get()
+                while not out.empty():
+                    message.more.append(out.get_nowait())
+                await stream.write(message)
 
         writer = asyncio.get_running_loop().create_task(write())
         try:

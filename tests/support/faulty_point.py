@@ -12,7 +12,9 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.table import pack_ads
 from slotwise.wire import channel
+from slotwise.wire.credential import bearer
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc, startd_pb2
+from slotwise.wire.run_tokens import for_stream
 
 from tests.support.execution_point import ExecutionPoint, PretendedRun, Script, _StarterSide
 
@@ -189,7 +191,7 @@ class FaultySide(_StarterSide):
     async def talk(self) -> None:
         while True:
             async with channel.open_async(self.address) as opened:
-                stream = schedd_pb2_grpc.ScheddStub(opened).Shadow(metadata=self.point.metadata)
+                stream = schedd_pb2_grpc.ScheddStub(opened).Shadow(metadata=bearer(for_stream(self.token())))
                 self._talking = asyncio.get_running_loop().create_task(self.converse(stream))
                 try:
                     await asyncio.wait({self._talking})

@@ -38,6 +38,8 @@ class Pool:
             "SLOTWISE_HOME": str(self.home.root),
             "CONDOR_CONFIG": str(self.config_file),
             "PYTHONPATH": _PACKAGE_PATH,
+            # Where the tests run as root, root's are the jobs.
+            "_CONDOR_SLOTWISE_MIN_UID": "0",
         }
 
     def run(

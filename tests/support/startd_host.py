@@ -22,12 +22,11 @@ from slotwise.startd.service import StartdServicer
 from slotwise.table import pack_ads
 from slotwise.wire import address, channel
 from slotwise.wire.gen import collector_pb2_grpc, startd_pb2, startd_pb2_grpc, starter_pb2_grpc
-from slotwise.wire.security import Authenticator
 from slotwise.wire.server import listen, make_server
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.fake_starter import FakeStarter
-from tests.support.serving import KEY, metadata
+from tests.support.serving import authenticator, credential, metadata
 
 START = 1_700_000_000.0
 BASE = "NUM_CPUS = 4\nMEMORY = 8192\nRunBenchmarks = false\n"
@@ -109,8 +108,8 @@ async def startd_host(
     home.create()
     clock = clock or ManualClock(START)
     starter = starter or FakeStarter()
-    authenticator = Authenticator(KEY)
-    peer = make_server(authenticator)
+    checks = authenticator(str(home.run / "starter.sock"))
+    peer = make_server(checks)
     starter_pb2_grpc.add_StarterServicer_to_server(starter, peer)
     if collector is not None:
         collector_pb2_grpc.add_CollectorServicer_to_server(collector, peer)
@@ -120,11 +119,13 @@ async def startd_host(
         address.publish(home, address.DaemonAddress("collector", os.getpid(), tcp, socket))
     address.publish(home, address.DaemonAddress("starter", os.getpid(), tcp, socket))
     config = load(str(write_config(home, text)), subsystem="STARTD", env=env or {}, home=home)
-    server = make_server(authenticator)
+    checks = authenticator(str(home.run / "startd.sock"))
+    server = make_server(checks)
     tcp, socket = listen(server, socket=home.run / "startd.sock")
     me = address.DaemonAddress("startd", os.getpid(), tcp, socket, name="host.test", started_at=int(clock.now()))
-    token = metadata("ADMINISTRATOR")[0][1].removeprefix("Bearer ")
-    context = DaemonContext("startd", home, config, clock, server, authenticator, token, me, env or {})
+    context = DaemonContext(
+        "startd", home, config, clock, server, checks, credential(["ADVERTISE_STARTD"]), me, env or {}
+    )
     startd = Startd(context, starter_alive=lambda pid: True)
     startd_pb2_grpc.add_StartdServicer_to_server(StartdServicer(startd.driver), server)
     startd.begin()

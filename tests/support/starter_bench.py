@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ import slotwise
 from slotwise.classad import ClassAd
 from slotwise.home import PoolHome
 from slotwise.table import pack_ads
-from slotwise.wire import address, security
+from slotwise.wire import address
+from slotwise.wire.credential import PROOF, bearer
 from slotwise.wire.gen import schedd_pb2, starter_pb2
+from slotwise.wire.keys import PoolSecrets, mint
 
 from tests.support.patience import PATIENCE
 from tests.support.starter_neighbours import PretendedShadow, PretendedStartd, ShadowRun
@@ -117,9 +120,11 @@ class StarterBench:
 
     async def join(self) -> None:
         """Open the startd's stream."""
-        token = security.mint(security.pool_key(self.home), "condor@test", ["ADMINISTRATOR"], issued_at=1)
         target = address.lookup(self.home, "starter").target
-        metadata = (("authorization", f"Bearer {token}"),)
+        key = PoolSecrets(self.home).host_key()
+        # Made by hand: the starter may run as another user, to whose socket a daemon of root's would show nothing.
+        proof = mint(key, "condor@test", ["DAEMON"], issued_at=time.time(), lifetime_s=3600, audience=target, typ=PROOF)
+        metadata = bearer(proof)
         self.startd = PretendedStartd(target, metadata, self.shadow.changed)
 
     async def rejoin(self) -> None:

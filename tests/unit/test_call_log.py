@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from slotwise.wire.call import RefusalLog, method_name, peer_of
+from slotwise.wire.call import Backoff, RefusalLog, method_name, peer_of
 from slotwise.wire.claim_text import shown
 from slotwise.wire.gen import startd_pb2
 
@@ -41,6 +41,14 @@ def test_methods_show_without_their_package() -> None:
     assert method_name("/other.Service/Call") == "other.Service/Call"
 
 
+def of_daemon(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What goes into the daemon's log; the audit log has the same lines."""
+    audited = [record.getMessage() for record in caplog.records if record.name == "D_AUDIT"]
+    found = [record for record in caplog.records if record.name != "D_AUDIT"]
+    assert audited == [record.getMessage() for record in found]
+    return found
+
+
 def test_refusals_of_one_caller_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     at = [0.0]
@@ -48,11 +56,14 @@ def test_refusals_of_one_caller_cannot_fill_the_log(caplog: pytest.LogCaptureFix
     for n in range(5000):
         log.note("eve", f"<10.0.0.9:{n}>", "refused %d", n)
     log.note("ann", "<10.0.0.1:1>", "refused once")
-    assert [record.getMessage() for record in caplog.records] == [*(f"refused {n}" for n in range(10)), "refused once"]
+    assert [record.getMessage() for record in of_daemon(caplog)] == [
+        *(f"refused {n}" for n in range(10)),
+        "refused once",
+    ]
     caplog.clear()
     at[0] = 31.0
     log.note("eve", "<10.0.0.9:9>", "refused again")
-    assert [record.getMessage() for record in caplog.records] == [
+    assert [record.getMessage() for record in of_daemon(caplog)] == [
         "4990 more calls of eve from 10.0.0.9 were refused",
         "refused again",
     ]
@@ -63,7 +74,7 @@ def test_callers_without_end_share_a_count(caplog: pytest.LogCaptureFixture) -> 
     log = RefusalLog(lambda: 0.0)
     for n in range(20_000):
         log.note(f"user{n}", "<10.0.0.9:1>", "refused %d", n)
-    assert len(caplog.records) == 1010
+    assert len(of_daemon(caplog)) == 1010
 
 
 def test_claim_messages_show_neither_secrets_nor_tokens() -> None:
@@ -83,3 +94,20 @@ def test_claim_messages_show_neither_secrets_nor_tokens() -> None:
     assert (shown(hello), shown(granted)) == ("hello", "granted")
     ended = startd_pb2.ClaimEvent(ended=startd_pb2.ClaimEnded(reason="PREEMPT", reason_code=1011))
     assert shown(ended) == "ended reason=PREEMPT reason_code=1011"
+
+
+def test_who_shows_wrong_tokens_waits_longer_and_longer_by_address() -> None:
+    at = [100.0]
+    backoff = Backoff(lambda: at[0])
+    waits = [backoff.failed(f"<10.0.0.9:{n}>") for n in range(18)]
+    assert waits == [0.0] * 10 + [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    assert backoff.failed("<10.0.0.8:1>") == 0.0
+    at[0] += 61.0
+    assert backoff.failed("<10.0.0.9:1>") == 0.0, "an old failure is forgotten"
+
+
+def test_many_addresses_cost_no_memory() -> None:
+    backoff = Backoff()
+    for n in range(5000):
+        backoff.failed(f"<10.0.{n >> 8}.{n & 255}:1>")
+    assert len(backoff._failures) <= 1000

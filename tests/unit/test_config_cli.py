@@ -132,6 +132,6 @@ def test_a_setting_that_would_be_refused_is_not_made(tmp_path: Path) -> None:
     assert status == 0 and "did you mean NUM_CPUS" in err
 
 
-def test_one_who_relies_on_a_list_of_the_denied_is_told(tmp_path: Path) -> None:
-    status, out, err = run(tmp_path, "DENY_WRITE = *.evil.example\nALLOW_READ = *\n", "check")
-    assert status == 1 and "DENY_WRITE denies nobody anything here" in out + err and "ALLOW_READ" not in out + err
+def test_one_who_relies_on_a_list_that_keeps_nobody_out_is_told(tmp_path: Path) -> None:
+    status, out, err = run(tmp_path, "HOSTDENY_WRITE = *.evil.example\nDENY_READ = *.evil.example\n", "check")
+    assert status == 1 and "HOSTDENY_WRITE keeps nobody out" in out + err and " DENY_READ" not in out + err

@@ -53,7 +53,7 @@ def test_names_are_found_whatever_their_case_and_prefix() -> None:
 
 def test_templates_cover_the_categories() -> None:
     assert {row[0] for row in templates()} == {"ROLE", "FEATURE", "POLICY", "SECURITY"}
-    assert len(templates()) == 72
+    assert len(templates()) == 73
 
 
 def test_every_knob_that_a_daemon_reads_is_in_the_table() -> None:

@@ -19,7 +19,8 @@ def test_the_home_is_named_by_the_environment() -> None:
 def test_what_is_secret_is_closed_and_the_rest_is_not(tmp_path: Path) -> None:
     made = PoolHome(tmp_path / "pool")
     made.create()
-    for path in (made.run, made.secrets, made.spool):
+    assert stat.S_IMODE(made.run.stat().st_mode) == 0o755, "users of the host find the daemons there"
+    for path in (made.secrets, made.spool):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert stat.S_IMODE(made.execute.stat().st_mode) == 0o755
 

@@ -116,7 +116,7 @@ def test_families_and_forms_are_of_their_knobs() -> None:
         "STARTD.SLOT1_START": "START", "SCHEDD_LOG": "SCHEDD_LOG", "STARTD_CRON_probe_PERIOD": "STARTD_CRON_<JOB>_PERIOD",
     }  # fmt: skip
     assert {name: knob.name for name in of if (knob := find_knob(name)) is not None and knob.used} == of
-    for name in ("SLOT1_POLLING_INTERVAL", "NEGOTIATR_LOG", "POLLING_INTERVAL_VANILLA", "OFFLINE_LOG"):
+    for name in ("SLOT1_POLLING_INTERVAL", "NEGOTIATR_LOG", "POLLING_INTERVAL_VANILLA", "OFFLINE_LOG_X"):
         assert find_knob(name) is None, name
 
 
@@ -140,8 +140,8 @@ def told(tmp_path: Path, text: str) -> dict[str, Problem]:
     [
         "SINGULARITY_JOB = true", "SINGULARITY_JOB = TARGET.WantContainer", "ENCRYPT_EXECUTE_DIRECTORY = True",
         "NAMED_CHROOT = /a=/b", "SUBMIT_REQUIREMENT_NAMES = A", "JOB_TRANSFORM_NAMES = A", "SECURE_JOB_ATTRS = x",
-        "DENY_WRITE = *", "DENY_ADMINISTRATOR_STARTD = a", "ALLOW_WRITE = *.example.org", "STARTD.SINGULARITY_JOB = true",
-        "ASSIGN_CPU_AFFINITY = true", "USE_DEFAULT_CONTAINER = true", "SEC_TOKEN_MAX_AGE = 600",
+        "DENY_CLIENT = *", "HOSTDENY_ADMINISTRATOR_STARTD = a", "ALLOW_CLIENT = *.example.org", "STARTD.SINGULARITY_JOB = true",
+        "NO_JOB_NETWORKING = true", "USE_DEFAULT_CONTAINER = true",
         "use FEATURE : AssignAccountingGroup(/dev/null)",
     ],
 )  # fmt: skip
@@ -190,10 +190,10 @@ def test_the_configuration_of_a_package_starts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'HIBERNATE = "RAM"', "HIBERNATE_CHECK_INTERVAL = 20", "A_HOOK_FETCH_WORK = /a", "FetchWorkDelay = 3",
+        "A_HOOK_FETCH_WORK = /a", "FetchWorkDelay = 3",
         "STARTD_JOB_HOOK_KEYWORD = A", "SCHEDD_CRON_JOBLIST = a", "FLOCK_TO = cm", "DOCKER_VOLUMES = a",
-        "DOCKER_DROP_ALL_CAPABILITIES = regexp(1)", "VM_TYPE = kvm", "ROOSTER_INTERVAL = 9", "PER_JOB_HISTORY_DIR = /x",
-        "COLLECTOR_PERSISTENT_AD_LOG = /x", "SCHEDD_ATTRS = a", "CONDOR_IDS = 1.1", "DAEMON_LIST = MASTER, ROOSTER",
+        "DOCKER_DROP_ALL_CAPABILITIES = regexp(1)", "VM_TYPE = kvm", "PER_JOB_HISTORY_DIR = /x",
+        "SCHEDD_ATTRS = a", "DAEMON_LIST = MASTER, CREDD",
     ],
 )  # fmt: skip
 def test_policies_and_services_without_effect_are_warned_about(tmp_path: Path, text: str) -> None:
@@ -214,12 +214,22 @@ def test_harmless_ones_are_a_note(tmp_path: Path) -> None:
     [
         ("STARTD_ATRS", "STARTD_ATTRS"), ("NEGOTIATOR_INTERVALL", "NEGOTIATOR_INTERVAL"),
         ("STARTD_CRON_JOBLISTT", "STARTD_CRON_JOBLIST"), ("STARTER_ALLOW_RUNAS_OWNR", "STARTER_ALLOW_RUNAS_OWNER"),
-        ("NUM_SLOT_TYPE_1", "NUM_SLOTS_TYPE_1"),
+        ("NUM_SLOT_TYPE_1", "NUM_SLOTS_TYPE_1"), ("SLOT_TYPE_1_STRT", "SLOT_TYPE_1_START"), ("SLOT2_RNK", "SLOT2_RANK"),
+        ("START_VANILA", "START_VANILLA"), ("ALOW_WRITE", "ALLOW_WRITE"), ("DENY_DAEMONS", "DENY_DAEMON"),
+        ("NAMED_CHROT", "NAMED_CHROOT"), ("JOB_TRANSFORM_NAMS", "JOB_TRANSFORM_NAMES"),
+        ("SUBMIT_REQUIREMENT_NAME", "SUBMIT_REQUIREMENT_NAMES"), ("STARTD_CRON_A_PERIODE", "STARTD_CRON_A_PERIOD"),
     ],
 )  # fmt: skip
 def test_misspelt_knobs_are_found_whatever_the_daemons(tmp_path: Path, first: str, name: str, meant: str) -> None:
     problem = told(tmp_path, f"{first}{name} = 1\n")[name]
     assert (problem.severity, problem.hint) == ("warning", f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize("name", ["SLOT_TYPE_1_CPUS", "SLOT1_CPUS", "SLOT_TYPE_1_Colour"])
+def test_a_setting_of_slots_that_does_not_exist_is_named(tmp_path: Path, name: str) -> None:
+    problem = told(tmp_path, f"SLOT_TYPE_1 = 50%\nSTARTD_ATTRS = Shade\nSLOT1_Shade = 1\n{name} = 1\n")[name]
+    assert problem.severity == "warning" and f"there is no knob {name}" in problem.message
+    assert ("cpus=2" in problem.hint) == name.endswith("CPUS")
 
 
 def test_names_that_the_administrator_makes_are_recognized(tmp_path: Path) -> None:
@@ -236,3 +246,19 @@ def test_names_that_the_administrator_makes_are_recognized(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["START_VANILLA", "SLOT1_PREEMPT", "SLOT_TYPE_1_START", "SLOT2_WANT_HOLD_VANILLA"])
 def test_expressions_of_all_forms_are_checked(tmp_path: Path, name: str) -> None:
     assert told(tmp_path, f"{name} = (\n")[name].code == "config-bad-expression"
+
+
+def test_a_bare_list_of_directories_is_a_value_of_mount_under_scratch(tmp_path: Path) -> None:
+    assert told(tmp_path, "MOUNT_UNDER_SCRATCH = /tmp, /var/tmp\n") == {}
+    assert told(tmp_path, 'MOUNT_UNDER_SCRATCH = strcat("/tmp"\n')["MOUNT_UNDER_SCRATCH"].severity == "error"
+
+
+def test_promises_that_are_ignored_in_vain_are_named(tmp_path: Path) -> None:
+    text = "SLOTWISE_IGNORE_UNSUPPORTED = SINGULARITY_JBO, SINGULARITY_JOB ALLOW_* DENY_CLIENT MAX_JOBS_RUNNING\n"
+    assert "names SINGULARITY_JBO, MAX_JOBS_RUNNING, which" in str(told(tmp_path, text)["SLOTWISE_IGNORE_UNSUPPORTED"])
+
+
+def test_policies_that_are_listed_and_not_defined_are_named(tmp_path: Path) -> None:
+    text = "SYSTEM_PERIODIC_HOLD_NAMES = Disk Memory\nSYSTEM_PERIODIC_HOLD_Disk = false\n"
+    problem = told(tmp_path, text)["SYSTEM_PERIODIC_HOLD_NAMES"]
+    assert (problem.severity, problem.message.rpartition(": ")[2]) == ("warning", "SYSTEM_PERIODIC_HOLD_Memory")

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.master.limits import HARDER, Limits
 from slotwise.master.policy import (
+    OPTIONAL,
     START_ORDER,
     Backoff,
     daemons_of,
@@ -16,7 +17,7 @@ from slotwise.master.policy import (
 
 @pytest.mark.parametrize("unset", [None, [], ["MASTER"], ["master", " "]])
 def test_a_pool_without_a_list_runs_everything(unset: list[str] | None) -> None:
-    assert daemons_of(unset) == ([name for name in START_ORDER if name != "defrag"], [])
+    assert daemons_of(unset) == ([name for name in START_ORDER if name not in OPTIONAL], [])
     assert daemons_of(["MASTER", "COLLECTOR", "DEFRAG"]) == (["collector", "defrag"], [])
 
 

@@ -101,6 +101,22 @@ def test_matched_slots_stay_busy_in_later_cycles(shell: Shell) -> None:
     assert len({match["slot"] for match in report["matches"]}) == 4
 
 
+def test_machines_that_sleep_come_last_and_each_further_job_wakes_another(shell: Shell) -> None:
+    awake = SLOT.format(at=1, host="awake", cpus=1, memory=1000)
+    asleep = [SLOT.format(at=1, host=host, cpus=1, memory=1000) + "Offline = true\n" for host in ("b", "c", "d")]
+    asleep[0] += "WakeupFailures = 2\n"
+    shell.write("slots.ads", "\n".join([*asleep, awake]))
+
+    def slots_of(*more: str) -> list[str]:
+        return [match["slot"] for match in shell.json(negotiate, "--now", str(NOW), *more)["matches"]]
+
+    assert slots_of() == ["slot1@awake", "slot1@b", "slot1@c"]
+    assert slots_of() == ["slot1@awake", "slot1@b", "slot1@c"], "the same in the next cycle"
+    rank = "NEGOTIATOR_PRE_JOB_RANK = $(NEGOTIATOR_PRE_JOB_RANK) - 1.0e12 * (WakeupFailures ?: 0)\n"
+    shell.write("config", rank)
+    assert slots_of("--config", "config") == ["slot1@awake", "slot1@c", "slot1@d"], "as the guide has it"
+
+
 def test_later_cycles_carve_what_is_left(shell: Shell) -> None:
     machine = SLOT.format(at=1, host="m", cpus=8, memory=8000) + "PartitionableSlot = true\n"
     shell.write("slots.ads", machine)

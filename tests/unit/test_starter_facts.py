@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.errors import UsageError
+from slotwise.home import PoolHome
 from slotwise.starter import arguments, environment
 from slotwise.starter.environment import EnvironmentSettings, Places
 from slotwise.starter.facts import JobFacts, SlotFacts, read_job, read_slot, signal_number
+from slotwise.starter.settings import read_settings
+
+from tests.support.configured import configured
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,7 @@ def test_inherited_environment_by_rule() -> None:
 def gpus(template: str, devices: str | None = "CUDA0,CUDA1", unassigned: str = "none") -> dict[str, str]:
     assigned = {} if devices is None else {"GPUs": devices}
     slot = SlotFacts("s", machine_resources=("Cpus", "GPUs"), assigned=assigned)
-    settings = EnvironmentSettings(assigned={"GPUs": template}, unassigned={"GPUs": unassigned})
+    settings = EnvironmentSettings(assigned={"gpus": template}, unassigned={"gpus": unassigned})
     return environment.assigned_devices(slot, settings)
 
 
@@ -161,6 +167,19 @@ def test_device_variables() -> None:
     assert env["CUDA_VISIBLE_DEVICES"] == "0,1"
     assert env["GPU_NAME_ID_PREFIX"] == "Gpu_0,Gpu_1"
     assert env["_CONDOR_AssignedGPUs"] == env["NVIDIA_VISIBLE_DEVICES"] == "CUDA0,CUDA1"
+
+
+def test_gpus_are_named_and_hidden_without_any_knob(tmp_path: Path) -> None:
+    def env(devices: str | None, **knobs: str) -> dict[str, str]:
+        settings = read_settings(configured(**knobs), PoolHome(tmp_path), {}).environment
+        slot = SlotFacts("s", machine_resources=("Cpus", "GPUs"), assigned={"GPUs": devices} if devices else {})
+        return environment.assigned_devices(slot, settings)
+
+    named = env("CUDA0,CUDA1")
+    assert (named["CUDA_VISIBLE_DEVICES"], named["GPU_DEVICE_ORDINAL"]) == ("0,1", "0,1")
+    assert env("GPU-bbbb2222")["CUDA_VISIBLE_DEVICES"] == "GPU-bbbb2222"
+    assert (env(None)["CUDA_VISIBLE_DEVICES"], env(None)["NVIDIA_VISIBLE_DEVICES"]) == ("10000", "none")
+    assert env("CUDA0", ENVIRONMENT_FOR_ASSIGNEDGPUS="MINE")["MINE"] == "CUDA0"
 
 
 def test_device_groups_in_replacements() -> None:

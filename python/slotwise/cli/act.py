@@ -162,7 +162,7 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
     )
     target = stub(parsed, inv)
     try:
-        reply = target.Act(request, metadata=inv.metadata())
+        reply = target.Act(request)
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     return report(verb, parsed, chosen, reply, inv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import grpc
 
@@ -11,7 +12,7 @@ from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, parse
 from slotwise.cli.render.ads import read_stream
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.table import pack_ads
+from slotwise.table import PackBuilder, pack_ads
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -29,6 +30,8 @@ _OPTIONS = [
 USAGE = """usage: slotwise advertise [-pool HOST:PORT] [-multiple] COMMAND [FILE]
   COMMAND  UPDATE_STARTD_AD, UPDATE_SCHEDD_AD, UPDATE_MASTER_AD, UPDATE_AD_GENERIC, ...: the ads of FILE (or of standard
            input) go into the collector; they must have a Name, and stay for ClassAdLifetime or CLASSAD_LIFETIME seconds
+           UPDATE_STARTD_AD_WITH_ACK: the same, of a machine that goes to sleep; its ad becomes offline, and is kept
+           MERGE_STARTD_AD: its attributes go into the ad of this Name that is there
            INVALIDATE_STARTD_ADS, ...: those that match the Requirements (or have the Name) of the ad in FILE leave it
   -multiple      FILE has several ads, with blank lines between them; -tcp and -with-ack are always so"""
 
@@ -42,7 +45,7 @@ def main(args: list[str], inv: Invocation) -> int:
     if not 1 <= len(parsed.words) <= 2:
         raise UsageError("name a command, and a file", hint="slotwise advertise UPDATE_AD_GENERIC my.ad")
     command = parsed.words[0].upper()
-    found = re.fullmatch(r"(UPDATE|INVALIDATE)_([A-Z_]+?)(_ADS?|(?<=GENERIC))(_WITH_ACK|_GENERIC)?", command)
+    found = re.fullmatch(r"(UPDATE|MERGE|INVALIDATE)_([A-Z_]+?)(_ADS?|(?<=GENERIC))(_WITH_ACK|_GENERIC)?", command)
     word = "AD_GENERIC" if command.endswith("GENERIC") else found.group(2) if found else ""
     if found is None or word not in _KINDS:
         raise UsageError(
@@ -55,12 +58,21 @@ def main(args: list[str], inv: Invocation) -> int:
     try:
         if found.group(1) == "INVALIDATE":
             return _take_back(ads, _KINDS[word], stub, inv)
-        return _send(ads, _KINDS[word], stub, inv)
+        how = _How(merge=found.group(1) == "MERGE", goes_offline=found.group(4) == "_WITH_ACK" and word == "STARTD")
+        return _send(ads, _KINDS[word], stub, inv, how)
     except grpc.RpcError as error:
         raise to_error(error, peer="the collector") from None
 
 
-def _send(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub, inv: Invocation) -> int:
+@dataclass(frozen=True)
+class _How:
+    """``merge``: add to the ad that is there; ``goes_offline``: the machine sleeps from now on."""
+
+    merge: bool
+    goes_offline: bool
+
+
+def _send(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub, inv: Invocation, how: _How) -> int:
     requests = []
     for ad in ads:
         name, mine = ad.eval("Name"), ad.get("MyType")
@@ -68,8 +80,16 @@ def _send(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.CollectorStub,
             raise SlotwiseError("an ad has no Name", hint='write `Name = "something"`; it tells one ad from another')
         wanted = kind or (mine if isinstance(mine, str) else "") or "Generic"
         ad["MyType"] = wanted
-        requests.append(collector_pb2.AdvertiseRequest(kind=wanted, pack=pack_ads([ad], keys=[name])))
-    refused = [why for reply in stub.Advertise(iter(requests), metadata=inv.metadata()) for why in reply.refused]
+        pack = pack_ads([ad], keys=[name])
+        if how.merge:
+            builder = PackBuilder()
+            builder.update(name, {attribute: ad.lookup(attribute) for attribute in ad})
+            pack = builder.finish()
+        requests.append(collector_pb2.AdvertiseRequest(kind=wanted, pack=pack, goes_offline=how.goes_offline))
+    refused: list[str] = []
+    for reply in stub.Advertise(iter(requests)):
+        refused += reply.refused
+        refused += [f"there is no ad {key} to merge this into" for key in reply.resend]
     for why in refused:
         inv.err(f"ERROR: {why}")
     inv.out(f"Sent {len(ads) - len(refused)} of {len(ads)} ad{'s' if len(ads) > 1 else ''} to the collector.")
@@ -88,6 +108,6 @@ def _take_back(ads: list[ClassAd], kind: str, stub: collector_pb2_grpc.Collector
             request.keys.append(name)
         else:
             raise SlotwiseError("the ad has neither Requirements nor a Name", hint="say which ads are to go")
-        removed += stub.Invalidate(request, metadata=inv.metadata(), timeout=60).removed
+        removed += stub.Invalidate(request, timeout=60).removed
     inv.out(f"{removed} ads left the collector.")
     return 0

@@ -84,7 +84,7 @@ def ask_pool(job: ClassAd, inv: Invocation) -> dict[str, Any]:
     from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc
 
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
-    reply = stub.Analyze(negotiator_pb2.AnalyzeRequest(job=pack_ads([job])), metadata=inv.metadata(), timeout=120)
+    reply = stub.Analyze(negotiator_pb2.AnalyzeRequest(job=pack_ads([job])), timeout=120)
     report: dict[str, Any] = json.loads(reply.json)
     return report
 
@@ -97,7 +97,7 @@ def _job_of_pool(name: str, inv: Invocation) -> ClassAd:
     query = schedd_pb2.JobQuery()
     query.jobs.ids.append(_proc(name))
     query.query.form = common_pb2.AdQuery.PACK
-    for chunk in stub.Query(query, metadata=inv.metadata()):
+    for chunk in stub.Query(query):
         if chunk.data:
             for ad in unpack_ads(chunk.data):
                 return ad

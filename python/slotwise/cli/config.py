@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from slotwise.cli.invocation import Invocation
     from slotwise.config import Config
 
+#: Daemons that can be asked and told, and how long that may take, in seconds.
+_DAEMONS = ("master", "collector", "negotiator", "schedd", "startd")
+_TIMEOUT_S = 20.0
 _VERBS = "val, dump, check, explain, set, unset, templates"
 
 
@@ -77,9 +80,12 @@ def val(args: list[str], inv: Invocation) -> int:
     parser.add_argument("-default", "--default", action="store_true", help="the built-in default instead")
     parser.add_argument("-raw", "--raw", action="store_true", help="the text before macros are expanded")
     parser.add_argument("-verbose", "-v", "--verbose", action="store_true", help="origin, raw text, default, readers")
+    _add_places(parser)
     options = parser.take(args)
     if options is None:
         return 0
+    if (daemon := _daemon_of(options)) is not None:
+        return _values_there(options, inv.aimed(options.pool, options.name), daemon)
     config = _load(options, inv)
 
     def value(name: str) -> str | None:
@@ -99,6 +105,29 @@ def val(args: list[str], inv: Invocation) -> int:
                 inv.out(text)
             else:
                 inv.err(f"Not defined: {name}")
+    return 0 if all(text is not None for text in found.values()) else 1
+
+
+def _values_there(options: Any, inv: Invocation, daemon: str) -> int:
+    """The values that a running daemon has."""
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    if options.default or options.raw or options.verbose:
+        raise UsageError("a running daemon is asked for values alone", hint="leave -default, -raw and -verbose away")
+    stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
+    try:
+        reply = stub.ConfigValues(daemon_pb2.ConfigValuesRequest(names=options.names), timeout=_TIMEOUT_S)
+    except grpc.RpcError as failure:
+        raise to_error(failure, peer=f"the {daemon}") from None
+    found = {name: reply.values.get(name) for name in options.names}
+    if options.json:
+        inv.out(json.dumps(found))
+    else:
+        for name, text in found.items():
+            (inv.err if text is None else inv.out)(f"Not defined: {name}" if text is None else text)
     return 0 if all(text is not None for text in found.values()) else 1
 
 
@@ -148,7 +177,7 @@ def _ask(inv: Invocation, daemon: str, name: str) -> dict[str, str] | None:
     try:
         stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
         request = daemon_pb2.ConfigValuesRequest(names=[name])
-        reply = stub.ConfigValues(request, metadata=inv.metadata(), timeout=2.0)
+        reply = stub.ConfigValues(request, timeout=2.0)
     except (grpc.RpcError, SlotwiseError):
         return None
     return dict(reply.values)
@@ -286,10 +315,14 @@ def _change(args: list[str], inv: Invocation, verb: str, description: str) -> in
     parser = _parser(inv, verb, description)
     parser.add_argument("words", nargs="+", metavar="'NAME = value'" if verb == "set" else "NAME")
     parser.add_argument("-runtime", "--runtime", action="store_true", help="only until the pool is started again")
+    _add_places(parser)
     options = parser.take(args)
     if options is None:
         return 0
     from slotwise.config import persistent
+
+    if (daemon := _daemon_of(options)) is not None:
+        return _change_there(options, inv.aimed(options.pool, options.name), verb, daemon)
 
     for word in options.words:
         name, value = persistent.parse_assignment(word) if verb == "set" else (word.strip(), None)
@@ -301,6 +334,48 @@ def _change(args: list[str], inv: Invocation, verb: str, description: str) -> in
                 persistent.put_back(inv.home, options.subsystem, former, runtime=options.runtime)
                 raise
         inv.out(f"{name} {'set' if value is not None else 'unset'}; `slotwise reconfig` makes daemons take it over")
+    return 0
+
+
+def _add_places(parser: Parser) -> None:
+    """Options that name a running daemon, as those of condor_config_val."""
+    for daemon in _DAEMONS:
+        parser.add_argument(f"-{daemon}", f"--{daemon}", action="store_true", help=f"in the {daemon} that runs")
+    parser.add_argument("-name", "--name", metavar="NAME", help="in the daemon of this name (default: a master)")
+    parser.add_argument("-pool", "--pool", metavar="HOST:PORT", help="in a daemon of the pool with this collector")
+
+
+def _daemon_of(options: Any) -> str | None:
+    """The kind of daemon that is meant; None: files of this host."""
+    named = [daemon for daemon in _DAEMONS if getattr(options, daemon)]
+    if len(named) > 1:
+        raise UsageError(f"-{named[0]} and -{named[1]} exclude each other")
+    if named:
+        return named[0]
+    return "master" if options.name or options.pool else None
+
+
+def _change_there(options: Any, inv: Invocation, verb: str, daemon: str) -> int:
+    """Tell a running daemon, which keeps what it is told if its SETTABLE_ATTRS lists have the knob."""
+    import grpc
+
+    from slotwise.config import persistent
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    where = f"the {daemon}" + (f" {options.name}" if options.name else "")
+    if options.subsystem:
+        raise UsageError("-subsystem is about files of this host", hint=f"{where} sets its own knobs")
+    stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
+    for word in options.words:
+        name, value = persistent.parse_assignment(word) if verb == "set" else (word.strip(), None)
+        try:
+            stub.SetConfig(
+                daemon_pb2.SetConfigRequest(name=name, value=value, runtime=options.runtime), timeout=_TIMEOUT_S
+            )
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=where) from None
+        inv.out(f"{name} {'set' if value is not None else 'unset'} in {where}; it takes that over at the next reconfig")
     return 0
 
 

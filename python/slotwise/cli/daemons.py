@@ -93,7 +93,7 @@ def _hosts(parsed: Parsed, inv: Invocation) -> list[tuple[str, Invocation]]:
 
 def _call(inv: Invocation, host: str, call: Any, request: Any) -> None:
     try:
-        call(request, metadata=inv.metadata())
+        call(request)
     except grpc.RpcError as failure:
         raise to_error(failure, peer=f"the master of {host}") from None
 

@@ -14,7 +14,6 @@ from slotwise.cli.options import Option, Parsed, parse
 from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire import address
-from slotwise.wire.channel import open_blocking
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, startd_pb2, startd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -75,10 +74,10 @@ def main(args: list[str], inv: Invocation) -> int:
     try:
         if parsed.has("cancel"):
             request_id = parsed.value("request-id") or ""
-            stub.CancelDrain(startd_pb2.CancelDrainRequest(request_id=request_id), metadata=inv.metadata())
+            stub.CancelDrain(startd_pb2.CancelDrainRequest(request_id=request_id))
             _answer(inv, parsed, f"Sent request to cancel draining on {host}", {"Host": host, "Cancelled": True})
             return 0
-        reply = stub.Drain(_request(parsed, inv), metadata=inv.metadata())
+        reply = stub.Drain(_request(parsed, inv))
     except grpc.RpcError as failure:
         raise to_error(failure, peer=f"the startd of {host}") from None
     answer = {"Host": host, "RequestId": reply.request_id}
@@ -101,7 +100,7 @@ def vacate(args: list[str], inv: Invocation) -> int:
         name = word or "of this host"
         try:
             request = startd_pb2.VacateRequest(slots=[slot] if slot else [], fast=fast)
-            _stub(target, inv).Vacate(request, metadata=inv.metadata())
+            _stub(target, inv).Vacate(request)
         except grpc.RpcError as failure:
             raise to_error(failure, peer=f"the startd of {name}") from None
         inv.out(f'Sent "{"Vacate-Claim-Fast" if fast else "Vacate-Claim"}" command to startd {name}')
@@ -145,10 +144,7 @@ def startd_of(host: str, inv: Invocation) -> Any:
 
 
 def _stub(target: str, inv: Invocation) -> Any:
-    found = inv.channels.get(target)
-    if found is None:
-        found = inv.channels[target] = open_blocking(target)
-    return startd_pb2_grpc.StartdStub(found)
+    return startd_pb2_grpc.StartdStub(inv.open(target))
 
 
 def _found(host: str, inv: Invocation, *, alone: bool = False) -> tuple[str, str]:
@@ -164,7 +160,7 @@ def _found(host: str, inv: Invocation, *, alone: bool = False) -> tuple[str, str
     query = common_pb2.AdQuery(kind="Machine", constraint=constraint, projection=["Name", "MyAddress"], limit=1)
     try:
         stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
-        for chunk in stub.Query(query, metadata=inv.metadata(), timeout=20):
+        for chunk in stub.Query(query, timeout=20):
             for ad in unpack_ads(chunk.data) if chunk.data else []:
                 return str(ad["MyAddress"]), host if str(ad.get("Name")).lower() == host.lower() else ""
     except (grpc.RpcError, PeerUnavailableError) as failure:

@@ -114,7 +114,7 @@ def _edit(
         return 1
     target = stub(parsed, inv)
     try:
-        reply = target.Edit(request, metadata=inv.metadata())
+        reply = target.Edit(request)
     except grpc.RpcError as error:
         raise to_error(error, peer="the schedd") from None
     done = reply.totals.get("success", 0)

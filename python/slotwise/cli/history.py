@@ -127,7 +127,7 @@ def _show(parsed: Parsed, form: Form, query: schedd_pb2.HistoryQuery, ask: Any, 
         is_long = form.kind == "long" or extract is not None
         query.query.form = common_pb2.AdQuery.LONG if is_long else common_pb2.AdQuery.JSON
         query.query.projection.extend(form.attributes)
-        pieces = (chunk.data.decode(errors="surrogateescape") for chunk in ask(query, metadata=inv.metadata()))
+        pieces = (chunk.data.decode(errors="surrogateescape") for chunk in ask(query))
         if extract is not None:
             inv.path(extract).write_text("".join(pieces))
         elif form.kind == "jsonl":
@@ -136,7 +136,7 @@ def _show(parsed: Parsed, form: Form, query: schedd_pb2.HistoryQuery, ask: Any, 
             for piece in pieces:
                 inv.out(piece, end="")
         return
-    _print(parsed, form, None, _ads(ask(query, metadata=inv.metadata())), inv)
+    _print(parsed, form, None, _ads(ask(query)), inv)
 
 
 def _ads(chunks: Any) -> Iterator[ClassAd]:

@@ -15,10 +15,18 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from slotwise.cli.terminal import shown
+from slotwise.errors import DeniedError
 from slotwise.home import PoolHome
 
 if TYPE_CHECKING:
     import grpc
+
+    from slotwise.config import Config
+    from slotwise.wire.credential import Credential, UserCredential
+
+
+#: How long a token lasts that is made for one command, in seconds: an hour, for those that follow something.
+_MOMENT_S = 3600
 
 
 @dataclass
@@ -105,13 +113,46 @@ class Invocation:
             if not target.startswith("unix:"):
                 locate.trust_configured(self)
             found = self.channels[target] = channel.open_blocking(target)
-        return found
+        return channel.showing(found, self._credential(), target)
 
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Call metadata with the caller's token."""
-        from slotwise.wire import channel, token
+    def _credential(self) -> UserCredential:
+        """What the caller shows."""
+        from slotwise.wire.credential import UserCredential
+        from slotwise.wire.token import find_token
 
-        return channel.token_metadata(token.find_token(self.home, self.env))
+        return UserCredential(self.env, lambda: find_token(self.home, self.env, self.knobs), self._own_credential)
+
+    def knobs(self) -> Config:
+        """The configuration as commands read it."""
+        from slotwise.config import load
+
+        return load(None, env=self.env, home=self.home)
+
+    def _own_credential(self) -> Credential | None:
+        """What the owner of the pool's home shows at other hosts: a token made for the moment, where this host is the
+        central manager, else what the host's daemons show."""
+        import time
+
+        from slotwise.config import load
+        from slotwise.daemon import owner
+        from slotwise.wire.credential import HostCredential, TokenCredential
+        from slotwise.wire.keys import PoolSecrets
+        from slotwise.wire.token import DAEMON_LEVELS
+
+        secrets = PoolSecrets(self.home)
+        try:
+            config = load(None, env=self.env, home=self.home)
+            if secrets.is_central:
+                identity, levels = owner.local_identity(os.geteuid(), config)
+                return TokenCredential(secrets.mint(identity, levels, now=time.time(), lifetime_s=_MOMENT_S))
+            if secrets.token_file.exists():
+                levels = tuple({level for each in DAEMON_LEVELS.values() for level in each})
+                name = f"condor@{config.get('FULL_HOSTNAME') or ''}"
+                word = secrets.token_file.read_text().strip()
+                return HostCredential(name, secrets.host_key(), lambda: word, levels, time.time)
+        except (OSError, DeniedError):
+            return None  # another user's home: its secrets are closed
+        return None
 
     def stub(self, stub_class: Any, daemon: str) -> Any:
         """A service stub on the channel to ``daemon``."""

@@ -73,7 +73,7 @@ def _advertised(inv: Invocation, collector: str, daemon: str) -> str:
     )
     stub = collector_pb2_grpc.CollectorStub(inv.open(collector))
     try:
-        replies = list(stub.Query(query, metadata=inv.metadata(), timeout=20))
+        replies = list(stub.Query(query, timeout=20))
     except grpc.RpcError as error:
         raise to_error(error, peer=f"the collector at {collector}") from None
     for reply in replies:
@@ -90,4 +90,5 @@ def trust_configured(inv: Invocation) -> None:
     from slotwise.wire import channel, tls
 
     if not channel.uses_tls():
-        channel.use_tls(tls.client_credentials(load(None, env=inv.env, home=inv.home)))
+        config = load(None, env=inv.env, home=inv.home)
+        channel.use_tls(tls.client_credentials(config), cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"))

@@ -37,7 +37,7 @@ def main(args: list[str], inv: Invocation) -> int:
     aimed = inv.aimed(parsed.value("pool"))
     host = parsed.value("name") or "localhost"
     try:
-        startd_of(host, aimed).UpdateMachineAd(common_pb2.AdBatch(pack=pack_ads(ads)), metadata=aimed.metadata())
+        startd_of(host, aimed).UpdateMachineAd(common_pb2.AdBatch(pack=pack_ads(ads)))
     except grpc.RpcError as failure:
         raise to_error(failure, peer=f"the startd of {host}") from None
     inv.out(f"Added {', '.join(ads[0])} to the ads of {host}")

@@ -44,7 +44,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def _last(parsed: Parsed, inv: Invocation) -> int:
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
-    text = stub.LastCycle(common_pb2.Empty(), metadata=inv.metadata(), timeout=20).json
+    text = stub.LastCycle(common_pb2.Empty(), timeout=20).json
     cycle = json.loads(text)
     if parsed.has("json"):
         inv.out(json.dumps(cycle, indent=1))
@@ -108,7 +108,7 @@ def _snapshot(parsed: Parsed, inv: Invocation) -> int:
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     files: dict[str, list[bytes]] = {}
     request = negotiator_pb2.SnapshotRequest(dry_run=parsed.has("now"))
-    for piece in stub.Snapshot(request, metadata=inv.metadata()):
+    for piece in stub.Snapshot(request):
         files.setdefault(piece.name, []).append(piece.data)
     directory.mkdir(parents=True, exist_ok=True)
     for name, pieces in sorted(files.items()):

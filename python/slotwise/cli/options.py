@@ -12,6 +12,8 @@ from slotwise.errors import UsageError
 
 #: As many words as come before the next option.
 REST = -1
+#: One word, unless the next one is an option.
+OPTIONAL = -2
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Given:
     name: str
     letters: str = ""
     values: list[str] = field(default_factory=list)
+    #: Whether there was a colon, be there letters behind it or none.
+    colon: bool = False
 
 
 @dataclass
@@ -97,10 +101,12 @@ def parse(args: Sequence[str], options: Sequence[Option]) -> Parsed:
         if not is_option(word):
             parsed.words.append(word)
             continue
-        name, _, letters = word.lstrip("-").partition(":")
+        name, colon, letters = word.lstrip("-").partition(":")
         option = _find(name.lower(), options, word)
-        given = Given(option.stands_for or option.name, letters)
-        if option.values == REST:
+        given = Given(option.stands_for or option.name, letters, colon=bool(colon))
+        if option.values == OPTIONAL:
+            given.values = [rest.pop(0)] if rest and not is_option(rest[0]) else []
+        elif option.values == REST:
             while rest and not is_option(rest[0]):
                 given.values.append(rest.pop(0))
         else:

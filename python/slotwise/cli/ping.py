@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from slotwise.cli.invocation import Invocation
 
-#: What a token may allow.
-LEVELS = ("READ", "WRITE", "DAEMON", "ADMINISTRATOR")
 _TIMEOUT_S = 5.0
 
 
@@ -25,21 +23,31 @@ def main(args: list[str], inv: Invocation) -> int:
         "words",
         nargs="*",
         metavar="DAEMON|LEVEL",
-        help="which daemons (default: all that have been started); READ, WRITE, DAEMON, ADMINISTRATOR or ALL: whether "
+        help="which daemons (default: all that have been started); a level as READ or WRITE, or ALL: whether "
         "you may do that there (default: at the schedd)",
     )
     parser.add_argument("--type", "-type", metavar="DAEMON", help="which daemon, as the reference has it")
     parser.add_argument("--table", "-table", action="store_true", help="levels as a table")
+    parser.add_argument(
+        "--verbose",
+        "-verbose",
+        action="store_true",
+        help="each level with who you are, how you proved it, and the line of the configuration that decides",
+    )
     parser.add_argument("--json", "-json", action="store_true", help="one JSON array")
     parser.add_argument("--quiet", "-quiet", "-q", action="store_true", help="only the exit status")
     options = parser.take(args)
     if options is None:
         return 0
     from slotwise.wire import address
+    from slotwise.wire.token import LEVELS
 
     levels = [word for word in options.words if word in (*LEVELS, "ALL")]
     names = [word for word in options.words if word not in levels]
     names += [options.type.lower()] if options.type else []
+    if options.verbose and not levels:
+        _levels(inv, names or address.published(inv.home), ["ALL"], options)
+        return 0
     if levels:
         return _levels(inv, names or ["schedd"], levels, options)
     names = names or address.published(inv.home)
@@ -56,28 +64,52 @@ def main(args: list[str], inv: Invocation) -> int:
 
 def _levels(inv: Invocation, names: list[str], levels: list[str], options: Namespace) -> int:
     """Whether the caller may do what is named at each daemon; exit status 0 when all of it."""
+    from slotwise.wire.token import LEVELS
+
     rows: list[dict[str, object]] = []
     for name in names:
         found = _ping(inv, name)
         scopes = found.get("Scopes")
         for level in LEVELS if "ALL" in levels else levels:
-            allowed = isinstance(scopes, list) and level in scopes
-            rows.append(
-                {"Daemon": name, "Level": level, "Allowed": allowed, "Identity": found.get("Identity") or ""}
-                | ({"Error": found["Error"]} if "Error" in found else {})
-            )
+            allowed = level == "ALLOW" or (isinstance(scopes, list) and level in scopes)
+            who = found.get("Identity") or ""
+            row: dict[str, object] = {"Daemon": name, "Level": level, "Allowed": allowed, "Identity": who}
+            if "Error" in found:
+                row["Error"] = found["Error"]
+            row["Method"] = found.get("Method") or ""
+            reasons = found.get("Access")
+            rows.append(row | (reasons.get(level, {}) if isinstance(reasons, dict) else {}))
     if options.json:
         inv.out(json.dumps(rows, indent=2))
     elif options.table:
-        inv.out(f"{'LEVEL':<14} {'DECISION':<9} {'DAEMON':<11} IDENTITY")
+        inv.out(f"{'LEVEL':<17} {'DECISION':<9} {'DAEMON':<11} {'METHOD':<9} IDENTITY")
         for row in rows:
             decision = "ALLOW" if row["Allowed"] else "DENY"
-            inv.out(f"{row['Level']:<14} {decision:<9} {row['Daemon']:<11} {row['Identity'] or 'unauthenticated'}")
+            who = f"{row['Method'] or 'none':<9} {row['Identity'] or 'unauthenticated'}"
+            inv.out(f"{row['Level']:<17} {decision:<9} {row['Daemon']:<11} {who}")
+    elif options.verbose:
+        _explain(inv, rows)
     elif not options.quiet:
         for row in rows:
             who = row.get("Error") or f"{row['Identity'] or 'unauthenticated'} to {row['Daemon']}"
             inv.out(f"{row['Level']} {'succeeded' if row['Allowed'] else 'failed'} ({who})")
     return 0 if all(row["Allowed"] for row in rows) else 1
+
+
+def _explain(inv: Invocation, rows: list[dict[str, object]]) -> None:
+    """Each daemon with the caller's name there, and below it the levels with what decided."""
+    daemon = None
+    for row in rows:
+        if row["Daemon"] != daemon:
+            daemon = row["Daemon"]
+            if "Error" in row:
+                inv.out(f"{daemon}: {row['Error']}")
+            else:
+                method = f", authenticated by {row['Method']}" if row["Method"] else ""
+                inv.out(f"{daemon}: you are {row['Identity'] or 'unauthenticated'}{method}")
+        if "Error" not in row:
+            reason = row.get("Reason") or ("everybody has it" if row["Allowed"] else "nobody knows who you are")
+            inv.out(f"  {row['Level']:<17} {'allowed' if row['Allowed'] else 'denied':<8} {reason}")
 
 
 def _ping(inv: Invocation, name: str) -> dict[str, object]:
@@ -89,7 +121,7 @@ def _ping(inv: Invocation, name: str) -> dict[str, object]:
     row: dict[str, object] = {"Daemon": name, "Answers": False}
     try:
         stub = inv.stub(daemon_pb2_grpc.DaemonStub, name)
-        reply = stub.Ping(daemon_pb2.PingRequest(), metadata=inv.metadata(), timeout=_TIMEOUT_S)
+        reply = stub.Ping(daemon_pb2.PingRequest(), timeout=_TIMEOUT_S)
     except grpc.RpcError as failure:
         return row | {"Error": str(to_error(failure, peer=name))}
     except SlotwiseError as error:
@@ -101,6 +133,11 @@ def _ping(inv: Invocation, name: str) -> dict[str, object]:
         "DaemonStartTime": reply.started_at,
         "Identity": reply.identity,
         "Scopes": list(reply.scopes),
+        "Method": reply.method,
+        "Access": {
+            each.level: {"Reason": each.reason, "Knob": each.knob, "Entry": each.entry, "Origin": each.origin}
+            for each in reply.access
+        },
     }
 
 
@@ -117,7 +154,7 @@ def greeting(inv: Invocation, daemon: str, address: str | None = None) -> tuple[
     channel = inv.open(address.strip("<>")) if address else inv.channel(daemon)
     try:
         stub = daemon_pb2_grpc.DaemonStub(channel)
-        reply = stub.Ping(daemon_pb2.PingRequest(), metadata=inv.metadata(), timeout=_TIMEOUT_S)
+        reply = stub.Ping(daemon_pb2.PingRequest(), timeout=_TIMEOUT_S)
     except grpc.RpcError as failure:
         raise to_error(failure, peer=daemon) from None
     return reply.name, reply.version

@@ -84,7 +84,7 @@ def restart(args: list[str], inv: Invocation) -> int:
 
     names = [name for name in options.names if name != "master"]
     if "master" in options.names:
-        control.restart_master(inv.home)
+        control.restart_master(inv.home, inv.env)
     if names or not options.names:
         _call_master(inv, lambda stub, **call: stub.Restart(daemon_pb2.DaemonNames(names=names), **call))
     inv.out(f"Restarted {', '.join(options.names) or 'all daemons'}")
@@ -114,7 +114,7 @@ def reconfig(args: list[str], inv: Invocation) -> int:
     for name in names:
         try:
             stub = inv.stub(daemon_pb2_grpc.DaemonStub, name)
-            reply = stub.Reconfig(common_pb2.Empty(), metadata=inv.metadata(), timeout=60)
+            reply = stub.Reconfig(common_pb2.Empty(), timeout=60)
         except grpc.RpcError as failure:
             problems.setdefault(("ERROR", str(to_error(failure, peer=name))), []).append(name)
             status = 1
@@ -165,6 +165,6 @@ def _call_master(inv: Invocation, call: Callable[..., Any]) -> Any:
     from slotwise.wire.status import to_error
 
     try:
-        return call(inv.stub(daemon_pb2_grpc.MasterStub, "master"), metadata=inv.metadata(), timeout=3600)
+        return call(inv.stub(daemon_pb2_grpc.MasterStub, "master"), timeout=3600)
     except grpc.RpcError as failure:
         raise to_error(failure, peer="the master") from None

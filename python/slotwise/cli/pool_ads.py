@@ -51,9 +51,9 @@ class PoolAds:
         if self._direct:
             aimed = self._inv if self._direct in ("localhost", "-") else self._inv.aimed(None, self._direct)
             startd = aimed.stub(startd_pb2_grpc.StartdStub, "startd")
-            return iter(startd.Query(query, metadata=self._inv.metadata()))
+            return iter(startd.Query(query))
         collector = self._inv.stub(collector_pb2_grpc.CollectorStub, "collector")
-        return iter(collector.Query(query, metadata=self._inv.metadata()))
+        return iter(collector.Query(query))
 
     def ads(self, projection: Sequence[str] | None) -> list[ClassAd]:
         """The ads, in order: by the expressions of ``-sort``, else by machine and slot number."""

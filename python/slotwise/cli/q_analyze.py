@@ -217,7 +217,7 @@ def _slots(parsed: Parsed, inv: Invocation) -> list[ClassAd]:
         stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
         query = common_pb2.AdQuery(kind="Machine", constraint=constraint)
         try:
-            chunks = list(stub.Query(query, metadata=inv.metadata()))
+            chunks = list(stub.Query(query))
         except grpc.RpcError as error:
             raise to_error(error, peer="the collector") from None
         found = [ad for chunk in chunks if chunk.data for ad in unpack_ads(chunk.data)]

@@ -74,7 +74,7 @@ class Live(Queue):
         self._inv = inv
 
     def ask(self, query: schedd_pb2.JobQuery) -> Iterator[common_pb2.AdChunk]:
-        return iter(self._stub.Query(query, metadata=self._inv.metadata()))
+        return iter(self._stub.Query(query))
 
     def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
         from slotwise.table import unpack_ads
@@ -172,7 +172,7 @@ def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     query = common_pb2.AdQuery(kind="Scheduler", constraint=constraint, projection=["Name", "MyAddress"])
     stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
     try:
-        chunks = list(stub.Query(query, metadata=inv.metadata(), timeout=20))
+        chunks = list(stub.Query(query, timeout=20))
     except grpc.RpcError as error:
         raise to_error(error, peer="the collector") from None
     ads = [ad for chunk in chunks if chunk.data for ad in unpack_ads(chunk.data)]

@@ -56,6 +56,7 @@ COMMANDS: dict[str, Command] = {
     "negotiate": Command("slotwise.cli.negotiate:main", "run the negotiator on files, without a pool"),
     "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
     "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
+    "power": Command("slotwise.cli.power:main", "wake a machine that sleeps"),
     "update-machine-ad": Command("slotwise.cli.machine_ad:main", "add attributes to the ads of a machine's slots"),
     "advertise": Command("slotwise.cli.advertise:main", "put ads of any kind into the collector, or take them back"),
     "off": Command("slotwise.cli.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
@@ -63,6 +64,10 @@ COMMANDS: dict[str, Command] = {
     "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
     "startd": Command("slotwise.cli.startd:main", "take recorded steps of slots again: replay"),
     "chirp": Command("slotwise.cli.chirp:main", "in a running job: files, attributes and log of the access point"),
+    "gpu-discovery": Command("slotwise.cli.gpu_discovery:main", "the GPUs of this host and their properties"),
+    "gpu-utilization": Command(
+        "slotwise.cli.gpu_utilization:main", "measure the use of GPUs for STARTD_CRON, until ended"
+    ),
     "config": Command("slotwise.cli.config:main", "look into the configuration: val, dump, check, explain"),
     "classad": Command("slotwise.cli.classad:main", "evaluate, format and match ClassAds"),
 }

@@ -24,9 +24,7 @@ def main(args: list[str], inv: Invocation) -> int:
         return 0
     request = negotiator_pb2.RescheduleRequest(on_demand=True)
     try:
-        inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator").Reschedule(
-            request, metadata=inv.metadata(), timeout=20
-        )
+        inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator").Reschedule(request, timeout=20)
     except grpc.RpcError as error:
         raise to_error(error, peer="the negotiator") from None
     inv.out('Sent "Reschedule" command to the negotiator')

@@ -30,7 +30,7 @@ def _call(inv: Invocation, parsed: Parsed, method: str, request: Callable[[bool]
     patience.reached = inv.pool is None and inv.daemon_name is None and holder(inv.home, "master") is not None
 
     def attempt(again: bool) -> Any:
-        return getattr(_stub(inv, parsed), method)(request(again), metadata=inv.metadata(), timeout=_TIMEOUT_S)
+        return getattr(_stub(inv, parsed), method)(request(again), timeout=_TIMEOUT_S)
 
     return patience.call(attempt)
 
@@ -71,6 +71,7 @@ def reserve(inv: Invocation, parsed: Parsed, count: int) -> int:
 def send(inv: Invocation, parsed: Parsed, submission: Submission, first: int, *, spool: bool) -> Any:
     """One message when the submission is small, else a stream; all of it or nothing is queued, and nothing twice."""
     from slotwise.wire.gen import schedd_pb2 as pb
+    from slotwise.wire.sizes import PIECE
 
     key = os.urandom(16)
 
@@ -92,12 +93,13 @@ def send(inv: Invocation, parsed: Parsed, submission: Submission, first: int, *,
             part.procs.count = cluster.count
             part.procs.deltas = packed(cluster.deltas())
             bundle.clusters.append(part)
+        if bundle.ByteSize() <= PIECE:
 
-        def sent(again: bool) -> Any:
-            bundle.again = again
-            return bundle
+            def sent(again: bool) -> Any:
+                bundle.again = again
+                return bundle
 
-        return _call(inv, parsed, "SubmitOne", sent)
+            return _call(inv, parsed, "SubmitOne", sent)
 
     def parts(again: bool) -> Iterator[Any]:
         yield pb.SubmitPart(key=key, again=again)

@@ -26,7 +26,7 @@ _NAMED = {
     "slots": 2, "startd": 4, "schedd": 2, "submitters": 4, "master": 1, "collector": 3, "negotiator": 2,
     "accounting": 3, "any": 2, "defrag": 2, "grid": 1, "generic": 2, "storage": 3, "license": 2, "ckptsrvr": 2,
     "claimed": 2, "run": 1, "avail": 2, "cod": 3, "state": 4, "server": 2, "gpus": 3, "java": 1, "vm": 2, "lvm": 3,
-    "broken": 4, "healthy": 4, "offline": 2, "absent": 2, "data": 2,
+    "broken": 4, "healthy": 4, "offline": 2, "absent": 2, "power": 3, "data": 2,
 }  # fmt: skip
 #: Views that change what another option shows: ``-schedd -run``, ``-startd -gpus``.
 _COMBINED = {
@@ -49,7 +49,7 @@ OPTIONS = [
 ]  # fmt: skip
 USAGE = f"""usage: slotwise status [options] [HOST | SLOT ...]
 Slots (default)
-  -avail, -claimed (-run), -state, -server, -gpus, -java, -vm, -cod, -lvm, -offline, -absent, -broken, -healthy
+  -avail, -claimed (-run), -state, -server, -gpus, -java, -vm, -cod, -lvm, -offline, -absent, -power, -broken, -healthy
   -compact              one line a machine
 Daemons and others
   -startd, -schedd [-run | -data], -submitters, -master, -collector, -negotiator, -accounting, -defrag, -grid,

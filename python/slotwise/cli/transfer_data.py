@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import grpc
 
@@ -55,7 +54,7 @@ def main(args: list[str], inv: Invocation) -> int:
     return _fetch(inv.aimed(parsed.value("pool"), parsed.value("name")), chosen, target, parsed.value("address"))
 
 
-def _require_own(stub: schedd_pb2_grpc.ScheddStub, chosen: schedd_pb2.JobSelection, me: str, metadata: Any) -> None:
+def _require_own(stub: schedd_pb2_grpc.ScheddStub, chosen: schedd_pb2.JobSelection, me: str) -> None:
     """See that the chosen jobs are the caller's own, as their ads say where their files go.
 
     Asked before anything is fetched: jobs leave the queue when all is.
@@ -64,7 +63,7 @@ def _require_own(stub: schedd_pb2_grpc.ScheddStub, chosen: schedd_pb2.JobSelecti
     """
     query = schedd_pb2.JobQuery(jobs=chosen)
     query.query.projection.extend(("Owner", "ClusterId", "ProcId"))
-    for chunk in stub.Query(query, metadata=metadata):
+    for chunk in stub.Query(query):
         for ad in unpack_ads(chunk.data) if chunk.data else ():
             if (owner := ad.get("Owner")) != me.partition("@")[0]:
                 job = f"{ad['ClusterId']}.{ad['ProcId']}"
@@ -81,12 +80,12 @@ def _fetch(inv: Invocation, chosen: schedd_pb2.JobSelection, target: str | None,
     arrivals: dict[str, Arrivals] = {}
     try:
         if directory is None:
-            ping = daemon_pb2_grpc.DaemonStub(channel).Ping(daemon_pb2.PingRequest(), metadata=inv.metadata())
+            ping = daemon_pb2_grpc.DaemonStub(channel).Ping(daemon_pb2.PingRequest())
             if not chosen.ids and not chosen.owners:
                 chosen.owners.append(ping.identity.partition("@")[0])
                 chosen.all = False
-            _require_own(stub, chosen, ping.identity, inv.metadata())
-        for piece in stub.FetchSandboxes(chosen, metadata=inv.metadata()):
+            _require_own(stub, chosen, ping.identity)
+        for piece in stub.FetchSandboxes(chosen):
             if piece.ad:
                 arrivals[piece.job] = Arrivals(unpack_ads(piece.ad)[0], directory)
             else:

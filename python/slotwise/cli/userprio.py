@@ -147,7 +147,7 @@ def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None
             raise UsageError("-duration needs a number of seconds above 0")
         edit.duration_s = duration
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
-    stub.EditAccounting(edit, metadata=inv.metadata(), timeout=60)
+    stub.EditAccounting(edit, timeout=60)
     text = _WORDS[name].format(*values)
     inv.out(f"{text} for {duration} seconds" if duration else text)
 
@@ -161,7 +161,7 @@ def _slots_of(user: str, inv: Invocation) -> int:
         projection=["Name", "EnteredCurrentState"],
     )
     stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
-    found = [ad for chunk in stub.Query(query, metadata=inv.metadata()) if chunk.data for ad in unpack_ads(chunk.data)]
+    found = [ad for chunk in stub.Query(query) if chunk.data for ad in unpack_ads(chunk.data)]
     inv.out(f"{'Resource Name':<34} Start Time")
     for ad in sorted(found, key=lambda ad: str(ad.get("Name"))):
         at = ad.get("EnteredCurrentState")
@@ -174,7 +174,7 @@ def _slots_of(user: str, inv: Invocation) -> int:
 def _ask(constraint: str, inv: Invocation) -> list[ClassAd]:
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     query = common_pb2.AdQuery(kind="Accounting", constraint=constraint)
-    replies = stub.Accounting(query, metadata=inv.metadata())
+    replies = stub.Accounting(query)
     return [ad for chunk in replies if chunk.data for ad in unpack_ads(chunk.data)]
 
 

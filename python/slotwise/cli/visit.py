@@ -39,12 +39,11 @@ class Visit:
         self._job = job
         aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
         self._stub = aimed.stub(schedd_pb2_grpc.ScheddStub, "schedd")
-        self._metadata = aimed.metadata()
         self._out: queue.SimpleQueue[schedd_pb2.JobVisit | None] = queue.SimpleQueue()
         self._call: Any = None
 
     def __enter__(self) -> Visit:
-        self._call = self._stub.Visit(iter(self._out.get, None), metadata=self._metadata)
+        self._call = self._stub.Visit(iter(self._out.get, None))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -34,7 +34,7 @@ class Schedd:
     """The pool's schedd. Calls block; errors are those of :mod:`slotwise.errors`.
 
     :param home: the pool's state directory; ``SLOTWISE_HOME`` or the default when None.
-    :param token: the caller's token; that of ``SLOTWISE_TOKEN_FILE``, or the pool owner's, when None.
+    :param token: the caller's token; that of ``SLOTWISE_TOKEN_FILE`` when None; on the pool's own host none is needed.
     :param patience_s: how long submissions wait for a schedd that went away; none of them is queued twice.
     """
 
@@ -86,12 +86,13 @@ class Schedd:
         try:
             for description in descriptions:
                 submission, first = self._read(description, None)
-                if submission.count > messages.ONE_MESSAGE:
+                bundle = messages.small_bundle(submission, first, self._keys.next())
+                if bundle is None:
                     while waiting:
                         yield messages.result(stream.answer(), waiting.popleft())
                     yield self._submit(submission, first)
                     continue
-                stream.send(messages.bundle(submission, first, self._keys.next()))
+                stream.send(bundle)
                 waiting.append(submission)
                 if len(waiting) >= _AHEAD:
                     yield messages.result(stream.answer(), waiting.popleft())
@@ -113,19 +114,19 @@ class Schedd:
 
     def _reserve(self, count: int) -> int:
         asked = schedd_pb2.ReserveClustersRequest(count=count)
-        reply = self._patience.call(lambda again: self._stub.ReserveClusters(asked, metadata=self._pool.metadata))
+        reply = self._patience.call(lambda again: self._stub.ReserveClusters(asked, metadata=self._pool.metadata()))
         return int(reply.first)
 
     def _submit(self, submission: Submission, first: int) -> SubmitResult:
         key = self._keys.next()
-        if submission.count <= messages.ONE_MESSAGE:
+        if (bundle := messages.small_bundle(submission, first, key)) is not None:
             stream = self._own_stream()
-            stream.send(messages.bundle(submission, first, key))
+            stream.send(bundle)
             return messages.result(stream.answer(), submission)
 
         def send(again: bool) -> schedd_pb2.SubmitReply:
             parts = messages.parts(submission, first, key, again)
-            reply: schedd_pb2.SubmitReply = self._stub.Submit(parts, metadata=self._pool.metadata)
+            reply: schedd_pb2.SubmitReply = self._stub.Submit(parts, metadata=self._pool.metadata())
             return reply
 
         return messages.result(self._patience.call(send), submission)
@@ -152,7 +153,7 @@ class Schedd:
     def _ads(self, ask: Any, query: Any) -> list[ClassAd]:
         found: list[ClassAd] = []
         try:
-            for chunk in ask(query, metadata=self._pool.metadata):
+            for chunk in ask(query, metadata=self._pool.metadata()):
                 if chunk.data:
                     found.extend(unpack_ads(chunk.data))
         except grpc.RpcError as failure:
@@ -169,6 +170,6 @@ class Schedd:
 
     def _done(self, call: Any, request: Any) -> ActResult:
         try:
-            return ActResult(dict(call(request, metadata=self._pool.metadata).totals))
+            return ActResult(dict(call(request, metadata=self._pool.metadata()).totals))
         except grpc.RpcError as failure:
             raise to_error(failure, peer="the schedd") from None

@@ -56,12 +56,12 @@ class AsyncSchedd:
         """Queue the jobs of a submit description; all of them or none. Many of these may be under way at once."""
         submission, first = await self._read(description, count)
         key = self._keys.next()
-        if submission.count <= messages.ONE_MESSAGE:
-            return messages.result(await self._stream.submit(messages.bundle(submission, first, key)), submission)
+        if (bundle := messages.small_bundle(submission, first, key)) is not None:
+            return messages.result(await self._stream.submit(bundle), submission)
 
         async def send(again: bool) -> schedd_pb2.SubmitReply:
             parts = messages.parts(submission, first, key, again)
-            reply: schedd_pb2.SubmitReply = await self._stub.Submit(parts, metadata=self._pool.metadata)
+            reply: schedd_pb2.SubmitReply = await self._stub.Submit(parts, metadata=self._pool.metadata())
             return reply
 
         return messages.result(await self._patience.acall(send), submission)
@@ -76,7 +76,7 @@ class AsyncSchedd:
         if not self._ids.enough(needed):
             asked = schedd_pb2.ReserveClustersRequest(count=self._ids.block(needed))
             reply = await self._patience.acall(
-                lambda again: self._stub.ReserveClusters(asked, metadata=self._pool.metadata)
+                lambda again: self._stub.ReserveClusters(asked, metadata=self._pool.metadata())
             )
             self._ids.refill(reply.first, asked.count)
         first = self._ids.use(needed)
@@ -97,7 +97,7 @@ class AsyncSchedd:
 
     async def _ads(self, ask: Any, query: Any) -> AsyncIterator[ClassAd]:
         try:
-            async for chunk in ask(query, metadata=self._pool.metadata):
+            async for chunk in ask(query, metadata=self._pool.metadata()):
                 if chunk.data:
                     for ad in unpack_ads(chunk.data):
                         yield ad
@@ -114,6 +114,6 @@ class AsyncSchedd:
 
     async def _done(self, call: Any, request: Any) -> ActResult:
         try:
-            return ActResult(dict((await call(request, metadata=self._pool.metadata)).totals))
+            return ActResult(dict((await call(request, metadata=self._pool.metadata())).totals))
         except grpc.RpcError as failure:
             raise to_error(failure, peer="the schedd") from None

@@ -10,6 +10,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import UsageError
 from slotwise.submit import Submission
 from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.sizes import PIECE
 
 #: The text of a submit description, or its statements.
 Description = str | Mapping[str, Any]
@@ -24,7 +25,7 @@ _ACTIONS = {
     "vacate": schedd_pb2.ActRequest.VACATE,
     "vacate_fast": schedd_pb2.ActRequest.VACATE_FAST,
 }
-#: Jobs to a message; larger submissions go in parts.
+#: Jobs to a message; submissions that have more, or more bytes than a piece, go in parts.
 ONE_MESSAGE = 5_000
 
 
@@ -83,6 +84,19 @@ def bundle(submission: Submission, first: int, key: bytes) -> schedd_pb2.SubmitB
             cluster_id=first + place if first else 0,
         )
     return made
+
+
+def weight(made: schedd_pb2.SubmitBundle) -> int:
+    """About how many bytes a message holds."""
+    return sum(len(cluster.cluster_ad) + len(cluster.procs.deltas) + 64 for cluster in made.clusters)
+
+
+def small_bundle(submission: Submission, first: int, key: bytes) -> schedd_pb2.SubmitBundle | None:
+    """A submission as one message; None when it has to go in parts."""
+    if submission.count > ONE_MESSAGE:
+        return None
+    made = bundle(submission, first, key)
+    return made if weight(made) <= PIECE else None
 
 
 def parts(submission: Submission, first: int, key: bytes, again: bool) -> Iterator[schedd_pb2.SubmitPart]:

@@ -13,7 +13,9 @@ from slotwise.config import Config, load
 from slotwise.errors import SubmitError
 from slotwise.home import PoolHome
 from slotwise.submit import Submission, parse
-from slotwise.wire import address, channel, security
+from slotwise.wire import address
+from slotwise.wire.credential import Metadata, TokenCredential, UserCredential
+from slotwise.wire.token import find_token
 
 
 class Pool:
@@ -24,13 +26,24 @@ class Pool:
         if home is not None:
             self.env["SLOTWISE_HOME"] = str(home)
         self.home = PoolHome.from_env(self.env).require_trusted()
-        self.metadata = channel.token_metadata(token or security.find_token(self.home, self.env))
-        self.target = address.lookup(self.home, "schedd").target
+        self._credential = (
+            UserCredential(self.env, lambda: find_token(self.home, self.env, lambda: self.config))
+            if token is None
+            else TokenCredential(token)
+        )
+        self.target = address.lookup(self.home, "schedd").local
         self._config: Config | None = None
         try:
             self.owner = pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
             self.owner = self.env.get("USER", "")
+
+    def metadata(self) -> Metadata:
+        """What the caller shows to the schedd, with each call.
+
+        :raises DeniedError: when a token could be read on its way.
+        """
+        return self._credential.metadata(self.target)
 
     @property
     def config(self) -> Config:

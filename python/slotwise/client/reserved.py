@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 #: Ids in a block at most; what is left of it at the end makes a gap.
 _BLOCK_MOST = 64
+#: How long a block is used, in seconds: the schedd takes unused ids back after an hour.
+_BLOCK_S = 1800.0
 
 
 class ReservedIds:
@@ -16,15 +19,16 @@ class ReservedIds:
         self._next = 0
         self._end = 0
         self._block = 1
+        self._until = 0.0
         self._lock = threading.Lock()
 
     def likely(self) -> int:
         """The id that the next description gets if it needs one, 0 when none is left."""
-        return self._next if self._next < self._end else 0
+        return self._next if self.enough(1) else 0
 
     def enough(self, count: int) -> bool:
         """Whether ``count`` ids in a row are left."""
-        return self._end - self._next >= count
+        return self._end - self._next >= count and time.monotonic() < self._until
 
     def block(self, count: int) -> int:
         """How many to ask for when ``count`` are needed."""
@@ -33,6 +37,7 @@ class ReservedIds:
     def refill(self, first: int, count: int) -> None:
         """A new block takes the place of what was left."""
         self._next, self._end = first, first + count
+        self._until = time.monotonic() + _BLOCK_S
         self._block = min(_BLOCK_MOST, self._block * 4)
 
     def use(self, count: int) -> int:

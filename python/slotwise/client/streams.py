@@ -10,14 +10,16 @@ import contextlib
 import queue
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 
+from slotwise.client.messages import weight
 from slotwise.client.patience import Patience, error_of_call, lost
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.sizes import PIECE
 from slotwise.wire.status import error_of
 
 #: Submissions in one frame at most.
@@ -36,7 +38,7 @@ class BlockingStream:
     :param gather_s: how long a submission waits for others that can go with it.
     """
 
-    def __init__(self, stub: Any, metadata: Any, patience: Patience, *, gather_s: float = 0.0) -> None:
+    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: Patience, *, gather_s: float = 0.0) -> None:
         self._stub = stub
         self._metadata = metadata
         self._patience = patience
@@ -87,7 +89,7 @@ class BlockingStream:
         for bundle in self._unanswered:
             bundle.again = True
             self._out.put(bundle)
-        self._call = self._stub.SubmitMany(_frames(self._out, self._gather_s), metadata=self._metadata)
+        self._call = self._stub.SubmitMany(_frames(self._out, self._gather_s), metadata=self._metadata())
 
     def _read(self) -> Any:
         try:
@@ -106,12 +108,14 @@ def _frames(
         frame = [bundle]
         if gather_s:
             time.sleep(gather_s)
-        while len(frame) < FRAME and not out.empty():
+        size = weight(bundle)
+        while len(frame) < FRAME and size < PIECE and not out.empty():
             following = out.get()
             if following is None:
                 yield schedd_pb2.SubmitFrame(submissions=frame)
                 return
             frame.append(following)
+            size += weight(following)
         yield schedd_pb2.SubmitFrame(submissions=frame)
 
 
@@ -121,7 +125,7 @@ _Waiting = tuple[schedd_pb2.SubmitBundle, "asyncio.Future[schedd_pb2.SubmitReply
 class AsyncStream:
     """For the tasks of one event loop; many may wait for their answers."""
 
-    def __init__(self, stub: Any, metadata: Any, patience: Patience) -> None:
+    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: Patience) -> None:
         self._stub = stub
         self._metadata = metadata
         self._patience = patience
@@ -170,7 +174,7 @@ class AsyncStream:
             bundle.again = again
             self._out.put_nowait(bundle)
         answered = False
-        call = self._stub.SubmitMany(metadata=self._metadata)
+        call = self._stub.SubmitMany(metadata=self._metadata())
         writer = asyncio.get_running_loop().create_task(self._write(call, self._out))
         try:
             while (answers := await call.read()) is not grpc.aio.EOF:
@@ -188,8 +192,10 @@ class AsyncStream:
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # the reader tells why
             while True:
                 frame = [await out.get()]
-                while len(frame) < FRAME and not out.empty():
+                size = weight(frame[0])
+                while len(frame) < FRAME and size < PIECE and not out.empty():
                     frame.append(out.get_nowait())
+                    size += weight(frame[-1])
                 await call.write(schedd_pb2.SubmitFrame(submissions=frame))
 
     def _fail(self, error: SlotwiseError) -> None:

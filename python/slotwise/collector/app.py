@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from pathlib import Path
 
+from slotwise.collector.ad_log import AdLog
 from slotwise.collector.expiry import Expiry
+from slotwise.collector.offline import OfflineAds, OfflineRules
 from slotwise.collector.service import CollectorServicer
-from slotwise.collector.store import HEARD, AdStore
+from slotwise.collector.store import HEARD, SLOTS, AdStore
+from slotwise.collector.tokens import TokenServicer
 from slotwise.config import Config
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.observe.log import listed
-from slotwise.wire.gen import collector_pb2_grpc
+from slotwise.wire.gen import collector_pb2_grpc, token_pb2_grpc
+from slotwise.wire.keys import PoolSecrets
 
 _log = logging.getLogger(__name__)
 _KIND = "Collector"
@@ -24,8 +29,18 @@ class Collector:
 
     def __init__(self, context: DaemonContext) -> None:
         self._context = context
+        now = context.clock.now()
         self.store = AdStore()
+        self.offline = OfflineAds(self.store.table(SLOTS), AdLog(self._ad_log(), now), now)
+        self.store.offline = self.offline
         self.servicer = CollectorServicer(self.store, context.clock, self.refresh_own_ad)
+        self.tokens = TokenServicer(
+            context.secrets or PoolSecrets(context.home),
+            context.clock,
+            lambda: self._context.config.get("SEC_TOKEN_REVOCATION_EXPR") or "",
+            lambda: self._context.config.get_list("SEC_TOKEN_REQUEST_LIMITS"),
+        )
+        self.tokens.tell_hosts()
         self.expiry = Expiry()
         self._take_config(context.config)
         self._own_ad_at = 0.0
@@ -37,12 +52,20 @@ class Collector:
         own = config.get("COLLECTOR_NAME") if config.is_set("COLLECTOR_NAME") else None
         self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS")
         self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME")
+        self.offline.rules = offline_rules(config)
         self._name = own or f"My Pool - {self._context.address.name}"
 
+    def _ad_log(self) -> Path:
+        config = self._context.config
+        named = config.get("COLLECTOR_PERSISTENT_AD_LOG") or config.get("OFFLINE_LOG")
+        return Path(named) if named else self._context.home.spool / "offline_ads.log"
+
     async def reconfig(self, config: Config) -> list[str]:
-        """Take over lifetimes and the name."""
+        """Take over lifetimes and the name; the file of offline ads stays until a restart."""
         self._take_config(config)
         self._own_ad_at = 0.0
+        self.tokens.forget_rules()
+        self.tokens.tell_hosts()
         return []
 
     async def stop(self, mode: str) -> None:
@@ -104,6 +127,16 @@ class Collector:
         return totals
 
 
+def offline_rules(config: Config) -> OfflineRules:
+    """What the configuration says of machines that are off."""
+    return OfflineRules(
+        offline_life_s=config.get_int("OFFLINE_EXPIRE_ADS_AFTER"),
+        absent_requirements=config.get_expr("ABSENT_REQUIREMENTS"),
+        absent_life_s=config.get_int("ABSENT_EXPIRE_ADS_AFTER"),
+        expire_invalidated=config.get_bool("EXPIRE_INVALIDATED_ADS"),
+    )
+
+
 def log_expired(kind: str, keys: list[str]) -> None:
     """The log's line about ads that were not renewed."""
     _log.info("expired %d %s ads: %s", len(keys), kind, listed(keys))
@@ -113,4 +146,5 @@ async def start(context: DaemonContext) -> Collector:
     """Start serving."""
     collector = Collector(context)
     collector_pb2_grpc.add_CollectorServicer_to_server(collector.servicer, context.server)
+    token_pb2_grpc.add_TokensServicer_to_server(collector.tokens, context.server)
     return collector

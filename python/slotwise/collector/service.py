@@ -10,19 +10,20 @@ from typing import Any, TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
+from slotwise.collector.ownership import Owners, Sender, misnamed, sender_of
 from slotwise.collector.store import AdStore
 from slotwise.daemon.ad_query import answer, counts
-from slotwise.errors import BusyError, SlotwiseError, UsageError
+from slotwise.errors import BusyError, DeniedError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.observe.log import listed
-from slotwise.table import AdTable, ApplyReport, Form, pack_ads
-from slotwise.wire import call
+from slotwise.table import AdTable, ApplyReport, Form, pack_ads, unpack_ops
+from slotwise.wire import call, security
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
 #: A pack this long keeps the event loop busy for about a millisecond; longer ones go to a thread.
 _SMALL_PACK = 48 * 1024
-#: Tables of at most this many ads are searched on the event loop.
+#: Tables of at most this many ads are read on the event loop; questions with a constraint go to a thread.
 _SMALL_TABLE = 500
 _FORMS: dict[int, Form] = {
     common_pb2.AdQuery.PACK: "pack",
@@ -53,6 +54,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         self.store = store
         self._clock = clock
         self._refresh = refresh
+        self.owners = Owners(store.has)
         self._subscribers: set[_Subscriber] = set()
         #: Queries so far, open now, open at once at most, and given up; for the collector's own ad.
         self.queries = 0
@@ -76,13 +78,23 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         """Take over ads as they come."""
         async for request in requests:
             now = self._clock.now()
-            kind, pack, private = request.kind, request.pack, request.private
+            kind, pack, private, offline = request.kind, request.pack, request.private, request.goes_offline
             reply = collector_pb2.AdvertiseReply(serial=request.serial)
             try:
+                keys = self._require_own(kind, pack, context)
+                touched = self.store.touched(kind, pack, private=private, goes_offline=offline)
                 if len(pack) <= _SMALL_PACK:
                     report = self.store.apply(kind, pack, now, private=private)
                 else:
                     report = await asyncio.to_thread(self.store.apply, kind, pack, now, private=private)
+                self._take_names(kind, keys, context)
+                self.store.settle(touched, now, goes_offline=offline)
+            except OSError as error:
+                reply.refused.append(f"{kind}: cannot keep the ads of machines that are off: {error}")
+                _log.error("cannot keep the ads of machines that are off: %s", error)
+                self.ring(kind, private)
+                yield reply
+                continue
             except (SlotwiseError, ValueError) as error:
                 reply.refused.append(f"{kind}: {error}")
                 yield reply
@@ -97,17 +109,83 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
                 reply.refused.extend(f"{key}: {why}" for key, why in report.refused)
             yield reply
 
+    def _require_kind(self, kind: str) -> Sender:
+        """Who calls, who may send ads of this kind."""
+        caller = call.identity.get()
+        if caller is None:
+            raise UnauthenticatedError("nobody said who advertises")
+        security.require_kind(caller, self.store.canonical(kind))
+        return sender_of(caller, has_proof=call.host_token.get() is not None)
+
+    def _require_own(self, kind: str, pack: bytes, context: Any) -> list[str]:
+        """See that a pack changes nobody else's ads; returns the keys of those that it brings or changes.
+
+        :raises DeniedError: when it does; nothing of it counts.
+        """
+        sender, kind = self._require_kind(kind), self.store.canonical(kind)
+        keys = []
+        for operation, key, ad, _ in unpack_ops(pack):
+            if key is None:
+                continue
+            why = self.owners.refusal(sender, kind, key, new=operation != "remove")
+            if why is None and ad is not None:
+                why = misnamed(sender, kind, key, ad)
+            if why is not None:
+                raise self._taken(sender, kind, why, context)
+            if operation != "remove":
+                keys.append(key)
+        return keys
+
+    def _take_names(self, kind: str, keys: list[str], context: Any) -> None:
+        taken = self.owners.take(self._require_kind(kind), self.store.canonical(kind), keys)
+        if taken:
+            who = (call.caller.get(), call.peer_of(context))
+            _log.warning("%s ads are now those of %s from %s, whose host they name: %s", kind, *who, listed(taken))
+
+    def _taken(self, sender: Sender, kind: str, why: str, context: Any) -> DeniedError:
+        who, peer = sender.identity.name, call.peer_of(context)
+        call.refusals.note(who, peer, "refused %s ads of %s from %s: %s", kind, who, peer, why)
+        return DeniedError(
+            f"{sender.identity.name} may not advertise this: {why}",
+            hint="an administrator releases a name with `slotwise advertise INVALIDATE_..._ADS`",
+        )
+
     @answers_errors
     async def Invalidate(self, request: collector_pb2.InvalidateRequest, context: Any) -> collector_pb2.InvalidateReply:
         """Forget ads."""
         if not request.keys and not request.constraint:
             raise UsageError("nothing was named to forget", hint="give keys or a constraint")
-        removed = self.store.invalidate(request.kind, list(request.keys), request.constraint, self._clock.now())
+        kind, sender = self.store.canonical(request.kind), self._require_kind(request.kind)
+        keys, constraint, refused = self._own_of(sender, kind, request)
+        if refused and not keys:
+            raise self._taken(sender, kind, refused, context)
+        removed = self.store.invalidate(kind, keys, constraint, self._clock.now()) if keys or constraint else []
+        self.owners.release(kind, removed)
         who = (call.caller.get(), call.peer_of(context))
         _log.info("invalidated %d %s ads by order of %s from %s: %s", len(removed), request.kind, *who, listed(removed))
         for private in (False, True):
             self.ring(request.kind, private)
         return collector_pb2.InvalidateReply(removed=len(removed))
+
+    def _own_of(
+        self, sender: Sender, kind: str, request: collector_pb2.InvalidateRequest
+    ) -> tuple[list[str], str, str]:
+        """What of a request to forget ads a sender may ask for: keys, constraint, and why the first other one is not.
+
+        A constraint of a sender who may not take back just any ad is turned into the keys that it means.
+        """
+        keys, constraint = list(request.keys), request.constraint
+        if sender.is_administrator:
+            return keys, constraint, ""
+        if constraint:
+            offline = self.store.of_slots(kind)
+            found = [self.store.find(kind), None if offline is None else offline.absent]
+            now = int(self._clock.now())
+            meant = {key for table in found if table is not None for key in table.query_keys(constraint, now=now)}
+            keys += sorted(key for key in meant if self.owners.refusal(sender, kind, key, new=False) is None)
+        refusals = {key: self.owners.refusal(sender, kind, key, new=False) for key in keys}
+        why = next((why for key, why in refusals.items() if why and self.store.has(kind, key)), "")
+        return [key for key, each in refusals.items() if each is None], "", why
 
     @answers_errors
     async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
@@ -132,7 +210,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
 
     async def _answer(self, request: common_pb2.AdQuery) -> AsyncIterator[common_pb2.AdChunk]:
         constraint = ExprTree(request.constraint) if request.constraint else None  # wrong even if there are no ads
-        tables = self.store.selected(request.kind)
+        tables = self.store.selected(request.kind, constraint)
         now = int(self._clock.now())
         small = sum(len(table) for table in tables) <= _SMALL_TABLE
         if request.form == common_pb2.AdQuery.COUNT:
@@ -151,7 +229,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         )
         total = 0
         while True:
-            piece = next(pieces, None) if small else await asyncio.to_thread(_next, pieces)
+            piece = next(pieces, None) if small and constraint is None else await asyncio.to_thread(_next, pieces)
             if piece is None:
                 break
             data, total = piece
@@ -166,7 +244,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         """All ads of the kinds asked for, then every change."""
         kinds = [self.store.canonical(kind) for kind in request.kinds]
         wanted = {(kind, False) for kind in kinds}
-        if request.include_private:  # the method needs the scope DAEMON, so the caller may see them
+        if request.include_private:  # the method needs the level NEGOTIATOR, so the caller may see them
             wanted |= {(kind, True) for kind in kinds}
         subscriber = _Subscriber(wanted)
         self._subscribers.add(subscriber)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from slotwise.classad import ExprTree
+from slotwise.collector.offline import OfflineAds, Touched
 from slotwise.errors import UsageError
 from slotwise.table import AdTable, ApplyReport
 
@@ -18,6 +20,8 @@ _ALIASES = {
 }
 #: The attribute that says when the collector heard of an ad last, in epoch seconds.
 HEARD = "LastHeardFrom"
+#: The kind of the ads of slots.
+SLOTS = "Machine"
 _RESET_FLAG_AT = 4
 _RESET_FLAG = 1
 
@@ -33,6 +37,8 @@ class AdStore:
         #: Updates, and those that brought a new ad, by kind; for the collector's own ad.
         self.updates_total: Counter[str] = Counter()
         self.updates_initial: Counter[str] = Counter()
+        #: The ads of machines that are off; None: they are not followed.
+        self.offline: OfflineAds | None = None
 
     def kinds(self) -> list[str]:
         """Kinds of which there are (or were) public ads, by name."""
@@ -58,6 +64,31 @@ class AdStore:
         """The public ads of ``kind``, or None when there never was one."""
         return self._tables.get((self.canonical(kind), False))
 
+    def has(self, kind: str, key: str) -> bool:
+        """Whether there is an ad of this kind and key, public or private."""
+        tables = (self._tables.get((self.canonical(kind), private)) for private in (False, True))
+        return any(table is not None and key in table for table in tables)
+
+    def of_slots(self, kind: str, *, private: bool = False) -> OfflineAds | None:
+        """What follows machines that are off, when public ads of ``kind`` are those of slots."""
+        return self.offline if not private and self.canonical(kind) == SLOTS else None
+
+    def touched(self, kind: str, pack: bytes, *, private: bool = False, goes_offline: bool = False) -> Touched | None:
+        """To be asked before :meth:`apply`; :meth:`settle` wants it afterwards."""
+        offline = self.of_slots(kind, private=private)
+        return None if offline is None else offline.touched(pack, goes_offline=goes_offline)
+
+    def settle(self, what: Touched | None, now: float, *, goes_offline: bool = False) -> None:
+        """Keep what a pack says of machines that are off; it is on the disk when this returns.
+
+        :raises OSError: when it cannot be written.
+        """
+        if what is None or self.offline is None or not what.keys:
+            return
+        self.offline.follow(what, now, goes_offline=goes_offline)
+        if goes_offline:
+            self._drop_capabilities(SLOTS, what.keys)
+
     def apply(self, kind: str, pack: bytes, now: float, *, private: bool = False) -> ApplyReport:
         """Take over a pack of whole ads, deltas and removals, heard at ``now``.
 
@@ -78,6 +109,9 @@ class AdStore:
     def invalidate(self, kind: str, keys: Sequence[str], constraint: str, now: float) -> list[str]:
         """Forget ads by key or by constraint, public and private ones; returns the keys of the public ones."""
         removed: list[str] = []
+        offline = self.of_slots(kind)
+        if offline is not None:
+            removed = self._invalidate_off(offline, keys, constraint, now)
         for private in (False, True):
             table = self._tables.get((self.canonical(kind), private))
             if table is None:
@@ -86,8 +120,26 @@ class AdStore:
             if constraint:
                 gone += table.remove_where(constraint, now=int(now))
             if not private:
-                removed = gone
+                removed += gone
+                if offline is not None:
+                    offline.gone(gone)
         return removed
+
+    def _invalidate_off(self, offline: OfflineAds, keys: Sequence[str], constraint: str, now: float) -> list[str]:
+        """Absent ads go; with EXPIRE_INVALIDATED_ADS others become absent instead of going."""
+        asked = offline.asks_for_absent(ExprTree(constraint) if constraint else None)
+        named = [key for key in keys if key in offline.absent]
+        named += offline.absent.query_keys(constraint, now=int(now)) if asked else []
+        for key in named:
+            offline.absent.remove(key)
+        offline.gone(named)
+        if offline.rules.expire_invalidated:
+            slots = self.table(SLOTS)
+            going = [*keys, *(slots.query_keys(constraint, now=int(now)) if constraint else [])]
+            missed = offline.miss(going, now)
+            self._drop_capabilities(SLOTS, missed)
+            return [*named, *missed]
+        return named
 
     def expire(
         self, now: float, lifetime_s: float, on_lost: Callable[[str, list[str]], None] = lambda kind, keys: None
@@ -98,13 +150,23 @@ class AdStore:
         tell it only when it changes.
         """
         gone: dict[str, int] = {}
+        if self.offline is not None:
+            missed = self.offline.miss(self.offline.stale(now, lifetime_s), now)
+            self._drop_capabilities(SLOTS, missed)
+            if missed:
+                gone[SLOTS] = len(missed)
+                on_lost(f"{SLOTS} (now absent)", missed)
+            if forgotten := self.offline.expire_absent(now):
+                on_lost(f"absent {SLOTS}", forgotten)
         for (kind, private), table in self._tables.items():
             if private:
                 continue
             keys = table.expire(now, lifetime_s)
             if keys:
-                gone[kind] = len(keys)
+                gone[kind] = gone.get(kind, 0) + len(keys)
                 on_lost(kind, keys)
+                if self.offline is not None and kind == SLOTS:
+                    self.offline.gone(keys)
                 self._drop_capabilities(kind, keys)
         return gone
 
@@ -114,9 +176,18 @@ class AdStore:
             for key in keys:
                 table.remove(key)
 
-    def selected(self, kind: str) -> list[AdTable]:
-        """The tables that a query for ``kind`` looks into: all for ``Any``, none for a kind nobody has sent."""
-        if not kind or kind.lower() == "any":
-            return [self._tables[(name, False)] for name in self.kinds()]
-        found = self.find(kind)
-        return [] if found is None else [found]
+    def selected(self, kind: str, constraint: ExprTree | None = None) -> list[AdTable]:
+        """The tables that a query for ``kind`` looks into: all for ``Any``, none for a kind nobody has sent.
+
+        Machines that are absent are seen by those who ask for ``Absent``.
+        """
+        everything = not kind or kind.lower() == "any"
+        missed = self.offline.absent if self.offline is not None and self.offline.asks_for_absent(constraint) else None
+        if everything:
+            found = [self._tables[(name, False)] for name in self.kinds()]
+        else:
+            one = self.find(kind)
+            found = [] if one is None else [one]
+        if missed is not None and (everything or self.canonical(kind) == SLOTS):
+            found.append(missed)
+        return found

@@ -9,10 +9,12 @@ import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
+from slotwise.authorization import entries as authorization
 from slotwise.config import debug
 from slotwise.config.table import Knob, find_knob, knobs, similar_knobs
-from slotwise.config.unsupported import Effect, Rule, rule_of
+from slotwise.config.unsupported import Effect, Rule, promises, rule_of
 from slotwise.config.view import Config, Origin
 from slotwise.errors import ConfigError
 
@@ -25,14 +27,20 @@ _AUTOMATIC = "AUTO_USE_"
 #: Lists whose words are names of attributes or expressions: knobs of these names give their values.
 _NAME_LISTS = re.compile(r"_(NAMES|JOBLIST|ATTRS|EXPRS|CLAUSES)$|^APPEND_RANK$", re.IGNORECASE)
 _SLOT_FORM = re.compile(r"SLOT(?:_TYPE_)?\d+_(\w+)", re.IGNORECASE)
+#: A family of knobs, of which each has a name in the middle.
+_MEMBER = re.compile(r"([A-Z_]+_)<[A-Z]+>_([A-Z_]+)")
+_RESOURCES = ("cpus", "cpu", "memory", "ram", "disk", "swap", "gpus", "gpu")
 _DAEMON_LISTS = ("DAEMON_LIST", "DC_DAEMON_LIST")
 #: Daemons that Slotwise has, and those of HTCondor whose work needs none here.
 _DAEMONS = frozenset(
-    {"MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG", "SHARED_PORT", "PROCD", "KBDD"}
+    {"MASTER", "COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "DEFRAG", "ROOSTER", "SHARED_PORT", "PROCD", "KBDD"}
 )
 #: Starts the pool in spite of the knobs that it names.
 IGNORED = "SLOTWISE_IGNORE_UNSUPPORTED"
 NOT_HONOURED = "config-not-honoured"
+#: Knobs that are an expression or a list of paths.
+_LISTS_OR_EXPRESSIONS = frozenset({"MOUNT_UNDER_SCRATCH"})
+_EXPRESSION_NAMES = re.compile("(SYSTEM_PERIODIC_(?:HOLD|RELEASE|REMOVE|VACATE))_NAMES", re.IGNORECASE)
 
 #: What people take for a comment behind a value.
 _COMMENT = re.compile(r"\s#(\s|$)")
@@ -140,14 +148,41 @@ def _name_problem(config: Config, name: str, origin: Origin, names: _Names) -> P
         return _not_honoured(config, name, bare, origin, rule, names)
     if names.has(bare.lower()) or names.has(name.lower()) or origin.template is not None:
         return None
-    near = [] if knob is not None else [like for like in similar_knobs(bare) if _matters(like)] or _similar_family(bare)
+    near = _near(bare) if knob is None else _near_promise(knob, bare)
     if near:
         hint = f"did you mean {' or '.join(near)}?"
         return Problem(WARNING, "config-unknown-name", name, f"there is no knob {name}", origin, hint)
     if rule is not None:
         return _not_honoured(config, name, bare, origin, rule, names)
+    if of_slot := _SLOT_FORM.fullmatch(bare):
+        return _no_slot_form(name, bare, of_slot[1], origin)
     message = f"there is no knob {name}, and nothing refers to it"
     return Problem(NOTE, "config-unknown-name", name, message, origin)
+
+
+def _near(name: str) -> list[str]:
+    """What a name without a meaning may be a misspelling of."""
+    return (
+        [like for like in similar_knobs(name) if _matters(like)]
+        or _similar_family(name)
+        or _similar_form(name)
+        or get_close_matches(name.upper(), promises(), n=2, cutoff=0.9)
+    )
+
+
+def _near_promise(knob: Knob, name: str) -> list[str]:
+    """What a name may be a misspelling of that is taken for a member of a family, such as JOB_TRANSFORM_<NAME>."""
+    return get_close_matches(name.upper(), promises(), n=1, cutoff=0.9) if "<" in knob.name else []
+
+
+def _no_slot_form(name: str, bare: str, attribute: str, origin: Origin) -> Problem:
+    """A setting of one slot or slot type that neither a knob nor an attribute of slots has."""
+    message = f"there is no knob {name}, and STARTD_ATTRS does not name {attribute}"
+    hint = ""
+    if attribute.lower() in _RESOURCES:
+        slot_type = bare[: -len(attribute) - 1] if bare.upper().startswith("SLOT_TYPE_") else "SLOT_TYPE_<N>"
+        hint = f"resources are part of {slot_type}, such as {slot_type} = {attribute.lower()}=2"
+    return Problem(WARNING, "config-unknown-name", name, message, origin, hint)
 
 
 def _matters(name: str) -> bool:
@@ -187,7 +222,37 @@ def _similar_family(name: str) -> list[str]:
     near = get_close_matches(re.sub(r"\d+", "<N>", name.upper()), families, n=2, cutoff=0.9)
     for number in numbers:
         near = [family.replace("<N>", number, 1) for family in near]
-    return near
+    return near or _similar_member(name)
+
+
+def _similar_member(name: str) -> list[str]:
+    """Members of families such as ``STARTD_CRON_<JOB>_PERIOD`` of which the last part is misspelt."""
+    endings: dict[str, list[str]] = {}
+    for knob in knobs():
+        if knob.used and (family := _MEMBER.fullmatch(knob.name)):
+            endings.setdefault(family[1], []).append(family[2])
+    found: list[str] = []
+    for first, last in endings.items():
+        rest = name[len(first) :] if name.upper().startswith(first) else ""
+        for at in (at for at, letter in enumerate(rest) if letter == "_" and at):
+            near = get_close_matches(rest[at + 1 :].upper(), last, n=2, cutoff=0.8)
+            found += [f"{first}{rest[: at + 1]}{like}" for like in near]
+    return found[:2]
+
+
+def _similar_form(name: str) -> list[str]:
+    """Forms of knobs for one slot, slot type or universe, such as ``SLOT_TYPE_1_STRT`` and ``START_VANILA``."""
+    of_slot = _SLOT_FORM.fullmatch(name)
+    if of_slot is None:
+        return get_close_matches(name.upper(), _universe_forms(), n=2, cutoff=0.9)
+    forms = [name[: of_slot.start(1)].upper() + like for like in similar_knobs(of_slot[1])]
+    return [form for form in forms if (knob := find_knob(form)) is not None and knob.used]
+
+
+@lru_cache(maxsize=1)
+def _universe_forms() -> tuple[str, ...]:
+    forms = (f"{knob.name}_VANILLA".upper() for knob in knobs() if knob.used and not knob.name.endswith("_VANILLA"))
+    return tuple(form for form in forms if (knob := find_knob(form)) is not None and knob.used)
 
 
 def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
@@ -205,7 +270,8 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
     if not knob.used:
         return _debug_problem(name, text, origin)
     problem = _debug_problem(name, text, origin) or _daemon_problem(name, text, origin)
-    problem = problem or _type_problem(knob, name, text, origin)
+    problem = problem or _ignored_problem(name, text, origin) or _member_problem(config, name, origin)
+    problem = problem or _type_problem(knob, name, text, origin) or _list_problem(knob, name, text, origin)
     if not _COMMENT.search(text):
         return problem
     hint = "a comment has a line of its own: behind a value it is part of it"
@@ -215,10 +281,29 @@ def _value_problem(config: Config, name: str, origin: Origin) -> Problem | None:
     return Problem(WARNING, "config-comment-in-value", name, message, origin, hint)
 
 
+def _list_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:
+    """What is wrong with the first bad entry of a list of users and hosts."""
+    if not knob.name.startswith(("ALLOW_", "DENY_")) or knob.type != "list":
+        return None
+    for entry in authorization.words(text):
+        if entry.startswith("+"):
+            message, hint = (
+                f"{name}: the netgroup {entry} cannot be asked about",
+                "write the users and hosts themselves",
+            )
+            return Problem(ERROR, "config-netgroup", name, message, origin, hint)
+    for entry in authorization.words(text):
+        if (complaint := authorization.doubt(authorization.parse_entry(entry))) is not None:
+            return Problem(WARNING, "config-doubtful-entry", name, f"{name}: {complaint}", origin)
+    return None
+
+
 def _type_problem(knob: Knob, name: str, text: str, origin: Origin) -> Problem | None:
     import slotwise._native as _native
 
     if knob.type == "expression":
+        if knob.name in _LISTS_OR_EXPRESSIONS and text.lstrip().startswith("/"):
+            return None
         complaint = _native.expression_complaint(text)
         if complaint is not None:
             what, at, excerpt = complaint
@@ -272,6 +357,31 @@ def _daemon_problem(name: str, text: str, origin: Origin) -> Problem | None:
         return None
     message = f"{name} names {', '.join(lacking)}, which Slotwise does not have"
     return Problem(WARNING, "config-no-such-daemon", name, message, origin, "take it out: nothing is started for it")
+
+
+def _ignored_problem(name: str, text: str, origin: Origin) -> Problem | None:
+    """What :data:`IGNORED` names in vain."""
+    if name.rpartition(".")[2].upper() != IGNORED:
+        return None
+    words = [word for word in re.split(r"[\s,]+", text) if word and not set(word) & set("*?[")]
+    rules = [(word, rule_of(word)) for word in words]
+    idle = [word for word, rule in rules if rule is None or _SEVERITY.get(rule.effect) != ERROR]
+    if not idle:
+        return None
+    message = f"{name} names {', '.join(idle)}, which stop{'s' if len(idle) == 1 else ''} no start"
+    return Problem(WARNING, "config-ignored-in-vain", name, message, origin, "correct it or take it out")
+
+
+def _member_problem(config: Config, name: str, origin: Origin) -> Problem | None:
+    """What a list of policy expressions names and nothing defines."""
+    form = _EXPRESSION_NAMES.fullmatch(name.rpartition(".")[2])
+    if form is None:
+        return None
+    lacking = [f"{form[1]}_{word}" for word in config.get_list(name) if config.get(f"{form[1]}_{word}") is None]
+    if not lacking:
+        return None
+    message = f"{name} has no effect for what is not defined: {', '.join(lacking)}"
+    return Problem(WARNING, "config-no-such-expression", name, message, origin, "define them, or take them out")
 
 
 def _bracket_hint(text: str) -> str:

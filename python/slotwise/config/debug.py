@@ -19,6 +19,7 @@ CATEGORIES: dict[str, str] = {
     "D_COMMAND": "calls that the daemon answers: method, caller, address; :2 also how they ended",
     "D_SECURITY": "who was authenticated for each call and with which authorization levels",
     "D_MATCH": "matches and rejections of the negotiator; :2 also how it got there",
+    "D_AUDIT": "who changed what, or was refused; also in a file of its own, see <SUBSYS>_AUDIT_LOG",
     "D_PROTOCOL": "messages between schedd and startd about claims",
 }
 #: Words that change the header of each line: process id, category, milliseconds, seconds since the epoch.
@@ -45,7 +46,6 @@ _NOT_HERE = frozenset(
         "D_HOSTNAME",
         "D_PERF_TRACE",
         "D_LOAD",
-        "D_AUDIT",
         "D_TEST",
         "D_STATS",
         "D_MATERIALIZE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,7 @@ def load(
     home: PoolHome | Path | None = None,
     cwd: Path | str | None = None,
     runtime: Mapping[str, str] | None = None,
+    remote_files: Sequence[str] = (),
     seed: int | None = None,
 ) -> Config:
     """Read the configuration.
@@ -90,6 +91,7 @@ def load(
         with ``slotwise config set`` are read from it.
     :param cwd: where relative file names start.
     :param runtime: settings made at run time, by name; they win over all else.
+    :param remote_files: files of settings that a daemon was told from afar (:mod:`slotwise.config.remote`).
     :param seed: makes ``$RANDOM_CHOICE`` and ``$RANDOM_INTEGER`` repeatable.
     :raises ConfigError: when the configuration is refused; names file, line and remedy.
     """
@@ -106,7 +108,7 @@ def load(
         "defaults": _home_defaults(home),
         "environment": list(env.items()),
         "user_directory": _user_directory(env, reader),
-        "persistent": _persistent_files(home, reader),
+        "persistent": [*_persistent_files(home, reader), *remote_files],
         "runtime": list((runtime or {}).items()),
         "subsystem": reader,
         "local_name": local_name,

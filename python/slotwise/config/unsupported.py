@@ -53,16 +53,14 @@ class Rule:
 
 
 _FALSE = ("false", "f", "0", "no")
-_LEVELS = (
-    "(READ|WRITE|DAEMON|ADMINISTRATOR|NEGOTIATOR|CONFIG|OWNER|CLIENT|DEFAULT|SOAP"
-    "|ADVERTISE_(MASTER|SCHEDD|STARTD))(_[A-Z_]+)?"
-)
-_TOKENS = "tokens and their scopes decide who may do what: see the guide on security"
-_NO_CONTAINERS = "jobs run on the bare host: there are no containers"
-_OWN_IDENTITIES = (
-    "*", "*/*", "*@*", "condor@*", "condor@*/*", "condor_pool@*", "condor@password", "root@*", "root@*/*",
-    "127.0.0.1", "localhost", "::1", "::",
+_LEVEL_NAMES = (
+    "READ", "WRITE", "DAEMON", "ADMINISTRATOR", "NEGOTIATOR", "CONFIG", "OWNER", "CLIENT", "DEFAULT", "SOAP",
+    "ADVERTISE_MASTER", "ADVERTISE_SCHEDD", "ADVERTISE_STARTD",
 )  # fmt: skip
+_LEVELS = f"({'|'.join(_LEVEL_NAMES)})(_[A-Z_]+)?"
+_CALLED = "certificates decide whom they trust: see the guide on security"
+_EVERYBODY = ("*", "*/*", "*@*")
+_NO_CONTAINERS = "jobs run on the bare host: there are no containers"
 
 
 def _isolation(names: str, text: str, hint: str = "", off: tuple[str, ...] = _FALSE) -> Rule:
@@ -94,18 +92,13 @@ RULES: tuple[Rule, ...] = (
     _isolation("NAMED_CHROOT", "promises root directories that jobs do not get", off=()),
     _isolation("NO_JOB_NETWORKING", "promises jobs without network, and they have it"),
     _isolation("GLEXEC_JOB", "promises a change of user by glexec that does not happen"),
-    _isolation("(ASSIGN|ENFORCE)_CPU_AFFINITY", "promises that jobs are bound to cores, and they are not"),
-    _isolation(r"SLOT\d+_CPU_AFFINITY", "binds no job to cores", off=()),
     _isolation("STARTER_LVM_ENCRYPT.*", "promises encryption of scratch directories that Slotwise does not do"),
     # -------------------------------------------------------------------------------------------------------- refusal
-    _refusal(f"(HOST)?DENY_{_LEVELS}", "denies nobody anything here", _TOKENS),
-    _refusal(
-        f"(HOST)?ALLOW_{_LEVELS}",
-        "keeps nobody out: any holder of a token of that scope may",
-        _TOKENS,
-        _OWN_IDENTITIES,
-        words_off=True,
-    ),
+    _refusal(f"HOST(ALLOW|DENY)_{_LEVELS}", "keeps nobody out, as in HTCondor 9 and later", "write it without HOST"),
+    _refusal("ALLOW_CLIENT(_[A-Z_]+)?", "keeps no command and no daemon from calling others", _CALLED, _EVERYBODY, words_off=True),
+    _refusal("DENY_CLIENT(_[A-Z_]+)?", "keeps no command and no daemon from calling others", _CALLED),
+    _refusal("ALLOW_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see ALLOW_ADMINISTRATOR", _EVERYBODY, words_off=True),
+    _refusal("DENY_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see DENY_ADMINISTRATOR"),
     _refusal("SUBMIT_REQUIREMENT_NAMES", "refuses no job: there are no submit requirements"),
     _refusal("JOB_TRANSFORM_NAMES", "changes no job: there are no job transforms"),
     _refusal("SECURE_JOB_ATTRS|SYSTEM_SECURE_JOB_ATTRS", "protects no job attribute", "see IMMUTABLE_JOB_ATTRS"),
@@ -115,37 +108,28 @@ RULES: tuple[Rule, ...] = (
         "write IMMUTABLE_JOB_ATTRS or PROTECTED_JOB_ATTRS",
     ),
     _refusal("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY", "refuses nobody: there are no user records", off=_FALSE),
-    _refusal("SEC_TOKEN_REVOCATION_EXPR", "revokes no token", "change the pool's key: see the guide on security"),
-    _refusal("SEC_TOKEN_MAX_AGE", "refuses no token for its age", off=("-1", "0")),
     _refusal("COLLECTOR_REQUIREMENTS", "keeps no ad out of the collector", off=("true",)),
     _refusal("STARTER_ALLOW_JOB_PRE_AND_POST_CMD", "refuses nothing: jobs have no such commands", off=("true", *_FALSE)),
     # --------------------------------------------------------------------------------------------------------- policy
-    _policy(
-        "HIBERNATE|HIBERNATE_CHECK_INTERVAL|HIBERNATION_.*|LINUX_HIBERNATION_METHOD|UNHIBERNATE",
-        "puts no machine to sleep and wakes none",
-    ),
-    _policy("ROOSTER_(INTERVAL|MAX_UNHIBERNATE|UNHIBERNATE|UNHIBERNATE_RANK|WAKEUP_CMD)", "wakes no machine"),
     _policy(
         r"[A-Za-z0-9_]+_HOOK_(FETCH_WORK|REPLY_FETCH|REPLY_CLAIM|EVICT_CLAIM|TRANSLATE_JOB|JOB_FINALIZE|JOB_CLEANUP)",
         "is never called: execution points fetch no work, and there is no job router",
     ),
     _policy(r"STARTD_JOB_HOOK_KEYWORD|SLOT\d+_JOB_HOOK_KEYWORD|FetchWorkDelay", "has no effect: no work is fetched"),
     _policy("FLOCK_.*|MIN_FLOCK_LEVEL", "sends no job to another pool"),
-    _policy("CONDOR_IDS", "changes no account: daemons run as the account that starts the pool"),
     _policy("EXECUTE_LOGIN_IS_DEDICATED|NOBODY_SLOT_USER", "has no effect", "see SLOT<N>_USER"),
     _policy("CGROUP_LOW_MEMORY_LIMIT_EXPR|CGROUP_SOFT_MEMORY_LIMIT.*", "limits nothing", "CGROUP_LOW_MEMORY_LIMIT does"),
     _policy("DAEMON_SHUTDOWN(_FAST)?|(MASTER|COLLECTOR|NEGOTIATOR|SCHEDD|STARTD)_DAEMON_SHUTDOWN(_FAST)?", "stops no daemon"),
     _policy("DEFRAG_SCHEDULE", "has no effect", "write DEFRAG_DRAINING_SCHEDULE"),
-    _policy("JOB_STOP_(COUNT|DELAY)", "has no effect: jobs that are removed are stopped as fast as possible"),
     _policy("NUM_CLAIMS", "has no effect", "see ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS"),
     _policy("CLAIM_PARTITIONABLE_LEFTOVERS", "has no effect", "see SLOTWISE_CLAIM_LEFTOVERS", ("true", *_FALSE)),
     _policy("SCHEDD_PREEMPTION_(RANK|REQUIREMENTS)|DedicatedScheduler|ParallelSchedulingGroup", "has no effect: there is no parallel universe"),
     _policy("START_(LOCAL|SCHEDULER)_UNIVERSE", "starts nothing: there is no such universe", off=("true", *_FALSE)),
     _policy("EXTENDED_SUBMIT_(COMMANDS|HELPFILE)", "adds no submit command"),
-    _policy("QUEUE_ALL_USERS_TRUSTED|QUEUE_SUPER_USER_MAY_IMPERSONATE", "gives nobody the jobs of others"),
-    _policy("SETTABLE_ATTRS_.*|ENABLE_(PERSISTENT|RUNTIME)_CONFIG", "has no effect: `slotwise config set` changes files of this host"),
+    _policy("QUEUE_ALL_USERS_TRUSTED", "gives nobody the jobs of others"),
+    _policy("SETTABLE_ATTRS|SETTABLE_ATTRS_OWNER", "lets nobody set anything: no caller has such a level", "see SETTABLE_ATTRS_CONFIG"),
+    _policy("[A-Z]+_SETTABLE_ATTRS_[A-Z_]+", "lets nobody set anything, as in HTCondor", "write SCHEDD.SETTABLE_ATTRS_CONFIG"),
     _policy("CLASSAD_USER_(LIBS|PYTHON_LIB|PYTHON_MODULES)", "adds no function to expressions"),
-    _policy("STARTD_DETECT_GPUS", "detects nothing", "MACHINE_RESOURCE_INVENTORY_GPUs names a program that does"),
     _policy("MAX_CONCURRENT_DOWNLOADS|FILE_TRANSFER_DISK_LOAD_THROTTLE.*|TRANSFER_QUEUE_USER_EXPR", "throttles nothing"),
     _policy("MAX_TRANSFER_(QUEUE_AGE|LIFETIME)|STARTER_(FILE_XFER_STALL|UPLOAD)_TIMEOUT", "ends no transfer"),
     _policy("NEGOTIATE_ALL_JOBS_IN_CLUSTER|CURB_MATCHMAKING|CLAIM_RECYCLING_CONSIDER_LIMITS", "has no effect"),
@@ -158,15 +142,13 @@ RULES: tuple[Rule, ...] = (
     _policy("MAX_SHADOW_EXCEPTIONS|GRACEFULLY_REMOVE_JOBS|SCHEDD_CLUSTER_(INCREMENT|INITIAL|MAXIMUM)_VALUE", "has no effect"),
     # ------------------------------------------------------------------------------------------------------- services
     _service("SCHEDD_CRON_(?!NAME$).*", "runs no program: schedds have no cron"),
-    _service("BENCHMARKS_.*", "runs no program: benchmarks are built in", "RunBenchmarks says when they run"),
     _service("DOCKER(_.+)?", "has no effect: there are no Docker jobs"),
     _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
-    _service("COLLECTOR_PERSISTENT_AD_LOG|OFFLINE_LOG|OFFLINE_EXPIRE_ADS_AFTER|ABSENT_.*|EXPIRE_INVALIDATED_ADS", "keeps no ad of machines that are off"),
     _service("HISTORY|PER_JOB_HISTORY_DIR|ROTATE_HISTORY_(DAILY|MONTHLY)|ENABLE_HISTORY_ROTATION|HISTORY_CONTAINS_JOB_ENVIRONMENT", "writes no file: the schedd keeps its history in its database", "`slotwise history` reads it, SLOTWISE_HISTORY_DAYS limits it"),
     _service("[A-Z]+_DAEMON_HISTORY|SCHEDD_HISTORY_RECORD_INTERVAL|MAX_DAEMON_HISTORY_.*", "writes no history of the daemon"),
     _service("(SCHEDD|MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
-    _service("((MAX|MAX_NUM)_)?(SCHEDD|SHARED_PORT|ANNEX)_AUDIT_LOG", "writes no audit log"),
+    _service("((MAX|MAX_NUM)_)?(SHARED_PORT|ANNEX)_AUDIT_LOG", "writes no audit log"),
     _service("CONDOR_VIEW_.*|COLLECTOR_FORWARD_.*|(KEEP_)?POOL_HISTORY.*|UPDATE_VIEW_COLLECTOR_WITH_TCP", "forwards no ads and keeps no pool history"),
     _service("(MAX_)?JOB_ROUTER.*|MAX_JOB_MIRROR_UPDATE_LAG", "routes no job: there is no job router"),
     _service("(MAX_)?(GRIDMANAGER|C_GAHP|CGAHP|CONDORC|EC2|GCE|AZURE|ARC|BATCH|UNICORE|NORDUGRID)_.*|CONDOR_GAHP_WORKER", "has no effect: there is no grid universe"),
@@ -181,28 +163,28 @@ RULES: tuple[Rule, ...] = (
     _service("MASTER_SHUTDOWN_.*|DEFAULT_MASTER_SHUTDOWN_SCRIPT|STARTD_REBOOT_COMMAND", "runs no script"),
     _service("ENABLE_HTTP_PUBLIC_FILES|HTTP_PUBLIC_FILES_.*", "publishes no files"),
     _service("STARTD_DIRECT_ATTACH_.*|STARTD_FACTORY_.*|STARTD_REHOME_.*", "has no effect"),
-    _service("ROOSTER|ROOSTER_(DEBUG|LOG)|MAX_ROOSTER_LOG", "has no effect: there is no such daemon"),
     _service("MASTER_NEW_BINARY_.*|MASTER_CHECK_NEW_EXEC_INTERVAL", "restarts nothing: `slotwise restart` takes up a new version"),
     _service("STATISTICS_TO_PUBLISH.*|SCHEDD_(COLLECT|EXPIRE)_STATS_.*", "publishes nothing more"),
     _service("USE_JOBSETS|INTERACTIVE_SUBMIT_.*|CHECKPOINT_DESTINATION_MAPFILE|.*CHECKPOINT_CLEANUP_.*", "has no effect"),
     _service("LOG_TO_SYSLOG|EVENT_LOG_(USE_XML|JOB_AD_INFORMATION_ATTRS|FORMAT_OPTIONS|FSYNC|COUNT_EVENTS)|WANT_XML_LOG", "has no effect"),
     _service("SSH_TO_JOB_.*|CONDOR_SSH.*|SSHD(_ARGS)?|SSH_KEYGEN(_ARGS)?|SCP|SCHEDD_ENABLE_SSH_TO_JOB", "has no effect: `slotwise ssh-to-job` starts no sshd"),
     # ------------------------------------------------------------------------------------------------------- harmless
+    _none("ABSENT_SUBMITTER_(LIFETIME|UPDATE_RATE)"),
     _none("JOB_TRANSFORM_.+", "has no effect: JOB_TRANSFORM_NAMES is not honoured"),
     _none("SUBMIT_REQUIREMENT_.+", "has no effect: SUBMIT_REQUIREMENT_NAMES is not honoured"),
     _none(
-        "SEC_[A-Z_]+_(AUTHENTICATION|ENCRYPTION|INTEGRITY|NEGOTIATION)|SECURITY_MODEL|LEGACY_ALLOW_SEMANTICS|FIPS",
+        "SEC_[A-Z_]+_(AUTHENTICATION|ENCRYPTION|INTEGRITY|NEGOTIATION)|SECURITY_MODEL|FIPS",
         "changes nothing: every call carries a token, and beyond this machine goes through TLS",
     ),
     _none(
-        "SEC_.*|AUTH_SSL_.*|KERBEROS_.*|SCITOKENS_FILE|TRUST_.*|TOKENS_DATABASE|CERTIFICATE_MAPFILE.*|USER_MAPFILE"
+        "SEC_.*|AUTH_SSL_.*|KERBEROS_.*|SCITOKENS_FILE|TRUST_(DOMAIN.*|LOCAL_UID_DOMAIN)|TOKENS_DATABASE|USER_MAPFILE"
         "|.*KEYRING.*|FS_.*|SSL_SKIP_HOST_CHECK|BOOTSTRAP_.*|DISABLE_AUTHENTICATION_IP_CHECK|ENCRYPT_SECRETS"
         "|USE_VOMS_ATTRIBUTES|DELEGATE_.*|SOFT_UID_DOMAIN|COLLECTOR_BOOTSTRAP_SSL_CERTIFICATE|HAVE_EXT_KRB5",
         "changes nothing: callers prove themselves by tokens",
     ),
     _none("ALLOW_(ADMIN_COMMANDS|COMMON_FILES_ON_LVS|TRANSFER_REMAP_TO_MKDIR|SCRIPTS_TO_RUN_AS_EXECUTABLES)"),
     # Programs and files of HTCondor's own daemons.
-    _none("(MASTER|COLLECTOR|NEGOTIATOR|SCHEDD|STARTD|STARTER|SHADOW|DEFRAG|PREEN|PROCD|SHARED_PORT)(_LOCAL|_LIST|_FLAG)?"),
+    _none("(MASTER|COLLECTOR|NEGOTIATOR|SCHEDD|STARTD|STARTER|SHADOW|DEFRAG|ROOSTER|PREEN|PROCD|SHARED_PORT)(_LOCAL|_LIST|_FLAG)?"),
     _none(
         r".+_(ADDRESS_FILE|DAEMON_AD_FILE|DEBUG_WAIT|ENVIRONMENT|ARGS|LOCK|USERID|ADMIN_EMAIL|LOG_KEEP_OPEN"
         r"|MAX_FILE_DESCRIPTORS|TIMEOUT_MULTIPLIER|SUPER_ADDRESS_FILE|CONTROLLER)"
@@ -260,9 +242,9 @@ RULES: tuple[Rule, ...] = (
         ".*WINDOWS.*|.*WINREG|.*DOTNET|DOT_NET_VERSIONS|USE_VISIBLE_DESKTOP|REUSE_CONDOR_RUN_ACCOUNT|DYNAMIC_RUN_ACCOUNT_.*|OPEN_VERB_FOR_.*"
     ),
     _none(
-        "ABORT_ON_EXCEPTION|EXCEPT_ON_ERROR|CORE_FILE_NAME|DROP_CORE_ON_RECONFIG|DISABLE_SETUID|.*LOCK(S|ING)?_.*|.*_LOCK_ERRORS"
+        "ABORT_ON_EXCEPTION|EXCEPT_ON_ERROR|CORE_FILE_NAME|DROP_CORE_ON_RECONFIG|.*LOCK(S|ING)?_.*|.*_LOCK_ERRORS"
         "|.*_LOCKING|LOCK_.*|TOUCH_LOG_INTERVAL|LOG_ON_NFS_IS_ERROR|USE_(NFS|CLONE_TO_CREATE_PROCESSES|PROCESS_GROUPS|SCRIPT_TO_CREATE_CONFIG)"
-        "|RUNTIME_CONFIG_ADMIN|PERSISTENT_CONFIG_DIR|PASSWD_CACHE_REFRESH|MAX_PID_COLLISION_RETRY|MASTER_(NAME|INSTANCE_LOCK)"
+        "|RUNTIME_CONFIG_ADMIN|PASSWD_CACHE_REFRESH|MAX_PID_COLLISION_RETRY|MASTER_(NAME|INSTANCE_LOCK)"
         "|START_(DAEMONS|MASTER)|DC_DAEMON_LIST|TEMP_DIR|TMP_DIR|ENABLE_CLASSAD_CACHING|ENABLE_DEPRECATION_WARNINGS|CLASSAD_LOG_STRICT_PARSING"
         "|STRICT_CLASSAD_EVALUATION|DCSTATISTICS_.*|STATISTICS_WINDOW_.*|WINDOWED_STAT_WIDTH"
     ),
@@ -280,6 +262,15 @@ RULES: tuple[Rule, ...] = (
 def rule_of(name: str) -> Rule | None:
     """The rule for a knob that is not honoured; ``name`` without a prefix such as ``STARTD.``."""
     return next((rule for rule, pattern in _patterns() if pattern.fullmatch(name)), None)
+
+
+@lru_cache(maxsize=1)
+def promises() -> tuple[str, ...]:
+    """Names of the knobs whose absence stops a start, those of lists of hosts and users for each level among them."""
+    severe = [rule.names for rule in RULES if rule.effect in (Effect.ISOLATION, Effect.REFUSAL)]
+    plain = [name for names in severe for name in names.split("|") if re.fullmatch("[A-Z_]+", name)]
+    access = [f"{verb}_{level}" for verb in ("ALLOW", "DENY", "HOSTALLOW", "HOSTDENY") for level in _LEVEL_NAMES]
+    return (*plain, *access)
 
 
 @lru_cache(maxsize=1)

@@ -17,9 +17,10 @@ import grpc
 from slotwise.daemon.peers import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
-from slotwise.table import AdTable, PackBuilder
+from slotwise.table import AdTable, PackBuilder, split_pack
 from slotwise.wire import channel
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+from slotwise.wire.sizes import PIECE
 
 _log = logging.getLogger(__name__)
 _CHUNK_ROWS = 2000
@@ -75,24 +76,25 @@ class Advertiser:
             await self._task
         if invalidate:
             with contextlib.suppress(grpc.RpcError, SlotwiseError):
-                async with self._open() as opened:
+                target = collector_target(self._context)
+                async with channel.open_async(target) as opened:
                     stub = collector_pb2_grpc.CollectorStub(opened)
                     for out in self._outgoing.values():
                         request = collector_pb2.InvalidateRequest(kind=out.kind, keys=out.table.keys())
-                        await stub.Invalidate(request, metadata=self._context.metadata, timeout=2)
-
-    def _open(self) -> grpc.aio.Channel:
-        return channel.open_async(collector_target(self._context))
+                        await stub.Invalidate(request, metadata=self._context.credential.metadata(target), timeout=2)
 
     async def _run(self) -> None:
         failures = 0
         while True:
             try:
-                async with self._open() as opened:
+                target = collector_target(self._context)
+                async with channel.open_async(target) as opened:
                     stub = collector_pb2_grpc.CollectorStub(opened)
                     for out in self._outgoing.values():
                         out.sent = 0
-                    replies = stub.Advertise(self._requests(stub), metadata=self._context.metadata)
+                    replies = stub.Advertise(
+                        self._requests(stub, target), metadata=self._context.credential.metadata(target)
+                    )
                     async for reply in replies:
                         failures = 0
                         self._take(reply)
@@ -111,14 +113,17 @@ class Advertiser:
             self._resend = True
             self._wake.set()
 
-    async def _requests(self, stub: collector_pb2_grpc.CollectorStub) -> AsyncIterator[collector_pb2.AdvertiseRequest]:
+    async def _requests(
+        self, stub: collector_pb2_grpc.CollectorStub, target: str
+    ) -> AsyncIterator[collector_pb2.AdvertiseRequest]:
         serial = 0
         for pack, out in self._changes():
-            serial += 1
-            yield _request(out, pack, serial)
+            for piece in split_pack(pack, PIECE):
+                serial += 1
+                yield _request(out, piece, serial)
         for kind, constraint in self._stale.items():
             request = collector_pb2.InvalidateRequest(kind=kind, constraint=constraint)
-            await stub.Invalidate(request, metadata=self._context.metadata, timeout=10)
+            await stub.Invalidate(request, metadata=self._context.credential.metadata(target), timeout=10)
         while True:
             touch = False
             try:
@@ -135,8 +140,9 @@ class Advertiser:
             if touch:
                 packs += [(_touch(out.table), out) for out in self._outgoing.values() if len(out.table)]
             for pack, out in packs:
-                serial += 1
-                yield _request(out, pack, serial)
+                for piece in split_pack(pack, PIECE):
+                    serial += 1
+                    yield _request(out, piece, serial)
 
     def _changes(self) -> list[tuple[bytes, _Outgoing]]:
         packs: list[tuple[bytes, _Outgoing]] = []

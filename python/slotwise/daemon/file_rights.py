@@ -1,7 +1,7 @@
 """A thread of a daemon of root's takes on the rights of another account on files, for the time of one block.
 
 The file-system identity belongs to a thread on Linux, so a worker thread has the other's rights while all others keep
-theirs.
+theirs. A new thread begins with those of the thread that made it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,37 @@ def file_rights(uid: int, gid: int, groups: tuple[int, ...]) -> Iterator[None]:
 
     :raises OSError: when the kernel refuses; nothing may be opened then.
     """
-    before = tuple(os.getgroups())
-    _set_groups(groups)
+    before = file_identity()
+    if (uid, gid, groups) == before:
+        yield
+        return
     try:
-        _libc.setfsgid(gid)
-        _libc.setfsuid(uid)
-        # Neither call reports a failure; an impossible number changes nothing and answers with what holds now.
-        if (_libc.setfsuid(-1), _libc.setfsgid(-1)) != (uid, gid):
-            raise PermissionError(errno.EPERM, f"cannot take on the rights of user {uid}")
+        take_file_rights(uid, gid, groups)
         yield
     finally:
-        _libc.setfsuid(os.geteuid())
-        _libc.setfsgid(os.getegid())
-        _set_groups(before)
+        _set(*before)
+
+
+def file_identity() -> tuple[int, int, tuple[int, ...]]:
+    """Whose rights on files this thread has: user, group, supplementary groups."""
+    return _libc.setfsuid(-1), _libc.setfsgid(-1), tuple(os.getgroups())
+
+
+def take_file_rights(uid: int, gid: int, groups: tuple[int, ...]) -> None:
+    """As :func:`file_rights`, from now on, for this thread and those that it makes.
+
+    :raises OSError: when the kernel refuses; nothing may be opened then.
+    """
+    _set(uid, gid, groups)
+    # Neither call reports a failure; an impossible number changes nothing and answers with what holds now.
+    if (_libc.setfsuid(-1), _libc.setfsgid(-1)) != (uid, gid):
+        raise PermissionError(errno.EPERM, f"cannot take on the rights of user {uid}")
+
+
+def _set(uid: int, gid: int, groups: tuple[int, ...]) -> None:
+    _set_groups(groups)
+    _libc.setfsgid(gid)
+    _libc.setfsuid(uid)
 
 
 def _set_groups(groups: tuple[int, ...]) -> None:

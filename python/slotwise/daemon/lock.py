@@ -15,6 +15,7 @@ import os
 import struct
 from pathlib import Path
 
+from slotwise.daemon.privileges import root_files
 from slotwise.errors import HostError
 from slotwise.home import PoolHome
 
@@ -30,7 +31,8 @@ def lock_file(home: PoolHome, daemon: str) -> Path:
 def holder(home: PoolHome, daemon: str) -> int | None:
     """The pid of the process that is ``daemon`` in this pool, or None when none lives."""
     try:
-        descriptor = os.open(lock_file(home, daemon), os.O_RDONLY | os.O_CLOEXEC)
+        with root_files():
+            descriptor = os.open(lock_file(home, daemon), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -51,7 +53,8 @@ class DaemonLock:
         :raises HostError: when another process holds it.
         """
         path = lock_file(home, daemon)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with root_files():
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

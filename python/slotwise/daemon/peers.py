@@ -30,9 +30,10 @@ async def negotiator_target(context: DaemonContext) -> str:
         if address.configured_collector(context.config) is None:
             raise
     query = common_pb2.AdQuery(kind="Negotiator", projection=["MyAddress"], limit=1)
-    async with channel.open_async(collector_target(context)) as opened:
+    target = collector_target(context)
+    async with channel.open_async(target) as opened:
         stub = collector_pb2_grpc.CollectorStub(opened)
-        async for chunk in stub.Query(query, metadata=context.metadata, timeout=10):
+        async for chunk in stub.Query(query, metadata=context.credential.metadata(target), timeout=10):
             for ad in unpack_ads(chunk.data) if chunk.data else ():
                 if isinstance(found := ad.get("MyAddress"), str) and found:
                     return found

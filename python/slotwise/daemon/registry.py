@@ -12,6 +12,7 @@ DAEMONS: dict[str, str] = {
     "starter": "slotwise.starter.app",
     "front": "slotwise.front.app",
     "defrag": "slotwise.defrag.app",
+    "rooster": "slotwise.rooster.app",
 }
 
 #: The reference's subsystem names, for `SUBSYS.KNOB` in configuration.

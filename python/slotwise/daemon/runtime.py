@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import functools
 import importlib
 import logging
 import os
@@ -23,18 +24,26 @@ from typing import Any, Protocol
 import grpc
 
 from slotwise import __version__
+from slotwise.authorization import settable, settings
+from slotwise.authorization.authorizer import Authorizer
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
-from slotwise.daemon import classad_facts, owner
+from slotwise.config.remote import RemoteSettings
+from slotwise.daemon import classad_facts, membership, owner, privileges
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
-from slotwise.errors import ConfigError, SlotwiseError, UsageError
+from slotwise.errors import ConfigError, DeniedError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 from slotwise.observe.log import flush_logs, start_log
-from slotwise.wire import address, channel, security, tls
+from slotwise.table import limit_evaluations
+from slotwise.wire import address, audit, call, channel, issuers, security, tls
 from slotwise.wire.address import DaemonAddress
+from slotwise.wire.connections import ConnectionBounds
+from slotwise.wire.credential import HostCredential
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
+from slotwise.wire.keys import PoolSecrets
+from slotwise.wire.login import LIFETIME_S, LoginServer, socket_of
 from slotwise.wire.server import listen, make_server
 from slotwise.wire.status import answers_errors
 
@@ -49,6 +58,10 @@ _MODES = ("peaceful", "graceful", "fast")
 #: among their own files is made with a mode of its own. What other daemons make is theirs alone unless they
 #: say otherwise.
 _OPEN_FILES = ("startd", "starter")
+
+#: Daemons whom many connect to, and who start no program that would inherit the limit: they take as many descriptors as
+#: they may have, up to so many. A crowd cannot take these between two looks of :mod:`slotwise.wire.connections`.
+_MANY_DESCRIPTORS, _DESCRIPTORS = ("collector", "negotiator", "schedd", "defrag"), 65536
 
 #: A fast stop that takes longer hangs: the stacks of all threads go into ``<daemon>.out`` and the process ends.
 _FAST_S = 30.0
@@ -78,10 +91,14 @@ class DaemonContext:
     clock: Clock
     server: grpc.aio.Server
     authenticator: security.Authenticator
-    token: str
+    credential: HostCredential
     address: DaemonAddress
     env: Mapping[str, str]
     config_file: str | None = None
+    #: The lists of users and hosts that calls are checked against.
+    authorizer: Authorizer = field(default_factory=lambda: Authorizer(""), repr=False)
+    #: The keys of the host and its pool.
+    secrets: PoolSecrets = field(init=True, default=None, repr=False)  # type: ignore[assignment]
     #: Reads the configuration again and takes it over, as Reconfig does; returns warnings.
     reload: Callable[[], Awaitable[list[str]]] | None = None
     #: Set by anyone to end the daemon; the value is the mode.
@@ -89,23 +106,53 @@ class DaemonContext:
         repr=False, default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
-    @property
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Call metadata with this daemon's own token."""
-        return (("authorization", f"Bearer {self.token}"),)
-
     def request_stop(self, mode: str = "graceful") -> None:
         """Ask the daemon to end. A harder mode than the one under way takes its place."""
         if not self.stop_requested.done():
             self.stop_requested.set_result(mode)
 
 
+class Knobs:
+    """Reads a daemon's configuration, with what it was told from afar."""
+
+    def __init__(self, name: str, env: Mapping[str, str], config_file: str | None, home: PoolHome) -> None:
+        self._read = functools.partial(load, config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
+        config = self._read()
+        self._remote = RemoteSettings(config)
+        #: The configuration to start with. Commands in it run once.
+        self.first = self.load() if self._remote.files() else config
+
+    def load(self, runtime: Mapping[str, str] | None = None) -> Config:
+        """The configuration as it is written now; ``runtime``: run-time settings instead of those that hold.
+
+        :raises ConfigError: when it is refused.
+        """
+        with privileges.root_files():
+            return self._read(
+                runtime=self._remote.runtime if runtime is None else runtime, remote_files=self._remote.files()
+            )
+
+    def change(self, name: str, value: str | None, *, runtime: bool) -> None:
+        """Set a knob, or take that back: see :meth:`RemoteSettings.change`.
+
+        :raises ConfigError: when the daemon would refuse a configuration with it.
+        """
+        with privileges.root_files():
+            self._remote.change(name, value, runtime=runtime, try_it=lambda made: _require_usable(self.load(made)))
+
+
+def _require_usable(config: Config) -> None:
+    require_sound(config)
+    settings.read(config, str(config.subsystem))
+
+
 class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
     """The service that every daemon offers: ping, reconfig, shutdown, knob values."""
 
-    def __init__(self, context: DaemonContext, reload: Any) -> None:
+    def __init__(self, context: DaemonContext, reload: Any, knobs: Knobs) -> None:
         self._context = context
         self._reload = reload
+        self._knobs = knobs
 
     @answers_errors
     async def Ping(self, request: daemon_pb2.PingRequest, context: Any) -> daemon_pb2.PingReply:
@@ -118,8 +165,19 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
             caller = self._context.authenticator.caller(context)
         except SlotwiseError:
             return reply
+        grants = await self._context.authorizer.grants(caller, context.peer())
         reply.identity = caller.name
-        reply.scopes.extend(sorted(caller.scopes))
+        reply.method = caller.method
+        reply.scopes.extend(sorted(grants.caller.levels))
+        for found in grants.decisions.values():
+            reply.access.add(
+                level=found.level,
+                allowed=found.allowed,
+                reason=found.reason,
+                knob=found.knob,
+                entry=found.entry,
+                origin=found.origin,
+            )
         return reply
 
     @answers_errors
@@ -139,12 +197,29 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         values = {name: self._context.config.get(name) for name in request.names}
         return daemon_pb2.ConfigValuesReply(values={k: v for k, v in values.items() if v is not None})
 
+    @answers_errors
+    async def SetConfig(self, request: daemon_pb2.SetConfigRequest, context: Any) -> common_pb2.Empty:
+        """Set a knob of this daemon, or take that back, where SETTABLE_ATTRS allows it."""
+        caller = self._context.authenticator.caller(context)
+        decision = settable.read(self._context.config).decide(call.decisions.get(), request.name)
+        if not decision.allowed:
+            raise DeniedError(f"{caller.name} may not set {request.name[:200]} here: {decision.reason}")
+        value = request.value if request.HasField("value") else None
+        kind = "run-time" if request.runtime else "persistent"
+        audit.note("%s %s (%s), %s", "set" if value is not None else "unset", request.name, kind, decision.reason)
+        self._knobs.change(request.name, value, runtime=request.runtime)
+        return common_pb2.Empty()
+
 
 def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> int:
     """Run daemon ``name`` in this process until it is told to stop; returns the exit status."""
     if name not in DAEMONS:
         raise UsageError(f"there is no daemon {name!r}", hint=f"one of {', '.join(DAEMONS)}")
     os.umask(0o022 if name in _OPEN_FILES else 0o077)
+    if name in _MANY_DESCRIPTORS:
+        least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))
     faulthandler.enable()  # a crash, or SIGABRT, leaves the stacks of all threads in <daemon>.out
     faulthandler.register(STACKS_SIGNAL)
     # What must happen before gRPC starts in this process (the master forks its spawner).
@@ -160,17 +235,31 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
 async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> int:
     home = PoolHome.from_env(env).require_trusted()
     home.create()
-    config = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
+    knobs = Knobs(name, env, config_file, home)
+    config = knobs.first
+    refusal: ConfigError | None = None
+    why = ""
+    try:
+        account, why = privileges.choose(name, home, config, env)
+        privileges.begin(name, home, account)
+    except ConfigError as error:
+        refusal = error
     selected = start_log(home, name, config)
     _log.info("** slotwise %s (%s) %s STARTING UP", name, SUBSYSTEMS[name], __version__)
     _log.info("** PID = %d RealUID = %d, configuration %s", os.getpid(), os.getuid(), _sources(config))
     _log.info("Daemon Log is logging: %s", selected.shown)
+    if refusal is None:
+        _log_account(why)
     classad_facts.follow(config, SUBSYSTEMS[name])
+    if name != "negotiator":  # it matches on threads of its own, and as HTCondor does
+        limit_evaluations()
     _set_core_limit(home, config)
     try:
+        if refusal is not None:
+            raise refusal
         for problem in require_sound(config):
             _log.warning("configuration: %s", problem)
-        return await _serve(name, env, config_file, home, config)
+        return await _serve(name, env, config_file, home, config, knobs)
     except SlotwiseError as error:
         for line in f"{name} cannot run: {error}".splitlines():
             _log.error("%s", line)
@@ -178,6 +267,17 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     except Exception:
         _log.exception("%s failed", name)
         raise
+
+
+def _log_account(why: str) -> None:
+    """Whose rights the daemon works with."""
+    account = privileges.account()
+    if account is not None:
+        _log.info("** The daemons' account is %s (uid %d, gid %d)", account.name, account.uid, account.gid)
+    elif why:
+        _log.warning("%s; daemons work as root", why)
+    elif os.geteuid() == 0:
+        _log.info("** There is no account condor or slotwise, and no CONDOR_IDS: daemons work as root")
 
 
 def _sources(config: Config) -> str:
@@ -195,17 +295,31 @@ def _set_core_limit(home: PoolHome, config: Config) -> None:
         os.chdir(home.log)
 
 
-async def _serve(name: str, env: Mapping[str, str], config_file: str | None, home: PoolHome, config: Config) -> int:
+async def _serve(
+    name: str, env: Mapping[str, str], config_file: str | None, home: PoolHome, config: Config, knobs: Knobs
+) -> int:
     lock = DaemonLock(home, name)
     context = await _context(name, home, config, env, config_file)
+
+    bounds = _connection_bounds(context.address)
+    _bound_peers(bounds, context)
 
     async def reload() -> list[str]:
         former = context.config
         try:
-            fresh = load(config_file, subsystem=SUBSYSTEMS[name], env=env, home=home)
+            fresh = knobs.load()
             doubts = [str(problem) for problem in require_sound(fresh)]
+            lists = await context.authorizer.read(fresh)
+            with privileges.root_files():
+                trusted = issuers.read(fresh)
             context.config = fresh
+            _limit_tokens(context.authenticator, fresh)
+            context.authenticator.forget()
             warnings = doubts + await daemon.reconfig(fresh)
+            warnings += context.authorizer.follow(lists)
+            context.authenticator.issuers = trusted
+            context.authenticator.forget()
+            _bound_peers(bounds, context)
             start_log(home, name, fresh, again=True)
             _log.info("reconfigured from %s", _sources(fresh))
             return warnings + classad_facts.follow(fresh, SUBSYSTEMS[name])
@@ -216,13 +330,20 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
             raise
 
     context.reload = reload
-    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonServicer(context, reload), context.server)
+    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonServicer(context, reload, knobs), context.server)
     daemon: RunningDaemon = await importlib.import_module(DAEMONS[name]).start(context)
     await context.server.start()
-    address.publish(home, context.address)
+    login = _login(context)
+    with privileges.root_files():
+        if login is not None:
+            login.start()
+        address.publish(home, context.address)
+    privileges.give_up_root(name)
     _log.info("command socket at <%s>", context.address.tcp)
     _take_signals(context, reload)
     telling = asyncio.create_task(classad_facts.keep_writing())
+    watching = asyncio.create_task(context.authenticator.watch())
+    bounding = asyncio.create_task(bounds.watch())
     try:
         await _stop(context, daemon)
         await context.server.stop(grace=0.1)
@@ -230,8 +351,13 @@ async def _serve(name: str, env: Mapping[str, str], config_file: str | None, hom
         faulthandler.dump_traceback_later(_LEAVE_S, exit=True)
     finally:
         telling.cancel()
+        watching.cancel()
+        bounding.cancel()
         classad_facts.write_debug_lines()
-        address.withdraw(home, name, os.getpid())
+        with privileges.root_files():
+            if login is not None:
+                login.close()
+            address.withdraw(home, name, os.getpid())
         lock.release()
     _log.info("**** slotwise %s (%s) pid %d EXITING WITH STATUS 0", name, SUBSYSTEMS[name], os.getpid())
     return 0
@@ -268,18 +394,75 @@ async def _context(
     name: str, home: PoolHome, config: Config, env: Mapping[str, str], config_file: str | None
 ) -> DaemonContext:
     clock = SystemClock()
-    key = security.pool_key(home, create=True)
-    owner.write_owner_token(home, config)  # as `up` does: whoever starts daemons one by one wants to call them, too
-    authenticator = security.Authenticator(key)
-    server = make_server(authenticator)
-    host, port = _endpoint(name, config)
-    credentials = _credentials(host, config)
-    tcp, sock = listen(server, host=host, port=port, socket=_socket(home, name), tls=credentials)
     full_name = config.get("FULL_HOSTNAME") or socket.gethostname()
+    secrets = PoolSecrets(home)
+    with privileges.root_files():
+        central = membership.prepare(secrets, config, full_name)
+        host_key = secrets.host_key()
+        if name == "collector" and privileges.account() is not None:
+            secrets.hold_signing_keys()
+    identity = f"condor@{full_name}"
+    authenticator = security.Authenticator(membership.Trust(secrets), family=host_key.public, now=clock.now)
+    _limit_tokens(authenticator, config)
+    with privileges.root_files():
+        authenticator.issuers = issuers.read(config)
+    authorizer = Authorizer(SUBSYSTEMS[name])
+    for doubt in authorizer.follow(await authorizer.read(config)):
+        _log.warning("configuration: %s", doubt)
+    server = make_server(authenticator, authorizer)
+    host, port = _endpoint(name, config)
+    with privileges.root_files():
+        credentials = _credentials(host, config)
+        tcp, sock = listen(server, host=host, port=port, socket=_socket(home, name), tls=credentials)
     reach = "" if tls.is_loopback(host) else f"{full_name}:{tcp.rpartition(':')[2]}"
     me = DaemonAddress(name, os.getpid(), tcp, sock, name=full_name, started_at=int(clock.now()), reach=reach)
-    token = security.mint(key, f"condor@{full_name}", ["ADMINISTRATOR"], issued_at=int(clock.now()))
-    return DaemonContext(name, home, config, clock, server, authenticator, token, me, env, config_file)
+    with privileges.root_files():
+        authenticator.audiences |= tls.audiences(config, me, full_name)
+    # Where daemons have an account the pool's private keys are the collector's and the master's alone.
+    alone = privileges.account() is not None
+    host_token = membership.HostToken(
+        secrets, identity, signs=central and (name == "master" or not alone), publishes=alone and name == "master"
+    )
+    if name == "master":
+        with privileges.root_files():
+            host_token()  # the daemons that it starts find it in its file
+    credential = HostCredential(identity, host_key, host_token, security.DAEMON_LEVELS[name], clock.now)
+    return DaemonContext(
+        name, home, config, clock, server, authenticator, credential, me, env, config_file, authorizer, secrets
+    )
+
+
+def _limit_tokens(authenticator: security.Authenticator, config: Config) -> None:
+    """Which tokens of the pool the configuration does not accept."""
+    authenticator.revocation_expr = config.get("SEC_TOKEN_REVOCATION_EXPR") or ""
+    age = config.find_int("SEC_TOKEN_MAX_AGE")
+    authenticator.max_age_s = age if age is not None and age > 0 else None
+
+
+def _connection_bounds(me: DaemonAddress) -> ConnectionBounds:
+    account = privileges.account()
+    exempt = frozenset({0, os.geteuid(), *(() if account is None else (account.uid,))})
+    return ConnectionBounds(me.socket, int(me.tcp.rpartition(":")[2]), of_user=0, of_address=0, exempt=exempt)
+
+
+def _bound_peers(bounds: ConnectionBounds, context: DaemonContext) -> None:
+    """What one user, or one address, may hold of this daemon."""
+    config = context.config
+    bounds.of_user = config.get_int("SLOTWISE_MAX_CONNECTIONS_PER_USER")
+    bounds.of_address = config.get_int("SLOTWISE_MAX_CONNECTIONS_PER_ADDRESS")
+    context.authenticator.calls_of_user = config.get_int("SLOTWISE_MAX_CALLS_PER_USER")
+
+
+def _login(context: DaemonContext) -> LoginServer | None:
+    """What tells local accounts who they are to this daemon."""
+    if not context.address.socket:
+        return None
+
+    def token_for(uid: int) -> tuple[str, float]:
+        identity, levels = owner.local_identity(uid, context.config)
+        return context.authenticator.login(uid, identity, levels, LIFETIME_S)
+
+    return LoginServer(socket_of(context.address.socket), token_for)
 
 
 def _credentials(host: str, config: Config) -> grpc.ServerCredentials | None:
@@ -288,7 +471,7 @@ def _credentials(host: str, config: Config) -> grpc.ServerCredentials | None:
     :raises ConfigError: when others could listen to tokens on their way.
     """
     credentials = tls.server_credentials(config)
-    channel.use_tls(tls.client_credentials(config))
+    channel.use_tls(tls.client_credentials(config), cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"))
     if credentials is None and not tls.is_loopback(host) and not config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"):
         raise ConfigError(
             f"SLOTWISE_LISTEN = {host} reaches beyond this machine without TLS",
@@ -314,7 +497,15 @@ def _endpoint(name: str, config: Config) -> tuple[str, int]:
 
 
 def _socket(home: PoolHome, name: str) -> Path | None:
-    return address.socket_path(home, name)
+    found = address.socket_path(home, name)
+    if found is None:
+        _log.warning(
+            "%s is too long a path for sockets (at most %d bytes): without TLS or SLOTWISE_ALLOW_CLEARTEXT nobody can "
+            "authenticate to this daemon; name a shorter home with SLOTWISE_HOME",
+            home.run,
+            address.MAX_SOCKET_PATH,
+        )
+    return found
 
 
 def _take_signals(context: DaemonContext, reload: Any) -> None:

@@ -115,9 +115,10 @@ class Defrag:
         """The pool's partitionable slots."""
         query = common_pb2.AdQuery(kind="Machine", constraint=decide.BASE)
         found: list[ClassAd] = []
-        async with channel.open_async(collector_target(self._context)) as opened:
+        target = collector_target(self._context)
+        async with channel.open_async(target) as opened:
             stub = collector_pb2_grpc.CollectorStub(opened)
-            async for chunk in stub.Query(query, metadata=self._context.metadata, timeout=_CALL_S):
+            async for chunk in stub.Query(query, metadata=self._context.credential.metadata(target), timeout=_CALL_S):
                 found += unpack_ads(chunk.data) if chunk.data else []
         return found
 
@@ -133,7 +134,7 @@ class Defrag:
         try:
             async with channel.open_async(target.address) as opened:
                 stub = startd_pb2_grpc.StartdStub(opened)
-                await stub.Drain(request, metadata=self._context.metadata, timeout=_CALL_S)
+                await stub.Drain(request, metadata=self._context.credential.metadata(target.address), timeout=_CALL_S)
         except (grpc.RpcError, SlotwiseError) as error:
             _log.error("could not drain %s: %s", target.slot, _said(error))
             self._numbers["DrainFailures"] += 1
@@ -148,7 +149,9 @@ class Defrag:
             async with channel.open_async(target.address) as opened:
                 stub = startd_pb2_grpc.StartdStub(opened)
                 await stub.CancelDrain(
-                    startd_pb2.CancelDrainRequest(), metadata=self._context.metadata, timeout=_CALL_S
+                    startd_pb2.CancelDrainRequest(),
+                    metadata=self._context.credential.metadata(target.address),
+                    timeout=_CALL_S,
                 )
         except (grpc.RpcError, SlotwiseError) as error:
             _log.error("could not cancel the draining of %s: %s", target.slot, _said(error))

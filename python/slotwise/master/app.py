@@ -11,14 +11,17 @@ import signal
 import socket
 from collections.abc import Mapping
 
-from slotwise.config import Config, root_file
+from slotwise.config import Config, load, require_sound, root_file
 from slotwise.config.loading import named_file
 from slotwise.daemon import process
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.advertise import Advertiser
+from slotwise.daemon.membership import is_central
+from slotwise.daemon.registry import SUBSYSTEMS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.master.children import SpawnerClient
+from slotwise.master.joining import Membership
 from slotwise.master.limits import Limits
 from slotwise.master.policy import Backoff, daemons_of
 from slotwise.master.pulse import Patience
@@ -26,6 +29,7 @@ from slotwise.master.service import MasterServicer, Pool
 from slotwise.master.spawner import READY_FD, SPAWNER_FD, fork_spawner
 from slotwise.master.supervisor import Keeper
 from slotwise.wire.gen import daemon_pb2_grpc
+from slotwise.wire.security import WATCH_S
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +57,11 @@ class Master:
         self._advertiser = Advertiser(context, update_interval_s=context.config.get_float("MASTER_UPDATE_INTERVAL"))
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
+        self._joining: asyncio.Task[None] | None = None
+        if is_central(context.config):
+            self._joining = asyncio.create_task(_keep_word(context), name="word")
+        else:
+            self._joining = asyncio.create_task(Membership(context, pool.keepers).run(), name="membership")
 
     def _advertise(self) -> None:
         """Tell the collector of this host's master."""
@@ -92,11 +101,23 @@ class Master:
     async def stop(self, mode: str) -> None:
         """Stop all daemons, then the spawner."""
         self._bringing_up.cancel()
+        if self._joining is not None:
+            self._joining.cancel()
         await self._advertiser.close()
         await self._pool.stop([], mode)
         self._spawner.close()
         if self._spawner_pid:
             await asyncio.to_thread(_await_spawner, self._spawner_pid)
+
+
+async def _keep_word(context: DaemonContext) -> None:
+    """Keep the pool's word on this host fresh: its other daemons may have no key of the pool's to make it with."""
+    while True:
+        await asyncio.sleep(WATCH_S)
+        try:
+            context.credential.renew()
+        except SlotwiseError as error:
+            _log.error("%s", error)
 
 
 def _await_spawner(pid: int) -> None:
@@ -146,7 +167,7 @@ async def start(context: DaemonContext) -> Master:
             context.home,
             context.clock,
             spawner,
-            context.metadata,
+            context.credential.family,
             Limits.of_config(context.config),
             backoff_of(context.config),
             Patience.of_config(context.config, name),
@@ -154,5 +175,11 @@ async def start(context: DaemonContext) -> Master:
         for name in names
     }
     pool = Pool(keepers)
-    daemon_pb2_grpc.add_MasterServicer_to_server(MasterServicer(pool, context.home), context.server)
+
+    def require_startable(name: str) -> None:
+        env, home = context.env, context.home
+        require_sound(load(context.config_file, subsystem=SUBSYSTEMS[name], env=env, home=home))
+
+    servicer = MasterServicer(pool, context.home, require_startable)
+    daemon_pb2_grpc.add_MasterServicer_to_server(servicer, context.server)
     return Master(context, pool, spawner, spawner_pid)

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,11 +18,11 @@ from pathlib import Path
 from slotwise.config import Config, load, persistent, require_sound, root_file
 from slotwise.config.loading import named_file
 from slotwise.daemon import lock, process
-from slotwise.daemon.owner import write_owner_token
 from slotwise.errors import ConfigError, HostError, PeerUnavailableError
 from slotwise.home import PoolHome, open_to_others
 from slotwise.master.ending import await_end_of_down, await_revival
 from slotwise.master.policy import START_ORDER
+from slotwise.master.spawner import open_out
 from slotwise.observe.log import log_file
 from slotwise.wire import address
 
@@ -33,6 +34,8 @@ _RUNNING_TIMEOUT_S = 60.0
 #: How long a master that has lost its spawner may take to have a new one.
 _NEW_SPAWNER_S = 10.0
 #: How often `up` begins again when the master it waits for goes away.
+#: How long `up` waits for the request of a host that joins, in seconds.
+_JOIN_S = 10.0
 _ATTEMPTS = 3
 _TAIL_LINES = 12
 
@@ -61,7 +64,10 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     config = load(config_file, subsystem="MASTER", env=env, home=home)
     doubts = [str(problem) for problem in require_sound(config)]
     home.create()
-    write_owner_token(home, config)
+    from slotwise.daemon.membership import prepare
+    from slotwise.wire.keys import PoolSecrets
+
+    central = prepare(PoolSecrets(home), config, config.get("FULL_HOSTNAME") or socket.gethostname())
     result = None
     for _ in range(_ATTEMPTS):
         await_end_of_down(home)
@@ -77,11 +83,33 @@ def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) ->
     result.doubts = doubts + (_other_file(home, env, config_file) if result.was_running else _closed_file(home))
     if named_file(env, config_file) is None and env.get("CONDOR_CONFIG") is None:
         result.recorded = root_file.recorded(home)
+    if not central:
+        result.doubts = _joining(home) + result.doubts
     if result.failed:
         result.log_tails = [(name, log_tail(home, name, config)) for name in result.failed]
     else:
         result.daemons = _found(home)
     return result
+
+
+def _joining(home: PoolHome) -> list[str]:
+    """What to do for a host that has not joined its pool yet."""
+    from slotwise.master.joining import JOIN_FILE
+    from slotwise.wire.keys import PoolSecrets
+
+    path, secrets = home.run / JOIN_FILE, PoolSecrets(home)
+    deadline = time.monotonic() + _JOIN_S
+    while time.monotonic() < deadline:
+        if secrets.token_file.exists():
+            return []
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            asked = json.loads(path.read_text())
+            return [
+                f"This host asks {asked['collector']} for a place in the pool: request {asked['request']}, code "
+                f"{asked['code']}. An administrator there approves it with `slotwise token approve {asked['request']}`."
+            ]
+        time.sleep(0.1)
+    return ["This host has no place in its pool yet, and its collector does not answer: see MasterLog."]
 
 
 def _other_file(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> list[str]:
@@ -111,8 +139,7 @@ def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | Non
     words = [sys.executable, "-m", "slotwise", "daemon", "master"]
     if config_file:
         words += ["--config", config_file]
-    out = home.log / "master.out"
-    with out.open("wb") as stream:
+    with os.fdopen(open_out(home, "master", 0), "wb") as stream:
         # The command line is also the room in which the daemons write theirs (daemon.process.set_title).
         started = subprocess.Popen(
             words,
@@ -170,8 +197,8 @@ def _await_running(home: PoolHome) -> UpResult | None:
     import grpc
 
     from slotwise.wire import channel
+    from slotwise.wire.credential import UserCredential, no_token
     from slotwise.wire.gen import common_pb2, daemon_pb2_grpc
-    from slotwise.wire.token import find_token
 
     deadline = time.monotonic() + _RUNNING_TIMEOUT_S
     waiting = {"master": "it does not answer"}
@@ -180,9 +207,10 @@ def _await_running(home: PoolHome) -> UpResult | None:
         if lock.holder(home, "master") is None:
             return None
         try:
-            with channel.open_blocking(address.lookup(home, "master").local) as opened:
+            target = address.lookup(home, "master").local
+            with channel.open_blocking(target) as opened:
                 status = daemon_pb2_grpc.MasterStub(opened).Status(
-                    common_pb2.Empty(), metadata=channel.token_metadata(find_token(home, {})), timeout=5
+                    common_pb2.Empty(), metadata=UserCredential({}, no_token).metadata(target), timeout=5
                 )
         except (grpc.RpcError, PeerUnavailableError):
             time.sleep(0.1)
@@ -206,11 +234,13 @@ def _found(home: PoolHome) -> list[tuple[str, int, str]]:
     return found
 
 
-def restart_master(home: PoolHome) -> None:
+def restart_master(home: PoolHome, env: Mapping[str, str]) -> None:
     """Replace the master by a new one; its spawner makes it, and it adopts the daemons, which do not notice.
 
     :raises PeerUnavailableError: when there is no master, or no spawner that would make a new one.
+    :raises ConfigError: when the new one would refuse the configuration.
     """
+    require_sound(load(None, subsystem="MASTER", env=env, home=home))
     former = lock.holder(home, "master")
     if former is None:
         raise PeerUnavailableError(f"no master runs in the pool at {home.root}", hint="use `slotwise up`")

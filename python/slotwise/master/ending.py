@@ -166,14 +166,15 @@ def _ask_peacefully(home: PoolHome, name: str) -> None:
     import grpc
 
     from slotwise.wire import channel
+    from slotwise.wire.credential import UserCredential, no_token
     from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
-    from slotwise.wire.token import find_token
 
     try:
-        with channel.open_blocking(address.lookup(home, name).local) as opened:
+        target = address.lookup(home, name).local
+        with channel.open_blocking(target) as opened:
             daemon_pb2_grpc.DaemonStub(opened).Shutdown(
                 daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.PEACEFUL),
-                metadata=channel.token_metadata(find_token(home, {})),
+                metadata=UserCredential({}, no_token).metadata(target),
                 timeout=10,
             )
     except (grpc.RpcError, SlotwiseError):

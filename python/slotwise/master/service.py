@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from slotwise.errors import NotFoundError
@@ -79,9 +80,11 @@ class Pool:
 class MasterServicer(daemon_pb2_grpc.MasterServicer):
     """Adapts calls to the pool."""
 
-    def __init__(self, pool: Pool, home: Any) -> None:
+    def __init__(self, pool: Pool, home: Any, require_startable: Callable[[str], None]) -> None:
+        """``require_startable`` raises :class:`ConfigError` where a daemon would refuse to start."""
         self._pool = pool
         self._home = home
+        self._require_startable = require_startable
         self._stopping: set[asyncio.Task[None]] = set()
 
     @answers_errors
@@ -91,8 +94,10 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
 
     @answers_errors
     async def Restart(self, request: daemon_pb2.DaemonNames, context: Any) -> common_pb2.Empty:
-        """Stop and start daemons; answers when they answer again."""
+        """Stop and start daemons; answers when they answer again. None is stopped that could not start again."""
         names = list(request.names)
+        for keeper in self._pool.select(names):
+            self._require_startable(keeper.name)
         await self._pool.stop(names, "graceful")
         await self._pool.start(names)
         return common_pb2.Empty()

@@ -24,6 +24,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 import traceback
@@ -234,17 +235,35 @@ def _become(
 def detach_streams(home: PoolHome, name: str) -> None:
     """Standard input from nowhere, output and errors into ``log/<name>.out``: tracebacks of daemons that fail early."""
     null = os.open(os.devnull, os.O_RDONLY)
-    path = home.log / f"{name}.out"
-    with contextlib.suppress(OSError):
-        if path.stat().st_size > _LARGEST_OUT:
-            path.unlink()
-    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    out = open_out(home, name)
     os.dup2(null, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
     for descriptor in (null, out):
         if descriptor > 2:
             os.close(descriptor)
+
+
+def open_out(home: PoolHome, name: str, flags: int = os.O_APPEND) -> int:
+    """Open ``log/<name>.out``; the directory may be another account's, whose links are not followed.
+
+    :raises OSError: when it is no plain file of one name.
+    """
+    path = home.log / f"{name}.out"
+    with contextlib.suppress(OSError):
+        if path.lstat().st_size > _LARGEST_OUT:
+            path.unlink()
+    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o644)
+    about = os.fstat(out)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
+        os.close(out)
+        raise HostError(f"{path} is no plain file", hint="remove it")
+    above = path.parent.lstat()
+    if os.geteuid() == 0 and about.st_uid == 0 and above.st_uid != 0:  # a startd may write into that of its starter
+        os.fchown(out, above.st_uid, above.st_gid)
+    if flags & os.O_APPEND == 0:
+        os.ftruncate(out, 0)
+    return out
 
 
 def main() -> int:

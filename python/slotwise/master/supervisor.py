@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,6 +30,7 @@ from slotwise.master.limits import HARDER, SILENCE_S, Limits
 from slotwise.master.policy import Backoff, failures_after, restart_delay_s
 from slotwise.master.pulse import Patience, end_hung, until_silent
 from slotwise.wire import address, channel
+from slotwise.wire.credential import Metadata
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ class Keeper:
     home: PoolHome
     clock: Clock
     starts: Starts
-    metadata: tuple[tuple[str, str], ...]
+    metadata: Callable[[str], Metadata]
     limits: Limits = field(default_factory=Limits)
     backoff: Backoff = field(default_factory=Backoff)
     patience: Patience = field(default_factory=Patience)
@@ -257,7 +259,7 @@ class Keeper:
                 async with channel.open_async(target) as opened:
                     await daemon_pb2_grpc.DaemonStub(opened).Shutdown(
                         daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.PEACEFUL),
-                        metadata=self.metadata,
+                        metadata=self.metadata(target),
                         timeout=10,
                     )
                 return

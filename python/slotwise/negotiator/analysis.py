@@ -108,18 +108,18 @@ def _verdict(report: Row) -> str:
     if report["would_match"]:
         return f"The next cycle would give it {report['would_match']}."
     needs = report["requirements"]
-    if not report["slots"]:
-        return "There are no slots."
-    if not needs["job_accepts"]:
-        return "No slot satisfies the job's Requirements."
-    if not needs["matches"]:
-        return "Every slot that the job would take refuses it."
     if (reserved := report["reservation"]) is not None:
         expected, ends = (kept.minute(reserved[name]) for name in ("starts_at", "gives_up_at"))
         return (
             f"{reserved['slot']} is kept for it and takes no jobs but such as end in time: expected to be ready by "
             f"{expected}, given up at {ends}."
         )
+    if not report["slots"]:
+        return "There are no slots."
+    if not needs["job_accepts"]:
+        return "No slot satisfies the job's Requirements."
+    if not needs["matches"]:
+        return "Every slot that the job would take refuses it."
     if report["rejections"]:
         reasons = ", ".join(dict.fromkeys(r["reason"] for r in report["rejections"]))
         if reasons == "no match found":

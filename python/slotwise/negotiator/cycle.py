@@ -12,6 +12,7 @@ from typing import Any
 
 from slotwise.classad import ExprTree
 from slotwise.config import Config
+from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
 from slotwise.negotiator import kept
@@ -25,7 +26,7 @@ from slotwise.negotiator.in_flight import InFlight
 from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.notices import notices_of, send_notices
-from slotwise.negotiator.offline import offline_updates, tell_collector
+from slotwise.negotiator.offline import offline_updates
 from slotwise.negotiator.reports import CycleReport, History
 from slotwise.negotiator.revaluation import Revaluation
 from slotwise.negotiator.schedule import CycleTiming
@@ -153,7 +154,7 @@ class Cycles:
         schedds = len(points) - len(demand.failed)
         self.log.decided(self._number, why, outcome, demand, schedds, len(self.mirror.slots), gathered - began)
         startds = notices_of(offers.batches.values()) if self.settings.inform_startds else {}
-        await send_notices(startds, self.channels, self.context.metadata)
+        await send_notices(startds, self.channels, self.context.credential)
         reservations = outcome.reservations()
         self.excess.add_to(
             offers.batches,
@@ -165,7 +166,7 @@ class Cycles:
             self.settings.timing.interval_s,
             MatchBatch(cycle=self._number, negotiator_name=self.settings.name),
         )
-        failed = await send_offers(offers, points, self.channels, self.context.metadata, self.settings.timeout_s)
+        failed = await send_offers(offers, points, self.channels, self.context.credential, self.settings.timeout_s)
         told = [row for row in offers.made if demand.origins[row["request"]][0] not in failed]
         if len(told) < len(offers.made):
             _log.warning("could not deliver %d matches to their schedds", len(offers.made) - len(told))
@@ -176,7 +177,7 @@ class Cycles:
         for slot, changed in kept.changes(self._kept, ads, self.mirror.slots).items():
             updates.setdefault(slot, {}).update(changed)
         self._kept = ads
-        await tell_collector(self.context, updates)
+        await merge_into_slots(self.context, updates)
         dispatched = clock.monotonic()
         self._book(accounting, outcome)
         report = CycleReport(
@@ -252,7 +253,7 @@ class Cycles:
         return Asking(self.significant, settings.job_constraint, settings.timeout_s, settings.group_prefix)
 
     async def _gather(self, points: dict[str, AccessPoint]) -> Demand:
-        demand = await gather(points.values(), self.channels, self.context.metadata, self.asking())
+        demand = await gather(points.values(), self.channels, self.context.credential, self.asking())
         for name in demand.failed:
             self.asked_by.pop(name, None)
         self.in_flight.hear(demand.fates, demand.tellers)

@@ -13,7 +13,9 @@ import grpc
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.negotiator.gather import AccessPoint, Channels, Demand
 from slotwise.table import AdTable, pack_ads
+from slotwise.wire.credential import Credential
 from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.match_pieces import cut
 
 _log = logging.getLogger(__name__)
 _EXPR_PREFIX = "NegotiatorMatchExpr"
@@ -152,13 +154,13 @@ async def send_offers(
     offers: Offers,
     points: Mapping[str, AccessPoint],
     channels: Channels,
-    metadata: tuple[tuple[str, str], ...],
+    credential: Credential,
     timeout_s: float,
 ) -> list[str]:
     """Send all batches in parallel; names of access points that did not take theirs."""
     names = [name for name in offers.batches if name in points]
     sent = await asyncio.gather(
-        *(_send(points[name], offers.batches[name], channels, metadata, timeout_s) for name in names)
+        *(_send(points[name], offers.batches[name], channels, credential, timeout_s) for name in names)
     )
     return [name for name, done in zip(names, sent, strict=True) if not done]
 
@@ -167,11 +169,14 @@ async def _send(
     point: AccessPoint,
     batch: schedd_pb2.MatchBatch,
     channels: Channels,
-    metadata: tuple[tuple[str, str], ...],
+    credential: Credential,
     timeout_s: float,
 ) -> bool:
     try:
-        await channels.stub(point.target).OfferMatches(batch, metadata=metadata, timeout=timeout_s)
+        for piece in cut(batch):
+            await channels.stub(point.target).OfferMatches(
+                piece, metadata=credential.metadata(point.target), timeout=timeout_s
+            )
     except grpc.aio.AioRpcError as error:
         _log.warning("could not send matches to schedd %s at %s: %s", point.name, point.target, error.details())
         return False

@@ -13,6 +13,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire import channel
+from slotwise.wire.credential import Credential
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, startd_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -101,12 +102,10 @@ class _Groups:
         return self._known[domain] + submitter
 
 
-async def gather(
-    points: Iterable[AccessPoint], channels: Channels, metadata: tuple[tuple[str, str], ...], asking: Asking
-) -> Demand:
+async def gather(points: Iterable[AccessPoint], channels: Channels, credential: Credential, asking: Asking) -> Demand:
     """Ask all access points in parallel; one that fails or is late is left out, and named."""
     points = list(points)
-    answers = await asyncio.gather(*(_ask(point, channels, metadata, asking) for point in points))
+    answers = await asyncio.gather(*(_ask(point, channels, credential, asking) for point in points))
     demand = Demand()
     groups = _Groups(asking.group_prefix)
     for point, answer in zip(points, answers, strict=True):
@@ -119,7 +118,7 @@ async def gather(
 
 
 async def _ask(
-    point: AccessPoint, channels: Channels, metadata: tuple[tuple[str, str], ...], asking: Asking
+    point: AccessPoint, channels: Channels, credential: Credential, asking: Asking
 ) -> list[schedd_pb2.RequestList] | None:
     query = schedd_pb2.ResourceRequestsQuery(
         significant_attributes=asking.significant_attributes,
@@ -128,7 +127,7 @@ async def _ask(
     )
     try:
         stub = channels.stub(point.target)
-        replies = stub.ResourceRequests(query, metadata=metadata, timeout=asking.timeout_s)
+        replies = stub.ResourceRequests(query, metadata=credential.metadata(point.target), timeout=asking.timeout_s)
         return [reply async for reply in replies]
     except (grpc.RpcError, SlotwiseError) as error:
         details = error.details() if isinstance(error, grpc.aio.AioRpcError) else error

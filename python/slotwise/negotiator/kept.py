@@ -77,7 +77,8 @@ def changes(
     before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]], slots: AdTable
 ) -> dict[str, dict[str, Any]]:
     """Attributes to be merged into slot ads; None takes one away."""
-    out = {slot: dict(ad) for slot, ad in after.items() if slots.value(slot, "ReservedUntil") != ad["ReservedUntil"]}
+    times = ("ReservedUntil", "ReservationEnds")
+    out = {slot: dict(ad) for slot, ad in after.items() if any(slots.value(slot, name) != ad[name] for name in times)}
     for slot in before.keys() - after.keys():
         if slot in slots:
             out[slot] = dict.fromkeys(before[slot])

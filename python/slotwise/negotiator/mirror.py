@@ -76,10 +76,11 @@ class Mirror:
         failures = 0
         while True:
             try:
-                async with channel.open_async(collector_target(self._context)) as opened:
+                target = collector_target(self._context)
+                async with channel.open_async(target) as opened:
                     request = collector_pb2.SubscribeRequest(kinds=_KINDS, include_private=True)
                     replies = collector_pb2_grpc.CollectorStub(opened).Subscribe(
-                        request, metadata=self._context.metadata
+                        request, metadata=self._context.credential.metadata(target)
                     )
                     # The starting set replaces what is here only once it is complete.
                     self._arriving = {which: AdTable() for which in (_SLOTS, _CAPABILITIES, _SCHEDDS)}

@@ -11,6 +11,7 @@ import grpc
 from slotwise.errors import SlotwiseError
 from slotwise.negotiator.dispatch import NO_CLAIM
 from slotwise.negotiator.gather import Channels
+from slotwise.wire.credential import Credential
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 _log = logging.getLogger(__name__)
@@ -31,18 +32,16 @@ def notices_of(batches: Iterable[schedd_pb2.MatchBatch]) -> dict[str, list[str]]
     return found
 
 
-async def send_notices(
-    notices: dict[str, list[str]], channels: Channels, metadata: tuple[tuple[str, str], ...]
-) -> list[str]:
+async def send_notices(notices: dict[str, list[str]], channels: Channels, credential: Credential) -> list[str]:
     """Tell all startds in parallel; the addresses of those that did not hear it, which does no harm."""
-    heard = await asyncio.gather(*(_send(target, ids, channels, metadata) for target, ids in notices.items()))
+    heard = await asyncio.gather(*(_send(target, ids, channels, credential) for target, ids in notices.items()))
     return [target for target, done in zip(notices, heard, strict=True) if not done]
 
 
-async def _send(target: str, ids: list[str], channels: Channels, metadata: tuple[tuple[str, str], ...]) -> bool:
+async def _send(target: str, ids: list[str], channels: Channels, credential: Credential) -> bool:
     try:
         notice = startd_pb2.MatchNotice(claim_ids=ids)
-        await channels.startd(target).NoticeMatch(notice, metadata=metadata, timeout=_PATIENCE_S)
+        await channels.startd(target).NoticeMatch(notice, metadata=credential.metadata(target), timeout=_PATIENCE_S)
     except (grpc.aio.AioRpcError, SlotwiseError) as error:
         details = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
         _log.warning("could not notify the startd at %s of its matches: %s", target, details)

@@ -6,23 +6,14 @@ matched, how many jobs wanted it in this cycle, and which.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import grpc
-
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.daemon.peers import collector_target
-from slotwise.daemon.runtime import DaemonContext
-from slotwise.errors import SlotwiseError
 from slotwise.negotiator.gather import AccessPoint, Demand
-from slotwise.table import AdTable, PackBuilder
-from slotwise.wire import channel
-from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+from slotwise.table import AdTable
 
-_log = logging.getLogger(__name__)
 _NUMBERED = re.compile(r"^([^0-9@]+)[0-9][^@]*(@.*)$")
 
 
@@ -67,22 +58,3 @@ def _first_slot(slots: AdTable, slot: str) -> str:
         return primary
     found = _NUMBERED.match(slot)
     return f"{found[1]}1{found[2]}" if found else ""
-
-
-async def tell_collector(context: DaemonContext, updates: Mapping[str, Mapping[str, Any]]) -> None:
-    """Merge the attributes into the collector's ads, None takes one away; a failure is only logged."""
-    if not updates:
-        return
-    pack = PackBuilder()
-    for slot, attributes in updates.items():
-        there = {name: value for name, value in attributes.items() if value is not None}
-        pack.update(slot, there, [name for name in attributes if name not in there])
-    request = collector_pb2.AdvertiseRequest(kind="Machine", pack=pack.finish())
-    try:
-        async with channel.open_async(collector_target(context)) as opened:
-            stub = collector_pb2_grpc.CollectorStub(opened)
-            async for reply in stub.Advertise(iter([request]), metadata=context.metadata, timeout=10):
-                for refused in reply.refused:
-                    _log.warning("the collector rejected the update of an offline slot: %s", refused)
-    except (grpc.RpcError, SlotwiseError) as error:
-        _log.warning("could not update offline slots in the collector: %s", error)

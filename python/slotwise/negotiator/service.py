@@ -67,7 +67,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     ) -> negotiator_pb2.RescheduleReply:
         """Run a cycle soon."""
         name, target = request.schedd_name, request.schedd_address
-        if name and target and self._cycles.context.authenticator.caller(context).may("DAEMON"):
+        if name and target and self._cycles.context.authenticator.caller(context).may("ADVERTISE_SCHEDD"):
             self._cycles.asked_by[name] = AccessPoint(name, target)
         self._schedule.ask(self._cycles.context.clock.monotonic(), on_demand=request.on_demand)
         self._wake()
@@ -165,7 +165,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         cycles = self._cycles
         async with cycles.lock:
             points = cycles.points().values()
-            demand = await gather(points, cycles.channels, cycles.context.metadata, cycles.asking())
+            demand = await gather(points, cycles.channels, cycles.context.credential, cycles.asking())
             cycles.in_flight.hear(demand.fates, demand.tellers)
             slots = cycles.mirror.slots
             cycles.mirror.hold()

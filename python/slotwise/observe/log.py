@@ -24,7 +24,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +41,7 @@ _NAMES = {
     "starter": "StarterLog",
     "front": "FrontLog",
     "defrag": "DefragLog",
+    "rooster": "RoosterLog",
 }
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LIMIT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -140,6 +142,17 @@ def listed(names: Sequence[str], count: int | None = None) -> str:
     return f"{text} ..." if count > _LISTED_MOST else text
 
 
+#: With whose rights log files are opened and put aside.
+_rights: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+def touch_logs_within(rights: Callable[[], AbstractContextManager[None]]) -> None:
+    """Open log files and put them aside within ``rights()`` from now on: a daemon of root's whose logs are another
+    account's must follow no link of that account's with rights of its own."""
+    global _rights
+    _rights = rights
+
+
 class LogFile(logging.Handler):
     """One log file, written by a thread of its own so that a line costs the caller no system call.
 
@@ -234,7 +247,7 @@ class LogFile(logging.Handler):
         if "D_SUB_SECOND" in self._headers:
             header += f".{int(record.msecs):03d}"
         if "D_PID" in self._headers:
-            header += f" (pid:{record.process})"
+            header += f" (pid:{os.getpid()})"
         if "D_CAT" in self._headers:
             header += f" ({_category_of(record)})"
         return header + " "
@@ -305,6 +318,10 @@ class LogFile(logging.Handler):
     # ---- the file
 
     def _open(self, flags: int = 0) -> None:
+        with _rights():
+            self._open_now(flags)
+
+    def _open_now(self, flags: int) -> None:
         mode = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | flags
         try:
             self._descriptor = os.open(self.path, mode)
@@ -331,6 +348,12 @@ class LogFile(logging.Handler):
         self._descriptor = -1
 
     def _rotate(self) -> None:
+        with _rights():
+            self._put_aside()
+        self._open()
+        self._begun = time.time()
+
+    def _put_aside(self) -> None:
         self._shut()
         old = self.path.with_name(self.path.name + ".old")
         if self._kept > 1:
@@ -344,8 +367,6 @@ class LogFile(logging.Handler):
             aside = sorted(self.path.parent.glob(f"{self.path.name}.[0-9]*"))
             for each in aside[: -self._kept]:
                 each.unlink(missing_ok=True)
-        self._open()
-        self._begun = time.time()
 
     def close(self) -> None:
         """Write what waits, and no more."""
@@ -386,6 +407,9 @@ def _category_of(record: logging.LogRecord) -> str:
 
 def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False) -> DebugFlags:
     """Send this process's log records to the daemon's log file; ``again``: after a reconfiguration."""
+    # No line shows them, and finding them out for each record costs as much as all else of a line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # the way that logging's manual gives
     subsystem = daemon.upper()
     flags = DebugFlags.parse(config.get("ALL_DEBUG"), config.get(f"{subsystem}_DEBUG") or config.get("DEFAULT_DEBUG"))
     time_format = config.get_text("DEBUG_TIME_FORMAT").strip('"')
@@ -412,7 +436,10 @@ def start_log(home: PoolHome, daemon: str, config: Knobs, *, again: bool = False
         logger = logging.getLogger(name)
         former += logger.handlers
         logger.handlers[:] = []
-        own = config.get(f"{subsystem}_{name[2:]}_LOG")
+        knob = f"{subsystem}_{name[2:]}_LOG"
+        own = config.get(knob)
+        if name == "D_AUDIT" and not config.is_set(knob):
+            own = str(path.with_name(_NAMES.get(daemon, f"{daemon.capitalize()}Log").removesuffix("Log") + "AuditLog"))
         if own and Path(own) != path:
             logger.addHandler(opened(Path(own), f"{subsystem}_{name[2:]}", frozenset(), {name: logging.INFO}))
             level = min(level, logging.INFO)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from slotwise.classad import ExprTree
 from slotwise.clock import Clock
 from slotwise.errors import UsageError
+from slotwise.model.ownership import same_user
 from slotwise.schedd import events
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.ads import JobAds
@@ -20,6 +20,7 @@ from slotwise.schedd.draft import log_of, priority_of
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.materializer import Materializer
+from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.selection import constraint_of, parse_id
 from slotwise.schedd.store import Batch
@@ -101,6 +102,7 @@ class Actions:
         clock: Clock,
         admission: Admission,
         materializer: Materializer,
+        questions: Questions,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -109,6 +111,7 @@ class Actions:
         self._clock = clock
         self._admission = admission
         self._materializer = materializer
+        self._questions = questions
         self.locks = AttributeLocks()
 
     # ---- acting
@@ -116,9 +119,9 @@ class Actions:
     async def act(self, caller: Identity, request: schedd_pb2.ActRequest, superuser: bool) -> schedd_pb2.ActReply:
         """Act on the selected jobs the caller may act on: own ones, or all for a queue superuser."""
         action = request.action
-        reason = f"{request.reason or _REASONS.get(action, '')} (by user {caller.user.partition('@')[0]})"
+        reason = f"{request.reason or _REASONS.get(action, '')} (by user {caller.user})"
         decision = Decision(self._clock.now())
-        for cluster in self._factories(caller, superuser, request.jobs):
+        for cluster in await self._factories(caller, superuser, request.jobs):
             self._act_on_factory(cluster, action, reason, decision)
         if decision.factories or decision.closed:
             await self._ledger.commit(decision)
@@ -131,18 +134,16 @@ class Actions:
             on_factories=bool(decision.factories),
         )
 
-    def _factories(self, caller: Identity, superuser: bool, selection: schedd_pb2.JobSelection) -> list[Cluster]:
+    async def _factories(self, caller: Identity, superuser: bool, selection: schedd_pb2.JobSelection) -> list[Cluster]:
         """Clusters that make jobs late and are meant as a whole: named, or selected by what all their jobs share."""
         found = [cluster for cluster in self._queue.clusters.values() if cluster.factory is not None]
-        found = [cluster for cluster in found if superuser or cluster.owner == caller.user]
+        found = [cluster for cluster in found if superuser or same_user(cluster.user, caller.name)]
         if selection.ids:
             found = [cluster for cluster in found if str(cluster.number) in selection.ids]
         if selection.owners:
             found = [cluster for cluster in found if not {cluster.owner, cluster.user}.isdisjoint(selection.owners)]
         if selection.constraint.strip():
-            now = int(self._clock.now())
-            tree = ExprTree(selection.constraint)
-            found = [one for one in found if tree.eval(self._materializer.shared(one), now=now) is True]
+            found = await self._questions.those(selection.constraint, found, self._materializer.shared)
         return found
 
     def _act_on_factory(self, cluster: Cluster, action: int, reason: str, decision: Decision) -> None:
@@ -208,12 +209,12 @@ class Actions:
         outcome = Outcome()
         waiting = []
         decision = Decision(self._clock.now())
-        for count, (job, name) in enumerate(self._selected(selection, outcome), 1):
+        for count, (job, name) in enumerate(await self._selected(selection, outcome), 1):
             if "." not in name and not suits(job):
                 if name:
                     outcome.named.setdefault(name, BAD_STATUS)
                 continue
-            allowed = superuser or job.owner == caller.user
+            allowed = superuser or same_user(job.cluster.user, caller.name)
             with self._ledger.deciding(decision):
                 result = act(job, decision) if allowed else DENIED
             outcome.count(result)
@@ -232,17 +233,15 @@ class Actions:
             outcome.named = dict.fromkeys(outcome.named, SUCCESS)
         return outcome.reply()
 
-    def _selected(self, selection: schedd_pb2.JobSelection, outcome: Outcome) -> Iterable[tuple[Job, str]]:
+    async def _selected(self, selection: schedd_pb2.JobSelection, outcome: Outcome) -> Iterable[tuple[Job, str]]:
         """The jobs meant, each with the id by which it was named, or ""."""
         if selection.ids and not selection.constraint and not selection.owners:
-            yield from self._named(selection.ids, outcome)
-            return
+            return self._named(selection.ids, outcome)
         if not (selection.all or selection.ids or selection.owners or selection.constraint):
             raise UsageError("no jobs were named")
         constraint = constraint_of(selection.ids, selection.owners, selection.constraint)
-        for key in self._ads.table.query_keys(constraint or None, now=int(self._clock.now())):
-            if job := self._queue.by_key(key):
-                yield job, ""
+        keys = await self._questions.keys(constraint)
+        return ((job, "") for key in keys if (job := self._queue.by_key(key)))
 
     def _named(self, ids: Iterable[str], outcome: Outcome) -> Iterable[tuple[Job, str]]:
         for name in ids:
@@ -268,7 +267,7 @@ class Actions:
 
         if not request.dry_run and not request.prio_relative:
             batch = Batch()
-            for cluster in self._factories(caller, superuser, request.jobs):
+            for cluster in await self._factories(caller, superuser, request.jobs):
                 if not self.locks.keep(self._materializer.shared(cluster), changes):
                     self._materializer.change(cluster, changes, batch)
             if batch:
@@ -302,7 +301,7 @@ class Actions:
         self._queue.runnable.discard(job)
         ad = self._ads.ad(job)
         job.priority, job.log = priority_of(ad), log_of(ad)
-        self._queue.charge(job, self._admission.submitter(job.owner, ad))
+        self._queue.charge(job, self._admission.submitter(job.cluster.user, ad))
         job.autocluster = None
         if waiting:
             self._queue.runnable.add(job)

@@ -7,24 +7,32 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+from slotwise.classad import ClassAd
 from slotwise.clock import Clock
+from slotwise.daemon.accounts import refused_uid
 from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
+from slotwise.model.ownership import LocalDomains, owner_of
 from slotwise.schedd import credentials, events
 from slotwise.schedd import draft as drafting
 from slotwise.schedd.ads import FreshAds, JobAds, fresh_ads, native
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.draft import Draft, DraftSettings, Incoming
+from slotwise.schedd.factory import asked_for
+from slotwise.schedd.intake import Intake
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.log_lines import jobs_of
 from slotwise.schedd.queue import Queue
+from slotwise.schedd.reserved import Reservation, ReservedClusters, check_number
 from slotwise.schedd.store import Batch, StoredCluster, StoredFactory
+from slotwise.schedd.superusers import SuperUsers
 from slotwise.schedd.values import Changes, encode, literal
 from slotwise.table import pack_ads
+from slotwise.wire import audit
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.status import detail
 
@@ -38,31 +46,37 @@ class AdmissionSettings:
 
     schedd_name: str
     host: str
-    uid_domain: str
+    domains: LocalDomains
     version: str = ""
     platform: str = ""
-    jobs_most: int = 1 << 31
+    jobs_most: int = (1 << 31) - 1
     jobs_per_owner_most: int = 100_000
     jobs_per_submission_most: int = 20_000
     #: The account of owners that have none.
     fallback_account: str = "nobody"
+    #: Accounts with lower uids own no jobs.
+    least_uid: int = 0
+    superusers: SuperUsers = field(default_factory=SuperUsers)
 
     @property
     def draft(self) -> DraftSettings:
         """What goes into every job."""
-        return DraftSettings(self.schedd_name, self.uid_domain, self.version, self.platform)
+        return DraftSettings(self.schedd_name, self.domains, self.version, self.platform)
 
 
 @dataclass
 class Submission:
     """What one caller submitted at once, checked and with its ids: to be queued whole or not at all."""
 
-    owner: str
+    #: ``user@domain``.
+    user: str
     drafts: list[Draft]
     #: By which it is known should it be sent again, or empty.
     key: bytes = b""
     #: The address it came from.
     peer: str = ""
+    #: Who sent it: the user, or a queue superuser.
+    sender: str = ""
 
     @property
     def count(self) -> int:
@@ -113,7 +127,7 @@ class Admission:
         settings: AdmissionSettings,
         next_cluster: int,
         *,
-        reserved: set[int],
+        reserved: ReservedClusters,
         recall: Callable[[str, bytes], bytes | None],
     ) -> None:
         self._queue = queue
@@ -124,6 +138,8 @@ class Admission:
         self._next = next_cluster
         self._reserved = reserved
         self._recall = recall
+        #: Bytes of submissions that have come and are not queued yet.
+        self.intake = Intake()
         #: Submissions with keys that are on their way to the disk.
         self._keys: dict[tuple[str, bytes], asyncio.Event] = {}
         #: Jobs on their way to the disk, by owner: limits count them.
@@ -131,34 +147,36 @@ class Admission:
         #: Told of a new cluster whose jobs are made later.
         self.on_factory: Callable[[Draft], None] = lambda draft: None
 
-    async def reserve(self, count: int) -> int:
-        """The first of ``count`` cluster ids that nobody else gets."""
-        if not 1 <= count <= 10_000:
-            raise UsageError(f"cannot reserve {count} cluster ids", hint="ask for 1 to 10000")
-        first = self._next
+    async def reserve(self, owner: str, count: int) -> int:
+        """The first of ``count`` cluster ids that nobody else gets.
+
+        :raises UsageError: for a number that nobody may ask for, DeniedError when too many of ``owner`` are unused.
+        """
+        now, first = int(self._clock.now()), self._next
+        self._reserved.check(owner, count, first, now)
         self._next += count
-        self._reserved.update(range(first, first + count))
+        ids = Reservation(first, count, now, owner)
+        self._reserved.keep([ids])
         batch = Batch()
         batch.raise_counter(self._next)
-        batch.reserve(first, count, int(self._clock.now()))
+        batch.reserve(ids)
         await self._ledger.commit(Decision(self._clock.now()), batch, may_fail=True)
         return first
 
     # ---- one submission, or many
 
-    async def earlier(self, owner: str, key: bytes) -> schedd_pb2.SubmitReply | None:
+    async def earlier(self, user: str, key: bytes) -> schedd_pb2.SubmitReply | None:
         """The answer to a submission that may have come before; None when it is not in the queue."""
-        if (underway := self._keys.get((owner, key))) is not None:
+        if (underway := self._keys.get((user, key))) is not None:
             await underway.wait()
-        reply = await asyncio.to_thread(self._recall, owner, key)
+        reply = await asyncio.to_thread(self._recall, user, key)
         return schedd_pb2.SubmitReply.FromString(reply) if reply is not None else None
 
     async def submit(
         self,
-        owner: str,
+        user: str,
         clusters: Sequence[Incoming],
         *,
-        superuser: bool = False,
         key: bytes = b"",
         again: bool = False,
         peer: str = "",
@@ -168,14 +186,14 @@ class Admission:
         :param again: it may have come before, under the same key; then it is not queued a second time.
         :raises UsageError: for a submission that makes no sense, DeniedError over a limit, HostError on a full disk.
         """
-        if again and (reply := await self.earlier(owner, key)) is not None:
+        if again and (reply := await self.earlier(user, key)) is not None:
             return reply
-        await self.read_proxies(owner, clusters)
-        submission = self.check(owner, clusters, superuser=superuser, key=key, peer=peer)
+        await self.read_proxies(user, clusters)
+        submission = self.check(user, clusters, key=key, peer=peer)
         await self._arrival(self.begin([submission]))
         return submission.reply
 
-    async def read_proxies(self, owner: str, clusters: Sequence[Incoming]) -> None:
+    async def read_proxies(self, user: str, clusters: Sequence[Incoming]) -> None:
         """Read what the proxies of a submission tell, before it is checked.
 
         :raises UsageError: for a cluster that makes no sense.
@@ -184,8 +202,9 @@ class Admission:
             if b"x509userproxy" in cluster.sent.cluster_ad.lower():
                 path = credentials.proxy_of(drafting.submitted_ad(cluster.sent.cluster_ad))
                 if path:
-                    fallback = self.settings.fallback_account
-                    cluster.told = await asyncio.to_thread(credentials.read, path, owner, fallback)
+                    owner = self._user_of(user, [cluster])
+                    account, fallback = self.settings.domains.account_of(owner), self.settings.fallback_account
+                    cluster.told = await asyncio.to_thread(credentials.read, path, account, fallback)
 
     async def answers(self, checked: Sequence[Checked], underway: Underway) -> schedd_pb2.SubmitAnswers:
         """An answer for each submission, in order, once those ``underway`` among them have arrived.
@@ -212,10 +231,9 @@ class Admission:
 
     def check(
         self,
-        owner: str,
+        user: str,
         clusters: Sequence[Incoming],
         *,
-        superuser: bool = False,
         key: bytes = b"",
         peer: str = "",
     ) -> Submission:
@@ -225,50 +243,93 @@ class Admission:
         """
         if not clusters:
             raise UsageError("the submission has no cluster")
+        sender, user = user, self._user_of(user, clusters)
+        account = self.settings.domains.account_of(user)
+        if (uid := refused_uid(account, self.settings.least_uid)) is not None:
+            raise DeniedError(
+                f"jobs of {account} are refused: its uid {uid} is below SLOTWISE_MIN_UID ({self.settings.least_uid})",
+                hint="submit as another user; where root is the only user, as in a container, SLOTWISE_MIN_UID = 0",
+            )
         if len(key) > _KEY_MOST:
             raise UsageError(f"the submission's key has {len(key)} bytes", hint=f"at most {_KEY_MOST}")
         now = int(self._clock.now())
-        submission = Submission(owner, [self._draft(owner, cluster, now) for cluster in clusters], key, peer)
-        self._check_limits(submission, superuser)
+        ads = self._check_limits(user, clusters)
+        drafts = [self._draft(user, sender, cluster, ad, now) for cluster, ad in zip(clusters, ads, strict=True)]
+        submission = Submission(user, drafts, key, peer, sender)
+        if user != sender:
+            audit.note("as jobs of %s", user)
+        self._underway[user] = self._underway.get(user, 0) + submission.count
         if key:
-            self._keys[owner, key] = asyncio.Event()
+            self._keys[sender, key] = asyncio.Event()
         return submission
 
-    def _draft(self, owner: str, incoming: Incoming, now: int) -> Draft:
-        submitted = drafting.submitted_ad(incoming.sent.cluster_ad)
-        wanted = incoming.sent.cluster_id
-        return drafting.draft(owner, incoming, submitted, lambda: self._number(wanted), now, self.settings.draft)
+    def _user_of(self, caller: str, clusters: Sequence[Incoming]) -> str:
+        """Whose the jobs will be: the caller's, or those of the user whom a queue superuser names as their Owner.
 
-    def _number(self, wanted: int) -> int:
+        :raises DeniedError: when the caller may submit no jobs of that user.
+        """
+        had_jobs = self._queue.owned.__contains__
+        users = set()
+        for cluster in clusters:
+            named = None
+            if b"owner" in cluster.sent.cluster_ad.lower():
+                named = drafting.submitted_ad(cluster.sent.cluster_ad).get("Owner")
+            is_named = isinstance(named, str) and named
+            users.add(self.settings.superusers.user_for(caller, str(named), had_jobs) if is_named else caller)
+        if len(users) > 1:
+            raise UsageError("the clusters of one submission have several owners", hint="submit them one after another")
+        return users.pop()
+
+    def _draft(self, user: str, sender: str, incoming: Incoming, submitted: ClassAd, now: int) -> Draft:
+        wanted = incoming.sent.cluster_id
+        number = partial(self._number, sender, wanted, now)
+        return drafting.draft(user, incoming, submitted, number, now, self.settings.draft)
+
+    def _number(self, user: str, wanted: int, now: int) -> int:
         if wanted:
-            if wanted not in self._reserved:
-                raise UsageError(f"cluster id {wanted} was not reserved", hint="leave it out")
-            self._reserved.discard(wanted)
+            self._reserved.take(user, wanted, now)
             return wanted
         number = self._next
+        check_number(number)
         self._next += 1
         return number
 
-    def submitter(self, owner: str, ad: Any) -> str:
-        """The accounting name of a job of ``owner``."""
-        return drafting.submitter_of(owner, ad, self.settings.uid_domain)
+    def submitter(self, user: str, ad: Any) -> str:
+        """The accounting name of a job of ``user@domain``."""
+        return drafting.submitter_of(user, ad)
 
     # ---- limits
 
-    def _check_limits(self, submission: Submission, superuser: bool) -> None:
-        wanted, limits, owner = submission.count, self.settings, submission.owner
-        largest = max(len(draft.jobs) for draft in submission.drafts)
-        if largest > limits.jobs_per_submission_most:
-            raise DeniedError(
-                f"{largest} jobs in one cluster are more than MAX_JOBS_PER_SUBMISSION"
-                f" ({limits.jobs_per_submission_most})"
-            )
-        if sum(self._queue.counts()) + sum(self._underway.values()) + wanted > limits.jobs_most:
-            raise DeniedError(f"the queue would hold more than MAX_JOBS_SUBMITTED ({limits.jobs_most}) jobs")
-        own = self._queue.owned.get(owner, 0) + self._underway.get(owner, 0)
-        if own + wanted > limits.jobs_per_owner_most and not superuser:
-            raise DeniedError(f"{owner} would have more than MAX_JOBS_PER_OWNER ({limits.jobs_per_owner_most}) jobs")
-        self._underway[owner] = self._underway.get(owner, 0) + wanted
+    def _check_limits(self, user: str, clusters: Sequence[Incoming]) -> list[ClassAd]:
+        """Compare counts with the limits before any job is built; the clusters' ads.
+
+        Jobs that are materialized late count when they are made, as in HTCondor. Until a cluster has jobs, it counts as
+        one: else somebody could have any number of clusters.
+        """
+        limits = self.settings
+        if len(clusters) > limits.jobs_per_submission_most:
+            raise _exceeded("MAX_JOBS_PER_SUBMISSION", limits.jobs_per_submission_most, f"{len(clusters)} clusters")
+        ads = [drafting.submitted_ad(cluster.sent.cluster_ad) for cluster in clusters]
+        wanted = late = 0
+        for cluster, ad in zip(clusters, ads, strict=True):
+            count = cluster.announced()
+            if asked_for(ad, count) is None:
+                wanted += count
+            else:
+                late += 1
+        if wanted > limits.jobs_per_submission_most:
+            raise _exceeded("MAX_JOBS_PER_SUBMISSION", limits.jobs_per_submission_most, f"{wanted} jobs")
+        wanted += late
+        there = sum(self._queue.counts()) + sum(self._underway.values())
+        if there + wanted > limits.jobs_most:
+            raise _exceeded("MAX_JOBS_SUBMITTED", limits.jobs_most, f"{there} jobs and {wanted} more")
+        own = self._queue.owned.get(user, 0) + self._underway.get(user, 0)
+        if late:
+            own += sum(1 for each in self._queue.clusters.values() if each.user == user and not each.jobs)
+        if own + wanted > limits.jobs_per_owner_most:
+            there_are = f"{own} of {owner_of(user)} and {wanted} more"
+            raise _exceeded("MAX_JOBS_PER_OWNER", limits.jobs_per_owner_most, there_are)
+        return ads
 
     # ---- durable, then in memory
 
@@ -280,7 +341,7 @@ class Admission:
                 self._cluster_rows(draft, batch, decision)
             if submission.key:
                 reply = submission.reply.SerializeToString()
-                batch.remember(submission.owner, submission.key, int(decision.now), reply)
+                batch.remember(submission.sender, submission.key, int(decision.now), reply)
         drafts: list[tuple[Draft, FreshAds | None]] = []
 
         def told(error: HostError | None) -> None:
@@ -318,13 +379,13 @@ class Admission:
                 self._settled(submission)
 
     def _settled(self, submission: Submission) -> None:
-        if (underway := self._keys.pop((submission.owner, submission.key), None)) is not None:
+        if (underway := self._keys.pop((submission.sender, submission.key), None)) is not None:
             underway.set()
-        left = self._underway.get(submission.owner, 0) - submission.count
+        left = self._underway.get(submission.user, 0) - submission.count
         if left > 0:
-            self._underway[submission.owner] = left
+            self._underway[submission.user] = left
         else:
-            self._underway.pop(submission.owner, None)
+            self._underway.pop(submission.user, None)
 
     def _cluster_rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
         cluster, factory = draft.cluster, draft.cluster.factory
@@ -370,10 +431,8 @@ class Admission:
         log_notes, user_notes = _notes(draft)
         for job in logged:
             frame = self._queue.frame(job, decision.now)
+            # As in HTCondor, the log of a job that is submitted on hold does not mention the hold.
             decision.log(job, events.submitted(frame, host, log_notes, user_notes))
-            if job.status == Status.HELD and job.changes:
-                reason, code = str(job.changes["HoldReason"]), job.changes["HoldReasonCode"]
-                decision.log(job, events.held(frame, reason, int(code or 0), 0))
 
     def enter(self, draft: Draft) -> None:
         """The draft's jobs are durable: they are in the queue from now on."""
@@ -399,6 +458,10 @@ class Admission:
                 if job.changes:
                     self._ads.set(job.key, job.changes)
         self._queue.admit(draft.cluster, draft.jobs)
+
+
+def _exceeded(knob: str, limit: int, what: str) -> DeniedError:
+    return DeniedError(f"Number of submitted jobs would exceed {knob} ({limit}): {what}")
 
 
 def submitted(submission: Submission) -> Iterator[tuple[Any, ...]]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.errors import UsageError
 from slotwise.schedd.files import FilePlan, is_null, parse_remaps, split_list
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.matchtime import UnresolvedError, expand
 from slotwise.schedd.policy import Evaluate
 from slotwise.schedd.values import Changes, Expr, Value
 from slotwise.table import AdTable, pack_ads, unpack_ads
+from slotwise.wire.sizes import JOB_AD_MOST
 
 
 def native(changes: Mapping[str, Value]) -> dict[str, Any]:
@@ -136,6 +138,13 @@ class JobAds:
             raise KeyError(job.key)
         return found
 
+    def request_pack(self, job: Job) -> bytes:
+        """The job's ad as a pack, for a startd that is asked for a claim.
+
+        :raises UsageError: when it is too large to be sent.
+        """
+        return _bounded(self.pack(job))
+
     def pack(self, job: Job, extra: Mapping[str, Value] | None = None) -> bytes:
         """The job's ad as a pack, with ``extra`` attributes."""
         ad = self.ad(job)
@@ -155,12 +164,12 @@ class JobAds:
     def final_pack(self, job: Job, machine: ClassAd) -> bytes:
         """The job's ad as its starter gets it, with ``$$()`` filled in from the slot.
 
-        :raises UnresolvedError: for a reference without a value.
+        :raises UnresolvedError: for a reference without a value, UsageError for an ad that is too large to be sent.
         """
         ad = self.ad(job)
         if job.cluster.number in self._dollars:
             ad.update(self._expanded(ad, machine))
-        return pack_ads([ad])
+        return _bounded(pack_ads([ad]))
 
     @staticmethod
     def _expanded(ad: ClassAd, machine: ClassAd) -> dict[str, str]:
@@ -188,7 +197,7 @@ class JobAds:
     def expression(self, job: Job, name: str) -> str:
         """The text of an attribute's expression, "" without one."""
         ad = self.ad(job)
-        return str(ad.lookup(name)) if name in ad else ""
+        return ad.lookup(name).print_old() if name in ad else ""
 
     def number(self, job: Job, name: str, default: float = 0) -> float:
         """A numeric attribute of the job."""
@@ -204,23 +213,18 @@ class JobAds:
         """Whether job and slot satisfy each other's Requirements."""
         return bool(self.ad(job).symmetric_match(machine))
 
-    def allows(self, job: Job, expression: ExprTree, own: Mapping[str, Value]) -> bool:
-        """Whether an expression over ``own`` (MY) and the job (TARGET) is not false."""
-        value = plain(expression.eval(ClassAd(native(own)), self.ad(job)))
-        return value is None or bool(value)
-
     def evaluator(self, job: Job, facts: Mapping[str, Value], now: float) -> Evaluate:
         """Evaluates attributes of the job as they are with ``facts`` on top."""
         ad = self.ad(job)
         ad.update(native(facts))
         for name in removed(facts):
             ad.pop(name, None)
-        return lambda name: plain(ad.eval(name, now=int(now)))
+        return lambda name: _value(lambda: ad.eval(name, now=int(now)))
 
     def text_evaluator(self, job: Job, now: float) -> Evaluate:
         """Evaluates expression texts in the scope of the job."""
         ad = self.ad(job)
-        return lambda text: plain(ExprTree(text).eval(ad, now=int(now)))
+        return lambda text: _value(lambda: ExprTree(text).eval(ad, now=int(now)))
 
     def plain_exit_policy(self, job: Job) -> bool:
         """Whether the job simply leaves when it ends: OnExitRemove is true or unset, OnExitHold false or unset."""
@@ -289,7 +293,7 @@ class JobAds:
 
         sends_executable = source.get("TransferExecutable", True) is not False
         return FilePlan(
-            owner=job.owner,
+            owner=job.account,
             iwd=text("Iwd") or "/",
             executable=text("Cmd") if sends_executable else "",
             stdin="" if source.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
@@ -330,6 +334,20 @@ class JobAds:
     def changes_of(self, pack: bytes) -> Changes:
         """All attributes of a pack's ad as changes."""
         return kept(self.parse(pack)) if pack else {}
+
+
+def _value(evaluate: Callable[[], object]) -> object:
+    """A value as a plain one; None, as for error, when the evaluation was cut short."""
+    try:
+        return plain(evaluate())
+    except ValueError:
+        return None
+
+
+def _bounded(pack: bytes) -> bytes:
+    if len(pack) > JOB_AD_MOST:
+        raise UsageError(f"the job's ad has {len(pack)} bytes; at most {JOB_AD_MOST} can be sent to an execution point")
+    return pack
 
 
 __all__ = ["FreshAds", "JobAds", "UnresolvedError", "fresh_ads", "kept", "native", "plain", "removed"]

@@ -6,20 +6,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 from slotwise import __version__
 from slotwise.config import Config
-from slotwise.daemon.containment import contained
 from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.model.ownership import LocalDomains
+from slotwise.schedd import rights
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission, AdmissionSettings
 from slotwise.schedd.ads import JobAds
-from slotwise.schedd.autocluster import Autoclusters
+from slotwise.schedd.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.claiming import Claiming, ClaimSettings
-from slotwise.schedd.decision import Decision
 from slotwise.schedd.eventlog import LogFailure
 from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.history import History
@@ -29,19 +28,25 @@ from slotwise.schedd.materializer import Materializer
 from slotwise.schedd.memory import Memory
 from slotwise.schedd.news import Advertiser, NegotiatorCall
 from slotwise.schedd.periodic import Periodic
+from slotwise.schedd.proxy_renewal import ProxyRenewal
+from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.requests import Requests
+from slotwise.schedd.reserved import ReservedClusters
 from slotwise.schedd.restore import restore
 from slotwise.schedd.run_history import RunHistory
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
+from slotwise.schedd.stopping import Stopping
 from slotwise.schedd.store import Batch, Store
 from slotwise.schedd.transfers import Transfers
 from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2_grpc
+from slotwise.wire.keys import PoolSecrets
+from slotwise.wire.run_tokens import run_tokens
 
 _log = logging.getLogger(__name__)
 _TIDY_S = 3600.0
@@ -77,8 +82,16 @@ class AccessPoint:
             fallback_account=settings.fallback_account,
             on_log_failure=self._log_failed,
         )
+        access_point_key = PoolSecrets(context.home).access_point_key()
+        context.authenticator.accept(access_point_key, "RUN")
         self.claiming = Claiming(
-            self.queue, self.ads, self.ledger, clock, claim_settings(settings, target), lambda: context.metadata
+            self.queue,
+            self.ads,
+            self.ledger,
+            clock,
+            claim_settings(settings, target),
+            context.credential,
+            run_tokens(access_point_key, name, clock.now()),
         )
         self.reattachment = Reattachment(self.claiming)
         self.transfers = Transfers(
@@ -90,14 +103,18 @@ class AccessPoint:
             file_system_domain=settings.file_system_domain,
             fallback_account=settings.fallback_account,
             spool=context.home.spool,
+            host=settings.host,
         )
         self.run_history = RunHistory(self._threads)
         self.shadows = Shadows(
             self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock, self.run_history
         )
+        self.stopping = Stopping(self.claiming, clock, lambda kill: self.shadows.kill(kill))
         self.requests = Requests(
             self.queue, self.ads, self.claiming, autoclusters(settings), schedd_name=name, address=target
         )
+        reserved = ReservedClusters()
+        reserved.keep(self._stored.reserved, self._stored.reserved_taken)
         self.admission = Admission(
             self.queue,
             self.ads,
@@ -105,49 +122,47 @@ class AccessPoint:
             clock,
             admission_settings(settings, context.address.shown),
             self._stored.next_cluster,
-            reserved=self._stored.reserved,
+            reserved=reserved,
             recall=self.store.submission,
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
+        self.questions = Questions(self.ads, clock)
         self.actions = Actions(
-            self.queue, self.ads, self.ledger, self.claiming, clock, self.admission, self.materializer
+            self.queue, self.ads, self.ledger, self.claiming, clock, self.admission, self.materializer, self.questions
         )
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
-        self.negotiator = NegotiatorCall(lambda: negotiator_target(context), lambda: context.metadata, name)
-        self.advertiser = Advertiser(lambda: collector_target(context), lambda: context.metadata, self._own_ads)
+        self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
+        self.advertiser = Advertiser(lambda: collector_target(context), context.credential, self._own_ads)
         self.spooling = Spooling(
             self.queue,
             self.ads,
             self.ledger,
             clock,
             self._threads,
-            context.home.execute.parent / "sandboxes",
+            context.home.sandboxes,
             settings.fallback_account,
             context.address.shown,
+            self.questions,
             kept_beside=[context.home.spool / "jobs"],
         )
+        self.proxies = ProxyRenewal(self.queue, self.ads, self.ledger, self.claiming.book, self.transfers, clock)
         self.memory = Memory(self.queue, self.ads)
         self._connect_parts()
         self._serve()
 
     def _connect_parts(self) -> None:
-        self.ledger.on_kills = self._kill
+        self.ledger.on_kills = lambda decision: self.stopping.ask(decision.kills)
         self.ledger.on_new_work = self._new_work
         self.ledger.on_change = self.advertiser.changed
         self.claiming.own_ad = self._scheduler_ad
         self.claiming.on_run_given_up = self.shadows.given_up
         self._configure(self._settings)
 
-    def _kill(self, decision: Decision) -> None:
-        for kill in decision.kills:
-            run = self.claiming.book.runs.get(kill.run_id)
-            if run is not None:
-                with contained(_log, f"run {run.id}: ending it", partial(self.claiming.failures.run, run)):
-                    self.shadows.kill(kill)
-
     def _configure(self, settings: Settings) -> None:
+        rights.use_minimum_uid(settings.least_uid)
         self.periodic.system = settings.system
         self.periodic.interval_s = settings.periodic_interval_s
+        self.proxies.interval_s = settings.proxy_interval_s
         self.periodic.timeslice = settings.periodic_timeslice
         self.periodic.interval_most_s = settings.periodic_interval_most_s
         self.negotiator.enabled = settings.on_demand
@@ -156,14 +171,17 @@ class AccessPoint:
         self.transfers.uploads.per_user_most = settings.uploads_per_user_most
         rate = self.claiming.start_rate
         rate.count, rate.delay_s = settings.start_count, settings.start_delay_s
+        self.stopping.configure(settings.stop_count, settings.stop_delay_s)
         self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         self.run_history.settings = settings.run_history
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.advertiser.interval_s = settings.schedd_interval_s
+        self.admission.intake.per_user_most, self.admission.intake.most = settings.intake_most
 
     def _serve(self) -> None:
         context, settings = self._context, self._settings
-        listing = Listing(self.queue, self.ads, context.clock, name=settings.name, address=context.address.shown)
+        place = context.address.shown
+        listing = Listing(self.queue, self.ads, context.clock, self.questions, name=settings.name, address=place)
         listing.moving = self.transfers.signs.letters
         self.servicer = ScheddServicer(
             context.authenticator,
@@ -187,6 +205,7 @@ class AccessPoint:
         stored = self._stored
         restore(stored, self.queue, self.ads, self.admission, self._settings.name, self.materializer.adopt)
         decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
+        self.stopping.ask(self.reattachment.owed)
         self.ledger.start(stored.planned)
         if decision.entries:
             self.ledger.commit(decision, batch)
@@ -202,6 +221,7 @@ class AccessPoint:
             self._tidy,
             self.spooling.run,
             self.memory.run,
+            self.proxies.run,
         ):
             self._start(work)
         self._stored = type(stored)()
@@ -230,6 +250,7 @@ class AccessPoint:
         self._settings = settings
         self.queue.date_form = settings.date_form
         self._configure(settings)
+        self.servicer.superusers = settings.superusers
         self.claiming.settings = claim_settings(settings, self._context.address.target)
         self.admission.settings = admission_settings(settings, self._context.address.shown)
         self.requests.replace(autoclusters(settings))
@@ -238,6 +259,7 @@ class AccessPoint:
     async def stop(self, mode: str) -> None:
         """Stop: jobs go on running and are taken up again by the next schedd, unless the stop is graceful and the
         pool ends with it (the startds then end their claims themselves)."""
+        self.stopping.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -270,6 +292,9 @@ class AccessPoint:
             "TotalJobAds": sum(counts),
             "NumUsers": sum(1 for jobs in self.queue.owned.values() if jobs),
             "MaxJobsRunning": self._settings.jobs_running_most,
+            "MaxJobsSubmitted": self._settings.jobs_most,
+            "MaxJobsPerOwner": self._settings.jobs_per_owner_most,
+            "MaxJobsPerSubmission": self._settings.jobs_per_submission_most,
             "Autoclusters": len(self.requests.autoclusters),
         }
 
@@ -306,21 +331,26 @@ def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
     return AdmissionSettings(
         schedd_name=settings.name,
         host=tcp,
-        uid_domain=settings.uid_domain,
+        domains=LocalDomains.of(settings.uid_domain, settings.trusted_domains),
         version=version_text(),
         jobs_most=settings.jobs_most,
         jobs_per_owner_most=settings.jobs_per_owner_most,
         jobs_per_submission_most=settings.jobs_per_submission_most,
         fallback_account=settings.fallback_account,
+        least_uid=settings.least_uid,
+        superusers=settings.superusers,
     )
 
 
 def autoclusters(settings: Settings) -> Autoclusters:
     """Empty autoclusters with the significant attributes that are configured, or that START_VANILLA_UNIVERSE reads."""
     added = [*settings.significant_added]
-    if settings.start_vanilla is not None:
-        judged_by = settings.start_vanilla.references()
+    if settings.start_vanilla.expression is not None:
+        judged_by = settings.start_vanilla.expression.references()
         added += [*judged_by.target, *judged_by.bare]
+        if judged_by.unbounded:
+            # It may read anything of a job, so that no job speaks for another.
+            added += JOB_ID
     return Autoclusters(replaced=settings.significant, added=added, removed=settings.significant_removed)
 
 

@@ -50,8 +50,34 @@ _OWN = frozenset(
 
 #: What may say that a job begins held, and why.
 _SUBMITTED_HELD = frozenset(("jobstatus", "holdreasoncode"))
+#: What the schedd counts for each job, in lower case.
+COUNTED = frozenset(
+    (
+        "numjobstarts",
+        "numjobcompletions",
+        "numshadowstarts",
+        "numjobmatches",
+        "numholds",
+        "numholdsbyreason",
+        "numvacates",
+        "numsystemholds",
+        "jobruncount",
+        "currenthosts",
+        "remotewallclocktime",
+        "remoteusercpu",
+        "remotesyscpu",
+        "cumulativeremoteusercpu",
+        "cumulativeremotesyscpu",
+        "cumulativesuspensiontime",
+        "totalsuspensions",
+        "committedtime",
+        "committedsuspensiontime",
+        "completiondate",
+        "exitstatus",
+    )
+)
 #: Attributes that no job of a submission may set for itself, in lower case: they are laid over the ad of its cluster.
-_NOT_SUBMITTED = (_NEVER | _OWN) - _SUBMITTED_HELD
+_NOT_SUBMITTED = (_NEVER | _OWN | COUNTED) - _SUBMITTED_HELD
 
 
 def check_submitted(names: Iterable[str]) -> None:

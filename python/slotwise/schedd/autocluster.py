@@ -27,6 +27,8 @@ ALWAYS = (
     "SubmitterGroup",
     "SubmitterNegotiatingGroup",
 )
+#: Significant where nothing but the job itself tells what matters about it.
+JOB_ID = ("ClusterId", "ProcId")
 
 
 class Autoclusters:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.schedd.reserved import RESERVED_S, Reservation
+
 #: Names in the table of single values that begin so hold starter addresses by startd address.
 STARTER = "starter "
-#: How long a submission may be sent again, and how long cluster ids wait for their clusters.
+#: How long a submission may be sent again.
 SENT_AGAIN_S = 1800
-RESERVED_S = 86400
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,9 @@ class StoredQueue:
     runs: list[StoredRun] = field(default_factory=list)
     claims: list[StoredClaim] = field(default_factory=list)
     planned: list[PlannedText] = field(default_factory=list)
-    #: Cluster ids that submitters have and that no cluster has yet.
-    reserved: set[int] = field(default_factory=set)
+    #: Cluster ids that were given out ahead, and those of them whose clusters came.
+    reserved: list[Reservation] = field(default_factory=list)
+    reserved_taken: list[int] = field(default_factory=list)
 
 
 class Batch:
@@ -154,9 +156,10 @@ class Batch:
         """The next cluster gets at least this number."""
         self._one("INSERT OR REPLACE INTO meta VALUES ('next_cluster', ?)", (next_cluster,))
 
-    def reserve(self, first: int, count: int, at: int) -> None:
+    def reserve(self, ids: Reservation) -> None:
         """Cluster ids for a submitter."""
-        self._one("INSERT INTO reserved VALUES (?,?,?)", (first, count, at))
+        sql = "INSERT INTO reserved (first, count, at, owner) VALUES (?,?,?,?)"
+        self._one(sql, (ids.first, ids.count, ids.at, ids.owner))
 
     def remember(self, owner: str, key: bytes, at: int, reply: bytes) -> None:
         """What a submission with a key was answered, should it be sent again."""

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any
 
 from slotwise import ids
-from slotwise.classad import ExprTree
+from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
-from slotwise.schedd.ads import JobAds
+from slotwise.ids import doing_for_run
+from slotwise.schedd.ads import JobAds, native
+from slotwise.schedd.alike import Alike, Likeness
 from slotwise.schedd.claims import Claim, ClaimBook, Run
 from slotwise.schedd.codes import Status, Vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
@@ -24,16 +26,20 @@ from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.matchtime import machine_attributes
 from slotwise.schedd.queue import Queue
+from slotwise.schedd.start_policy import StartPolicy, owner_ad
 from slotwise.schedd.start_rate import StartRate
 from slotwise.schedd.startd_link import StartdLink
 from slotwise.schedd.store import Batch
 from slotwise.schedd.values import Changes, Value
+from slotwise.wire.credential import Credential
 from slotwise.wire.gen import startd_pb2
 
 _log = logging.getLogger(__name__)
 #: How long a starter may take to say hello before its run is asked for again.
 HELLO_S = 60.0
 _FAILURES_MOST = 2
+#: Kinds of waiting jobs from which on it pays to find out which slots are alike to them.
+_KINDS_TO_SHARE = 8
 #: In which a job says how long it runs, seconds.
 _DURATIONS = ("AllowedJobDuration", "AllowedExecuteDuration", "ExpectedRuntime")
 #: Why a claim is given back that others wait for.
@@ -52,8 +58,8 @@ class ClaimSettings:
     machine_attrs: tuple[str, ...] = ("Cpus", "SlotWeight")
     machine_attrs_length: int = 1
     jobs_running_most: int = 10_000
-    #: START_VANILLA_UNIVERSE: an expression over the schedd's ad (MY) and the job's (TARGET).
-    start_vanilla: ExprTree | None = None
+    #: START_VANILLA_UNIVERSE.
+    start_vanilla: StartPolicy = StartPolicy(None)  # noqa: RUF009 - never changed
     #: JOB_START_COUNT and JOB_START_DELAY (seconds).
     start_count: int = 1
     start_delay_s: float = 0.0
@@ -71,7 +77,8 @@ class ClaimRuns(ABC):
         ledger: Ledger,
         clock: Clock,
         settings: ClaimSettings,
-        metadata: Callable[[], Any],
+        credential: Credential,
+        run_token: Callable[[], str] = ids.secret,
     ) -> None:
         self.queue = queue
         self.ads = ads
@@ -80,7 +87,8 @@ class ClaimRuns(ABC):
         self.settings = settings
         self.book = ClaimBook()
         self.failures = Failures(self)
-        self._metadata = metadata
+        self._credential = credential
+        self._run_token = run_token
         self.links: dict[str, StartdLink] = {}
         #: Makes sure that every runnable job has its autocluster.
         self.assign_autoclusters: Callable[[], None] = lambda: None
@@ -94,6 +102,7 @@ class ClaimRuns(ABC):
         self.on_starter: Callable[[str, str], None] = lambda startd, starter: None
         self._unsent: dict[str, list[startd_pb2.ClaimRequest]] = {}
         self.start_rate = StartRate()
+        self.likeness = Likeness()
         self.durations = Durations()
         #: The schedd's own ad, as START_VANILLA_UNIVERSE sees it.
         self.own_ad: Callable[[], Changes] = dict
@@ -117,16 +126,29 @@ class ClaimRuns(ABC):
         if claim.closing or claim.gone:
             return None
         self.assign_autoclusters()
-        for bucket, first in self.queue.runnable.ordered(claim.submitter):
-            if not self.may_start(first) or (ends_by and not self.ends_by(first, ends_by)):
+        runnable = self.queue.runnable
+        alike = self._alike(claim) if runnable.kinds(claim.submitter) >= _KINDS_TO_SHARE else None
+        added = runnable.added.get(claim.submitter, 0)
+        if alike is not None and alike.tried.get(claim.submitter) == added:
+            return None  # none fitted a slot like this one, and none has come since
+        tried_all = True
+        for bucket, first in runnable.ordered(claim.submitter):
+            if not self.may_start(first, lambda: self.machine(claim)) or (ends_by and not self.ends_by(first, ends_by)):
+                tried_all = False
                 continue
-            fits = claim.fits.get(bucket.autocluster)
-            if fits is None:
-                fits = claim.fits[bucket.autocluster] = self._fits(first, claim)
-            if fits:
+            if self._fits(first, bucket.autocluster, claim, alike):
                 bucket.discard(first)
                 return first
+            tried_all = tried_all and bucket.autocluster not in claim.fits
+        if tried_all and alike is not None and alike.generation == self.likeness.generation:
+            alike.tried[claim.submitter] = added
         return None
+
+    def _alike(self, claim: Claim) -> Alike:
+        """The slots that are like the claim's."""
+        if claim.alike is None or claim.alike.generation != self.likeness.generation:
+            claim.alike = self.likeness.of(self.machine(claim), claim.limits)
+        return claim.alike
 
     def ends_by(self, job: Job, moment: float) -> bool:
         """Whether a job that starts now ends by ``moment``: as it says itself, else as jobs like it did."""
@@ -134,15 +156,38 @@ class ClaimRuns(ABC):
         seconds = stated or self.durations.expected(job.cluster.number, job.submitter)
         return seconds is not None and self.clock.now() + seconds <= moment
 
-    def may_start(self, job: Job) -> bool:
-        """Whether START_VANILLA_UNIVERSE lets a job start now; undefined and error do not keep it."""
-        expression = self.settings.start_vanilla
-        return expression is None or self.ads.allows(job, expression, self.own_ad())
+    def may_start(self, job: Job, slot: Callable[[], ClassAd] | None = None) -> bool:
+        """Whether START_VANILLA_UNIVERSE lets a job start now, on a slot; without one: on some slot."""
+        policy = self.settings.start_vanilla
+        if not policy:
+            return True
+        machine = slot() if slot is not None and policy.of_slots else None
+        return policy.may_start(self.ads.ad(job), self._schedd_ad, partial(self._owner_ad, job), machine)
 
-    def _fits(self, job: Job, claim: Claim) -> bool:
-        if self.ads.text(job, "ConcurrencyLimits") != claim.limits:
-            return False
-        return self.ads.matches(job, self.machine(claim))
+    def constrain(self, job: Job, request: ClassAd) -> None:
+        """Have a request ask for those slots only on which START_VANILLA_UNIVERSE lets it start."""
+        self.settings.start_vanilla.constrain(request, self._schedd_ad, partial(self._owner_ad, job))
+
+    def _schedd_ad(self) -> ClassAd:
+        return ClassAd(native(self.own_ad()))
+
+    def _owner_ad(self, job: Job) -> ClassAd:
+        user = job.cluster.user
+        return owner_ad(user, self.queue.counts_of(user))
+
+    def _fits(self, job: Job, autocluster: int, claim: Claim, alike: Alike | None) -> bool:
+        """Whether the jobs of an autocluster fit, tried with ``job`` unless it is known of this slot or one like it."""
+        known = claim.fits.get(autocluster)
+        if known is None and alike is not None:
+            known = alike.fits.get(autocluster)
+        if known is not None:
+            return known
+        fits = self.ads.text(job, "ConcurrencyLimits") == claim.limits and self.ads.matches(job, self.machine(claim))
+        if alike is not None and self.likeness.learn(self.ads.ad(job)) and alike.generation == self.likeness.generation:
+            alike.fits[autocluster] = fits
+        else:
+            claim.fits[autocluster] = fits
+        return fits
 
     def machine(self, claim: Claim) -> Any:
         """The claim's slot ad."""
@@ -160,7 +205,8 @@ class ClaimRuns(ABC):
         wait_s = self.start_rate.wait_s(self.clock.monotonic(), min(asked_s, self.settings.next_start_delay_most_s))
         if wait_s <= 0:
             return self.begin(job, claim, decision, batch)
-        claim.reserved, claim.idle_since = job, 0.0
+        claim.reserved = job
+        self.book.busy(claim)
         asyncio.get_running_loop().call_later(wait_s, self._start_reserved, claim)
         return None
 
@@ -173,7 +219,8 @@ class ClaimRuns(ABC):
     def _start_now(self, claim: Claim, reserved: Job) -> None:
         job = self.still_idle([reserved])
         claim.reserved = None
-        job = job if job is not None and self.may_start(job) else self.next_job(claim)
+        if job is None or not self.may_start(job, lambda: self.machine(claim)):
+            job = self.next_job(claim)
         decision, batch = Decision(self.clock.now()), Batch()
         if job is None:
             self.release(claim, batch, "no job is left for the slot")
@@ -199,7 +246,7 @@ class ClaimRuns(ABC):
     def begin(self, job: Job, claim: Claim, decision: Decision, batch: Batch) -> Run:
         """Decide that ``job`` starts on ``claim``; :meth:`activate` follows once that is durable."""
         number = int(job.number("NumShadowStarts")) + 1
-        run = Run(f"{job.key}#{number}", job, ids.secret(), claim, decision.now, claim.lease_s)
+        run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s)
         moment = self.clock.monotonic()
         run.silent_until, run.lost_at = moment + HELLO_S, moment + run.lease_s
         machine = self.machine(claim)
@@ -213,7 +260,8 @@ class ClaimRuns(ABC):
         }
         self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
         self.book.runs[run.id] = run
-        claim.run, claim.idle_since = run.id, 0.0
+        claim.run = run.id
+        self.book.busy(claim)
         batch.put_run(run.row())
         return run
 
@@ -237,7 +285,7 @@ class ClaimRuns(ABC):
     def activate_all(self, runs: Iterable[Run]) -> None:
         """Activate claims for runs that are durable."""
         for run in runs:
-            with contained(_log, f"run {run.id}: activating its claim", partial(self.failures.run, run)):
+            with contained(_log, doing_for_run(run.id, "activating its claim"), partial(self.failures.run, run)):
                 self.activate(run)
 
     def activate(self, run: Run) -> None:
@@ -331,7 +379,7 @@ class ClaimRuns(ABC):
         keeps = not claim.closing and self.ads.has(run.job)
         keep = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if keeps else 0
         if keep > 0:
-            claim.idle_since, claim.keep_idle_s = self.clock.monotonic(), keep
+            self.book.keep_idle(claim, self.clock.monotonic(), keep)
         else:
             self.release(claim, batch, "no job is left for the slot")
         return None

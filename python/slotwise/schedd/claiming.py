@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 
 from slotwise.daemon.containment import contained
+from slotwise.errors import UsageError
 from slotwise.schedd.claim_runs import SHARE_USED_UP, ClaimRuns, ClaimSettings
 from slotwise.schedd.claims import Claim, ClaimRequestPending, Run
-from slotwise.schedd.codes import Status, Vacate
+from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.excess import Excess
 from slotwise.schedd.job import Job
@@ -47,13 +48,21 @@ class Claiming(ClaimRuns):
         room = self.settings.jobs_running_most - len(self.book.runs)
         count = min(max(1, match.count), max(0, room))
         jobs = self.queue.runnable.take(submitter, match.autocluster_id, count)
-        if self.settings.start_vanilla is not None:
-            self.give_back([job for job in jobs if not self.may_start(job)])
-            jobs = [job for job in jobs if self.may_start(job)]
+        if self.settings.start_vanilla:
+            machine = cache(lambda: self.ads.parse(match.slot_ad))
+            may = [self.may_start(job, machine) for job in jobs]
+            self.give_back([job for job, allowed in zip(jobs, may, strict=True) if not allowed])
+            jobs = [job for job, allowed in zip(jobs, may, strict=True) if allowed]
         self.book.fates.over(match.match_id, max(1, match.count) - len(jobs))
-        if jobs:
-            self._ask(submitter, match, jobs)
+        if jobs and not self._ask(submitter, match, jobs):
+            self.book.fates.over(match.match_id, len(jobs))
+            return 0
         return len(jobs)
+
+    def _hold_unsendable(self, job: Job, reason: str) -> None:
+        decision = Decision(self.clock.now())
+        if self.queue.hold(job, reason, int(Hold.SYSTEM_POLICY), 0, decision):
+            self.ledger.commit(decision)
 
     def _match_failed(self, match: schedd_pb2.Match, error: Exception) -> None:
         self.failures.sweep_due = True  # finds the jobs that were reserved for it
@@ -80,13 +89,21 @@ class Claiming(ClaimRuns):
         if not excess:
             return
         batch = Batch()
-        for claim in list(self.book.claims.values()):
-            if claim.idle_since and not claim.run and self.is_excess(claim):
-                self.release(claim, batch, SHARE_USED_UP)
+        for claim in self.book.idle():
+            if not claim.run and self.is_excess(claim):
+                why = self.book.excess.why(claim.slot_name, claim.submitter, moment)
+                self.release(claim, batch, (why and why.reason) or SHARE_USED_UP)
         if batch:
             self.ledger.commit(Decision(self.clock.now()), batch)
 
-    def _ask(self, submitter: str, match: schedd_pb2.Match, jobs: list[Job]) -> None:
+    def _ask(self, submitter: str, match: schedd_pb2.Match, jobs: list[Job]) -> bool:
+        """Ask for a claim for these jobs; false when the first, whose ad is shown, cannot be sent and is held."""
+        try:
+            job_ad = self.ads.request_pack(jobs[0])
+        except UsageError as error:
+            self._hold_unsendable(jobs[0], error.message)
+            self.give_back(jobs[1:])
+            return False
         lease = int(self.ads.number(jobs[0], "JobLeaseDuration", self.settings.lease_s)) or self.settings.lease_s
         pending = ClaimRequestPending(
             self.book.serial(),
@@ -107,7 +124,7 @@ class Claiming(ClaimRuns):
             serial=pending.serial,
             claim_id=match.claim_id,
             request=startd_pb2.RequestClaim(
-                job_ad=self.ads.pack(jobs[0]),
+                job_ad=job_ad,
                 lease_s=lease,
                 alive_interval_s=self.settings.alive_interval_s,
                 num_dynamic_slots=len(jobs),
@@ -123,6 +140,7 @@ class Claiming(ClaimRuns):
             link.send(request)
         else:
             self._unsent.setdefault(match.startd_address, []).append(request)
+        return True
 
     def _send_waiting(self, startd: str) -> None:
         for request in self._unsent.pop(startd, []):
@@ -133,7 +151,7 @@ class Claiming(ClaimRuns):
         """The stream to a startd, opened if need be."""
         found = self.links.get(startd)
         if found is None:
-            found = self.links[startd] = StartdLink(startd, self, self._metadata)
+            found = self.links[startd] = StartdLink(startd, self, self._credential)
             found.start()
         return found
 
@@ -255,6 +273,7 @@ class Claiming(ClaimRuns):
         self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted, decision: Decision, batch: Batch
     ) -> None:
         started: list[Run] = []
+        refused: list[Job] = []
         waiting = list(pending.jobs)
         self.book.fates.claimed(pending.match_id, [slot.slot_name for slot in granted.slots])
         self.book.fates.over(pending.match_id, len(waiting) - len(granted.slots))
@@ -282,14 +301,19 @@ class Claiming(ClaimRuns):
                     claim.limits,
                 )
             )
-            job = self.still_idle(waiting) or self.next_job(claim)
+            job = self.still_idle(waiting)
+            if job is not None and not self.may_start(job, partial(self.machine, claim)):
+                # Others of the same user have started since.
+                refused.append(job)
+                job = None
+            job = job or self.next_job(claim)
             key = job.key if job is not None else "no job left"
             decision.note("%s: claimed %s for %s", key, claim.slot_name, claim.submitter)
             if job is None:
                 self.release(claim, batch, "no job is left for the slot")
             elif (run := self.start(job, claim, decision, batch)) is not None:
                 started.append(run)
-        self.give_back(waiting)
+        self.give_back([*waiting, *refused])
         self.commit_starts(decision, batch, started)
 
     def _leftovers(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted) -> None:
@@ -304,8 +328,10 @@ class Claiming(ClaimRuns):
                 startd_address=pending.startd,
                 claim_id=granted.leftover_claim_id,
             )
-            self._ask(pending.submitter, match, self.queue.runnable.take(pending.submitter, bucket.autocluster, 1))
-            return
+            jobs = self.queue.runnable.take(pending.submitter, bucket.autocluster, 1)
+            if self._ask(pending.submitter, match, jobs):
+                return
+            break
         self.release_unknown(pending.startd, granted.leftover_claim_id)
 
     def _refused(self, event: startd_pb2.ClaimEvent) -> None:
@@ -359,7 +385,7 @@ class Claiming(ClaimRuns):
         if state.activity in ("Suspended", "Busy", "Retiring"):
             with self.ledger.deciding(decision):
                 if state.activity == "Suspended":
-                    self.queue.suspended(run.job, 1, decision)
+                    self.queue.suspended(run.job, max(1, int(run.job.number("NumPids"))), decision)
                 else:
                     self.queue.continued(run.job, decision)
         elif state.activity == "Idle" and state.run_id == run.id:

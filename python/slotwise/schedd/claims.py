@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.ids import job_of_run
+from slotwise.schedd.alike import Alike
 from slotwise.schedd.codes import Status
 from slotwise.schedd.excess import ExcessBook
 from slotwise.schedd.fates import MatchFates
@@ -38,7 +40,7 @@ class Claim:
     gone: bool = False
     #: Why the startd ended it, in the startd's own words and codes; None when it did not.
     ended: startd_pb2.ClaimEnded | None = None
-    #: When it became idle without a next job (KeepClaimIdle), on the clock that nobody sets, or 0.
+    #: When it became idle without a next job (KeepClaimIdle), on the clock that nobody sets, or 0. Set by the book.
     idle_since: float = 0.0
     keep_idle_s: int = 0
     #: Runs in a row that failed through no fault of the job.
@@ -47,8 +49,10 @@ class Claim:
     limits: str = ""
     #: The match it came of, 0 when it did not come of one or that was long ago.
     match_id: int = 0
-    #: Whether a job of an autocluster fits, as far as known.
+    #: Whether a job of an autocluster fits, as far as known of this slot alone.
     fits: dict[int, bool] = field(default_factory=dict)
+    #: The slots that are like it, and which jobs fit these.
+    alike: Alike | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +105,7 @@ class Run:
     @property
     def key(self) -> str:
         """``cluster.proc`` of the job."""
-        return self.id.partition("#")[0]
+        return job_of_run(self.id)
 
     def row(self) -> StoredRun:
         """What the store keeps of it."""
@@ -149,6 +153,8 @@ class ClaimBook:
         self.fates = MatchFates()
         self.excess = ExcessBook()
         self._serial = 0
+        self._at: dict[str, dict[str, Claim]] = {}
+        self._idle: dict[str, Claim] = {}
 
     def serial(self) -> int:
         """The next serial number of a request."""
@@ -157,16 +163,37 @@ class ClaimBook:
 
     def at(self, startd: str) -> list[Claim]:
         """Claims at one startd."""
-        return [claim for claim in self.claims.values() if claim.startd == startd]
+        return list(self._at.get(startd, {}).values())
+
+    def idle(self) -> list[Claim]:
+        """Claims that are kept without a job."""
+        return list(self._idle.values())
+
+    def keep_idle(self, claim: Claim, since: float, keep_s: int) -> None:
+        """Keep the claim without a job for ``keep_s`` seconds from ``since``."""
+        claim.idle_since, claim.keep_idle_s = since, keep_s
+        if claim.id in self.claims:
+            self._idle[claim.id] = claim
+
+    def busy(self, claim: Claim) -> None:
+        """The claim has a job, or one is about to start on it."""
+        claim.idle_since = 0.0
+        self._idle.pop(claim.id, None)
 
     def add(self, claim: Claim) -> None:
         """A claim was granted or restored."""
         self.claims[claim.id] = claim
+        self._at.setdefault(claim.startd, {})[claim.id] = claim
 
     def drop(self, claim: Claim) -> None:
         """The claim is no more."""
         claim.gone = True
+        self._idle.pop(claim.id, None)
         if self.claims.pop(claim.id, None) is not None:
+            here = self._at[claim.startd]
+            del here[claim.id]
+            if not here:
+                del self._at[claim.startd]
             self.fates.over(claim.match_id)
             self.excess.gone(claim.slot_name, claim.submitter)
 
@@ -176,11 +203,7 @@ class ClaimBook:
 
     def startds(self) -> set[str]:
         """Addresses of startds with which there is something to talk about."""
-        return {claim.startd for claim in self.claims.values()} | {r.startd for r in self.pending.values()}
-
-    def running(self, submitter: str) -> int:
-        """Runs of one submitter."""
-        return sum(1 for run in self.runs.values() if run.job.submitter == submitter)
+        return set(self._at) | {request.startd for request in self.pending.values()}
 
 
 def reserved(pending: Iterable[ClaimRequestPending], submitter: str) -> int:

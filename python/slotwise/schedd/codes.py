@@ -115,6 +115,7 @@ class Vacate(IntEnum):
     STARTD_VACATE_COMMAND = 1010
     SCHEDD_VACATE = 1022
     JOB_REMOVED = 1023
+    SCRATCH_DIR_ERROR = 1024
 
 
 #: Refusals of an activation that speak of the claim alone (cleaning, work life over, preempted, not idle, unclaimed,

@@ -19,6 +19,8 @@ class Kill:
     fast: bool
     reason: str
     code: int
+    #: The job was removed by force: its run does not wait for JOB_STOP_DELAY.
+    forced: bool = False
 
 
 @dataclass(slots=True)
@@ -78,6 +80,8 @@ class RunEnd:
     reason: str = ""
     reason_code: int = 0
     reason_subcode: int = 0
+    #: What the starter could not do, in its own words; "" when it is not its error that the run ended with.
+    error: str = ""
     at: float = 0.0
     core: str = ""
     attributes: Changes = field(default_factory=dict)

@@ -9,14 +9,16 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
+from slotwise.model.ownership import LocalDomains, domain_of, owner_attributes, owner_of
 from slotwise.schedd import credentials
 from slotwise.schedd.attribute_locks import check_submitted
 from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
 from slotwise.schedd.factory import asked_for
 from slotwise.schedd.job import Cluster, Job, Priority
 from slotwise.schedd.values import Changes, Expr
-from slotwise.table import pack_ads, unpack_ads
+from slotwise.table import pack_ads, survey_pack, unpack_ads
 from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.sizes import JOB_AD_MOST
 
 _PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 _VANILLA = 5
@@ -46,9 +48,15 @@ _COUNTERS: Changes = {
     "LastJobStatus": 0,
     "JobStatus": int(Status.IDLE),
 }
+#: Jobs that a cluster can have.
+_PROCS_MOST = (1 << 31) - 1
 #: What a description may set of these; all others are the schedd's to count.
 _SUBMITTED = frozenset(("MinHosts", "MaxHosts", "JobStatus"))
 _OWN = frozenset(_COUNTERS) - _SUBMITTED
+
+
+#: OsUser of jobs whose user has no account here.
+_NO_ACCOUNT = "nobody"
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class DraftSettings:
     """What the schedd writes into every job."""
 
     schedd_name: str
-    uid_domain: str
+    domains: LocalDomains
     version: str = ""
     platform: str = ""
 
@@ -92,23 +100,28 @@ class Incoming:
         """One that came in one message."""
         return cls(sent, [sent.procs])
 
-    def joined(self) -> tuple[int, Sequence[ClassAd] | None, bytes]:
-        """Number of jobs, their differences if they have any, and these as a pack.
+    def announced(self) -> int:
+        """Number of its jobs, found without building any of them.
 
         :raises UsageError: when there are none, or the numbers contradict each other.
         """
+        count = sum(_announced(batch) for batch in self.batches)
+        if not count:
+            raise UsageError("a cluster needs at least one proc")
+        if count > _PROCS_MOST:
+            raise UsageError(f"a cluster cannot have {count} procs", hint=f"at most {_PROCS_MOST}")
+        return count
+
+    def joined(self) -> tuple[int, Sequence[ClassAd] | None, bytes]:
+        """Number of jobs, their differences if they have any, and these as a pack."""
         differ = any(batch.deltas for batch in self.batches)
         count = 0
         ads: list[ClassAd] = []
         for batch in self.batches:
             own = unpack_ads(batch.deltas) if batch.deltas else []
-            if own and batch.count and batch.count != len(own):
-                raise UsageError(f"{batch.count} procs were announced, {len(own)} came")
             count += len(own) or batch.count
             if differ:
                 ads.extend(own or (ClassAd() for _ in range(batch.count)))
-        if count < 1:
-            raise UsageError("a cluster needs at least one proc")
         if not differ:
             return count, None, b""
         return count, ads, bytes(self.batches[0].deltas) if len(self.batches) == 1 else pack_ads(ads)
@@ -116,18 +129,28 @@ class Incoming:
     def parts(self) -> list[tuple[int, int, bytes]]:
         """What a factory makes jobs from.
 
-        :raises UsageError: when there are none.
+        :raises UsageError: for differences that no job may have.
         """
         parts: list[tuple[int, int, bytes]] = []
         first = 0
         for batch in self.batches:
-            count = batch.count or (len(unpack_ads(batch.deltas)) if batch.deltas else 0)
+            count = batch.count
+            if batch.deltas:
+                ads, names = survey_pack(batch.deltas)
+                check_submitted(names)
+                count = ads or count
             if count:
                 parts.append((first, count, bytes(batch.deltas)))
             first += count
-        if not parts:
-            raise UsageError("a cluster needs at least one proc")
         return parts
+
+
+def _announced(batch: schedd_pb2.ProcBatch) -> int:
+    """Number of jobs of a batch."""
+    ads, _ = survey_pack(batch.deltas) if batch.deltas else (0, [])
+    if ads and batch.count and batch.count != ads:
+        raise UsageError(f"{batch.count} procs were announced, {ads} came")
+    return ads or batch.count
 
 
 def submitted_ad(pack: bytes) -> ClassAd:
@@ -135,9 +158,12 @@ def submitted_ad(pack: bytes) -> ClassAd:
 
     :raises UsageError: for another number of ads, or a universe that does not run here.
     """
+    if len(pack) > JOB_AD_MOST:
+        raise UsageError(f"the ad of a cluster has {len(pack)} bytes", hint=f"at most {JOB_AD_MOST}")
+    count, _ = survey_pack(pack)
+    if count != 1:
+        raise UsageError(f"a cluster needs one ad, {count} came")
     ads = unpack_ads(pack)
-    if len(ads) != 1:
-        raise UsageError(f"a cluster needs one ad, {len(ads)} came")
     status = ads[0].get("JobStatus", Status.IDLE)
     if status not in (Status.IDLE, Status.HELD):
         raise UsageError(f"a job cannot begin with JobStatus {status}", hint="1 (idle) or 5 (held)")
@@ -149,9 +175,11 @@ def submitted_ad(pack: bytes) -> ClassAd:
 
 
 def draft(
-    owner: str, incoming: Incoming, submitted: ClassAd, number: Callable[[], int], now: int, settings: DraftSettings
+    user: str, incoming: Incoming, submitted: ClassAd, number: Callable[[], int], now: int, settings: DraftSettings
 ) -> Draft:
-    """A new cluster with all that the queue needs to know; ``number`` gives its id, once it is known to be sound.
+    """A new cluster of ``user@domain`` with all that the queue needs to know.
+
+    ``number`` gives its id, once it is known to be sound.
 
     :raises UsageError: for a submission that makes no sense.
     """
@@ -159,11 +187,8 @@ def draft(
     pack = bytes(incoming.sent.cluster_ad)
     if (factory := asked_for(submitted, 0)) is not None:
         parts = incoming.parts()
-        for _first, _count, part in parts:
-            if part:
-                check_submitted(varied_names(unpack_ads(part)))
         factory.total = parts[-1][0] + parts[-1][1]
-        cluster = _cluster(owner, number(), submitted, set(), now, settings)
+        cluster = _cluster(user, number(), submitted, set(), now, settings)
         cluster.common.update(incoming.told, TotalSubmitProcs=factory.total)
         cluster.next_proc = factory.total
         cluster.factory = factory
@@ -171,7 +196,7 @@ def draft(
     count, deltas, delta_pack = incoming.joined()
     varied = varied_names(deltas)
     check_submitted(varied)
-    cluster = _cluster(owner, number(), submitted, varied, now, settings)
+    cluster = _cluster(user, number(), submitted, varied, now, settings)
     cluster.common.update(incoming.told, TotalSubmitProcs=count)
     cluster.next_proc = count
     return jobs_of(cluster, submitted, pack, range(count), deltas, delta_pack, settings)
@@ -198,25 +223,24 @@ def jobs_of(
         [f"{head}{proc}{tail}" for proc in procs],
     )
     _status(made)
-    _each_job(made, settings.uid_domain)
+    _each_job(made)
     return made
 
 
 def _cluster(
-    owner: str,
+    user: str,
     number: int,
     submitted: ClassAd,
     varied: Iterable[str],
     now: int,
     settings: DraftSettings,
 ) -> Cluster:
-    user = f"{owner}@{settings.uid_domain}"
+    user = settings.domains.named(user)
+    account = settings.domains.account_of(user)
     common: Changes = {name: value for name, value in _COUNTERS.items() if name not in submitted or name in _OWN}
     common.update(
         ClusterId=number,
-        Owner=owner,
-        User=user,
-        OsUser=owner,
+        **owner_attributes(user, account or _NO_ACCOUNT),
         QDate=now,
         EnteredCurrentStatus=now,
         MyType="Job",
@@ -225,7 +249,8 @@ def _cluster(
     for name, value in (("CondorVersion", settings.version), ("CondorPlatform", settings.platform)):
         if value and name not in submitted:
             common[name] = value
-    cluster = Cluster(number, owner, user, submitter_of(owner, submitted, settings.uid_domain), now, common)
+    cluster = Cluster(number, owner_of(user), user, submitter_of(user, submitted), now, common)
+    cluster.account = account
     cluster.varied = frozenset(name.lower() for name in varied)
     describe(cluster, submitted)
     return cluster
@@ -261,7 +286,7 @@ def _status(made: Draft) -> None:
             job.changes = changes  # one for all: it is replaced, never changed
 
 
-def _each_job(made: Draft, uid_domain: str) -> None:
+def _each_job(made: Draft) -> None:
     """What the light records of jobs know when procs differ in it."""
     varied = made.cluster.varied
     if not varied:
@@ -279,16 +304,16 @@ def _each_job(made: Draft, uid_domain: str) -> None:
         if logs:
             job.log = log_of(own)
         if groups:
-            job.submitter = submitter_of(made.cluster.owner, own, uid_domain)
+            job.submitter = submitter_of(made.cluster.user, own)
 
 
-def submitter_of(owner: str, ad: Any, uid_domain: str) -> str:
-    """The accounting name of the jobs: AccountingGroup, else the owner, at the domain."""
+def submitter_of(user: str, ad: Any) -> str:
+    """The accounting name of the jobs: AccountingGroup, else the owner, at the user's domain."""
     group = ad.get("AccountingGroup")
-    name = group if isinstance(group, str) and group else owner
+    name = group if isinstance(group, str) and group else owner_of(user)
     if ad.get("NiceUser") is True and not name.startswith("nice-user."):
         name = f"nice-user.{name}"
-    return name if "@" in name else f"{name}@{uid_domain}"
+    return name if "@" in name else f"{name}@{domain_of(user)}"
 
 
 def describe(cluster: Cluster, submitted: Any) -> None:

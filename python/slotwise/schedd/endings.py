@@ -10,11 +10,12 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
 from slotwise.schedd import policy
 from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
-from slotwise.schedd.codes import Status
+from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision, RunEnd, Verdict
 from slotwise.schedd.evictions import transformed
 from slotwise.schedd.files import TransferError
@@ -27,6 +28,9 @@ from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
+#: Codes of evictions by the starter itself: what went wrong is its error, as in holds by it.
+_STARTER_FAILED = frozenset({Vacate.STARTER_ERROR, Vacate.SCRATCH_DIR_ERROR})
+_TRANSFER_ERRORS = frozenset({Hold.TRANSFER_INPUT_ERROR, Hold.TRANSFER_OUTPUT_ERROR})
 _HOW = {0: "exited", 1: "signaled", 2: "evicted", 3: "held", 4: "not_started", 5: "lost"}
 
 
@@ -79,9 +83,10 @@ class Endings:
         end = RunEnd(
             how,
             code=ended.code,
-            reason=ended.reason,
+            reason=_reason(run, how, ended),
             reason_code=ended.reason_code,
             reason_subcode=ended.reason_subcode,
+            error=ended.reason if _is_starters(run, how, ended) else "",
             at=ended.at or now,
             attributes=report.attributes,
             usage=report.usage,
@@ -116,7 +121,7 @@ class Endings:
         self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, record))
 
     def _durable(self, run: Run, following: Run | None, record: RunRecord | None) -> None:
-        with contained(_log, f"run {run.id}: acknowledging its end"):
+        with contained(_log, doing_for_run(run.id, "acknowledging its end")):
             self.on_durable(run, following)
         if record is not None:
             self._history.add(record)
@@ -154,3 +159,21 @@ class Endings:
         facts["ExitCode" if how == "signaled" else "ExitSignal"] = None
         evaluate = self._ads.evaluator(run.job, facts, self._clock.now())
         return policy.at_exit(evaluate, partial(self._ads.expression, run.job))
+
+
+def _is_starters(run: Run, how: str, ended: schedd_pb2.RunEnded) -> bool:
+    """Whether the run ended with an error of its starter, and not with one that the access point told it of."""
+    transfer = run.transfer
+    if transfer is not None and transfer.failure is not None and transfer.failure.message == ended.reason:
+        return False
+    return how == "held" or (how == "evicted" and ended.reason_code in _STARTER_FAILED)
+
+
+def _reason(run: Run, how: str, ended: schedd_pb2.RunEnded) -> str:
+    """Why the run ended; an error of the starter with the slot where that was, as HTCondor words it.
+
+    Failures of transfers name both ends themselves.
+    """
+    if not ended.reason or ended.reason_code in _TRANSFER_ERRORS or not _is_starters(run, how, ended):
+        return ended.reason
+    return f"Error from {run.claim.slot_name}: {ended.reason}"

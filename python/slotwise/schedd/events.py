@@ -5,12 +5,14 @@ Pure: each function returns a whole entry, ending with the line of three dots.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
 END = "...\n"
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,21 @@ class Frame:
 
 
 def _one_line(text: str) -> str:
-    """Texts of users must not break the frame, or they could write events of their own: line ends become blanks."""
+    """A text of a user or of an execution point on one line, without control characters: they become blanks.
+
+    It could write events of its own else, or act on the terminal of whoever reads the log.
+    """
+    if text.isprintable():
+        return text
     lines = text.splitlines()
-    return " ".join(lines) if len(lines) > 1 or lines != [text] else text
+    if len(lines) > 1 or lines != [text]:
+        text = " ".join(lines)
+    return _CONTROL.sub(" ", text)
+
+
+def _name(text: str) -> str:
+    """The name or address of a slot, as an execution point gives it: one word."""
+    return "_".join(_one_line(text).split())
 
 
 def cpu_line(user_s: float, system_s: float) -> str:
@@ -87,9 +101,10 @@ def submitted(frame: Frame, host: str, log_notes: str = "", user_notes: str = ""
 
 def executing(frame: Frame, host: str, slot_name: str, properties: Mapping[str, str]) -> str:
     """Event 1; ``properties`` are attribute texts, sorted by the caller's names."""
-    rows = "".join(f"\t{name} = {_one_line(properties[name])}\n" for name in sorted(properties, key=str.lower))
-    slot = f"\tSlotName: {slot_name}\n" if slot_name else ""
-    return f"{frame.head(1)}Job executing on host: <{host}>\n{slot}{rows}{END}"
+    names = sorted(properties, key=str.lower)
+    rows = "".join(f"\t{_one_line(name)} = {_one_line(properties[name])}\n" for name in names)
+    slot = f"\tSlotName: {_name(slot_name)}\n" if slot_name else ""
+    return f"{frame.head(1)}Job executing on host: <{_name(host)}>\n{slot}{rows}{END}"
 
 
 def executable_error(frame: Frame, linked_wrongly: bool = False) -> str:
@@ -149,19 +164,20 @@ def resources_table(
         return ""
     names = sorted(resources, key=str.lower)
     use, request, allocated = (_column([resources[name][i] for name in names]) for i in range(3))  # type: ignore[misc]
-    assigned = [resources[name][3] for name in names]
+    assigned = [f'"{_one_line(resources[name][3])}"' if resources[name][3] else "" for name in names]
     wide_use = max(8, *map(len, use))
     wide_request = max(8, *map(len, request))
     wide_allocated = max(9, *map(len, allocated))
+    shown = [_UNITS.get(name) or _one_line(name) for name in names]
     wide_name = max(len("Memory (MB)") + 1, *map(len, names)) + 8
     heading = "Assigned" if any(assigned) else ""
     rows = [
         f"\tPartitionable Resources : {'Usage':>{wide_use}} {'Request':>{wide_request}} "
         f"{'Allocated':>{wide_allocated}} {heading}\n"
     ]
-    for i, name in enumerate(names):
+    for i in range(len(names)):
         rows.append(
-            f"\t   {_UNITS.get(name, name):<{wide_name}} : {use[i]:>{wide_use}} {request[i]:>{wide_request}} "
+            f"\t   {shown[i]:<{wide_name}} : {use[i]:>{wide_use}} {request[i]:>{wide_request}} "
             f"{allocated[i]:>{wide_allocated}} {assigned[i]}\n"
         )
     return "".join(rows)
@@ -170,26 +186,23 @@ def resources_table(
 def _ending(normal: bool, code: int, core: str) -> str:
     if normal:
         return f"\t(1) Normal termination (return value {code})\n"
-    core_line = f"\t(1) Corefile in: {core}\n" if core else "\t(0) No core file\n"
+    core_line = f"\t(1) Corefile in: {_one_line(core)}\n" if core else "\t(0) No core file\n"
     return f"\t(0) Abnormal termination (signal {code})\n{core_line}"
 
 
-def terminated(frame: Frame, *, normal: bool, code: int, usage: Usage, core: str = "", closing: str = "") -> str:
-    """Event 5. ``closing`` tells who ended the job and when."""
+def terminated(frame: Frame, *, normal: bool, code: int, usage: Usage, core: str = "") -> str:
+    """Event 5."""
     run = cpu_line(usage.user_s, usage.system_s)
     total = cpu_line(usage.total_user_s, usage.total_system_s)
     none = cpu_line(0, 0)
-    text = (
+    return (
         f"{frame.head(5)}Job terminated.\n{_ending(normal, code, core)}"
         f"\t\t{run}  -  Run Remote Usage\n\t\t{none}  -  Run Local Usage\n"
         f"\t\t{total}  -  Total Remote Usage\n\t\t{none}  -  Total Local Usage\n"
         f"\t{usage.sent:.0f}  -  Run Bytes Sent By Job\n\t{usage.received:.0f}  -  Run Bytes Received By Job\n"
         f"\t{usage.total_sent:.0f}  -  Total Bytes Sent By Job\n"
-        f"\t{usage.total_received:.0f}  -  Total Bytes Received By Job\n{resources_table(usage.resources)}"
+        f"\t{usage.total_received:.0f}  -  Total Bytes Received By Job\n{resources_table(usage.resources)}{END}"
     )
-    if closing:
-        text += f"\n\t{_one_line(closing)}\n"
-    return text + END
 
 
 def evicted(
@@ -201,7 +214,10 @@ def evicted(
     subcode: int = 0,
     requeued: tuple[bool, int] | None = None,
 ) -> str:
-    """Event 4. ``requeued`` is (normal, exit code or signal) when the job ended by itself but runs again."""
+    """Event 4. ``requeued`` is (normal, exit code or signal) when the job ended by itself but runs again.
+
+    Such an entry has no table of resources, as in HTCondor.
+    """
     codes = f" Code {code} Subcode {subcode}" if code else ""
     kind = "(0) Job terminated and was requeued" if requeued else "(0) CPU times"
     text = (
@@ -212,8 +228,9 @@ def evicted(
     )
     if requeued:
         text += _ending(requeued[0], requeued[1], "")
+        return text + (f"\t{_one_line(reason)}\n" if reason else "") + END
     if reason:
-        text += f"\t{_one_line(reason)}\n" if requeued else f"\tReason: {_one_line(reason)}\n"
+        text += f"\tReason: {_one_line(reason)}\n"
     return text + resources_table(usage.resources) + END
 
 
@@ -239,7 +256,9 @@ def shadow_exception(frame: Frame, message: str, sent: float = 0, received: floa
 
 def generic(frame: Frame, text: str) -> str:
     """Event 8: a line that the job itself asked for."""
-    return f"{frame.head(8)}{_one_line(text)[:127]}\n{END}"
+    line = _one_line(text)[:127]
+    # Three dots where a line's text begins end the entry for HTCondor's readers.
+    return f"{frame.head(8)}{'- ' if line.lstrip().startswith('...') else ''}{line}\n{END}"
 
 
 def aborted(frame: Frame, reason: str) -> str:
@@ -270,19 +289,25 @@ def released(frame: Frame, reason: str) -> str:
     return f"{frame.head(13)}Job was released.\n" + (f"\t{_one_line(reason)}\n" if reason else "") + END
 
 
+def remote_error(frame: Frame, slot: str, message: str, code: int, subcode: int) -> str:
+    """Event 21: the starter could not run the job, or not to its end."""
+    codes = f"\tCode {code} Subcode {subcode}\n" if code else ""
+    return f"{frame.head(21)}Error from starter on {_name(slot)}:\n\t{_one_line(message)}\n{codes}{END}"
+
+
 def disconnected(frame: Frame, reason: str, startd: str, address: str) -> str:
     """Event 22."""
     return (
         f"{frame.head(22)}Job disconnected, attempting to reconnect\n    {_one_line(reason)[:8191]}\n"
-        f"    Trying to reconnect to {startd} <{address}>\n{END}"
+        f"    Trying to reconnect to {_name(startd)} <{_name(address)}>\n{END}"
     )
 
 
 def reconnected(frame: Frame, slot: str, startd: str, starter: str) -> str:
     """Event 23."""
     return (
-        f"{frame.head(23)}Job reconnected to {slot}\n    startd address: <{startd}>\n"
-        f"    starter address: <{starter}>\n{END}"
+        f"{frame.head(23)}Job reconnected to {_name(slot)}\n    startd address: <{_name(startd)}>\n"
+        f"    starter address: <{_name(starter)}>\n{END}"
     )
 
 
@@ -290,12 +315,13 @@ def reconnect_failed(frame: Frame, reason: str, slot: str) -> str:
     """Event 24."""
     return (
         f"{frame.head(24)}Job reconnection failed\n    {_one_line(reason)[:8191]}\n"
-        f"    Can not reconnect to {slot}, rescheduling job\n{END}"
+        f"    Can not reconnect to {_name(slot)}, rescheduling job\n{END}"
     )
 
 
 def attribute_changed(frame: Frame, name: str, old: str | None, new: str) -> str:
     """Event 33."""
+    name = _one_line(name)
     if old is None:
         return f"{frame.head(33)}Setting job attribute {name} to {_one_line(new)}\n{END}"
     return f"{frame.head(33)}Changing job attribute {name} from {_one_line(old)} to {_one_line(new)}\n{END}"
@@ -341,13 +367,13 @@ def transfer(frame: Frame, stage: str, host: str = "", queued_s: int = -1) -> st
     if queued_s >= 0:
         text += f"\tSeconds spent in queue: {queued_s}\n"
     if host:
-        text += f"\tTransferring to host: <{host}>\n"
+        text += f"\tTransferring to host: <{_name(host)}>\n"
     return text + END
 
 
 def split_entries(text: str) -> Iterable[str]:
     """The whole entries of a piece of log."""
     start = 0
-    while (end := text.find(END, start)) >= 0:
-        yield text[start : end + len(END)]
-        start = end + len(END)
+    for end in re.finditer(r"(?m)^\.\.\.\n", text):  # a line of them: texts may end with three dots
+        yield text[start : end.end()]
+        start = end.end()

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from slotwise.daemon.containment import cause, contained
+from slotwise.ids import doing_for_run
 from slotwise.schedd.claims import Claim, ClaimRequestPending, Run
 from slotwise.schedd.codes import Status, Vacate
 from slotwise.schedd.decision import Decision, Kill
@@ -47,7 +48,7 @@ class Failures:
         if ended or not run.accepted:
             self.end(run)
         else:
-            with contained(_log, f"run {run.id}: stopping it"):
+            with contained(_log, doing_for_run(run.id, "stopping it")):
                 self._stop(run)
         self.claim(run.claim, error)
 
@@ -61,23 +62,24 @@ class Failures:
     def end(self, run: Run) -> None:
         """A run that failed is over at its starter, or never began there."""
         claiming, decision = self._claiming, Decision(self._claiming.clock.now())
-        with contained(_log, f"run {run.id}: ending it"):
+        with contained(_log, doing_for_run(run.id, "ending it")):
             claiming.queue.abandon_run(run.job, run.id, run.failure, decision)
-        with contained(_log, f"run {run.id}: forgetting it"):
+        with contained(_log, doing_for_run(run.id, "forgetting it")):
             claiming.forget_run(run)
-        with contained(_log, f"run {run.id}: telling its starter"):
+        with contained(_log, doing_for_run(run.id, "telling its starter")):
             claiming.on_run_given_up(run)
-        with contained(_log, f"run {run.id}: committing its end"):
+        with contained(_log, doing_for_run(run.id, "committing its end")):
             claiming.ledger.commit(decision)
 
     def claim(self, claim: Claim, error: Exception) -> None:
         """Release the claim; a run on it ends, and a job that waits for it is runnable again."""
         self.sweep_due = True
         claiming, batch = self._claiming, Batch()
-        with contained(_log, f"claim on {claim.slot_name}: releasing it"):
+        doing = doing_for_run(claim.run, f"releasing the claim on {claim.slot_name}")
+        with contained(_log, doing):
             reason = f"The access point failed to process a message: {cause(error)}"
             claiming.release(claim, batch, reason, fast=True)
-        with contained(_log, f"claim on {claim.slot_name}: committing its end"):
+        with contained(_log, doing):
             claiming.ledger.commit(Decision(claiming.clock.now()), batch)
         run = claiming.book.runs.get(claim.run)
         if run is not None and not run.failure:
@@ -132,7 +134,7 @@ class Failures:
             if job.status == Status.COMPLETED and not job.run and not claiming.ads.stays(job, decision.now):
                 claiming.queue.leave(job, decision)
         for job in self._stray(claiming.queue.jobs(), reserved):
-            _log.warning("job %s was left without a run by a failure; it is queued again", job.key)
+            _log.warning("%s: left without a run by a failure, queued again", job.key)
             claiming.queue.abandon_run(job, job.run, "The access point failed between two states of the job", decision)
         if decision.changed or decision.retired:
             claiming.ledger.commit(decision)

@@ -238,7 +238,20 @@ def _directory(path: str, name: str, mode: int) -> Iterator[Piece]:
 
 def _input_error(path: str, error: OSError) -> TransferError:
     return TransferError(
-        f"Transfer input files failure at access point: reading {error.filename or path}: {error.strerror or error}",
+        f"reading from file {error.filename or path}: (errno {error.errno or 0}) {error.strerror or error}",
         int(Hold.TRANSFER_INPUT_ERROR),
         error.errno or 0,
     )
+
+
+def named(error: TransferError, access_point: str, slot: str) -> TransferError:
+    """The error as the job's owner reads it: with the places that the files moved between, worded like HTCondor's."""
+    inputs = error.hold_code == Hold.TRANSFER_INPUT_ERROR
+    if not inputs and error.hold_code != Hold.TRANSFER_OUTPUT_ERROR:
+        return error
+    word, doing = ("input", "sending files to") if inputs else ("output", "receiving files from")
+    message = (
+        f"Transfer {word} files failure at access point {access_point} while {doing} execution point {slot}. "
+        f"Details: {error.message}"
+    )
+    return TransferError(message, error.hold_code, error.subcode)

@@ -27,6 +27,8 @@ class Cluster:
     qdate: int
     #: Attributes that the schedd itself gave to every job of the cluster.
     common: Changes
+    #: The account of the user here, or "" for a user of another domain.
+    account: str = ""
     next_proc: int = 0
     batch_name: str = ""
     command: str = ""
@@ -99,8 +101,13 @@ class Job:
 
     @property
     def owner(self) -> str:
-        """The owning user."""
+        """The owning user's name without the domain: for people, it does not say who somebody is."""
         return self.cluster.owner
+
+    @property
+    def account(self) -> str:
+        """With whose rights files are read and written: see :attr:`Cluster.account`."""
+        return self.cluster.account
 
     def number(self, name: str, default: float = 0) -> float:
         """A numeric attribute that only the schedd writes (counters, times); the default while it was never set."""

@@ -17,6 +17,8 @@ from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.runnable import Runnable
 from slotwise.schedd.values import Changes
 
+_NONE = (0,) * 8
+
 
 class JobBook:
     """All jobs of the access point, and how many are in which state."""
@@ -26,6 +28,8 @@ class JobBook:
         self.runnable = Runnable()
         self.date_form = date_form
         self._totals = [0] * 8
+        #: Jobs by JobStatus of each user.
+        self._of_user: dict[str, list[int]] = {}
         #: Jobs that left since someone last looked.
         self.retired = 0
         #: Jobs in the queue by owner.
@@ -67,6 +71,10 @@ class JobBook:
         """Jobs by JobStatus, in all."""
         return list(self._totals)
 
+    def counts_of(self, user: str) -> list[int]:
+        """Jobs of a user by JobStatus."""
+        return list(self._of_user.get(user, _NONE))
+
     def frame(self, job: Job, now: float) -> Frame:
         """The head of a log entry of ``job``."""
         return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
@@ -88,6 +96,9 @@ class JobBook:
         totals = [sum(cluster.counts[status] for cluster in self.clusters.values()) for status in range(8)]
         if totals != self._totals:
             raise InvariantError(f"the queue counts {self._totals}, has {totals}")
+        of_users = [sum(counts[status] for counts in self._of_user.values()) for status in range(8)]
+        if of_users != totals:
+            raise InvariantError(f"users count {of_users} jobs, there are {totals}")
         submitted = Counter(job.submitter for job in self.jobs())
         held = Counter(job.submitter for job in self.jobs() if job.status == Status.HELD)
         if (submitted, held) != (self.submitted, self.held):
@@ -96,14 +107,16 @@ class JobBook:
     def recount(self) -> None:
         """Count anew what the jobs in the queue are: a change of them may have ended half-way."""
         self._totals = [0] * 8
+        self._of_user = {}
         self.owned, self.submitted, self.held = {}, {}, {}
         for cluster in self.clusters.values():
             cluster.counts = [0] * 8
             for job in cluster.jobs.values():
                 cluster.counts[job.status] += 1
                 self._count(job, 1)
-            self._totals = [total + own for total, own in zip(self._totals, cluster.counts, strict=True)]
-            _add(self.owned, cluster.owner, len(cluster.jobs))
+            for status, number in enumerate(cluster.counts):
+                self._total(cluster, status, number)
+            _add(self.owned, cluster.user, len(cluster.jobs))
 
     # ---- coming and going
 
@@ -113,11 +126,11 @@ class JobBook:
         for job in jobs:
             cluster.jobs[job.proc] = job
             cluster.counts[job.status] += 1
-            self._totals[job.status] += 1
+            self._total(cluster, job.status, 1)
             if job.status == Status.IDLE and not job.run:
                 self.runnable.add(job)
             self._count(job, 1)
-        self.owned[cluster.owner] = self.owned.get(cluster.owner, 0) + len(jobs)
+        self.owned[cluster.user] = self.owned.get(cluster.user, 0) + len(jobs)
 
     def retire(self, job: Job, decision: Decision) -> None:
         """The job leaves the queue, and its cluster with it when it was the last."""
@@ -125,8 +138,8 @@ class JobBook:
         if cluster.jobs.pop(job.proc, None) is None:
             return
         cluster.counts[job.status] -= 1
-        self._totals[job.status] -= 1
-        self.owned[cluster.owner] -= 1
+        self._total(cluster, job.status, -1)
+        self.owned[cluster.user] -= 1
         self._count(job, -1)
         if job.status == Status.COMPLETED:
             cluster.done += 1
@@ -142,6 +155,13 @@ class JobBook:
         self._count(job, -1)
         job.submitter = submitter
         self._count(job, 1)
+
+    def _total(self, cluster: Cluster, status: int, change: int) -> None:
+        self._totals[status] += change
+        counts = self._of_user.get(cluster.user)
+        if counts is None:
+            counts = self._of_user[cluster.user] = [0] * 8
+        counts[status] += change
 
     def _count(self, job: Job, change: int) -> None:
         _add(self.submitted, job.submitter, change)
@@ -177,8 +197,8 @@ class JobBook:
         counts = job.cluster.counts
         counts[former] -= 1
         counts[status] += 1
-        self._totals[former] -= 1
-        self._totals[status] += 1
+        self._total(job.cluster, former, -1)
+        self._total(job.cluster, status, 1)
         changes.update(JobStatus=int(status), LastJobStatus=int(former), EnteredCurrentStatus=int(decision.now))
         decision.set(job, changes)
         self.sort_in(job, decision)

@@ -190,7 +190,7 @@ class Ledger:
         for job, entry in decision.entries:
             if not job.log:
                 continue
-            log = (job.log, job.owner)
+            log = (job.log, job.account)
             logs.setdefault(log, []).append(entry)
             jobs.setdefault(log, []).append(job.key)
         planned = []

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from slotwise.clock import Clock
+from slotwise.model.ownership import same_user
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import LETTERS, Status
 from slotwise.schedd.factory import DONE, Factory
 from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.rounding import rounded
 from slotwise.schedd.selection import constraint_of
 from slotwise.schedd.values import quoted
+from slotwise.table import AdChunks, Form
 from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.security import Identity
 
 #: Ads in one piece of an answer.
 CHUNK_ROWS = 2000
 _LINES = 20_000
+_FORMS: dict[int, Form] = {
+    common_pb2.AdQuery.PACK: "pack",
+    common_pb2.AdQuery.LONG: "long",
+    common_pb2.AdQuery.JSON: "json",
+}
 
 
 @dataclass
@@ -55,12 +64,15 @@ class Totals:
 class Listing:
     """Reads queue and ads for callers."""
 
-    def __init__(self, queue: Queue, ads: JobAds, clock: Clock, *, name: str, address: str) -> None:
+    def __init__(
+        self, queue: Queue, ads: JobAds, clock: Clock, questions: Questions, *, name: str, address: str
+    ) -> None:
         self._queue = queue
         self._ads = ads
         self._clock = clock
         self._name = name
         self._address = address
+        self.questions = questions
         #: Letters for the state of jobs, by id, that move files just now.
         self.moving: Mapping[str, str] = {}
 
@@ -68,40 +80,28 @@ class Listing:
         """(constraint in all, part of it that is not about owners): what the query selects."""
         owners = list(query.jobs.owners)
         if query.mine_only and not owners:
-            owners = [caller.user]
+            owners = [caller.name]
         text = " && ".join(f"({part})" for part in (query.query.constraint, query.jobs.constraint) if part.strip())
         return constraint_of(list(query.jobs.ids), owners, text), text
 
     # ---- ads
 
-    def chunks(self, caller: Identity, query: schedd_pb2.JobQuery) -> Any:
-        """The selected ads in pieces (an iterator with ``total``)."""
+    def chunks(self, caller: Identity, query: schedd_pb2.JobQuery) -> AsyncIterator[AdChunks]:
+        """The selected ads in pieces."""
         constraint, _ = self.constraint(caller, query)
         ask = query.query
-        form = {
-            common_pb2.AdQuery.PACK: "pack",
-            common_pb2.AdQuery.LONG: "long",
-            common_pb2.AdQuery.JSON: "json",
-        }[ask.form]
-        return self._ads.table.query_chunks(
-            constraint or None,
-            list(ask.projection) or None,
-            ask.limit or None,
-            now=int(self._clock.now()),
-            form=form,  # type: ignore[arg-type]
-            chunk_rows=CHUNK_ROWS,
-        )
+        return self.questions.chunks(constraint, list(ask.projection), ask.limit or None, _FORMS[ask.form], CHUNK_ROWS)
 
-    def count(self, caller: Identity, query: schedd_pb2.JobQuery) -> int:
+    async def count(self, caller: Identity, query: schedd_pb2.JobQuery) -> int:
         """How many ads are selected."""
         constraint, _ = self.constraint(caller, query)
-        return self._ads.table.count(constraint or None, now=int(self._clock.now()))
+        return await self.questions.count(constraint)
 
-    def count_by(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+    async def count_by(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
         """Counts by distinct values of some attributes."""
         constraint, _ = self.constraint(caller, query)
         names = list(query.query.count_by)
-        rows = self._ads.table.count_by(names, constraint or None, now=int(self._clock.now()))
+        rows = await self.questions.count_by(names, constraint)
         return [{**dict(zip(names, row, strict=False)), "Count": row[-1]} for row in rows]
 
     # ---- totals
@@ -110,15 +110,17 @@ class Listing:
         """Who answers, and when."""
         return {"Schedd": self._name, "Address": self._address, "Now": self._clock.now()}
 
-    def totals(self, caller: Identity, query: schedd_pb2.JobQuery, selected: Totals | None = None) -> dict[str, Any]:
+    async def totals(
+        self, caller: Identity, query: schedd_pb2.JobQuery, selected: Totals | None = None
+    ) -> dict[str, Any]:
         """The three lines of the footer."""
         mine, everyone = Totals(), Totals()
         for cluster in self._queue.clusters.values():
             everyone.add(cluster.counts)
-            if cluster.owner == caller.user:
+            if same_user(cluster.user, caller.name):
                 mine.add(cluster.counts)
         if selected is None:
-            selected = self._selected_totals(caller, query)
+            selected = await self._selected_totals(caller, query)
         return {
             **self.header(),
             "User": caller.user,
@@ -127,7 +129,7 @@ class Listing:
             "All": everyone.row(),
         }
 
-    def _selected_totals(self, caller: Identity, query: schedd_pb2.JobQuery) -> Totals:
+    async def _selected_totals(self, caller: Identity, query: schedd_pb2.JobQuery) -> Totals:
         totals = Totals()
         clusters = self._whole_clusters(caller, query)
         if clusters is not None:
@@ -135,7 +137,7 @@ class Listing:
                 totals.add(cluster.counts)
             return totals
         constraint, _ = self.constraint(caller, query)
-        for row in self._ads.table.count_by(["JobStatus"], constraint or None, now=int(self._clock.now())):
+        for row in await self.questions.count_by(["JobStatus"], constraint):
             if isinstance(row[0], int) and 0 < row[0] < 8:
                 totals.counts[row[0]] += row[1]
         return totals
@@ -146,30 +148,26 @@ class Listing:
         if text or any("." in name for name in query.jobs.ids) or query.query.limit:
             return None
         owners = list(query.jobs.owners) or ([caller.user] if query.mine_only else [])
-        if any("@" in owner for owner in owners):
-            return None
         ids = {int(name) for name in query.jobs.ids if name.isdigit()}
         return [
             cluster
             for number, cluster in sorted(self._queue.clusters.items())
-            if (not owners or cluster.owner in owners) and (not query.jobs.ids or number in ids)
+            if (not owners or _is_of(cluster, owners)) and (not query.jobs.ids or number in ids)
         ]
 
-    def jobs(self, caller: Identity, query: schedd_pb2.JobQuery) -> Iterator[Job]:
+    async def jobs(self, caller: Identity, query: schedd_pb2.JobQuery) -> Iterable[Job]:
         """The selected jobs in order."""
         clusters = self._whole_clusters(caller, query)
         if clusters is not None:
-            for cluster in clusters:
-                yield from cluster.jobs.values()
-            return
+            return itertools.chain.from_iterable(cluster.jobs.values() for cluster in clusters)
         constraint, _ = self.constraint(caller, query)
-        keys = self._ads.table.query_keys(constraint or None, query.query.limit or None, now=int(self._clock.now()))
+        keys = await self.questions.keys(constraint, query.query.limit or None)
         found = [job for key in keys if (job := self._queue.by_key(key)) is not None]
-        yield from sorted(found, key=lambda job: (job.cluster.number, job.proc))
+        return sorted(found, key=lambda job: (job.cluster.number, job.proc))
 
     # ---- the batch view
 
-    def batches(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
+    async def batches(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
         """One row for each batch: owner, name, submission, counts, job ids."""
         clusters = self._whole_clusters(caller, query)
         rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -185,7 +183,7 @@ class Listing:
                     row["Last"] = max(row["Last"], (cluster.number, next(reversed(cluster.jobs))))
         else:
             seen: set[int] = set()
-            for job in self.jobs(caller, query):
+            for job in await self.jobs(caller, query):
                 row = self._batch_row(rows, job.cluster)
                 row["Counts"][job.status] += 1
                 row["First"] = min(row["First"], (job.cluster.number, job.proc))
@@ -222,19 +220,19 @@ class Listing:
         return [
             _factory_row(cluster, cluster.factory)
             for number, cluster in sorted(self._queue.clusters.items())
-            if cluster.factory is not None and (not ids or number in ids) and (not owners or cluster.owner in owners)
+            if cluster.factory is not None and (not ids or number in ids) and (not owners or _is_of(cluster, owners))
         ]
 
     # ---- the table of jobs
 
-    def lines(self, caller: Identity, query: schedd_pb2.JobQuery) -> Iterator[str]:
+    async def lines(self, caller: Identity, query: schedd_pb2.JobQuery) -> AsyncIterator[str]:
         """The table of jobs as text, in pieces of many lines."""
         now = self._clock.now()
         width = query.width or 1 << 30
         rest: dict[tuple[int, int], str] = {}
         shapes: dict[int, _Shape] = {}
         lines: list[str] = []
-        for job in self.jobs(caller, query):
+        for job in await self.jobs(caller, query):
             cluster = job.cluster
             shape = shapes.get(cluster.number)
             if shape is None:
@@ -314,6 +312,11 @@ def span(seconds: float) -> str:
     """``D+HH:MM:SS``."""
     whole = max(0, int(seconds))
     return f"{whole // 86400}+{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _is_of(cluster: Cluster, owners: Sequence[str]) -> bool:
+    """Whether the jobs belong to one of ``owners``: names, with a domain or without."""
+    return any(same_user(cluster.user, owner) if "@" in owner else cluster.owner == owner for owner in owners)
 
 
 def _factory_row(cluster: Cluster, factory: Factory) -> dict[str, Any]:

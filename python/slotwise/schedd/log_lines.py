@@ -5,6 +5,7 @@ The lines are explained in the guide "Reading the logs".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from slotwise.observe.log import listed
@@ -59,8 +60,16 @@ def jobs_of(cluster: Cluster) -> str:
     number, count = cluster.number, cluster.next_proc
     if cluster.factory is not None:
         return f"cluster {number} ({count} jobs, materialized late)"
-    ids = f"{number}.0" if count == 1 else f"{number}.0-{number}.{count - 1}"
-    return f"{ids} (cluster {number}, {count} job{'s' * (count != 1)})"
+    return f"{_ids(number, count)} (cluster {number}, {count} job{'s' * (count != 1)})"
+
+
+def came(clusters: Iterable[schedd_pb2.SubmittedCluster]) -> str:
+    """The clusters of a submission, for people: ``12.0-12.9 13.0``."""
+    return f"submitted {listed([_ids(one.cluster_id, one.num_procs) for one in clusters])}"
+
+
+def _ids(number: int, count: int) -> str:
+    return f"{number}.0" if count == 1 else f"{number}.0-{number}.{count - 1}"
 
 
 def acted(who: str, peer: str, request: schedd_pb2.ActRequest, reply: schedd_pb2.ActReply) -> tuple[Any, ...]:

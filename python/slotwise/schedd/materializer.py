@@ -126,7 +126,7 @@ class Materializer:
         assert cluster.factory is not None
         limits = self._admission.settings
         room = min(
-            limits.jobs_per_owner_most - self._queue.owned.get(cluster.owner, 0),
+            limits.jobs_per_owner_most - self._queue.owned.get(cluster.user, 0),
             limits.jobs_per_submission_most - len(cluster.jobs),
             limits.jobs_most - sum(self._queue.counts()),
         )

@@ -12,9 +12,11 @@ import grpc
 
 from slotwise.errors import PeerUnavailableError
 from slotwise.schedd.values import Changes
-from slotwise.table import AdTable
+from slotwise.table import AdTable, split_pack
 from slotwise.wire import channel
+from slotwise.wire.credential import Credential
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, negotiator_pb2, negotiator_pb2_grpc
+from slotwise.wire.sizes import PIECE
 
 _log = logging.getLogger(__name__)
 
@@ -31,14 +33,14 @@ class Advertiser:
     def __init__(
         self,
         collector: Callable[[], str],
-        metadata: Callable[[], Any],
+        credential: Credential,
         ads: Callable[[], dict[str, dict[str, Changes]]],
         *,
         interval_s: float = 300.0,
         gather_s: float = 0.5,
     ) -> None:
         self._collector = collector
-        self._metadata = metadata
+        self._credential = credential
         self._ads = ads
         self.interval_s = interval_s
         self._gather_s = gather_s
@@ -53,14 +55,15 @@ class Advertiser:
         """Advertise for ever, on one stream that is opened again when it breaks."""
         while True:
             try:
-                async with channel.open_async(self._collector()) as opened:
-                    await self._advertise(collector_pb2_grpc.CollectorStub(opened))
+                target = self._collector()
+                async with channel.open_async(target) as opened:
+                    await self._advertise(collector_pb2_grpc.CollectorStub(opened), target)
             except (grpc.RpcError, PeerUnavailableError, asyncio.InvalidStateError) as error:
                 _log.debug("cannot reach the collector: %s", error)
             await asyncio.sleep(1.0)
 
-    async def _advertise(self, stub: Any) -> None:
-        stream = stub.Advertise(metadata=self._metadata())
+    async def _advertise(self, stub: Any, target: str) -> None:
+        stream = stub.Advertise(metadata=self._credential.metadata(target))
         sent: dict[str, int] = {}
         reader = asyncio.get_running_loop().create_task(self._read(stream, sent))
         serial = 0
@@ -74,8 +77,9 @@ class Advertiser:
                         continue
                     pack = table.changes_since(sent.get(kind, 0))
                     sent[kind] = table.version
-                    serial += 1
-                    await stream.write(collector_pb2.AdvertiseRequest(kind=kind, pack=pack, serial=serial))
+                    for piece in split_pack(pack, PIECE):
+                        serial += 1
+                        await stream.write(collector_pb2.AdvertiseRequest(kind=kind, pack=piece, serial=serial))
                 await asyncio.sleep(self._gather_s)
                 waits = [asyncio.ensure_future(self._dirty.wait()), reader]
                 await asyncio.wait(waits, timeout=self.interval_s, return_when=asyncio.FIRST_COMPLETED)
@@ -112,12 +116,13 @@ class Advertiser:
 class NegotiatorCall:
     """Asks the negotiator for a cycle when there is new work; asks are gathered, one is under way at a time."""
 
-    def __init__(self, negotiator: Callable[[], Awaitable[str]], metadata: Callable[[], Any], schedd_name: str) -> None:
+    def __init__(self, negotiator: Callable[[], Awaitable[str]], credential: Credential, schedd_name: str) -> None:
         self._negotiator = negotiator
-        self._metadata = metadata
+        self._credential = credential
         self._name = schedd_name
         self._wanted = asyncio.Event()
         self._channel: grpc.aio.Channel | None = None
+        self._target = ""
         self.enabled = True
 
     def ask(self) -> None:
@@ -133,11 +138,12 @@ class NegotiatorCall:
                 continue
             try:
                 if self._channel is None:
-                    self._channel = channel.open_async(await self._negotiator())
+                    self._target = await self._negotiator()
+                    self._channel = channel.open_async(self._target)
                 stub = negotiator_pb2_grpc.NegotiatorStub(self._channel)
                 await stub.Reschedule(
                     negotiator_pb2.RescheduleRequest(schedd_name=self._name, on_demand=True),
-                    metadata=self._metadata(),
+                    metadata=self._credential.metadata(self._target),
                     timeout=10,
                 )
             except (grpc.RpcError, PeerUnavailableError) as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from slotwise.clock import Clock
@@ -11,25 +13,33 @@ from slotwise.daemon.containment import contained
 from slotwise.schedd import policy
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
-from slotwise.schedd.codes import Status
+from slotwise.schedd.codes import Hold, Status
 from slotwise.schedd.decision import Decision, Verdict
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.policy import JobFacts, SystemPolicy
 from slotwise.schedd.queue import Queue
+from slotwise.table import Allowance
 
 _log = logging.getLogger(__name__)
+#: Steps for finding jobs with a policy: those beyond are looked at one by one.
+_FIND_STEPS = 10_000_000
+#: Steps that the policy of one job may take, those of a user's jobs in one pass, and those between two looks at other
+#: work; judging a job costs something in any case.
+_JOB_STEPS, _USER_STEPS, _SLICE_STEPS, _JUDGING = 200_000, 20_000_000, 500_000, 2_000
+#: How long the policy of a job that takes more is left alone.
+_SKIPPED_S = 3600.0
 _OWN = ("PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate")
 
 
-def candidates(system: SystemPolicy) -> str:
-    """The constraint that no job without a due policy satisfies."""
-    clauses = [f"(({text}) =!= false && ({text}) =!= undefined)" for text in (*_OWN, *system.texts())]
-    clauses.append("TimerRemove =!= undefined")
-    clauses.append("(AllowedJobDuration =!= undefined && JobStatus == 2)")
-    clauses.append("(AllowedExecuteDuration =!= undefined && JobStatus == 2)")
-    clauses.append("JobStatus == 4")
-    return " || ".join(clauses)
+def quiet(system: SystemPolicy) -> str:
+    """The constraint that only jobs satisfy for which no policy is due."""
+    clauses = [f"(({text}) =?= false || ({text}) =?= undefined)" for text in (*_OWN, *system.texts())]
+    clauses.append("TimerRemove =?= undefined")
+    clauses.append("(AllowedJobDuration =?= undefined || JobStatus != 2)")
+    clauses.append("(AllowedExecuteDuration =?= undefined || JobStatus != 2)")
+    clauses.append("JobStatus != 4")
+    return " && ".join(clauses)
 
 
 class Periodic:
@@ -48,42 +58,90 @@ class Periodic:
         self.interval_s = 60.0
         self.timeslice = 0.01
         self.interval_most_s = 1200.0
+        #: Jobs whose own policies are not evaluated, and until when.
+        self._skipped: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Evaluate for ever, never spending more than the timeslice."""
+        """Evaluate for ever, never spending more than the timeslice, nor holding the event loop."""
         wait_s = self.interval_s
         while True:
             await asyncio.sleep(wait_s)
-            began = self._clock.monotonic()
+            spent = 0.0
             try:
-                self.evaluate()
+                slices = self.slices()
+                while True:
+                    began = self._clock.monotonic()
+                    more = next(slices, None)
+                    spent += self._clock.monotonic() - began
+                    if more is None:
+                        break
+                    await asyncio.sleep(0)
             except Exception:
                 _log.exception("error while evaluating periodic policies")
-            spent = self._clock.monotonic() - began
             wait_s = self.interval_s
             if self.timeslice > 0:
                 wait_s = max(wait_s, min(spent / self.timeslice, self.interval_most_s))
 
     def evaluate(self) -> int:
         """Evaluate once; returns how many jobs something was done to."""
+        return sum(self.slices())
+
+    def slices(self) -> Iterator[int]:
+        """Evaluate once, in slices; each tells how many jobs something was done to.
+
+        Expressions of one job, and of all jobs of one user, have so many steps in a pass. The policy of a job that
+        needs more is left alone for a while, and its owner told.
+        """
         if not self._queue.clusters:
-            return 0
-        now = self._clock.now()
-        decision = Decision(now)
-        done = 0
-        for key in self._ads.table.query_keys(candidates(self.system), now=int(now)):
-            job = self._queue.by_key(key)
-            if job is None:
-                continue
-            with contained(_log, f"the periodic policy of job {key}", self._sweep):
-                if job.status == Status.COMPLETED and not self._ads.stays(job, now):
-                    self._queue.leave(job, decision)
-                    done += 1
-                elif verdict := policy.periodic(self._facts(job, now), self.system):
-                    done += self._carry_out(job, verdict, decision)
-        if decision.changed or decision.retired or decision.kills:
-            self._ledger.commit(decision)
-        return done
+            return
+        began = self._clock.now()
+        self._skipped = {key: until for key, until in self._skipped.items() if until > began}
+        spent: dict[str, int] = {}
+        keys = iter(self._ads.table.other_keys(_FIND_STEPS, quiet(self.system), now=int(began)))
+        more = True
+        while more:
+            decision, done, steps = Decision(self._clock.now()), 0, 0
+            for key in keys:
+                job = self._queue.by_key(key)
+                if job is None or spent.get(job.cluster.user, 0) > _USER_STEPS:
+                    continue
+                with contained(_log, f"the periodic policy of job {key}", self._sweep), Allowance(_FIND_STEPS) as used:
+                    done += self._judge(job, decision)
+                steps += used.used + _JUDGING
+                spent[job.cluster.user] = spent.get(job.cluster.user, 0) + used.used
+                if steps > _SLICE_STEPS:
+                    break
+            else:
+                more = False
+            if decision.changed or decision.retired or decision.kills:
+                self._ledger.commit(decision)
+            yield done
+
+    def _judge(self, job: Job, decision: Decision) -> bool:
+        now = decision.now
+        if job.status == Status.COMPLETED and not self._ads.stays(job, now):
+            self._queue.leave(job, decision)
+            return True
+        facts = self._facts(job, now)
+        verdict = None
+        if job.key not in self._skipped:
+            with Allowance(_JOB_STEPS) as used:
+                verdict = policy.periodic(facts, self.system)
+            if not used.broken:
+                return verdict is not None and self._carry_out(job, verdict, decision)
+            verdict = self._skip(job, decision)
+        # The administrator's policies hold for such a job all the same.
+        with Allowance(_JOB_STEPS):
+            verdict = policy.periodic(replace(facts, evaluate=lambda name: None), self.system) or verdict
+        return verdict is not None and self._carry_out(job, verdict, decision)
+
+    def _skip(self, job: Job, decision: Decision) -> Verdict:
+        """Leave the job's own policy alone for a while, and tell the owner: a job that may be held is held."""
+        self._skipped[job.key] = decision.now + _SKIPPED_S
+        reason = f"The job's periodic policy takes more than {_JOB_STEPS} steps to evaluate"
+        decision.set(job, {"PeriodicPolicySkipped": f"{reason}; it is evaluated again after {_SKIPPED_S:.0f} s"})
+        decision.note("%s: %s; it is skipped for %d s", job.key, reason, _SKIPPED_S)
+        return Verdict("hold", reason, int(Hold.JOB_POLICY_UNDEFINED))
 
     def _sweep(self, error: Exception) -> None:
         self._claiming.failures.sweep_due = True

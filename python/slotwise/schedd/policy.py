@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from slotwise.classad import ExprTree
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Verdict
 
@@ -134,7 +135,8 @@ def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], 
             reason = facts.evaluate_text(reason_text) if reason_text else None
             subcode = facts.evaluate_text(subcode_text) if subcode_text else 0
             # Also where SYSTEM_PERIODIC_<kind>_NAMES names the expression, as HTCondor has it.
-            default = f"The system macro SYSTEM_PERIODIC_{kind.upper()} expression '{text}' evaluated to TRUE"
+            written = ExprTree(text).print_old()
+            default = f"The system macro SYSTEM_PERIODIC_{kind.upper()} expression '{written}' evaluated to TRUE"
             return Verdict(
                 kind.lower(),
                 reason if isinstance(reason, str) and reason else default,
@@ -177,4 +179,6 @@ def _is_number(value: object) -> bool:
 
 
 def _span(seconds: int) -> str:
-    return f"{seconds // 86400}+{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    """A duration as HTCondor writes it in reasons: ``[[days+]hh:]mm:ss``, without zeros in front but in ``00:ss``."""
+    whole = f"{seconds // 86400}+{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return whole.lstrip("0+").removeprefix(":") or "00:00"

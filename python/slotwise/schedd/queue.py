@@ -20,7 +20,6 @@ from slotwise.errors import InvariantError
 from slotwise.schedd import events
 from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
-from slotwise.schedd.events import DateForm
 from slotwise.schedd.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.job_book import JobBook
@@ -30,6 +29,7 @@ from slotwise.schedd.values import Changes, Expr
 #: How long a job waits after a start that failed; doubles with each in a row.
 _COOL_FIRST_S = 1.0
 _COOL_MOST_S = 300.0
+_VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 _HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 
@@ -43,7 +43,6 @@ class Queue(JobBook):
         if job.status not in (Status.IDLE, Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
             return False
         if job.run:
-            self._log_evicted(job, decision, reason="", code=0, subcode=0)
             decision.kills.append(Kill(job.run, False, reason, code))
         self._held(job, reason, code, subcode, decision)
         return True
@@ -54,16 +53,20 @@ class Queue(JobBook):
             return False
         code = int(Hold.USER_REQUEST)
         decision.set(job, self._hold_attributes(job, reason, code, subcode))
-        self._log_held(job, reason, code, subcode, decision)
+        self._tell_held(job, reason, code, subcode, decision)
         return True
 
     def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
         self.move(job, Status.HELD, decision, self._hold_attributes(job, reason, code, subcode))
-        self._log_held(job, reason, code, subcode, decision)
+        self._tell_held(job, reason, code, subcode, decision)
 
-    def _log_held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
-        decision.log(job, events.held(self.frame(job, decision.now), reason, code, subcode))
+    def _tell_held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
+        if not _logs_hold_later(job):
+            self._log_held(job, decision)
         decision.note("%s: put on hold: %s (code %d, subcode %d)", job.key, reason, code, subcode)
+
+    def _log_held(self, job: Job, decision: Decision) -> None:
+        decision.log(job, events.held(self.frame(job, decision.now), *_hold_of(job)))
 
     @staticmethod
     def _hold_attributes(job: Job, reason: str, code: int, subcode: int) -> Changes:
@@ -82,6 +85,8 @@ class Queue(JobBook):
         """Held to idle; false when the job is not held."""
         if job.status != Status.HELD:
             return False
+        if _logs_hold_later(job):
+            self._log_held(job, decision)
         changes: Changes = {"ReleaseReason": reason, "LastReleaseTime": int(decision.now)}
         for name in _HOLD_ATTRIBUTES:
             changes[f"Last{name}"] = (job.changes or {}).get(name, job.cluster.common.get(name))
@@ -100,6 +105,8 @@ class Queue(JobBook):
             decision.note("%s: removed, it had completed: %s", job.key, reason)
             self.retire(job, decision)
             return True
+        if job.status == Status.HELD and _logs_hold_later(job):
+            self._log_held(job, decision)
         self.move(job, Status.REMOVED, decision, {"RemoveReason": reason})
         if job.run:
             decision.note("%s: marked for removal, run %s is to end: %s", job.key, job.run, reason)
@@ -120,7 +127,7 @@ class Queue(JobBook):
             return False
         decision.set(job, {"RemoveReason": reason})
         if job.run:
-            decision.kills.append(Kill(job.run, True, "removed by force", Vacate.JOB_REMOVED))
+            decision.kills.append(Kill(job.run, True, "removed by force", Vacate.JOB_REMOVED, forced=True))
             decision.runs_over.append(job)
             job.run = ""
         self._leave_removed(job, decision)
@@ -216,11 +223,14 @@ class Queue(JobBook):
             "JobLastStartDate": int(job.number("JobCurrentStartDate")) or None,
             "LastJobLeaseRenewal": now,
             "CurrentHosts": 1,
+            # Why the former run was evicted is no longer so.
+            **dict.fromkeys(_VACATE_ATTRIBUTES),
             **facts,
         }
         if not job.number("JobStartDate"):
             changes["JobStartDate"] = now
-        self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None})
+        known = job.changes or {}
+        self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None or k in known})
         decision.note("%s: started on %s (run %s)", job.key, slot_of(job), run_id)
 
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
@@ -261,9 +271,10 @@ class Queue(JobBook):
         if not self.has(job):
             return
         decision.note(*run_ended(job, job.run, slot_of(job), end))
+        decision.set(job, _closing_attributes(job, end, decision.now))
+        self._log_over(job, end, decision)
         job.run = ""
         decision.runs_over.append(job)
-        decision.set(job, _closing_attributes(job, end, decision.now))
         if job.status == Status.REMOVED:
             self._leave_removed(job, decision)
         elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
@@ -285,6 +296,8 @@ class Queue(JobBook):
             return
         if job.run not in ("", run_id):
             return  # its next run is none of this one's business
+        if job.status == Status.HELD and _logs_hold_later(job):
+            self._log_held(job, decision)
         job.run = ""
         decision.runs_over.append(job)
         decision.set(job, dict(job.changes or {}))  # what was decided before may not be durable either
@@ -315,24 +328,17 @@ class Queue(JobBook):
                     code=end.code,
                     usage=end.usage,
                     core=end.core,
-                    closing=_closing_line(end),
                 ),
             )
             return
         decision.set(job, changes)
         assert verdict is not None
-        decision.log(
-            job,
-            events.evicted(
-                self.frame(job, decision.now),
-                usage=end.usage,
-                reason=verdict.reason,
-                requeued=(end.how == "exited", end.code),
-            ),
-        )
         if act == "hold":
             self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
         else:
+            requeued = (end.how == "exited", end.code)
+            frame = self.frame(job, decision.now)
+            decision.log(job, events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
             self.move(job, Status.IDLE, decision, {"LastVacateTime": int(decision.now)})
             decision.note("%s: requeued: %s", job.key, verdict.reason)
 
@@ -342,9 +348,37 @@ class Queue(JobBook):
             self.retire(job, decision)
 
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        if end.executed_s > 0:
-            self._log_evicted(job, decision, end=end, reason=end.reason, code=0, subcode=0)
+        if end.how == "held":
+            self._log_error(job, end, decision)
+            decision.set(job, _vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
+            self._log_evicted(job, decision, end, end.reason, end.reason_code, end.reason_subcode)
         self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
+
+    def _log_over(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        """Log the end of a run that a user has ended by a hold or a removal, and the hold itself.
+
+        The entry of the hold comes after that of the eviction, as in HTCondor: with the usage of the run, which is
+        known only now. Policies' holds are logged at once, and without an eviction.
+        """
+        ran = end.how in ("exited", "signaled", "evicted", "held", "lost")
+        if job.status == Status.REMOVED:
+            reason, code, subcode = str((job.changes or {}).get("RemoveReason") or ""), int(Vacate.JOB_REMOVED), 0
+        elif job.status == Status.HELD and _logs_hold_later(job):
+            reason, code, subcode = _hold_of(job)
+        elif job.status == Status.IDLE and job.number("LastHoldReasonCode") == Hold.USER_REQUEST:  # released meanwhile
+            reason, code, subcode = _hold_of(job, "Last")
+        else:
+            return
+        if ran:
+            decision.set(job, _vacate_attributes(job, reason, code, subcode, decision.now))
+            self._log_evicted(job, decision, end, reason, code, subcode)
+        if job.status == Status.HELD:
+            self._log_held(job, decision)
+
+    def _log_error(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        if end.error:
+            frame, codes = self.frame(job, decision.now), (end.reason_code, end.reason_subcode)
+            decision.log(job, events.remote_error(frame, slot_of(job), end.error, *codes))
 
     def wake(self, now: float) -> bool:
         """Jobs whose cool-down is over are runnable again; whether there were any.
@@ -359,19 +393,12 @@ class Queue(JobBook):
         return bool(due)
 
     def _vacated(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        code = end.reason_code or int(Vacate.STARTER_ERROR if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
+        code = end.reason_code or int(Vacate.RECONNECT_FAILED if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
         if end.how == "not_started" and code in CLAIM_WAS_OVER:
             self.move(job, Status.IDLE, decision, {})
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
-        changes: Changes = {
-            "LastVacateTime": int(decision.now),
-            "VacateReason": reason,
-            "VacateReasonCode": code,
-            "VacateReasonSubCode": end.reason_subcode,
-            "NumVacates": int(job.number("NumVacates")) + 1,
-            "NumVacatesByReason": _counted(job, "NumVacatesByReason", VACATE_NAMES.get(code, f"Code{code}")),
-        }
+        changes = _vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
         if end.how in ("not_started", "failed") or (end.how == "evicted" and code == Vacate.STARTER_ERROR):
             # Tried again at once, it would most likely fail again, many times a second.
             job.failures += 1
@@ -384,21 +411,40 @@ class Queue(JobBook):
             changes["NumShadowExceptions"] = int(job.number("NumShadowExceptions")) + 1
         if end.how in ("not_started", "failed"):
             decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
-        elif end.how == "lost":
-            slot = str((job.changes or {}).get("LastRemoteHost") or "the slot")
-            decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot))
         else:
-            self._log_evicted(job, decision, end=end, reason=reason, code=code, subcode=end.reason_subcode)
+            if end.how == "lost":
+                decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot_of(job)))
+            self._log_error(job, end, decision)
+            self._log_evicted(job, decision, end, reason, code, end.reason_subcode)
         self.move(job, Status.IDLE, decision, changes)
 
-    def _log_evicted(
-        self, job: Job, decision: Decision, *, reason: str, code: int, subcode: int, end: RunEnd | None = None
-    ) -> None:
-        usage = end.usage if end else events.Usage()
-        decision.log(
-            job,
-            events.evicted(self.frame(job, decision.now), usage=usage, reason=reason, code=code, subcode=subcode),
-        )
+    def _log_evicted(self, job: Job, decision: Decision, end: RunEnd, reason: str, code: int, subcode: int) -> None:
+        frame = self.frame(job, decision.now)
+        decision.log(job, events.evicted(frame, usage=end.usage, reason=reason, code=code, subcode=subcode))
+
+
+def _logs_hold_later(job: Job) -> bool:
+    """Whether the log tells of the job's hold only when its run is over: a user held it while it ran."""
+    return bool(job.run) and job.number("HoldReasonCode") == Hold.USER_REQUEST
+
+
+def _hold_of(job: Job, which: str = "") -> tuple[str, int, int]:
+    """Why the job is held, or was (``which`` is "Last"): reason, code, subcode."""
+    reason, code, subcode = (f"{which}{name}" for name in _HOLD_ATTRIBUTES)
+    return str((job.changes or {}).get(reason) or ""), int(job.number(code)), int(job.number(subcode))
+
+
+def _vacate_attributes(job: Job, reason: str, code: int, subcode: int, now: float) -> Changes:
+    """What an eviction changes. Holds of running jobs count as evictions, with the codes of holds."""
+    name = VACATE_NAMES.get(code) or HOLD_NAMES.get(code, f"Code{code}")
+    return {
+        "LastVacateTime": int(now),
+        "VacateReason": reason,
+        "VacateReasonCode": code,
+        "VacateReasonSubCode": subcode,
+        "NumVacates": int(job.number("NumVacates")) + 1,
+        "NumVacatesByReason": _counted(job, "NumVacatesByReason", name),
+    }
 
 
 def _closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
@@ -441,12 +487,3 @@ def _counted(job: Job, name: str, reason: str) -> Expr:
             counts[key.strip()] = int(value)
     counts[reason] = counts.get(reason, 0) + 1
     return Expr("[ " + "; ".join(f"{key} = {counts[key]}" for key in counts) + " ]")
-
-
-def _closing_line(end: RunEnd) -> str:
-    """Who ended the job, and when, in UTC."""
-    when = events.stamp(end.at, DateForm(utc=True)).replace(" ", "T") if end.at else ""
-    if not when:
-        return ""
-    what = f"exit-code {end.code}" if end.how == "exited" else f"signal {end.code}"
-    return f"Job terminated of its own accord at {when} with {what}."

@@ -12,11 +12,12 @@ import logging
 from functools import partial
 
 from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
 from slotwise.schedd import events
 from slotwise.schedd.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims import Claim, Run
 from slotwise.schedd.codes import Hold, Vacate
-from slotwise.schedd.decision import Decision
+from slotwise.schedd.decision import Decision, Kill
 from slotwise.schedd.evictions import kill_owed
 from slotwise.schedd.store import Batch, StoredClaim, StoredRun
 from slotwise.wire.gen import startd_pb2
@@ -38,6 +39,8 @@ class Reattachment:
         #: Starter -> run ids it named last, on a stream that is open.
         self._listed: dict[str, set[str]] = {}
         self._alive_at: dict[str, float] = {}
+        #: What runs of a former process must be told, as far as their jobs were held or removed.
+        self.owed: list[Kill] = []
 
     # ---- at start
 
@@ -69,7 +72,8 @@ class Reattachment:
             run.accepted = True
             run.lost_at = moment + run.lease_s
             run.silent_until = moment + GRACE_S if gone else run.lost_at
-            run.kill = kill_owed(job)
+            if (kill := kill_owed(job)) is not None:
+                self.owed.append(kill)
             claim.run = run.id
             self._book.runs[run.id] = run
             if run.executing_at and not gone and run.goes_on and not run.disconnect_logged:
@@ -119,7 +123,8 @@ class Reattachment:
                 self._judge(run)
             return
         if one.slot_ad:
-            claim.slot_ad, claim.machine = one.slot_ad, None
+            claim.slot_ad, claim.machine, claim.alike = one.slot_ad, None, None
+            claim.fits.clear()
         if run is None and (claim.reserved is not None or claim.idle_since):
             return
         if run is None:
@@ -164,10 +169,10 @@ class Reattachment:
     def starter_lists(self, starter: str, run_ids: list[str]) -> None:
         """A starter told which runs it has."""
         self._listed[starter] = set(run_ids)
-        for run in list(self._book.runs.values()):
-            if run.claim.startd and self._starters.get(run.claim.startd) == starter:
-                with contained(_log, f"run {run.id}: looking for it at its starter", self._failing(run)):
-                    self._judge(run)
+        startds = {startd for startd, known in self._starters.items() if known == starter and startd}
+        for run in [run for run in self._book.runs.values() if run.claim.startd in startds]:
+            with contained(_log, doing_for_run(run.id, "looking for it at its starter"), self._failing(run)):
+                self._judge(run)
 
     def _failing(self, run: Run) -> partial[None]:
         return partial(self._claiming.failures.run, run)
@@ -251,14 +256,14 @@ class Reattachment:
         now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
         for run in list(self._book.runs.values()):
             if run.silent_until and moment >= run.silent_until and run.stream is None:
-                with contained(_log, f"run {run.id}: asking for it again", self._failing(run)):
+                with contained(_log, doing_for_run(run.id, "asking for it again"), self._failing(run)):
                     self._patience_over(run, moment)
         self._claiming.failures.sweep()
         if self._claiming.queue.wake(now) and self._claiming.ledger.on_new_work:
             self._claiming.ledger.on_new_work()
         batch = Batch()
-        for claim in list(self._book.claims.values()):
-            if claim.idle_since and moment >= claim.idle_since + claim.keep_idle_s and not claim.run:
+        for claim in self._book.idle():
+            if moment >= claim.idle_since + claim.keep_idle_s and not claim.run:
                 with contained(_log, f"releasing the claim on {claim.slot_name}", self._claiming.ending(claim)):
                     self._claiming.release(claim, batch, "KeepClaimIdle has run out")
         if batch:
@@ -276,11 +281,10 @@ class Reattachment:
             self._claiming.activate(run)  # answered by the end it has, or by starting it
 
     def _keep_alive(self, moment: float) -> None:
-        by_startd: dict[str, list[Claim]] = {}
-        for claim in self._book.claims.values():
-            by_startd.setdefault(claim.startd, []).append(claim)
-        for startd, claims in by_startd.items():
-            link = self._claiming.links.get(startd)
+        for startd in self._book.startds():
+            link, claims = self._claiming.links.get(startd), self._book.at(startd)
+            if not claims:
+                continue
             every = max(1.0, min(claim.lease_s for claim in claims) / 3)
             every = min(every, self._claiming.settings.alive_interval_s)
             if link is None or not link.connected or moment < self._alive_at.get(startd, -every) + every:
@@ -294,8 +298,8 @@ class Reattachment:
         """New work came: claims kept idle for their submitter serve it at once."""
         decision, batch = Decision(self._claiming.clock.now()), Batch()
         started: list[Run] = []
-        for claim in list(self._book.claims.values()):
-            if not claim.idle_since or claim.run:
+        for claim in self._book.idle():
+            if claim.run:
                 continue
             with contained(_log, f"the next job for {claim.slot_name}", self._claiming.ending(claim)):
                 job = self._claiming.next_job(claim)

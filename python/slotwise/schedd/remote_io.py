@@ -15,6 +15,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.daemon.user_paths import open_path, parent_of
 from slotwise.errors import SlotwiseError, UsageError
+from slotwise.ids import doing_for_run
 from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.attribute_locks import AttributeLocks
@@ -50,7 +51,7 @@ class RemoteRequests:
         if not self._ads.truth(run.job, "WantIOProxy") or run.over:
             done.error = errno.EPERM
         else:
-            with contained(_log, f"run {run.id}: answering {io.op!r} of the job") as attempt:
+            with contained(_log, doing_for_run(run.id, f"answering {io.op!r} of the job")) as attempt:
                 if io.op in FILE_OPERATIONS:
                     plan = self._transfers.of(run).plan
                     work = partial(on_files, io, plan.iwd, plan.owner, plan.fallback_account)

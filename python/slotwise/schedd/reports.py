@@ -101,13 +101,19 @@ def _resources(ads: JobAds, claiming: Claiming, run: Run, attributes: Changes, n
     """Usage, request, allocation and assigned devices of each resource."""
     machine = claiming.machine(run.claim)
     rows: dict[str, _Row] = {}
-    for name, requested in ads.requested(run.job).items():
+    requested = ads.requested(run.job)
+    amounts = {name.lower(): amount for name, amount in requested.items()}
+    listed = ads.value_of(machine, "MachineResources")
+    provided = listed.split() if isinstance(listed, str) else []
+    # Spelt as the machine does. GPUs are told of where there are none, too, as in HTCondor.
+    names = {name.lower(): name for name in (*requested, *provided, "GPUs") if name != "Swap"}
+    for key, name in names.items():
         allocated = ads.value_of(machine, name)
         assigned = ads.value_of(machine, f"Assigned{name}")
         rows[name] = (
             _usage(name, attributes),
-            requested,
-            allocated if isinstance(allocated, (int, float)) else None,
+            amounts.get(key),
+            allocated if isinstance(allocated, (int, float)) else 0 if name == "GPUs" else None,
             assigned if isinstance(assigned, str) else "",
         )
     if rows and run.executing_at:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -58,26 +59,29 @@ class Requests:
             cluster.autocluster = None
         for claim in self._claiming.book.claims.values():
             claim.fits.clear()
+        self._claiming.likeness.forget()
         self._ads.autoclusters_renewed()
 
     def assign(self) -> None:
         """Give every runnable job its autocluster."""
         for _ in range(20):  # the set grows by what jobs refer to; that ends soon
-            waiting = list(self._queue.runnable.unclustered)
-            if not waiting or not self._assign(waiting):
+            if not self._queue.runnable.unclustered:
+                return  # asked for each run that ends, while the table of what once was in it may be large
+            if not self._assign(list(self._queue.runnable.unclustered)):
                 return
 
     def _assign(self, waiting: Sequence[Job]) -> bool:
         """True when the significant set grew and all must be done again."""
         names = self.autoclusters.significant
         lower = {name.lower() for name in names}
+        every_job = "procid" in lower
         alike: dict[int, bool] = {}
         alone: list[Job] = []
         for job in waiting:
             cluster = job.cluster
             shared = alike.get(cluster.number)
             if shared is None:
-                shared = alike[cluster.number] = lower.isdisjoint(cluster.varied)
+                shared = alike[cluster.number] = not every_job and lower.isdisjoint(cluster.varied)
             if not shared or (job.changes and any(name.lower() in lower for name in job.changes)):
                 alone.append(job)
             elif cluster.autocluster is not None:
@@ -137,6 +141,7 @@ class Requests:
                 "JobPrio": -request.first.priority[2],
             }
         )
+        self._claiming.constrain(request.first, ad)
         return ad
 
     # ---- submitters
@@ -147,9 +152,11 @@ class Requests:
         rows: dict[str, Changes] = {}
         book = self._claiming.book
         weights: dict[str, float] = {}
+        running: Counter[str] = Counter()
         for run in book.runs.values():
             weight = self._ads.value_of(self._claiming.machine(run.claim), "SlotWeight")
             amount = float(weight) if isinstance(weight, (int, float)) else 1.0
+            running[run.job.submitter] += 1
             weights[run.job.submitter] = weights.get(run.job.submitter, 0.0) + amount
         for name in self._queue.submitted:
             idle = self._queue.runnable.count(name)
@@ -161,7 +168,7 @@ class Requests:
                 "Machine": self._name,
                 "ScheddIpAddr": self._address,
                 "MyAddress": self._address,
-                "RunningJobs": book.running(name),
+                "RunningJobs": running[name],
                 "IdleJobs": idle,
                 "HeldJobs": self._queue.held.get(name, 0),
                 "WeightedRunningJobs": weights.get(name, 0.0),

@@ -64,13 +64,16 @@ def restore(
 def _record(stored: StoredCluster, admission: Admission) -> Cluster:
     submitted = unpack_ads(stored.ad)[0]
     common = decode(stored.common)
+    domains = admission.settings.domains
+    user = domains.named(str(common.get("User") or stored.owner))
     cluster = Cluster(
         stored.cluster,
         stored.owner,
-        str(common.get("User") or stored.owner),
-        admission.submitter(stored.owner, submitted),
+        user,
+        admission.submitter(user, submitted),
         stored.qdate,
         common,
+        domains.account_of(user),
         next_proc=stored.next_proc,
     )
     describe(cluster, submitted)
@@ -116,6 +119,6 @@ def _jobs(
             for name in removed(changes):
                 own.pop(name, None)
             job.priority, job.log = priority_of(own), log_of(own)
-            job.submitter = admission.submitter(stored.owner, own)
+            job.submitter = admission.submitter(cluster.user, own)
         jobs.append(job)
     queue.admit(cluster, jobs)

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import pwd
 import shutil
 import stat
 import threading
@@ -23,7 +22,7 @@ from slotwise.daemon.user_paths import open_path
 from slotwise.schedd import opening
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
-from slotwise.schedd.rights import as_owner
+from slotwise.schedd.rights import OWN, as_owner
 from slotwise.wire.gen import schedd_pb2
 
 #: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.
@@ -71,7 +70,9 @@ def spooled_files(directory: str) -> str:
 
 def _fill(source: str, target: str) -> None:
     """Put what ``source`` has and ``target`` has not into it, without copying."""
-    for entry in os.scandir(source):
+    with os.scandir(source) as found:
+        entries = list(found)
+    for entry in entries:
         path = os.path.join(target, entry.name)
         if entry.is_dir(follow_symlinks=False) and os.path.isdir(path):
             _fill(entry.path, path)
@@ -81,6 +82,10 @@ def _fill(source: str, target: str) -> None:
             shutil.copytree(entry.path, path, copy_function=os.link, symlinks=True)
         else:
             os.link(entry.path, path, follow_symlinks=False)
+
+
+#: How a rename out of a user's directory is refused.
+_NOT_OURS = (errno.EACCES, errno.EPERM)
 
 
 class Results:
@@ -201,8 +206,7 @@ class Results:
             self.discard()
             raise self.failure
         fresh, former = directory + _FRESH, directory + _FORMER
-        own = pwd.getpwuid(os.geteuid()).pw_name
-        self._plan = replace(self._plan, owner=own, iwd=fresh, stdout=STDOUT, stderr=STDERR, remaps={})
+        self._plan = replace(self._plan, owner=OWN, iwd=fresh, stdout=STDOUT, stderr=STDERR, remaps={})
         try:
             shutil.rmtree(fresh, ignore_errors=True)
             os.makedirs(fresh, mode=0o700)
@@ -284,18 +288,23 @@ class Results:
         """
         make_parents(target, self._plan.iwd)
         target = _real(target)
-        with open(open_path(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+        with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+            found = open_path(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(found, "rb") as stream:
             state = os.fstat(stream.fileno())
             if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
                 raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
-            os.fchmod(stream.fileno(), (mode & 0o777) or 0o644)
             try:
+                with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+                    os.fchmod(stream.fileno(), (mode & 0o777) or 0o644)
                 os.rename(temporary, target)
             except OSError as error:
-                if error.errno != errno.EXDEV:
+                # An account of the daemons' may not take a file away from its owner.
+                if error.errno != errno.EXDEV and not (self._plan.owner == OWN and error.errno in _NOT_OURS):
                     raise
                 _copy(stream, target, mode)
-                _unlink(temporary)
+                with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+                    _unlink(temporary)
                 return
             moved = os.lstat(target)
             if (moved.st_dev, moved.st_ino) != (state.st_dev, state.st_ino):
@@ -375,7 +384,7 @@ def _unlink(path: str) -> None:
 
 def _output_error(target: str, error: OSError) -> TransferError:
     return TransferError(
-        f"Transfer output files failure at access point: writing {target}: {error.strerror or error}",
+        f"writing to file {target}: (errno {error.errno or 0}) {error.strerror or error}",
         int(Hold.TRANSFER_OUTPUT_ERROR),
         error.errno or 0,
     )

@@ -11,6 +11,7 @@ import os
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.daemon import history_file
 from slotwise.daemon.record_writer import RecordWriter
 from slotwise.table import unpack_ads
@@ -41,13 +42,11 @@ class RunRecord:
         """The record as it stands in a file."""
         ad = unpack_ads(self.ad)[0]
         ad.update({"RunInstanceId": self.instance, "EpochAdType": "EPOCH"})
-        body = ad.print_old()
-        end = "" if body.endswith("\n") else "\n"
-        return (
-            f"{body}{end}EpochWriteDate = {self.at}\n"
+        banner = on_one_line(
             f"*** EPOCH ClusterId={self.cluster} ProcId={self.proc} RunInstanceId={self.instance}"
-            f' Owner="{self.owner}" CurrentTime={self.at}\n'
+            f' Owner="{self.owner}" CurrentTime={self.at}'
         )
+        return f"{long_form(ad)}EpochWriteDate = {self.at}\n{banner}\n"
 
 
 class RunHistory(RecordWriter[RunRecord]):

@@ -64,6 +64,8 @@ class Runnable:
         self._buckets: dict[str, dict[tuple[Priority, int], Bucket]] = {}
         #: Runnable jobs whose autocluster is not known yet.
         self.unclustered: dict[Job, None] = {}
+        #: How many jobs have become runnable so far, by submitter.
+        self.added: dict[str, int] = {}
 
     def add(self, job: Job) -> None:
         """The job became runnable."""
@@ -116,6 +118,10 @@ class Runnable:
         clustered = sum(len(bucket.members) for bucket in self._buckets.get(submitter, {}).values())
         return clustered + sum(1 for job in self.unclustered if job.submitter == submitter)
 
+    def kinds(self, submitter: str) -> int:
+        """About how many autoclusters the submitter's runnable jobs are of."""
+        return len(self._buckets.get(submitter, ()))
+
     def ordered(self, submitter: str) -> Iterator[tuple[Bucket, Job]]:
         """The submitter's buckets with the first job of each, best first."""
         own = self._buckets.get(submitter)
@@ -166,6 +172,7 @@ class Runnable:
         assert job.autocluster is not None
         own = self._buckets.setdefault(job.submitter, {})
         key = (job.priority, job.autocluster)
+        self.added[job.submitter] = self.added.get(job.submitter, 0) + 1
         bucket = own.get(key)
         if bucket is None:
             bucket = own[key] = Bucket(job.submitter, job.priority, job.autocluster)

@@ -7,6 +7,7 @@ names ``SUBMIT_...`` (condor_submit manual page, "-spool").
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -15,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotwise.classad import ClassAd
+from slotwise.daemon.privileges import files_of, root_files
 from slotwise.errors import HostError, UsageError
 from slotwise.schedd import opening
 from slotwise.schedd.files import PIECE, is_null, split_list
-from slotwise.schedd.rights import account, as_owner
+from slotwise.schedd.rights import Account, account, as_owner
 from slotwise.schedd.values import Changes
 
 _KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemaps", "x509userproxy")
@@ -55,10 +57,20 @@ class Sandbox:
                     parent.chmod(0o711)
             os.makedirs(self.path, mode=0o700, exist_ok=True)
             if os.geteuid() == 0:
-                who = account(self.owner, self.fallback)
-                os.chown(self.path, who.uid, who.gid)
+                self._give(account(self.owner, self.fallback))
         except OSError as error:
             raise HostError(f"cannot make the directory {self.path}: {error.strerror}") from None
+
+    def _give(self, who: Account) -> None:
+        """Make the directory, which is the schedd's own, its owner's: that very directory, whatever has its name."""
+        if os.lstat(self.path).st_uid == who.uid:
+            return
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with root_files():
+                os.fchown(descriptor, who.uid, who.gid)
+        finally:
+            os.close(descriptor)
 
     def write(self, name: str, mode: int, data: bytes, offset: int, *, directory: bool) -> None:
         """Write a piece of a file that was sent.
@@ -124,6 +136,10 @@ class Sandbox:
 
     def remove(self) -> None:
         """Remove it with all that is in it."""
+        with contextlib.suppress(OSError):
+            about = os.lstat(self.path)
+            with files_of(about.st_uid, about.st_gid):
+                shutil.rmtree(self.path, ignore_errors=True)
         shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -44,6 +44,10 @@ CREATE TABLE submissions (
 ) WITHOUT ROWID;
 CREATE TABLE reserved (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INTEGER NOT NULL);
 """,
+    """
+DELETE FROM reserved;
+ALTER TABLE reserved ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+""",
 )
 
 

@@ -9,22 +9,28 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
-from slotwise.errors import DeniedError, UsageError
+from slotwise.errors import UsageError
+from slotwise.schedd import submissions
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.claiming import Claiming
+from slotwise.schedd.claims import Run
 from slotwise.schedd.draft import Incoming
 from slotwise.schedd.history import History
+from slotwise.schedd.intake import Holding
 from slotwise.schedd.listing import Listing, as_json
-from slotwise.schedd.log_lines import acted, edited
+from slotwise.schedd.log_lines import acted, came, edited
 from slotwise.schedd.rejections import Rejections
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
 from slotwise.schedd.submissions import SubmissionStream
+from slotwise.schedd.superusers import SuperUsers
 from slotwise.table import pack_ads
+from slotwise.wire import audit
 from slotwise.wire.call import peer_of
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.match_pieces import MatchPieces
 from slotwise.wire.security import Authenticator
 from slotwise.wire.status import answers_errors
 
@@ -48,7 +54,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         claiming: Claiming,
         shadows: Shadows,
         spooling: Spooling,
-        superusers: frozenset[str],
+        superusers: SuperUsers,
     ) -> None:
         self._authenticator = authenticator
         self._clock = clock
@@ -59,72 +65,67 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._requests = requests
         self._claiming = claiming
         self._rejections = Rejections(claiming.queue.runnable, claiming.ledger, clock)
+        self._pieces = MatchPieces()
         self._shadows = shadows
         self._spooling = spooling
-        self._superusers = superusers
+        self.superusers = superusers
 
     # ---- submission
 
     @answers_errors
     async def SubmitOne(self, request: schedd_pb2.SubmitBundle, context: Any) -> schedd_pb2.SubmitReply:
         """Queue a submission that fits one message."""
-        clusters = [Incoming.whole(cluster) for cluster in request.clusters]
-        return await self._submit(context, clusters, request.key, request.again)
+        caller = self._authenticator.caller(context)
+        with Holding(self._admission.intake, caller.name) as holding:
+            holding.add(request.ByteSize())
+            clusters = [Incoming.whole(cluster) for cluster in request.clusters]
+            return await self._submit(caller, context, clusters, request.key, request.again)
 
     @answers_errors
     async def Submit(
         self, request_iterator: AsyncIterator[schedd_pb2.SubmitPart], context: Any
     ) -> schedd_pb2.SubmitReply:
         """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
-        clusters: list[Incoming] = []
-        committed, key, again = False, b"", False
-        async for part in request_iterator:
-            if part.key:
-                key, again = part.key, part.again
-            what = part.WhichOneof("part")
-            if what == "open_cluster":
-                clusters.append(Incoming.whole(part.open_cluster))
-            elif what == "more_procs":
-                if not clusters:
-                    raise UsageError("procs came before their cluster")
-                clusters[-1].batches.append(part.more_procs)
-            elif what == "commit":
-                committed = part.commit
-        if not committed:
-            raise UsageError("the submission ended without a commit; nothing is queued")
-        return await self._submit(context, clusters, key, again)
+        caller = self._authenticator.caller(context)
+        with Holding(self._admission.intake, caller.name) as holding:
+            clusters, key, again = await submissions.gather(request_iterator, holding)
+            return await self._submit(caller, context, clusters, key, again)
 
     @answers_errors
     async def SubmitMany(self, request_iterator: Any, context: Any) -> None:
         """Queue submissions as they come; those of one frame become durable together."""
         caller = self._authenticator.caller(context)
-        stream = SubmissionStream(self._admission, caller.user, self._is_superuser(caller), peer_of(context))
+        stream = SubmissionStream(self._admission, caller.name, peer_of(context))
         await stream.serve(context)
 
-    async def _submit(self, context: Any, clusters: list[Incoming], key: bytes, again: bool) -> schedd_pb2.SubmitReply:
-        caller = self._authenticator.caller(context)
-        superuser = self._is_superuser(caller)
-        peer = peer_of(context)
-        return await self._admission.submit(caller.user, clusters, superuser=superuser, key=key, again=again, peer=peer)
+    async def _submit(
+        self, caller: Any, context: Any, clusters: list[Incoming], key: bytes, again: bool
+    ) -> schedd_pb2.SubmitReply:
+        reply = await self._admission.submit(caller.name, clusters, key=key, again=again, peer=peer_of(context))
+        audit.note(came(reply.clusters))
+        return reply
 
     @answers_errors
     async def ReserveClusters(
         self, request: schedd_pb2.ReserveClustersRequest, context: Any
     ) -> schedd_pb2.ReserveClustersReply:
         """Cluster ids ahead of a submission."""
-        return schedd_pb2.ReserveClustersReply(first=await self._admission.reserve(request.count))
+        user = self._authenticator.caller(context).name
+        return schedd_pb2.ReserveClustersReply(first=await self._admission.reserve(user, request.count))
 
     # ---- acting and asking
 
     def _is_superuser(self, caller: Any) -> bool:
-        return caller.may("ADMINISTRATOR") or caller.user in self._superusers
+        return caller.may("ADMINISTRATOR") or self.superusers.has(caller.name)
 
     @answers_errors
     async def Act(self, request: schedd_pb2.ActRequest, context: Any) -> schedd_pb2.ActReply:
         """Remove, hold, release, suspend, continue or vacate jobs."""
         caller = self._authenticator.caller(context)
         reply = await self._actions.act(caller, request, self._is_superuser(caller))
-        _log.info(*acted(caller.name, peer_of(context), request, reply))
+        line = acted(caller.name, peer_of(context), request, reply)
+        _log.info(*line)
+        audit.note(*line)
         return reply
 
     @answers_errors
@@ -133,7 +134,9 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         caller = self._authenticator.caller(context)
         reply = await self._actions.edit(caller, request, self._is_superuser(caller))
         if not request.dry_run:
-            _log.info(*edited(caller.name, peer_of(context), request, reply))
+            line = edited(caller.name, peer_of(context), request, reply)
+            _log.info(*line)
+            audit.note(*line)
         return reply
 
     @answers_errors
@@ -148,35 +151,36 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             return
         if request.query.form == common_pb2.AdQuery.COUNT:
             if request.query.count_by:
-                rows = self._listing.count_by(caller, request)
+                rows = await self._listing.count_by(caller, request)
                 yield common_pb2.AdChunk(data=pack_ads(rows), done=True, total=len(rows))
             else:
-                yield common_pb2.AdChunk(done=True, total=self._listing.count(caller, request))
+                yield common_pb2.AdChunk(done=True, total=await self._listing.count(caller, request))
             return
         loop = asyncio.get_running_loop()
-        chunks = self._listing.chunks(caller, request)
-        is_json = request.query.form == common_pb2.AdQuery.JSON
+        is_json, total = request.query.form == common_pb2.AdQuery.JSON, 0
         opening = b"[\n" if is_json else b""
-        while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
-            yield common_pb2.AdChunk(data=opening + piece)
-            opening = b",\n" if is_json else b""
-        closing = b"" if not is_json else (b"\n]\n" if chunks.total else b"[\n]\n")
-        yield common_pb2.AdChunk(data=closing, done=True, total=chunks.total)
+        async for chunks in self._listing.chunks(caller, request):
+            total += chunks.total
+            while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
+                yield common_pb2.AdChunk(data=opening + piece)
+                opening = b",\n" if is_json else b""
+        closing = b"" if not is_json else (b"\n]\n" if total else b"[\n]\n")
+        yield common_pb2.AdChunk(data=closing, done=True, total=total)
 
     async def _view(self, caller: Any, request: schedd_pb2.JobQuery) -> AsyncIterator[common_pb2.AdChunk]:
         """Tables for people: rows first, header and totals as JSON in the last piece."""
         if request.batches:
-            rows = self._listing.batches(caller, request)
+            rows = await self._listing.batches(caller, request)
             yield common_pb2.AdChunk(data=as_json(rows))
         elif request.view == "nobatch":
-            for text in self._listing.lines(caller, request):
+            async for text in self._listing.lines(caller, request):
                 yield common_pb2.AdChunk(data=text.encode("utf-8", "surrogateescape"))
                 await asyncio.sleep(0)
         elif request.view == "factory":
             yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, request)))
         elif request.view:
             raise UsageError(f"there is no view {request.view!r}", hint="nobatch or factory")
-        yield common_pb2.AdChunk(data=as_json(self._listing.totals(caller, request)), done=True)
+        yield common_pb2.AdChunk(data=as_json(await self._listing.totals(caller, request)), done=True)
 
     @answers_errors
     async def History(self, request: schedd_pb2.HistoryQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
@@ -217,9 +221,13 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         """A visit to a running job."""
         caller = self._authenticator.caller(context)
         superuser, visits = self._is_superuser(caller), self._shadows.visits
-        async for said in visits.serve(
-            aiter(request_iterator), lambda key: visits.run_of(key, caller.user, superuser=superuser)
-        ):
+
+        def may_visit(key: str) -> Run:
+            run = visits.run_of(key, caller.name, superuser=superuser)
+            audit.note_now("visit of %s", key)
+            return run
+
+        async for said in visits.serve(aiter(request_iterator), may_visit):
             yield said
 
     # ---- negotiation
@@ -247,19 +255,19 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     @answers_errors
     async def OfferMatches(self, request: schedd_pb2.MatchBatch, context: Any) -> common_pb2.Empty:
         """The matches of one cycle."""
-        self._claiming.note_excess(request.excess, request.excess_lasts_s)
-        self._claiming.offer(request.submitters)
+        batch = self._pieces.take(request)
+        if batch is None:
+            return common_pb2.Empty()
+        self._claiming.note_excess(batch.excess, batch.excess_lasts_s)
+        self._claiming.offer(batch.submitters)
         with contained(_log, "noting why requests were not matched"):
-            self._rejections.note(request.submitters, request.negotiator_name)
+            self._rejections.note(batch.submitters, batch.negotiator_name)
         return common_pb2.Empty()
 
     # ---- running jobs
 
     async def Shadow(self, request_iterator: Any, context: Any) -> None:
         """One starter's stream."""
-        caller = self._authenticator.caller(context)
-        if not caller.may("DAEMON"):
-            raise DeniedError("only daemons talk to shadows")
         await self._shadows.serve(context)
 
 

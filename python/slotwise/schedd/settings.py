@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slotwise.classad import ExprTree, new_syntax
+from slotwise.classad import new_syntax
 from slotwise.config import Config
+from slotwise.daemon.accounts import minimum_uid, named
+from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.events import DateForm
 from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED
 from slotwise.schedd.run_history import RunHistorySettings
+from slotwise.schedd.start_policy import StartPolicy
+from slotwise.schedd.superusers import SuperUsers
 
 
 @dataclass(frozen=True)
@@ -25,24 +29,31 @@ class Settings:
     synchronous: str = "NORMAL"
     history_days: int = 0
     fallback_account: str = "nobody"
-    superusers: frozenset[str] = frozenset({"root", "condor"})
+    superusers: SuperUsers = field(default_factory=SuperUsers)
+    trusted_domains: str = ""
+    least_uid: int = 1000
     on_demand: bool = True
     schedd_interval_s: float = 300.0
     alive_interval_s: int = 300
     want_leftovers: bool = False
     jobs_running_most: int = 10_000
-    start_vanilla: ExprTree | None = None
+    start_vanilla: StartPolicy = StartPolicy(None)  # noqa: RUF009 - never changed
     start_count: int = 1
     start_delay_s: float = 0.0
     next_start_delay_most_s: float = 600.0
+    stop_count: int = 1
+    stop_delay_s: float = 0.0
     #: MAX_CONCURRENT_UPLOADS and its part for one user; 0: no bound.
     uploads_most: int = 100
     uploads_per_user_most: int = 20
-    jobs_most: int = 1 << 31
-    jobs_per_owner_most: int = 1 << 31
-    jobs_per_submission_most: int = 1 << 31
+    jobs_most: int = (1 << 31) - 1
+    jobs_per_owner_most: int = 100_000
+    jobs_per_submission_most: int = 20_000
+    #: Bytes of submissions under way, of one user and of all; 0: no bound.
+    intake_most: tuple[int, int] = (256 << 20, 1024 << 20)
     periodic_interval_s: float = 60.0
     periodic_timeslice: float = 0.01
+    proxy_interval_s: float = 600.0
     periodic_interval_most_s: float = 1200.0
     machine_attrs: tuple[str, ...] = ("Cpus", "SlotWeight")
     machine_attrs_length: int = 1
@@ -66,32 +77,48 @@ def read_settings(config: Config, host: str) -> Settings:
     def words(name: str) -> tuple[str, ...]:
         return tuple(config.get_list(name))
 
-    name = text("SCHEDD_NAME") or host
+    wanted = text("SCHEDD_NAME")
+    name = wanted if "@" in wanted or wanted.lower() == host.lower() else f"{wanted}@{host}" if wanted else host
+    domains = LocalDomains(text("UID_DOMAIN") or host)
     return Settings(
         name=name,
         host=host,
-        uid_domain=text("UID_DOMAIN") or host,
+        uid_domain=domains.own,
         file_system_domain=text("FILESYSTEM_DOMAIN") or host,
         synchronous=text("SLOTWISE_SCHEDD_SYNCHRONOUS").upper(),
         history_days=int(number("SLOTWISE_HISTORY_DAYS")),
         fallback_account=text("SLOTWISE_UNKNOWN_OWNER_ACCOUNT"),
-        superusers=frozenset(text("QUEUE_SUPER_USERS").replace(",", " ").split()),
+        superusers=SuperUsers.of(
+            [name for word in text("QUEUE_SUPER_USERS").replace(",", " ").split() for name in named(word)],
+            domains,
+            text("QUEUE_SUPER_USER_MAY_IMPERSONATE"),
+            str(config.origin("QUEUE_SUPER_USER_MAY_IMPERSONATE") or ""),
+        ),
+        trusted_domains=text("TRUST_UID_DOMAIN"),
+        least_uid=minimum_uid(config),
         on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND"),
         schedd_interval_s=number("SCHEDD_INTERVAL"),
         alive_interval_s=int(number("ALIVE_INTERVAL")),
         want_leftovers=boolean("SLOTWISE_CLAIM_LEFTOVERS"),
         jobs_running_most=int(number("MAX_JOBS_RUNNING")),
-        start_vanilla=config.get_expr("START_VANILLA_UNIVERSE"),
+        start_vanilla=StartPolicy(config.get_expr("START_VANILLA_UNIVERSE")),
         start_count=max(1, config.get_int("JOB_START_COUNT")),
         start_delay_s=number("JOB_START_DELAY"),
         next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY"),
+        stop_count=max(1, config.get_int("JOB_STOP_COUNT")),
+        stop_delay_s=max(0.0, number("JOB_STOP_DELAY")),
         uploads_most=config.get_int("MAX_CONCURRENT_UPLOADS"),
         uploads_per_user_most=config.get_int("MAX_CONCURRENT_UPLOADS_PER_USER"),
-        jobs_most=_limit(config, "MAX_JOBS_SUBMITTED"),
-        jobs_per_owner_most=_limit(config, "MAX_JOBS_PER_OWNER"),
-        jobs_per_submission_most=_limit(config, "MAX_JOBS_PER_SUBMISSION"),
+        jobs_most=config.get_int("MAX_JOBS_SUBMITTED"),
+        jobs_per_owner_most=config.get_int("MAX_JOBS_PER_OWNER"),
+        jobs_per_submission_most=config.get_int("MAX_JOBS_PER_SUBMISSION"),
+        intake_most=(
+            config.get_int("SLOTWISE_MAX_SUBMISSION_MB") << 20,
+            config.get_int("SLOTWISE_MAX_SUBMISSIONS_MB") << 20,
+        ),
         periodic_interval_s=number("PERIODIC_EXPR_INTERVAL"),
         periodic_timeslice=number("PERIODIC_EXPR_TIMESLICE"),
+        proxy_interval_s=number("SHADOW_CHECKPROXY_INTERVAL"),
         periodic_interval_most_s=number("MAX_PERIODIC_EXPR_INTERVAL"),
         machine_attrs=words("SYSTEM_JOB_MACHINE_ATTRS"),
         machine_attrs_length=int(number("SYSTEM_JOB_MACHINE_ATTRS_HISTORY_LENGTH")),
@@ -121,11 +148,6 @@ def _event_log(config: Config) -> GlobalLogSettings | None:
     if size < 0:
         size = config.get_int("MAX_EVENT_LOG")
     return GlobalLogSettings(path.strip(), size, config.get_int("EVENT_LOG_MAX_ROTATIONS"))
-
-
-def _limit(config: Config, name: str) -> int:
-    """A limit on submissions: only one that the administrator wrote counts, so that a big cluster works untuned."""
-    return config.get_int(name) if config.is_set(name) else 1 << 31
 
 
 def _system(config: Config) -> SystemPolicy:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import time
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ import grpc
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
 from slotwise.schedd import checkpoints, events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
@@ -39,6 +41,8 @@ from slotwise.wire.gen import schedd_pb2
 #: Codes of holds of jobs that came to their end.
 _HELD_FOR_RESULTS = frozenset({Hold.TRANSFER_OUTPUT_ERROR, Hold.MAX_TRANSFER_OUTPUT})
 _log = logging.getLogger(__name__)
+#: How long the messages of one frame may keep everybody else waiting, seconds.
+_TURN_S = 0.01
 
 
 class Shadows:
@@ -79,9 +83,13 @@ class Shadows:
         writer = asyncio.get_running_loop().create_task(stream.write())
         try:
             while (frame := await context.read()) is not grpc.aio.EOF:
+                began = time.monotonic()
                 for message in unbundled(frame):
+                    if time.monotonic() - began > _TURN_S:
+                        await asyncio.sleep(0)
+                        began = time.monotonic()
                     run = self._book.runs.get(message.run_id)
-                    doing = f"run {message.run_id}: processing {message.WhichOneof('what')!r}"
+                    doing = doing_for_run(message.run_id, f"processing {message.WhichOneof('what')!r} of its starter")
                     with contained(_log, doing, partial(self._failed, stream, message, run)) as attempt:
                         pending = self._take(stream, message)
                         if pending is not None:
@@ -112,7 +120,8 @@ class Shadows:
         for run_id in stream.runs:
             run = self._book.runs.get(run_id)
             if run is not None and run.stream is stream:
-                with contained(_log, f"run {run_id}: its stream broke", partial(self._claiming.failures.run, run)):
+                doing = doing_for_run(run_id, "the break of its stream")
+                with contained(_log, doing, partial(self._claiming.failures.run, run)):
                     self.visits.lost(run)
                     self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
         stream.runs.clear()
@@ -293,7 +302,7 @@ class Shadows:
     async def _place(self, run: Run, ended: schedd_pb2.RunEnded, evicted: bool) -> None:
         """Put results in place, then take the end over."""
         failed = partial(self._claiming.failures.run, run, ended=True)
-        with contained(_log, f"run {run.id}: placing its results", failed):
+        with contained(_log, doing_for_run(run.id, "placing its results"), failed):
             failure = await self._transfers.place(run, evicted=evicted)
             if not run.over:
                 self._endings.finish(run, ended, failure)
@@ -301,7 +310,7 @@ class Shadows:
     def _acknowledge(self, run: Run, following: Run | None) -> None:
         if following is not None:
             self._claiming.activate_all([following])
-        with contained(_log, f"run {run.id}: ending visits to it"):
+        with contained(_log, doing_for_run(run.id, "ending visits to it")):
             self.visits.lost(run)
         if run.stream is not None:
             run.stream.runs.discard(run.id)
@@ -314,7 +323,7 @@ class Shadows:
         if run.stream is not None:
             self._refuse(run.stream, run.id, "the run was given up")
             run.stream.runs.discard(run.id)
-        with contained(_log, f"run {run.id}: recording it"):
+        with contained(_log, doing_for_run(run.id, "recording it")):
             if (record := self._endings.record(run)) is not None:
                 self._history.add(record)
         self.visits.lost(run)

@@ -14,6 +14,8 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.model.ownership import same_user
+from slotwise.observe.log import listed
 from slotwise.schedd import credentials, events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import Hold, Status
@@ -21,11 +23,13 @@ from slotwise.schedd.decision import Decision
 from slotwise.schedd.draft import log_of
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.sandbox import Sandbox, inputs_of, relocated
 from slotwise.schedd.selection import parse_id
 from slotwise.schedd.values import Changes
 from slotwise.table import pack_ads
+from slotwise.wire import audit
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.security import Identity
 
@@ -45,6 +49,7 @@ class Spooling:
         root: Path,
         fallback_account: str,
         host: str,
+        questions: Questions,
         *,
         kept_beside: Iterable[Path] = (),
     ) -> None:
@@ -57,11 +62,12 @@ class Spooling:
         self._root = root
         self._fallback = fallback_account
         self._host = host
+        self._questions = questions
         self._kept_beside = tuple(kept_beside)
 
     def _sandbox(self, job: Job) -> Sandbox:
         path = self._root / str(job.cluster.number) / str(job.proc)
-        return Sandbox(str(path), job.owner, self._fallback)
+        return Sandbox(str(path), job.account, self._fallback)
 
     async def _in_thread(self, work: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -79,8 +85,8 @@ class Spooling:
             if not jobs:
                 raise NotFoundError(f"there is no job {name} in the queue")
             for job in jobs:
-                if job.owner != caller.user and not superuser:
-                    raise DeniedError(f"job {job.key} is {job.owner}'s")
+                if not superuser and not same_user(job.cluster.user, caller.name):
+                    raise DeniedError(f"job {job.key} is {job.cluster.user}'s")
             found += jobs
         return found
 
@@ -115,6 +121,7 @@ class Spooling:
             if part.commit:
                 await self._release(jobs)
                 reply.totals["success"] += len(jobs)
+        audit.note("files of %s", listed(sorted(made)))
         return reply
 
     @staticmethod
@@ -126,7 +133,7 @@ class Spooling:
         for job in jobs:
             if isinstance(proxy := self._ads.ad(job).get("x509userproxy"), str):
                 path = os.path.join(self._sandbox(job).path, os.path.basename(proxy))
-                told[job.key] = await self._in_thread(partial(credentials.read, path, job.owner, self._fallback))
+                told[job.key] = await self._in_thread(partial(credentials.read, path, job.account, self._fallback))
         decision = Decision(self._clock.now())
         for job in jobs:
             if not self._waits(job):
@@ -150,7 +157,8 @@ class Spooling:
         self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool
     ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """What the selected jobs left: for each its ad, then its files."""
-        jobs = self._selected(caller, selection, superuser)
+        jobs = await self._selected(caller, selection, superuser)
+        audit.note("files of %s", listed([job.key for job in jobs]))
         for job in jobs:
             ad = self._ads.ad(job)
             if "StageInFinish" not in ad:
@@ -187,15 +195,15 @@ class Spooling:
             self._queue.leave(job, decision)
         await self._ledger.commit(decision)
 
-    def _selected(self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool) -> list[Job]:
+    async def _selected(self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool) -> list[Job]:
         if selection.ids:
             return self._named(selection.ids, caller, superuser)
         from slotwise.schedd.selection import constraint_of
 
         constraint = constraint_of([], selection.owners, selection.constraint)
-        keys = self._ads.table.query_keys(constraint or None, now=int(self._clock.now()))
+        keys = await self._questions.keys(constraint)
         jobs = [job for key in keys if (job := self._queue.by_key(key)) is not None]
-        return [job for job in jobs if superuser or job.owner == caller.user]
+        return [job for job in jobs if superuser or same_user(job.cluster.user, caller.name)]
 
     # ---- tidying up
 
@@ -211,11 +219,16 @@ class Spooling:
         return cluster.isdigit() and proc.isdigit() and self._queue.job(int(cluster), int(proc)) is not None
 
 
+def _entries(directory: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    with os.scandir(directory) as found:
+        return list(found)
+
+
 def _sweep(root: Path, knows: Any) -> None:
     if not root.is_dir():
         return
-    for cluster in os.scandir(root):
-        for proc in os.scandir(cluster.path) if cluster.is_dir(follow_symlinks=False) else ():
+    for cluster in _entries(root):
+        for proc in _entries(cluster) if cluster.is_dir(follow_symlinks=False) else ():
             if not knows(cluster.name, proc.name):
                 Sandbox(proc.path, "").remove()
         # A young one may be about to get what it was made for.

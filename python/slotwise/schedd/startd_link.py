@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,6 +18,8 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
 from slotwise.wire import channel
 from slotwise.wire.claim_text import log_message
+from slotwise.wire.credential import Credential
+from slotwise.wire.frames import next_frame
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -49,10 +50,10 @@ class LinkOwner(Protocol):
 class StartdLink:
     """The stream to the startd at ``target``."""
 
-    def __init__(self, target: str, owner: LinkOwner, metadata: Callable[[], Any]) -> None:
+    def __init__(self, target: str, owner: LinkOwner, credential: Credential) -> None:
         self.target = target
         self._owner = owner
-        self._metadata = metadata
+        self._credential = credential
         self._out: asyncio.Queue[startd_pb2.ClaimRequest] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         #: Said hello and heard what is known: requests may go out.
@@ -89,7 +90,7 @@ class StartdLink:
         while self._wanted:
             async with channel.open_async(self.target) as opened:
                 try:
-                    stream = startd_pb2_grpc.StartdStub(opened).Claims(metadata=self._metadata())
+                    stream = startd_pb2_grpc.StartdStub(opened).Claims(metadata=self._credential.metadata(self.target))
                     await self._talk(stream)
                     _log.info("the startd at %s closed the connection", self.target)
                 except grpc.RpcError as error:
@@ -137,10 +138,8 @@ class StartdLink:
 
     async def _write(self, stream: Any) -> None:
         while True:
-            first = await self._out.get()
-            while not self._out.empty():
-                first.more.append(self._out.get_nowait())
-            await stream.write(first)
+            frame, _ = await next_frame(self._out)
+            await stream.write(frame)
 
 
 def unbundled(frame: Any) -> list[Any]:

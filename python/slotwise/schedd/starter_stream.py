@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from slotwise.wire import tls
+from slotwise.wire.frames import next_frame
 from slotwise.wire.gen import schedd_pb2
 
 #: Bytes of input that may wait in memory for one stream.
@@ -50,13 +51,15 @@ class StarterStream:
     async def write(self) -> None:
         """Write for ever; ends with the stream."""
         while True:
-            first = await self._out.get()
-            size = len(first.input.data)
-            while size < 1024 * 1024 and not self._out.empty():
-                following = self._out.get_nowait()
-                size += len(following.input.data)
-                first.more.append(following)
-            await self._context.write(first)
+            frame, _ = await next_frame(self._out, _weight)
+            size = sum(len(message.input.data) for message in (frame, *frame.more)) if self._bytes else 0
+            await self._context.write(frame)
             self._bytes = max(0, self._bytes - size)
             if self._bytes <= _WINDOW:
                 self._room.set()
+
+
+def _weight(message: schedd_pb2.ShadowMessage) -> int:
+    """About how many bytes a message is; pieces of files are not encoded to find out."""
+    size = len(message.input.data)
+    return size or message.ByteSize()

@@ -33,12 +33,15 @@ from slotwise.schedd.batch import (
     StoredQueue,
     StoredRun,
 )
+from slotwise.schedd.reserved import Reservation
 from slotwise.schedd.schema import prepare
 
 _log = logging.getLogger(__name__)
 
 #: How soon a batch that must be written is tried again, seconds.
 _AGAIN_S = 0.5
+_RESERVED = "SELECT first, count, at, owner FROM reserved ORDER BY first"
+_RESERVED_TAKEN = "SELECT cluster FROM reserved JOIN clusters ON cluster >= first AND cluster < first + count"
 #: Told that a batch is durable, or why it was refused.
 Told = Callable[[HostError | None], None]
 
@@ -136,7 +139,8 @@ class Store:
             runs=[StoredRun(*row) for row in db.execute("SELECT * FROM runs")],
             claims=[StoredClaim(*row) for row in db.execute("SELECT * FROM claims")],
             planned=[PlannedText(*row) for row in db.execute("SELECT * FROM planned ORDER BY seq")],
-            reserved=_reserved(db),
+            reserved=[Reservation(*row) for row in db.execute(_RESERVED)],
+            reserved_taken=[number for (number,) in db.execute(_RESERVED_TAKEN)],
         )
 
     def commit(self, batch: Batch, *, may_fail: bool = False, told: Told | None = None) -> asyncio.Future[None]:
@@ -282,16 +286,6 @@ def _may_pass(error: Exception) -> bool:
     """Whether a later try may do better: a full disk can be helped, a value that no column takes cannot."""
     lasting = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
     return isinstance(error, sqlite3.Error) and not isinstance(error, lasting)
-
-
-def _reserved(db: sqlite3.Connection) -> set[int]:
-    """Cluster ids that were given to submitters ahead and that no cluster has."""
-    found: set[int] = set()
-    for first, count in db.execute("SELECT first, count FROM reserved").fetchall():
-        found.update(range(first, first + count))
-        taken = db.execute("SELECT cluster FROM clusters WHERE cluster >= ? AND cluster < ?", (first, first + count))
-        found.difference_update(cluster for (cluster,) in taken)
-    return found
 
 
 def _tell(entries: list[_Entry], error: HostError | None) -> None:

@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
 from slotwise.schedd import events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
 from slotwise.schedd.codes import Hold
 from slotwise.schedd.decision import Decision
-from slotwise.schedd.files import FilePlan, Piece, TransferError, input_pieces
+from slotwise.schedd.files import FilePlan, Piece, TransferError, input_pieces, named
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reports import host_of
 from slotwise.schedd.results import Results, spooled_files
@@ -47,6 +48,10 @@ class Transfer:
     #: Keeps results in order when some need a thread.
     writes: list[asyncio.Future[None]] = field(default_factory=list)
     ending: bool = False
+    #: Why the starter got no inputs; it says so again at the run's end.
+    failure: TransferError | None = None
+    #: When the proxy that was sent last had been changed; 0: it was sent with the inputs.
+    proxy_sent_at: float = 0.0
     #: Results are on their way to their places.
     placing: bool = False
     #: The run has left files in SPOOL for the next one.
@@ -69,6 +74,7 @@ class Transfers:
         file_system_domain: str,
         fallback_account: str,
         spool: Path | None,
+        host: str,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -78,6 +84,8 @@ class Transfers:
         self._domain = file_system_domain
         self._fallback = fallback_account
         self._spool = spool
+        #: The access point's name in reasons of holds.
+        self.host = host
         #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
         self.limits_mib: tuple[float, float] = (-1, -1)
         #: Input files on their way to starters.
@@ -165,6 +173,7 @@ class Transfers:
         self.of(run).inputs_sent = True
         complete = schedd_pb2.InputsComplete()
         if error is not None:
+            error = self.of(run).failure = self._named(run, error)
             complete.error, complete.hold_code, complete.hold_subcode = (
                 error.message,
                 error.hold_code,
@@ -173,13 +182,16 @@ class Transfers:
         if run.stream is not None:
             run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, inputs_complete=complete))
 
+    def _named(self, run: Run, error: TransferError) -> TransferError:
+        return named(error, self.host, run.claim.slot_name)
+
     def _push_inputs(self, run: Run) -> None:
         self.spawn(run, partial(self._inputs, run, run.stream))
 
     async def _inputs(self, run: Run, stream: StarterStream) -> None:
         """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
         transfer = self.of(run)
-        host, user = host_of(self._ads, self._claiming, run), run.job.owner
+        host, user = host_of(self._ads, self._claiming, run), run.job.cluster.user
         queued_s = -1
         if self.uploads.must_wait(user):
             self._note(run, "input_queued", host)
@@ -219,6 +231,7 @@ class Transfers:
             await loop.run_in_executor(self._threads, read)
         except TransferError as error:
             if run.stream is stream:
+                self._note(run, "input_finished")
                 self._no_inputs(run, error)
             return
         await self._send_pieces(run, stream, small)
@@ -299,14 +312,14 @@ class Transfers:
         return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
 
     async def _placed(self, run: Run, place: Callable[[], None]) -> TransferError | None:
-        self._note(run, "output_started", host_of(self._ads, self._claiming, run))
+        self._note(run, "output_started")
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, place)
         except TransferError as error:
-            return error
+            return self._named(run, error)
         finally:
             self.signs.end(run.id)
-        self._note(run, "output_finished")
+            self._note(run, "output_finished")
         return None
 
     @property
@@ -333,5 +346,5 @@ class Transfers:
         task.add_done_callback(self.tasks.discard)
 
     async def _contained(self, run: Run, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        with contained(_log, f"run {run.id}: moving its files", partial(self._claiming.failures.run, run)):
+        with contained(_log, doing_for_run(run.id, "moving its files"), partial(self._claiming.failures.run, run)):
             await work()

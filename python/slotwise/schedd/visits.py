@@ -11,6 +11,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 
 from slotwise.errors import BusyError, DeniedError, NotFoundError, SlotwiseError, UsageError
+from slotwise.model.ownership import same_user
 from slotwise.schedd.claims import ClaimBook, Run
 from slotwise.schedd.codes import Status
 from slotwise.schedd.job_book import JobBook
@@ -33,7 +34,7 @@ class Visits:
         self._ids = itertools.count(1)
         self._open: dict[int, tuple[Run, asyncio.Queue[schedd_pb2.JobVisit]]] = {}
 
-    def run_of(self, key: str, owner: str, *, superuser: bool) -> Run:
+    def run_of(self, key: str, user: str, *, superuser: bool) -> Run:
         """The run of a job that may be visited.
 
         :raises NotFoundError: when there is no such job.
@@ -44,8 +45,8 @@ class Visits:
         job = self._jobs.by_key(key)
         if job is None:
             raise NotFoundError(f"there is no job {key} in the queue")
-        if job.owner != owner and not superuser:
-            raise DeniedError(f"job {key} is {job.owner}'s")
+        if not superuser and not same_user(job.cluster.user, user):
+            raise DeniedError(f"job {key} is {job.cluster.user}'s")
         for run in self._book.runs.values():
             if run.job is job and not run.over and run.stream is not None and run.executing_at:
                 return run

@@ -21,9 +21,11 @@ from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
 from slotwise.startd.evaluate import Expr, tree_of
 from slotwise.startd.holding import Holding
-from slotwise.table import PackBuilder
+from slotwise.table import PackBuilder, split_pack
 from slotwise.wire.channel import open_async
+from slotwise.wire.credential import Credential
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+from slotwise.wire.sizes import PIECE
 
 _log = logging.getLogger(__name__)
 
@@ -38,14 +40,14 @@ class Advertiser:
         self,
         driver: Driver,
         target: Callable[[], str],
-        metadata: Any,
+        credential: Credential,
         *,
         sample: Callable[[], None] = lambda: None,
         retry_s: float = 0.2,
     ) -> None:
         self._driver = driver
         self._target = target
-        self._metadata = metadata
+        self._credential = credential
         self._sample = sample
         self._retry_s = retry_s
         self._changed = asyncio.Event()
@@ -61,6 +63,45 @@ class Advertiser:
         self._driver.ads_changed = self._changed.set
         self._task = asyncio.get_running_loop().create_task(self._run())
 
+    @property
+    def speaks(self) -> bool:
+        """Whether it advertises."""
+        return self._task is not None
+
+    async def pause(self) -> None:
+        """Say nothing until :meth:`start`, which sends whole ads again; the collector keeps what it has."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._task = None
+        self._sent.clear()
+
+    async def tell_offline(self, timeout_s: float) -> bool:
+        """Have the collector keep the ads of all slots as offline; whether it has acknowledged each of them."""
+        slots = len(self._driver.point.holdings)
+        pack, _ = self._whole()
+        self._sent.clear()
+        pieces = split_pack(pack, PIECE) if pack else []
+        requests = [
+            collector_pb2.AdvertiseRequest(kind="Machine", pack=piece, serial=serial, goes_offline=True)
+            for serial, piece in enumerate(pieces)
+        ]
+        accepted = 0
+        try:
+            target = self._target()
+            async with open_async(target) as channel:
+                stub = collector_pb2_grpc.CollectorStub(channel)
+                shown = self._credential.metadata(target)
+                async for reply in stub.Advertise(iter(requests), metadata=shown, timeout=timeout_s):
+                    accepted += reply.accepted
+                    for refusal in reply.refused:
+                        _log.warning("the collector rejected an offline ad: %s", refusal)
+        except (grpc.RpcError, PeerUnavailableError, OSError) as error:
+            _log.warning("cannot tell the collector that this machine goes to sleep: %s", error)
+            return False
+        return accepted >= slots
+
     async def stop(self) -> None:
         """Stop, and take the ads back."""
         if self._task is not None:
@@ -70,19 +111,22 @@ class Advertiser:
         if not self._sent:
             return
         with contextlib.suppress(grpc.RpcError, PeerUnavailableError, TimeoutError):
-            async with open_async(self._target()) as channel:
+            target = self._target()
+            async with open_async(target) as channel:
+                shown = self._credential.metadata(target)
                 stub = collector_pb2_grpc.CollectorStub(channel)
                 request = collector_pb2.InvalidateRequest(kind="Machine", keys=list(self._sent))
-                await stub.Invalidate(request, metadata=self._metadata, timeout=2)
+                await stub.Invalidate(request, metadata=shown, timeout=2)
                 own = collector_pb2.InvalidateRequest(kind="StartDaemon", keys=[self._driver.point.settings.name])
-                await stub.Invalidate(own, metadata=self._metadata, timeout=2)
+                await stub.Invalidate(own, metadata=shown, timeout=2)
 
     async def _run(self) -> None:
         delay = self._retry_s
         while True:
             try:
-                async with open_async(self._target()) as channel:
-                    await self._serve(channel)
+                target = self._target()
+                async with open_async(target) as channel:
+                    await self._serve(channel, target)
                     delay = self._retry_s
             except asyncio.CancelledError:
                 raise
@@ -93,8 +137,8 @@ class Advertiser:
             await asyncio.sleep(delay)
             delay = min(2.0, delay * 1.5)
 
-    async def _serve(self, channel: grpc.aio.Channel) -> None:
-        call = collector_pb2_grpc.CollectorStub(channel).Advertise(metadata=self._metadata)
+    async def _serve(self, channel: grpc.aio.Channel, target: str) -> None:
+        call = collector_pb2_grpc.CollectorStub(channel).Advertise(metadata=self._credential.metadata(target))
         self._sent.clear()
         reader = asyncio.get_running_loop().create_task(self._read(call))
         try:
@@ -142,9 +186,10 @@ class Advertiser:
             await self._put(call, "Machine", pack, private=is_private)
 
     async def _put(self, call: Any, kind: str, pack: bytes, *, private: bool = False) -> None:
-        if pack:
+        for piece in split_pack(pack, PIECE) if pack else ():
             self._serial += 1
-            await call.write(collector_pb2.AdvertiseRequest(kind=kind, pack=pack, serial=self._serial, private=private))
+            said = collector_pb2.AdvertiseRequest(kind=kind, pack=piece, serial=self._serial, private=private)
+            await call.write(said)
 
     # --------------------------------------------------------------------------------------------------------- packs
 

@@ -15,19 +15,23 @@ from slotwise.daemon.peers import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
-from slotwise.startd import boinc, claiming, drain, following, leaving, must_decide, restoring, survey
+from slotwise.startd import boinc, claiming, drain, leaving, must_decide, restoring, survey
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
+from slotwise.startd.benchmarks import Benchmarks
 from slotwise.startd.cron.service import Cron
+from slotwise.startd.device_check import DeviceCheck
 from slotwise.startd.driver import Driver
 from slotwise.startd.execution_point import ExecutionPoint
-from slotwise.startd.fingerprint import bench
+from slotwise.startd.fingerprint import network
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.holding import Holding
 from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.journal import Journal
 from slotwise.startd.machine import Step, step
+from slotwise.startd.power import wake_on_lan
+from slotwise.startd.power.hibernation import Hibernation
 from slotwise.startd.replay import StimuliFile
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
@@ -88,10 +92,11 @@ class Startd:
             if h.slot.broken:
                 _log.error("%s is broken: %s", h.name, h.slot.broken)
         restoring.restore(self.point, self.journal.load(), unpack_ads, now)
+        self._devices = DeviceCheck(self.driver, config, self._custom)
         self._take_up_drain(now)
         self._link = StarterLink(
             context.home,
-            context.metadata,
+            context.credential.family,
             self.driver.starter_events,
             self.driver.starter_lists,
             env=context.env,
@@ -100,15 +105,24 @@ class Startd:
         self.driver.send_starter = self._link.send
         self.driver.unsent_starts = self._link.unsent_starts
         self.driver.starter_address = lambda: self._link.address
-        self.driver.benchmarks = self._benchmarks
         self.driver.completed = self._drained
         self._boinc = boinc.Client(lambda: self._context.config, self.journal, self._filler)
         self._boinc.end_former()
         self.driver.filler = self._boinc.want
         self._cron = Cron(self.driver, context.clock, context.env)
-        self._advertiser = Advertiser(self.driver, self._collector, context.metadata, sample=lambda: self._sample())
+        self._benchmarks = Benchmarks(self.driver, context.clock, context.env)
+        self.driver.benchmarks = self._benchmarks.want
+        self._advertiser = Advertiser(self.driver, self._collector, context.credential, sample=lambda: self._sample())
+        card = network.default_interface()
+        self.hibernation = Hibernation(
+            config,
+            self.driver,
+            self._advertiser,
+            wake_on_lan.read(card) if card is not None else wake_on_lan.WakeOnLan(),
+            lambda: self._sample(),
+        )
+        self._tell_of_power(now)
         self._tasks: list[asyncio.Task[None]] = []
-        self._benchmark: asyncio.Task[None] | None = None
         self._idle_deadline: float | None = None
 
     def begin(self) -> None:
@@ -117,6 +131,9 @@ class Startd:
         self._link.start()
         self._advertiser.start()
         self._cron.follow(self._context.config)
+        self._benchmarks.follow(self._context.config)
+        self._devices.start()
+        self.hibernation.start()
         self._tasks.append(asyncio.get_running_loop().create_task(self._poll()))
 
     # ---------------------------------------------------------------------------------------------- RunningDaemon
@@ -134,10 +151,11 @@ class Startd:
         benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
         self.point.settings = settings
         self._record(config)
-        warnings = self._cron.follow(config)
+        warnings = [*self._cron.follow(config), *self._benchmarks.follow(config)]
         self.driver.history.settings = JobHistorySettings.of(config)
-        self.point.machine = {**settings.machine, **benchmark}
-        following.set_offline(self.point, survey.offline_devices(config, self._custom))
+        self.hibernation.follow(config)
+        self.point.machine = {**settings.machine, **benchmark, **self.hibernation.attributes()}
+        self._devices.follow(config)
         for h in list(self.point.holdings.values()):
             if h.slot.claim is None:
                 self.point.fresh_capability(h)
@@ -152,6 +170,7 @@ class Startd:
 
     async def stop(self, mode: str) -> None:
         """End all claims as ``mode`` says, take the ads back, end the starter."""
+        await self.hibernation.stop()
         now = self._context.clock.now()
         for h in list(self.point.holdings.values()):
             if h.name in self.point.holdings:
@@ -161,7 +180,7 @@ class Startd:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self._until_unclaimed()
-        tasks = [*self._tasks, *([self._benchmark] if self._benchmark else [])]
+        tasks = self._tasks
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -170,6 +189,8 @@ class Startd:
         await asyncio.sleep(0)
         await self._boinc.close()
         await self._cron.stop()
+        await self._benchmarks.stop()
+        await self._devices.stop()
         await self._advertiser.stop()
         await self._link.stop()
         await self.driver.history.close()
@@ -210,6 +231,9 @@ class Startd:
             if steps.pending():
                 continue
             now = clock.now()
+            if self.hibernation.asleep:
+                last = now
+                continue
             self._no_claim_shutdown(now)
             timer = self.point.next_timer(now)
             if now < due and (timer is None or timer > now):
@@ -262,30 +286,6 @@ class Startd:
             _log.info("no claim for %s s: shutting down (STARTD_NOCLAIM_SHUTDOWN)", limit)
             self._idle_deadline = now + limit
             self._later(leaving.for_good(self._context, with_host=True))
-
-    def _benchmarks(self, run: bool) -> None:
-        if not run:
-            if self._benchmark is not None:
-                self._benchmark.cancel()
-            return
-        if self._benchmark is None or self._benchmark.done():
-            self._benchmark = asyncio.get_running_loop().create_task(self._run_benchmarks())
-
-    async def _run_benchmarks(self) -> None:
-        try:
-            result: dict[str, Any] = await asyncio.to_thread(bench.read)
-            average = bench.averaged(self.journal.recall("benchmarks") or {}, result)
-            self.journal.remember("benchmarks", average)
-            self.point.machine.update(average)
-        except Exception:
-            _log.exception("error while running benchmarks")
-        now = self._context.clock.now()
-        self.point.machine["LastBenchmark"] = int(now)
-        for h in list(self.point.holdings.values()):
-            self.point.show(h, now)
-            self.point.happen(h, ev.BenchmarksDone(), now)
-        self.driver.touch_all()
-        self.driver.flush()
 
     def _filler(self, name: str, stimulus: ev.Stimulus) -> None:
         """The backfill client runs, or has gone."""
@@ -342,6 +342,11 @@ class Startd:
             drain.take_up(self.point, record, now)
         except (ConfigError, KeyError, TypeError, ValueError) as error:
             _log.error("could not resume the drain of the previous startd: %s", error)
+
+    def _tell_of_power(self, now: float) -> None:
+        self.point.machine.update(self.hibernation.attributes())
+        for h in self.point.holdings.values():
+            self.point.show(h, now)
 
     def _planned(self, config: Config, settings: Settings) -> list[PlannedSlot]:
         """The slots that the configuration makes of what the machine had when the startd began."""

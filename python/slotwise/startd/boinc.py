@@ -18,6 +18,7 @@ from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.offspring import as_account, program
+from slotwise.daemon.privileges import root_files
 from slotwise.startd import events as ev
 from slotwise.startd.journal import Journal
 
@@ -123,10 +124,11 @@ class Client:
             if equals:
                 env[name] = value
         with contextlib.ExitStack() as files:
-            output, error = (
-                files.enter_context((directory / (config.get_text(knob) or os.devnull)).open("ab"))
-                for knob in ("BOINC_Output", "BOINC_Error")
-            )
+            with root_files():
+                output, error = (
+                    files.enter_context((directory / (config.get_text(knob) or os.devnull)).open("ab"))
+                    for knob in ("BOINC_Output", "BOINC_Error")
+                )
             return await asyncio.create_subprocess_exec(
                 *words, cwd=directory, env=env,
                 stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True,

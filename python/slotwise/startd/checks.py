@@ -39,11 +39,11 @@ LEASE_OVER = Cause(VacateCode.RELEASE_COMMAND, "The claim's lease ran out", tell
 TIME_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim of the partitionable slot has had its time")
 WORKLIFE_OVER = Cause(VacateCode.WORKLIFE_OVER, "The claim has reached its CLAIM_WORKLIFE")
 OWNER_IS_BACK = Cause(VacateCode.PREEMPT_EXPRESSION, "IS_OWNER became true")
-DRAINED = Cause(VacateCode.DRAINING, "The slot is being drained")
-SHUT_DOWN = Cause(VacateCode.SHUTDOWN, "The startd is shutting down")
-PREEMPT_FIRED = Cause(VacateCode.PREEMPT_EXPRESSION, "The PREEMPT expression became true", by_preempt=True)
-RANKED_OUT = Cause(VacateCode.PREEMPTED_BY_RANK, "The machine prefers the job of another claim")
-OUTBID = Cause(VacateCode.PREEMPTED_BY_PRIORITY, "A submitter of better priority gets the slot")
+DRAINED = Cause(VacateCode.DRAINING, "Startd was draining")
+SHUT_DOWN = Cause(VacateCode.SHUTDOWN, "Startd was shutdown")
+PREEMPT_FIRED = Cause(VacateCode.PREEMPT_EXPRESSION, "PREEMPT expression evaluated to True", by_preempt=True)
+RANKED_OUT = Cause(VacateCode.PREEMPTED_BY_RANK, "Preempted for a higher Ranked job")
+OUTBID = Cause(VacateCode.PREEMPTED_BY_PRIORITY, "Preempted for a Priority user")
 
 
 def advance(m: Motion) -> bool:

@@ -62,7 +62,7 @@ def entry(h: Holding, outcome: Step) -> Entry | None:
     """What is to be said of a step; ``h`` is as it was before. None when the slot stays where it is."""
     if not outcome.trace:
         return None
-    job = h.job if h.slot.run is not None or outcome.slot.run is not None else None
+    job = h.job_of(outcome.slot) if outcome.slot.run is not None else h.job if h.slot.run is not None else None
     return Entry(h.name, job.job_id if job else "", h.slot, outcome, _cause(outcome), h.terms.submitter)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import cause, contained
+from slotwise.ids import doing_for_run
 from slotwise.model.resources import Resources
 from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode, VacateCode
 from slotwise.startd import breaking, capabilities, claiming, conflicts, drain
@@ -267,7 +268,7 @@ class Driver:
         for event in events:
             what = event.WhichOneof("what")
             recover = partial(self._event_failed, event, self._slots_of(event.run_id))
-            with contained(_log, f"run {event.run_id}: processing {what!r} of the starter", recover):
+            with contained(_log, doing_for_run(event.run_id, f"processing {what!r} of the starter"), recover):
                 self._starter_event(event, now)
         self.flush()
 
@@ -372,16 +373,19 @@ class Driver:
         listed = {job.run_id for job in jobs.jobs}
         ours = {h.slot.run.run_id: h.name for h in self.point.holdings.values() if h.slot.run is not None}
         for left in jobs.left:
-            with contained(_log, f"run {left.run_id}: what it left behind", partial(self.abandon, [left.slot_name])):
+            doing = doing_for_run(left.run_id, "counting what it left behind")
+            with contained(_log, doing, partial(self.abandon, [left.slot_name])):
                 self._left(left, now)
         for run_id in sorted(listed - ours.keys()):
             self.send_starter(starter_pb2.JobCommand(run_id=run_id, forget=starter_pb2.ForgetJob()))
         for job in jobs.jobs:
-            with contained(_log, f"run {job.run_id}: whether it is suspended", partial(self.abandon, [job.slot_name])):
+            doing = doing_for_run(job.run_id, "seeing whether it is suspended")
+            with contained(_log, doing, partial(self.abandon, [job.slot_name])):
                 self._agree_on_suspension(job)
         for run_id in sorted(ours.keys() - listed - self.unsent_starts()):
             if asked_of is None or run_id in asked_of:
-                with contained(_log, f"run {run_id}: its end", partial(self.abandon, [ours[run_id]])):
+                doing = doing_for_run(run_id, "processing its end")
+                with contained(_log, doing, partial(self.abandon, [ours[run_id]])):
                     claiming.run_gone(self.point, run_id, now)
         self.told = listed & ours.keys()
         self.flush()

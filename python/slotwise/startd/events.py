@@ -196,6 +196,11 @@ class FoundBroken:
 
 
 @dataclass(frozen=True, slots=True)
+class HibernateBegun:
+    """The machine is about to go to sleep: jobs and filler work have to leave."""
+
+
+@dataclass(frozen=True, slots=True)
 class Abandoned:
     """The startd could not process a message about the slot: its claim ends at once."""
 
@@ -226,6 +231,7 @@ Stimulus = (
     | FillerStarted
     | FillerEnded
     | FoundBroken
+    | HibernateBegun
     | Abandoned
 )
 

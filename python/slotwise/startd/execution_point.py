@@ -160,8 +160,10 @@ class ExecutionPoint:
             job = h.job
             universe = job.universe if job else 5
             h.slot, former = slot, h.slot
-            write(h.ad, ads.state_of(h, now))
-            h.slot = former
+            try:
+                write(h.ad, ads.state_of(h, now))
+            finally:
+                h.slot = former
             found = policy.facts(slot, h.ad, job.ad if job else None, now, universe)
             if job is not None and slot.run is not None and "MaxJobRetirementTime" in job.ad:
                 own = attribute(job.ad, "MaxJobRetirementTime", h.ad, now=now)
@@ -283,6 +285,7 @@ class ExecutionPoint:
         result["Rank"] = settings.expression(policy.texts["RANK"])
         result["MaxJobRetirementTime"] = settings.expression(policy.texts["MAXJOBRETIREMENTTIME"])
         result["MachineMaxVacateTime"] = settings.expression(policy.texts["MACHINEMAXVACATETIME"])
+        result["Unhibernate"] = settings.expression(policy.unhibernate)
         result["SlotWeight"] = settings.expression(knobs.slot_weight)
         result["WithinResourceLimits"] = ads.within_limits(h, knobs.consumption)
         for tag, text in knobs.consumption.items():

@@ -148,4 +148,8 @@ class Holding:
     @property
     def job(self) -> Job | None:
         """The job that runs, else the one the claim was made for."""
-        return self.activation.job if self.activation and self.slot.run else self.request
+        return self.job_of(self.slot)
+
+    def job_of(self, slot: Slot) -> Job | None:
+        """The job of a state that this slot is in or may enter."""
+        return self.activation.job if self.activation and slot.run else self.request

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd
+from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.config import Config
 from slotwise.daemon import history_file
 from slotwise.daemon.record_writer import RecordWriter
@@ -69,13 +70,12 @@ def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
     """
     text, offset = "", history_file.size_of(settings.path)
     for ad in ads:
-        body = ad.print_old()
-        banner = (
+        banner = on_one_line(
             f"*** Offset = {offset} ClusterId = {ad.get('ClusterId', -1)} ProcId = {ad.get('ProcId', -1)}"
             f' Owner = "{ad.get("Owner", "?")}" CompletionDate = {ad["CompletionDate"]}'
-            f" CurrentTime = {ad['CompletionDate']}\n"
+            f" CurrentTime = {ad['CompletionDate']}"
         )
-        record = body + ("" if body.endswith("\n") else "\n") + banner
+        record = f"{long_form(ad)}{banner}\n"
         text += record
         offset += len(history_file.encoded(record))
     history_file.append(settings.path, text, size_most=settings.size_most, rotations=settings.rotations)

@@ -22,13 +22,14 @@ async def for_good(context: DaemonContext, *, with_host: bool) -> None:
     """End, and stay ended; ``with_host``: the master and all it keeps end, too."""
     try:
         target = address.lookup(context.home, "master").local
+        shown = context.credential.family(target)
         async with open_async(target) as channel:
             if with_host:
                 shutdown = daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.GRACEFUL)
-                await daemon_pb2_grpc.DaemonStub(channel).Shutdown(shutdown, metadata=context.metadata, timeout=10)
+                await daemon_pb2_grpc.DaemonStub(channel).Shutdown(shutdown, metadata=shown, timeout=10)
             else:
                 stop = daemon_pb2.StopRequest(names=["startd"], mode=daemon_pb2.ShutdownRequest.GRACEFUL, at_once=True)
-                await daemon_pb2_grpc.MasterStub(channel).StopDaemons(stop, metadata=context.metadata, timeout=10)
+                await daemon_pb2_grpc.MasterStub(channel).StopDaemons(stop, metadata=shown, timeout=10)
     except (PeerUnavailableError, grpc.RpcError) as error:
         _log.info("cannot reach the master to request shutdown: %s", error)
         context.request_stop("graceful")

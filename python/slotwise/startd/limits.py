@@ -42,10 +42,7 @@ def limits_of(h: Holding, config: Config, known: dict[str, dict[str, Any]]) -> d
 def _knobs_of(h: Holding, config: Config) -> dict[str, Any]:
     slot_user = config.get(f"SLOT{h.slot_id}_{h.dslot_id}_USER") if h.dslot_id else None
     slot_user = slot_user or config.get(f"SLOT{h.slot_id}_USER") or config.get("SLOT_USER")
-    attributes: dict[str, Any] = {
-        "KillingTimeout": config.get_int("KILLING_TIMEOUT"),
-        "AllowRunAsOwner": config.get_bool("STARTER_ALLOW_RUNAS_OWNER"),
-    }
+    attributes: dict[str, Any] = {"KillingTimeout": config.get_int("KILLING_TIMEOUT")}
     if slot_user:
         attributes["SlotUser"] = slot_user.strip()
     for knob in _COPIED:

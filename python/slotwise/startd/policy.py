@@ -7,8 +7,7 @@ jobs of that universe.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree, new_syntax
@@ -43,6 +42,9 @@ JUDGING = (
 #: Names that knobs had in former manuals; they still win.
 _FORMER = {"IS_OWNER": "IsOwner"}
 
+#: Knobs that are in every slot's ad as they are.
+_ALWAYS = frozenset({"start", "rank", "maxjobretirementtime", "machinemaxvacatetime"})
+
 _UNIVERSES = {5: "VANILLA", 7: "SCHEDULER", 9: "GRID", 10: "JAVA", 11: "PARALLEL", 12: "LOCAL", 13: "VM"}
 
 
@@ -70,17 +72,28 @@ class Policy:
         self.timers = timers
         self.texts: dict[str, str] = {}
         self._compiled: dict[str, Expression] = {}
+        written: list[str] = []
         for knob in JUDGING:
             name = _FORMER[knob] if knob in _FORMER and (config.get(_FORMER[knob]) or "").strip() else knob
             text = config.get_text(name)
             self.texts[knob] = new_syntax(text)
             self._compiled[knob] = compiled(config.full_name(name), text)
+            written.append(text)
             for suffix in _UNIVERSES.values():
                 special = (config.get(f"{knob}_{suffix}") or "").strip()
                 if special:
                     self._compiled[f"{knob}_{suffix}"] = compiled(config.full_name(f"{knob}_{suffix}"), special)
-        #: Knobs that others mention by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
-        self.mentioned = {knob: text for knob, text in self.texts.items() if _is_mentioned(knob, self.texts, config)}
+                    written.append(special)
+        #: The low power state that the slot wants; None: HIBERNATE says nothing.
+        self._hibernate: Expression | None = None
+        if text := config.get_text("HIBERNATE"):
+            self._hibernate = compiled(config.full_name("HIBERNATE"), text)
+            written.append(text)
+        text = config.get_text("UNHIBERNATE")
+        compiled(config.full_name("UNHIBERNATE"), text)
+        self.unhibernate = new_syntax(text)
+        #: Knobs that others read by name (``PREEMPT = SUSPEND && ...``); the slot's ad must have them.
+        self.mentioned = _mentioned(self.texts, written)
         #: The owner's PREEMPT says itself what is to be done about conflicts of backfill slots.
         self.judges_conflicts = any(
             "resourceconflict" in config.get_text(name).lower() for name in self._compiled if name.startswith("PREEMPT")
@@ -108,6 +121,10 @@ class Policy:
         """START for a job, or without one; None where it needs to know more."""
         value = self.value("START", my, job, now, universe)
         return None if value is None or isinstance(value, str) else truth(value)
+
+    def hibernate(self, my: ClassAd, job: ClassAd | None, now: float) -> Value:
+        """HIBERNATE: the low power state that the slot wants, by name."""
+        return self._hibernate.value(my, job, now) if self._hibernate is not None else None
 
     def rank(self, my: ClassAd, job: ClassAd, now: float) -> float:
         """How much the machine likes a job; what is no number counts as 0."""
@@ -194,10 +211,15 @@ def _held_without_reason(want_hold: str) -> str:
     return f"The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: {shown})"
 
 
-def _is_mentioned(knob: str, texts: Mapping[str, str], config: SlotConfig) -> bool:
-    """Whether a policy expression names ``knob``, which then must be an attribute."""
-    if knob in ("START", "RANK", "MAXJOBRETIREMENTTIME", "MACHINEMAXVACATETIME"):
-        return False  # in every ad
-    pattern = re.compile(rf"\b{knob}\b", re.IGNORECASE)
-    special = [config.get(f"{name}_{suffix}") or "" for name in texts for suffix in ("VANILLA", "VM")]
-    return any(pattern.search(text) for text in (*texts.values(), *special))
+def _mentioned(texts: Mapping[str, str], written: Iterable[str]) -> dict[str, str]:
+    """The knobs of ``texts`` that one of the expressions as ``written`` reads of the slot's ad.
+
+    An expression that may read anything (``eval`` of something computed) reads all of them.
+    """
+    read: set[str] = set()
+    for text in written:
+        found = ExprTree(text, old=True).references()
+        if found.unbounded:
+            read.update(knob.lower() for knob in texts)
+        read.update(name.lower() for name in (*found.my, *found.bare))
+    return {knob: text for knob, text in texts.items() if knob.lower() in read - _ALWAYS}

@@ -341,6 +341,11 @@ def _break(m: Motion, stimulus: ev.FoundBroken) -> None:
     m.preempt(Cause(VacateCode.BROKEN, f"the slot is broken: {stimulus.reason}", fast=True))
 
 
+def _hibernate(m: Motion, _: ev.HibernateBegun) -> None:
+    filler.leave(m)
+    m.preempt(Cause(VacateCode.HIBERNATE, "Startd hibernated"))
+
+
 def _abandoned(m: Motion, stimulus: ev.Abandoned) -> None:
     m.preempt(Cause(VacateCode.EXCEPTION, stimulus.reason, fast=True))
 
@@ -369,5 +374,6 @@ REACTIONS: dict[type, Callable[[Motion, Any], None]] = {
     ev.FillerStarted: filler.started,
     ev.FillerEnded: filler.ended,
     ev.FoundBroken: _break,
+    ev.HibernateBegun: _hibernate,
     ev.Abandoned: _abandoned,
 }

@@ -24,6 +24,7 @@ from slotwise.home import PoolHome
 from slotwise.wire import address
 from slotwise.wire.channel import open_async
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
+from slotwise.wire.sizes import PIECE
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class StarterLink:
     def __init__(
         self,
         home: PoolHome,
-        metadata: Any,
+        metadata: Callable[[str], Any],
         on_events: Callable[[list[starter_pb2.JobEvent]], None],
         on_connected: Callable[[starter_pb2.JobList], None],
         *,
@@ -130,7 +131,7 @@ class StarterLink:
 
     async def _serve(self, target: str) -> None:
         async with open_async(target) as channel:
-            call = starter_pb2_grpc.StarterStub(channel).Jobs(metadata=self._metadata)
+            call = starter_pb2_grpc.StarterStub(channel).Jobs(metadata=self._metadata(target))
             await call.write(starter_pb2.JobCommand(list=starter_pb2.ListJobs()))
             listed, behind = await self._first_list(call)
             self.connected, self.address = True, target
@@ -161,9 +162,17 @@ class StarterLink:
                 self._waiting.clear()
                 await self._waiting.wait()
             command = self._commands.popleft()
-            while self._commands and len(command.more) < _MOST_IN_FRAME:
-                command.more.append(self._commands.popleft())
+            size = _weight(command)
+            while self._commands and len(command.more) < _MOST_IN_FRAME and size < PIECE:
+                following = self._commands.popleft()
+                size += _weight(following)
+                command.more.append(following)
             await call.write(command)
+
+
+def _weight(command: starter_pb2.JobCommand) -> int:
+    """About how many bytes a command holds."""
+    return len(command.start.job_ad) + len(command.start.slot_ad) + len(command.start.limits) + 512
 
 
 def _unbundled(frame: starter_pb2.JobEvent) -> list[starter_pb2.JobEvent]:

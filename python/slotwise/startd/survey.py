@@ -10,16 +10,18 @@ from typing import Any
 
 from slotwise import __version__
 from slotwise.config import Config
+from slotwise.daemon.privileges import as_daemon_account
 from slotwise.errors import ConfigError
 from slotwise.model.slot import Activity
-from slotwise.startd import following
+from slotwise.startd import following, own_programs
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.load import LoadOf, share_load
 from slotwise.startd.settings import Sampled
-from slotwise.startd.slots.custom import CustomResource, custom_resources, names_in
+from slotwise.startd.slots import gpu_detection
+from slotwise.startd.slots.custom import CustomResource, custom_resources, is_named, names_in
 
 
 def machine_facts(config: Config, env: Mapping[str, str], execute: Path) -> dict[str, Any]:
@@ -62,7 +64,6 @@ def machine_attributes(
         "VM_Type": None,
         "StarterAbilityList": "HasFileTransfer,HasJobDeferral,HasSelfCheckpointTransfers",
         "LastBenchmark": 0,
-        "CanHibernate": False,
         "HasEncryptExecuteDirectory": False,
         "OfflineUniverses": [],
         "HasRotationalScratch": facts.get("HasRotationalScratch"),
@@ -84,17 +85,49 @@ def inventory(config: Config) -> list[CustomResource]:
 
     :raises ConfigError: when a program fails.
     """
-    return custom_resources(config, _run_inventory)
+    found = custom_resources(config, run_inventory)
+    configured = any(resource.tag.lower() == gpu_detection.TAG.lower() for resource in found)
+    if configured or not is_named(gpu_detection.TAG, config):
+        return found
+    gpus = gpu_detection.detect(
+        config,
+        may_have_gpus=_may_have_gpus(),
+        offline=names_in(config.get_str(f"OFFLINE_MACHINE_RESOURCE_{gpu_detection.TAG}")),
+        run_inventory=run_inventory,
+    )
+    return found if gpus is None else [*found, gpus]
+
+
+def inventory_command(config: Config, tag: str) -> str | None:
+    """The program that names the devices of a resource; None when the configuration itself does."""
+    if config.get(f"MACHINE_RESOURCE_{tag}"):
+        return None
+    command = config.get(f"MACHINE_RESOURCE_INVENTORY_{tag}")
+    if command or tag.lower() != gpu_detection.TAG.lower():
+        return command
+    return gpu_detection.command(config, may_have_gpus=_may_have_gpus())
+
+
+#: Without one of these no driver serves a GPU.
+_GPU_FILES = tuple(Path(path) for path in ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/kfd", "/dev/dri"))
+
+
+def _may_have_gpus() -> bool:
+    return any(path.exists() for path in _GPU_FILES)
 
 
 #: An inventory program has so long (seconds): less than `slotwise up` waits, so that the fault is named.
 _INVENTORY_S = 20
 
 
-def _run_inventory(tag: str, command: str) -> str:
+def run_inventory(tag: str, command: str) -> str:
+    """What an inventory program prints.
+
+    :raises ConfigError: when it fails.
+    """
     try:
         done = subprocess.run(
-            shlex.split(command),
+            [*as_daemon_account(), *own_programs.to_run(shlex.split(command))],
             capture_output=True,
             text=True,
             errors="replace",
@@ -120,14 +153,7 @@ def custom_attributes(resources: list[CustomResource]) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for resource in resources:
         attributes[f"Detected{resource.tag}"] = ", ".join(resource.devices) if resource.devices else resource.amount
-        if resource.offline:
-            attributes[f"Offline{resource.tag}"] = ", ".join(resource.offline)
     return attributes
-
-
-def offline_devices(config: Config, resources: list[CustomResource]) -> dict[str, tuple[str, ...]]:
-    """The devices not to be handed out, by tag, as the configuration has them now."""
-    return {r.tag: names_in(config.get(f"OFFLINE_MACHINE_RESOURCE_{r.tag}") or "") for r in resources if r.devices}
 
 
 def take_sample(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.classad.long_form import long_form
 from slotwise.errors import AdSyntaxError
 from slotwise.starter.facts import Lookup
 from slotwise.table import pack_ads, unpack_ads
@@ -39,16 +40,15 @@ def lookup(ad: ClassAd, target: ClassAd | None = None) -> Lookup:
     return value
 
 
-def evaluate(expression: ExprTree, machine: ClassAd, job: ClassAd) -> object:
+def evaluate(expression: ExprTree, machine: ClassAd, job: ClassAd | None) -> object:
     """An expression of the configuration, with the machine as MY and the job as TARGET; None if it has no value."""
     found = expression.eval(machine, job)
     return None if isinstance(found, SpecialValue) else found
 
 
 def text(ad: ClassAd) -> str:
-    """``Name = value`` lines, as `.job.ad` and `.machine.ad` have them."""
-    lines: str = ad.print_old()
-    return lines if lines.endswith("\n") else lines + "\n"
+    """``Name = value`` lines, as `.job.ad` and `.machine.ad` have them and hooks read them."""
+    return long_form(ad) or "\n"
 
 
 def memory_usage_expression() -> ExprTree:

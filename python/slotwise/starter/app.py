@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import logging
+import os
 from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import HostError
 from slotwise.starter import mount_space, moves
 from slotwise.starter.cgroup.probe import probe
 from slotwise.starter.control import control_root
@@ -110,14 +113,25 @@ def _hide_volumes(settings: StarterSettings) -> None:
         _log.warning("scratch volumes are visible on the whole host: %s", problem)
 
 
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+def _give_up_setuid() -> None:
+    """Nothing that this process starts gains rights from a program's setuid bit or file capabilities."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise HostError(f"DISABLE_SETUID: the kernel refuses no_new_privs: {os.strerror(ctypes.get_errno())}")
+
+
 async def start(context: DaemonContext) -> Starter:
     """Start the service: take up what a former one left, then listen to the startd."""
+    if context.config.get_bool("DISABLE_SETUID"):
+        _give_up_setuid()
     settings = read_settings(context.config, context.home, context.env)
     settings.execute.mkdir(mode=0o755, parents=True, exist_ok=True)
     if settings.enforce_disk and settings.volumes.hide and is_root():
         _hide_volumes(settings)
     enforcement, volumes = survey(settings)
-    host = JobHost(settings, enforcement, volumes, context.clock, context.address.target, lambda: context.metadata)
+    host = JobHost(settings, enforcement, volumes, context.clock, context.address.target)
     await host.open()
     await recover(host)
     starter_pb2_grpc.add_StarterServicer_to_server(StarterServicer(host), context.server)

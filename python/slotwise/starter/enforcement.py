@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from slotwise.starter.cgroup.probe import V1_DEVICES, CgroupHost
+from slotwise.starter.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.settings import StarterSettings
 
@@ -92,6 +92,8 @@ def assess(
         gaps.append("CPU shares are not enforced: no cpu cgroup")
     if settings.cgroup.max_processes > 0 and not cgroups.has("pids"):
         gaps.append("the number of processes is limited for the account, not for each job: no pids cgroup")
+    if settings.cores.is_asked_for and not cgroups.has(CPUSET):
+        gaps.append("jobs can leave the cores that they are bound to: no cpuset cgroup")
     if settings.hide_gpus and gpus and not (root and hides_devices(cgroups)):
         gaps.append("jobs can open GPUs of other slots: no devices cgroup")
     disk = "none"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from slotwise.starter.facts import SCRATCH_TEXT, JobFacts, SlotFacts
 
@@ -18,7 +19,8 @@ class EnvironmentSettings:
     """Knobs that shape a job's environment.
 
     ``inherited``: the part of the starter's own that jobs get. ``extra``: STARTER_JOB_ENVIRONMENT.
-    ``assigned``: ENVIRONMENT_FOR_Assigned<tag> by tag. ``unassigned``: ENVIRONMENT_VALUE_FOR_UnAssigned<tag>.
+    ``assigned``: ENVIRONMENT_FOR_Assigned<tag>, ``unassigned``: ENVIRONMENT_VALUE_FOR_UnAssigned<tag>, both by
+    tag in lower case.
     """
 
     inherited: Mapping[str, str] = field(default_factory=dict)
@@ -124,21 +126,22 @@ def assigned_devices(slot: SlotFacts, settings: EnvironmentSettings) -> dict[str
     env: dict[str, str] = {}
     for tag in slot.machine_resources:
         devices = slot.assigned.get(tag)
-        template = settings.assigned.get(tag, "")
+        template = settings.assigned.get(tag.lower(), "")
         if devices is None and not template:
             continue
-        value = devices if devices is not None else settings.unassigned.get(tag, "")
-        env |= _from_template(template, value)
+        value = devices if devices is not None else settings.unassigned.get(tag.lower(), "")
+        env.update(_from_template(template, value))
         env[f"_CONDOR_Assigned{tag}"] = value
         if tag.lower() == "gpus" and settings.sets_nvidia:
-            env["NVIDIA_VISIBLE_DEVICES"] = value or "none"
+            env["NVIDIA_VISIBLE_DEVICES"] = devices or "none"
     return env
 
 
 _RULE = re.compile(r"\s*(?P<name>\w+)\s*(?:=\s*(?P<mark>\S)(?P<rest>.*))?$", re.DOTALL)
 
 
-def _from_template(template: str, devices: str) -> dict[str, str]:
+@lru_cache(maxsize=256)
+def _from_template(template: str, devices: str) -> Mapping[str, str]:
     """ENVIRONMENT_FOR_Assigned<tag>: ``NAME`` alone, or ``NAME=/pattern/replacement/`` once or more."""
     env: dict[str, str] = {}
     rest = template

@@ -102,6 +102,11 @@ class JobFacts:
     output: StreamRules = field(default_factory=StreamRules)
     error: StreamRules = field(default_factory=StreamRules)
 
+    @property
+    def proxy_name(self) -> str:
+        """The proxy certificate's name in the scratch directory, "" without one."""
+        return PurePosixPath(self.proxy).name
+
     def live_streams(self) -> list[str]:
         """The files of :meth:`stream_files` that are sent while the job runs."""
         return [name for name, rules in self.stream_files().items() if rules.live]
@@ -131,6 +136,8 @@ class SlotFacts:
     assigned: Mapping[str, str] = field(default_factory=dict)
     uid_domain: str = ""
     file_system_domain: str = ""
+    #: SlotID: of a dynamic slot that of the slot which it was carved from.
+    number: int = 0
 
 
 def read_job(value: Lookup, user: str) -> JobFacts:
@@ -184,6 +191,7 @@ def read_slot(value: Lookup, name: str = "") -> SlotFacts:
         assigned=assigned,
         uid_domain=_text(value("UidDomain")),
         file_system_domain=_text(value("FileSystemDomain")),
+        number=int(_number(value("SlotID"), 0)),
     )
 
 

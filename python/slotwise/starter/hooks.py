@@ -213,7 +213,7 @@ async def _call(
         env["_CONDOR_JOB_PIDS"] = str(run.state.pid)
     given = _sorted(ad).encode("utf-8", "surrogateescape")
     answer = await helpers.call_for(run, [path, *arguments], env={**env, **(also or {})}, limit_s=limit_s, given=given)
-    who = f"run {run.run_id}: {hook} ({Path(path).name})"
+    who = f"{run.job_id}: {hook} ({Path(path).name}, run {run.run_id})"
     helpers.log_errors(who, answer)
     if answer.status < 0:
         _log.error("%s died of signal %d (it may take %g s)", who, -answer.status, limit_s)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import os
 import pwd
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +18,22 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
+from slotwise.ids import doing_for_run
 from slotwise.model.ownership import domain_of, owner_attributes
-from slotwise.starter import devices, hooks, moves, preparation, scratch, telling, transfer, url_transfer, users
+from slotwise.starter import (
+    affinity,
+    devices,
+    hooks,
+    moves,
+    preparation,
+    scratch,
+    telling,
+    transfer,
+    url_transfer,
+    users,
+)
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
+from slotwise.starter.affinity import listed
 from slotwise.starter.board import StartdBoard
 from slotwise.starter.cgroup.plan import memory_limit_mib
 from slotwise.starter.cgroup.probe import CgroupHost
@@ -47,8 +62,6 @@ from slotwise.wire.gen import common_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
 
-Metadata = Callable[[], tuple[tuple[str, str], ...]]
-
 
 class JobHost:
     """All runs of this host's starter."""
@@ -60,7 +73,6 @@ class JobHost:
         volumes: Volumes,
         clock: Clock,
         own_address: str,
-        metadata: Metadata,
     ) -> None:
         self.settings = settings
         self.enforcement = enforcement
@@ -72,7 +84,6 @@ class JobHost:
         self._links: dict[str, ShadowLink] = {}
         self._slot_settings: dict[tuple[object, ...], StarterSettings] = {}
         self._own_address = own_address
-        self._metadata = metadata
         self._groups = TrackingGroups(*settings.tracking_gids)
         self.control = control_root(settings.execute, settings.control)
         self.lease = self.control / "lease"
@@ -82,6 +93,8 @@ class JobHost:
         self.plugins = Plugins({})
         #: The host's GPUs by UUID.
         self.gpus = devices.find_gpus()
+        #: Its cores that daemons may use, by NUMA node.
+        self.nodes = affinity.nodes_of_host(os.sched_getaffinity(0))
         self.launcher = Launcher(self.control / "notices", self._notice)
 
     async def open(self) -> None:
@@ -172,7 +185,7 @@ class JobHost:
         """Put a run on the stream to its shadow."""
         found = self._links.get(run.shadow_address)
         if found is None:
-            found = ShadowLink(run.shadow_address, self._own_address, self._metadata, self._link_idle)
+            found = ShadowLink(run.shadow_address, self._own_address, self._link_idle)
             self._links[run.shadow_address] = found
         run.link = found
         found.add(run)
@@ -259,11 +272,23 @@ class JobHost:
         named = run.limits.get("SlotUser")
         if isinstance(named, str) and named:
             rules = users.with_slot_user(rules, run.slot.name, named)
-        root = self.enforcement.root
-        run.identity = users.choose(run.job, run.slot, rules, owner_domain=domain_of(run.user), is_root=root)
+        run.identity = users.choose(
+            run.job,
+            run.slot,
+            rules,
+            owner_domain=domain_of(run.user),
+            is_root=self.enforcement.root,
+            allow_owner=self._lets_run_as_owner(run),
+        )
         run.transfers = self._transfers(run)
         hooks.check(run, self.settings.hooks)
         scratch.furnish(run.directory, run.identity, self.settings.permissions)
+
+    def _lets_run_as_owner(self, run: Run) -> bool:
+        allowed = self.settings.lets_run_as_owner(run.machine_ad, run.job_ad)
+        if allowed is None:
+            _log.warning("%s: STARTER_ALLOW_RUNAS_OWNER is neither true nor false for it: no", run.job_id)
+        return allowed is True
 
     def _transfers(self, run: Run) -> bool:
         assert run.job is not None
@@ -295,23 +320,27 @@ class JobHost:
 
     def _write_ads(self, run: Run) -> None:
         """The ads of job and machine, for programs that run before the job does."""
-        lay_out(scratch.ad_files(run.directory, (text(run.job_ad), text(run.machine_ad))))
+        ads = (text(run.job_ad), text(run.machine_ad))
+        lay_out(scratch.ad_files(run.directory, ads, run.identity.uid))
 
     async def prepare(self, run: Run) -> KeeperSpec:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
-        if hooks.prepares(run, self.settings.hooks) or (run.transfers and url_transfer.input_urls(run.job_ad)):
+        hooked = hooks.prepares(run, self.settings.hooks)
+        if hooked or (run.transfers and url_transfer.input_urls(run.job_ad)):
             self._write_ads(run)
         if run.transfers:
             await url_transfer.fetch(run, self.plugins)
             if run.job is not None and run.job.transfer.output_files is None:
                 # What is there now is no output, what the hooks make is.
                 run.before = transfer.listing(run.directory.scratch, run.identity)
-        await hooks.prepare(run, self.settings.hooks)
-        self._understand_again(run)
+        if hooked:
+            await hooks.prepare(run, self.settings.hooks)
+            self._understand_again(run)
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
             _log.warning("run %s: all tracking GIDs are in use, tracking its processes by ancestry", run.run_id)
         run.identity = users.with_tracking(run.identity, group, self.settings.users)
+        run.cores = self._cores_for(run)
         around = self._surroundings(run)
         settings = self._settings_of(run)
         rules = preparation.cgroup_rules(around, settings)
@@ -360,7 +389,26 @@ class JobHost:
             transfers=run.transfers,
             root=self.enforcement.root,
             hidden=self._hidden(run),
+            cores=run.cores,
         )
+
+    def _cores_for(self, run: Run) -> tuple[int, ...]:
+        """The cores that the job is to be bound to; none when it may use all."""
+        rules = self.settings.cores
+        if not rules.is_asked_for:
+            return ()
+        if not rules.assigns(run.job_ad):
+            fixed = rules.fixed(run.slot.number)
+            there = tuple(core for core in fixed if any(core in node for node in self.nodes))
+            if fixed and not there:
+                _log.warning(
+                    "run %s: the host has none of the cores %s, the job may use all", run.run_id, listed(fixed)
+                )
+            return there
+        used = Counter(core for other in self.runs.values() if other is not run for core in other.cores)
+        cores = affinity.choose(max(1, math.ceil(run.slot.cpus)), self.nodes, used)
+        _log.info("%s: bound to the cores %s (run %s)", run.job_id, listed(cores), run.run_id)
+        return cores
 
     def _hidden(self, run: Run) -> tuple[devices.Device, ...]:
         if not (self.settings.hide_gpus and self.enforcement.root and self.gpus):
@@ -424,5 +472,5 @@ class JobHost:
     def _notice(self, name: str, what: str) -> None:
         run = self._by_directory.get(name)
         if run is not None:
-            with contained(_log, f"run {run.run_id}: processing {what!r} of its keeper", run.fail):
+            with contained(_log, doing_for_run(run.run_id, f"processing {what!r} of its keeper"), run.fail):
                 run.notice(what)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
 from slotwise.starter import faults, hooks, launcher, moves, telling
 from slotwise.starter.failures import NO_JOB, wrapper_failure
 from slotwise.starter.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
@@ -66,7 +67,7 @@ class KeeperLink:
         if result is None or self.result is not None:
             return
         self.result = result
-        with contained(_log, f"run {self._run.run_id}: taking its result", partial(faults.give_up, self._run)):
+        with contained(_log, doing_for_run(self._run.run_id, "taking its result"), partial(faults.give_up, self._run)):
             self.stop()
             hooked = bool(self._run.host.settings.hooks.programs)
             if hooked or self._run.host.disks.checks(self._run) or result.ended_at - result.started_at > LONG_ENOUGH_S:
@@ -96,7 +97,7 @@ class KeeperLink:
         return failed or (None if result.how == "exited" and result.code == 0 else full)
 
     def _judge(self, result: KeeperResult, full: End | None) -> None:
-        with contained(_log, f"run {self._run.run_id}: judging its end", partial(faults.give_up, self._run)):
+        with contained(_log, doing_for_run(self._run.run_id, "judging its end"), partial(faults.give_up, self._run)):
             self._judged(result, full)
 
     def _judged(self, result: KeeperResult, full: End | None) -> None:
@@ -131,7 +132,11 @@ class KeeperLink:
 
     async def _find_out(self) -> None:
         """The keeper is gone: its result, or (killed before it could leave one) the end of its family."""
-        with contained(_log, f"run {self._run.run_id}: looking for its result", partial(faults.give_up, self._run)):
+        with contained(
+            _log,
+            doing_for_run(self._run.run_id, "looking for its result"),
+            partial(faults.give_up, self._run),
+        ):
             await self._look_for_result()
 
     async def _look_for_result(self) -> None:

@@ -92,12 +92,14 @@ class Limits:
     """Resource limits: (resource number, soft, hard), nice value added, file mask, OOM badness.
 
     ``processes``: how many more processes and threads than at the start the job's account may have; 0 for any number.
+    ``cores``: numbers of the cores that the job may use; none for all.
     """
 
     rlimits: tuple[tuple[int, int, int], ...] = ()
     processes: int = 0
     nice: int = 0
     umask: int = 0o022
+    cores: tuple[int, ...] = ()
     oom_score_adj: int | None = None
 
 
@@ -150,6 +152,8 @@ class KeeperSpec:
             yield "rlimit", f"{resource}:{soft}:{hard}"
         yield "processes", str(self.limits.processes)
         yield from (("nice", str(self.limits.nice)), ("umask", str(self.limits.umask)))
+        for core in self.limits.cores:
+            yield "core", str(core)
         if self.limits.oom_score_adj is not None:
             yield "oom_score_adj", str(self.limits.oom_score_adj)
         yield "pid_namespace", str(int(self.isolation.pid_namespace))

@@ -34,6 +34,7 @@ def remember(run: Run) -> dict[str, object]:
         "cgrouped": run.cgrouped,
         "volume": run.volume is not None,
         "limits": run.limits,
+        "cores": run.cores,
         "came": run.came.to_json(),
     }
 
@@ -62,6 +63,7 @@ def restore(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> 
     if isinstance(memory, list):
         run.memory = MemoryRule(int(memory[0]), bool(memory[1]))
     run.limits = dict(kept.get("limits") or {})  # type: ignore[call-overload]
+    run.cores = tuple(kept.get("cores") or ())  # type: ignore[arg-type]
     run.came.from_json(kept.get("came"))
     if kept.get("volume"):
         host.disks.take_up(run)

@@ -43,6 +43,8 @@ class Surroundings:
     root: bool
     #: Devices of the host that the job must not open.
     hidden: tuple[Device, ...] = ()
+    #: Cores that the job is bound to; none: it may use all.
+    cores: tuple[int, ...] = ()
 
 
 def compose(
@@ -73,7 +75,7 @@ def compose(
     env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)
     if job.proxy:
         # Where files move it is among them; elsewhere the job reads it where it is.
-        env["X509_USER_PROXY"] = f"{scratch}/{PurePosixPath(job.proxy).name}" if around.transfers else job.proxy
+        env["X509_USER_PROXY"] = f"{scratch}/{job.proxy_name}" if around.transfers else job.proxy
     arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
     stdin, stdout, stderr = _streams(around, cwd)
     return KeeperSpec(
@@ -159,7 +161,9 @@ def _limits(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost
     nice = settings.number(settings.renice, around.machine_ad, around.job_ad) or 0
     # The account's limit stands in for the job's own: other jobs of the account count, and have as many more.
     processes = 0 if cgroups.has("pids") else max(0, settings.cgroup.max_processes)
-    return Limits(tuple(limits), processes=processes, nice=max(0, min(19, nice)), umask=settings.umask)
+    return Limits(
+        tuple(limits), processes=processes, nice=max(0, min(19, nice)), umask=settings.umask, cores=around.cores
+    )
 
 
 def _isolation(around: Surroundings, settings: StarterSettings, program: str) -> Isolation:
@@ -218,6 +222,7 @@ def cgroup_rules(around: Surroundings, settings: StarterSettings) -> CgroupRules
         hard_mib=settings.number(settings.hard_memory, machine, job),
         low_mib=settings.number(settings.low_memory, machine, job),
         deny=around.hidden,
+        cores=around.cores,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from slotwise.classad import ClassAd
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
+from slotwise.ids import doing_for_run, job_of_run
 from slotwise.starter import faults, helpers, hooks, launcher, moves, run_log, telling, transfer
 from slotwise.starter.ads import unpack_one
 from slotwise.starter.chirp.desk import JobDesk
@@ -82,6 +83,8 @@ class Run:
         self.limits: dict[str, Any] = {}
         self.memory = MemoryRule()
         self.cgrouped = False
+        #: Cores that the job is bound to; none: it may use all.
+        self.cores: tuple[int, ...] = ()
         self.spec: KeeperSpec | None = None
         self.inbox: transfer.Inbox | None = None
         self.before: transfer.Listing = {}
@@ -127,7 +130,7 @@ class Run:
     @property
     def job_id(self) -> str:
         """``cluster.proc`` of the job."""
-        return self.run_id.partition("#")[0]
+        return job_of_run(self.run_id)
 
     def hello(self) -> schedd_pb2.RunHello | None:
         """The greeting on a new stream."""
@@ -150,7 +153,7 @@ class Run:
 
     def hear(self, message: schedd_pb2.ShadowMessage) -> None:
         """The shadow said something."""
-        doing = f"{self.job_id}: processing {message.WhichOneof('what')!r} of the shadow (run {self.run_id})"
+        doing = doing_for_run(self.run_id, f"processing {message.WhichOneof('what')!r} of the shadow")
         with contained(_log, doing, partial(faults.message_failed, self, message)):
             self._hear(message)
 
@@ -229,18 +232,34 @@ class Run:
             self.inbox = transfer.Inbox(self.directory.scratch, self.identity)
 
     def _take_input(self, piece: schedd_pb2.FilePiece) -> None:
+        if self.state.phase is Phase.RUNNING:
+            self._renew_proxy(piece)
+            return
         if self.state.phase is not Phase.INPUT or self.inbox is None:
             return
         try:
             self.inbox.take(piece)
         except OSError as error:
             reason = (
-                f"Transfer input files failure at execution point while receiving files. "
+                f"Transfer input files failure at execution point {self.slot.name} while receiving files from "
+                f"{telling.access_point(self)}. "
                 f"Details: writing to file {os.fsdecode(piece.name)}: (errno {error.errno}) {error.strerror}"
             )
             self.on(moves.InputsDone(reason, TRANSFER_INPUT_ERROR, error.errno or 0))
         except SlotwiseError as error:
             self.on(moves.InputsDone(str(error), TRANSFER_INPUT_ERROR, errno.EINVAL))
+
+    def _renew_proxy(self, piece: schedd_pb2.FilePiece) -> None:
+        """The one file that comes while the job runs: its proxy, which its owner has renewed."""
+        name = self.job.proxy_name if self.job is not None else ""
+        if not name or os.fsdecode(piece.name) != name or not piece.last or piece.offset:
+            return
+        try:
+            self.before[name] = transfer.replace_file(self.directory.scratch, name, piece.data, self.identity)
+        except OSError as error:
+            _log.warning("%s: cannot write the renewed proxy (run %s): %s", self.job_id, self.run_id, error)
+        else:
+            _log.info("%s: has a renewed proxy (run %s)", self.job_id, self.run_id)
 
     def _inputs_complete(self, complete: schedd_pb2.InputsComplete) -> None:
         if self.inbox is not None:

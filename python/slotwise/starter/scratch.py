@@ -126,18 +126,20 @@ def temporary_source(run: RunDirectory, target: str) -> str:
     return str(run.private / target.strip("/").replace("/", "_"))
 
 
-def ad_files(run: RunDirectory, ads: tuple[str, str]) -> list[Entry]:
-    """The ads of job and machine, for the job and its hooks to read."""
+def ad_files(run: RunDirectory, ads: tuple[str, str], uid: int | None) -> list[Entry]:
+    """The ads of job and machine, for the job (``uid``) and its hooks to read: its environment is in them, and its
+    group may be one that many users have."""
+    owner = None if uid is None else (uid, os.getegid())
     return [
-        (str(run.job_ad), 0o644, None, ads[0].encode("utf-8", "surrogateescape")),
-        (str(run.machine_ad), 0o644, None, ads[1].encode("utf-8", "surrogateescape")),
+        (str(run.job_ad), 0o400, owner, ads[0].encode("utf-8", "surrogateescape")),
+        (str(run.machine_ad), 0o400, owner, ads[1].encode("utf-8", "surrogateescape")),
     ]
 
 
 def start_files(run: RunDirectory, ads: tuple[str, str], kept: Mapping[str, Any], spec: KeeperSpec) -> list[Entry]:
     """All that is written when a job starts: ads it may read (job's, machine's), private directories, what a restart
     needs, and last the keeper's spec: a run with a spec can be taken up again."""
-    entries = ad_files(run, ads)
+    entries = ad_files(run, ads, spec.identity.uid)
     if spec.isolation.mounts:
         entries.append((str(run.private), 0o700, None, None))
     entries += [(source, 0o1777, None, None) for source, _target in spec.isolation.mounts]

@@ -10,6 +10,7 @@ from typing import Any
 
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
+from slotwise.ids import doing_for_run
 from slotwise.starter.host import JobHost
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
 from slotwise.wire.status import answers_errors
@@ -55,7 +56,7 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
         host, run_id = self._host, command.run_id
         what = command.WhichOneof("what")
         recover = partial(self._failed, command)
-        with contained(_log, f"run {run_id}: processing {what!r} of the startd", recover) as attempt:
+        with contained(_log, doing_for_run(run_id, f"processing {what!r} of the startd"), recover) as attempt:
             if what == "start":
                 self._start(run_id, command.start)
             elif what == "kill":

@@ -11,9 +11,12 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
+from slotwise.daemon.accounts import minimum_uid
 from slotwise.errors import AdSyntaxError, ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
+from slotwise.model.ownership import LocalDomains
 from slotwise.starter.ads import evaluate
+from slotwise.starter.affinity import CoreRules, core_numbers
 from slotwise.starter.arguments import environment_either
 from slotwise.starter.cgroup.plan import MEMORY_POLICIES, CgroupRules
 from slotwise.starter.chirp.rules import ChirpRules
@@ -56,6 +59,7 @@ class StarterSettings:
     hard_memory: ExprTree | None = None
     low_memory: ExprTree | None = None
     renice: ExprTree | None = None
+    cores: CoreRules = field(default_factory=CoreRules)
     mounts: str = "/tmp,/var/tmp"
     mounts_expression: ExprTree | None = None
     #: PER_JOB_NAMESPACES: jobs have private mounts at all.
@@ -64,6 +68,8 @@ class StarterSettings:
     private_shm: bool = True
     private_ipc: bool = True
     users: UserRules = field(default_factory=UserRules)
+    #: STARTER_ALLOW_RUNAS_OWNER, over the machine's ad (MY) and the job's (TARGET); None: no job may.
+    run_as_owner: ExprTree | None = None
     tracking_gids: tuple[int, int] = (0, 0)
     environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     wrapper: str = ""
@@ -93,6 +99,11 @@ class StarterSettings:
             return None
         value = evaluate(expression, machine, job)
         return int(value) if isinstance(value, int | float) else None
+
+    def lets_run_as_owner(self, machine: ClassAd, job: ClassAd) -> bool | None:
+        """Whether the job may run as its owner; None, which is no, when the expression has no truth value for it."""
+        value = evaluate(self.run_as_owner, machine, job) if self.run_as_owner is not None else False
+        return bool(value) if isinstance(value, bool | int | float) else None
 
     def mount_targets(self, machine: ClassAd, job: ClassAd) -> tuple[str, ...]:
         """The directories that are private to a job (MOUNT_UNDER_SCRATCH, a list or an expression giving one).
@@ -168,6 +179,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         hard_memory=_expression(config, "CGROUP_HARD_MEMORY_LIMIT_EXPR"),
         low_memory=_expression(config, "CGROUP_LOW_MEMORY_LIMIT"),
         renice=_expression(config, "JOB_RENICE_INCREMENT"),
+        cores=_core_rules(config),
         mounts=mounts.strip().strip('"'),
         mounts_expression=_mounts_expression(mounts),
         private_mounts=config.get_bool("PER_JOB_NAMESPACES"),
@@ -175,6 +187,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         private_shm=config.get_bool("MOUNT_PRIVATE_DEV_SHM") and config.get_bool("PER_JOB_NAMESPACES"),
         private_ipc=config.get_bool("SLOTWISE_PRIVATE_IPC"),
         users=_user_rules(config),
+        run_as_owner=_expression(config, "STARTER_ALLOW_RUNAS_OWNER"),
         tracking_gids=_tracking(config),
         environment=_environment(config, env),
         wrapper=config.get_str("USER_JOB_WRAPPER"),
@@ -266,6 +279,11 @@ def _misread(config: Config) -> tuple[str, ...]:
         environment_either(config.get_str("STARTER_JOB_ENVIRONMENT"))
     except UsageError as error:
         found.append(f"STARTER_JOB_ENVIRONMENT is left out: {error}")
+    for name, _slot in config.members("SLOT<N>_CPU_AFFINITY"):
+        try:
+            core_numbers(config.get_str(name))
+        except ValueError:
+            found.append(f"{name} is no list of core numbers: jobs of that slot are bound to the core of its number")
     return (*found, *faults(_user_rules(config), is_root=is_root()))
 
 
@@ -280,16 +298,28 @@ def _cgroup_rules(config: Config) -> CgroupRules:
     )
 
 
+def _core_rules(config: Config) -> CoreRules:
+    """ASSIGN_CPU_AFFINITY false is as good as none; :func:`_misread` tells of a list that is none."""
+    assign = _expression(config, "ASSIGN_CPU_AFFINITY")
+    if assign is not None and assign.eval(ClassAd(), None) is False:
+        assign = None
+    by_slot: dict[int, tuple[int, ...]] = {}
+    for name, slot in config.members("SLOT<N>_CPU_AFFINITY"):
+        with contextlib.suppress(ValueError):
+            by_slot[int(slot)] = core_numbers(config.get_str(name))
+    return CoreRules(assign, config.get_bool("ENFORCE_CPU_AFFINITY"), by_slot)
+
+
 def _user_rules(config: Config) -> UserRules:
     users: dict[str, str] = {}
     for name, slot in (*config.members("SLOT<N>_USER"), *config.members("SLOT<N>_<N>_USER")):
         if account := config.get_str(name).strip():
             users[f"slot{slot}"] = account.partition("@")[0]
     return UserRules(
-        allow_owner=config.get_bool("STARTER_ALLOW_RUNAS_OWNER"),
-        uid_domain=config.get_str("UID_DOMAIN"),
+        domains=LocalDomains.of(config.get_str("UID_DOMAIN"), config.get_text("TRUST_UID_DOMAIN")),
         slot_users=users,
         dedicated=config.get_str("DEDICATED_EXECUTE_ACCOUNT_REGEXP"),
+        least_uid=minimum_uid(config),
     )
 
 
@@ -304,12 +334,6 @@ def _environment(config: Config, env: Mapping[str, str]) -> EnvironmentSettings:
         extra = environment_either(config.get_str("STARTER_JOB_ENVIRONMENT"))
     except UsageError:
         extra = {}
-    assigned: dict[str, str] = {}
-    unassigned: dict[str, str] = {}
-    for name, resource in config.members("ENVIRONMENT_FOR_Assigned<RESOURCE>"):
-        assigned[resource] = config.get_str(name)
-    for name, resource in config.members("ENVIRONMENT_VALUE_FOR_UnAssigned<RESOURCE>"):
-        unassigned[resource] = config.get_str(name)
     low, high = config.get_int("LOWPORT"), config.get_int("HIGHPORT")
     return EnvironmentSettings(
         inherited=inherited_part(config.get("JOB_INHERITS_STARTER_ENVIRONMENT"), env),
@@ -317,11 +341,17 @@ def _environment(config: Config, env: Mapping[str, str]) -> EnvironmentSettings:
         thread_variables=tuple(config.get_list("STARTER_NUM_THREADS_ENV_VARS")),
         sets_home=config.get_bool("STARTER_SETS_HOME_ENV"),
         sets_nvidia=config.get_bool("AUTO_SET_NVIDIA_VISIBLE_DEVICES"),
-        assigned=assigned,
-        unassigned=unassigned,
+        assigned=_by_resource(config, "ENVIRONMENT_FOR_Assigned<RESOURCE>"),
+        unassigned=_by_resource(config, "ENVIRONMENT_VALUE_FOR_UnAssigned<RESOURCE>"),
         bin_directory=config.get_str("BIN"),
         ports=(low, high) if low and high else None,
     )
+
+
+def _by_resource(config: Config, family: str) -> dict[str, str]:
+    """A family's values by resource in lower case; GPUs have defaults."""
+    names = [(family.replace("<RESOURCE>", "GPUs"), "GPUs"), *config.members(family)]
+    return {resource.lower(): config.get_str(name) for name, resource in names}
 
 
 def _volumes(config: Config) -> VolumeSettings:

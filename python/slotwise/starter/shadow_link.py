@@ -15,8 +15,12 @@ from typing import Any, Protocol
 import grpc
 
 from slotwise.daemon.containment import contained
+from slotwise.errors import DeniedError
+from slotwise.ids import doing_for_run
 from slotwise.wire.channel import open_async, uses_tls
+from slotwise.wire.credential import Metadata, TokenCredential
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.run_tokens import for_stream
 from slotwise.wire.tls import is_loopback
 
 _log = logging.getLogger(__name__)
@@ -34,6 +38,7 @@ class LinkedRun(Protocol):
     """What the link needs of a run."""
 
     run_id: str
+    token: str
 
     def hello(self) -> schedd_pb2.RunHello | None:
         """The greeting on a new stream; None when the run has nothing to say there any more."""
@@ -59,12 +64,11 @@ class ShadowLink:
         self,
         address: str,
         own_address: str,
-        metadata: Callable[[], tuple[tuple[str, str], ...]],
         on_idle: Callable[[ShadowLink], None],
     ) -> None:
         self.address = address
         self._own_address = own_address
-        self._metadata = metadata
+        self._streams = 0
         self._on_idle = on_idle
         self.runs: dict[str, LinkedRun] = {}
         self.connected = False
@@ -123,7 +127,7 @@ class ShadowLink:
             run.fail(error)
             self._hello(run)  # its end is still to be told
 
-        with contained(_log, f"run {run.run_id}: greeting its shadow", end):
+        with contained(_log, doing_for_run(run.run_id, "greeting its shadow"), end):
             self._hello(run)
 
     def _hello(self, run: LinkedRun) -> None:
@@ -155,9 +159,21 @@ class ShadowLink:
                 await asyncio.sleep(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
                 attempt += 1
 
+    def _shown(self) -> Metadata:
+        """The token of one of the runs, each time another one's: all are of the same schedd, if it says the truth."""
+        runs = list(self.runs.values())
+        if not runs:
+            return ()
+        self._streams += 1
+        try:
+            return TokenCredential(for_stream(runs[self._streams % len(runs)].token)).metadata(self.address)
+        except DeniedError as error:
+            _log.warning("%s", error)
+            return ()
+
     async def _converse(self, stub: Any) -> None:
         self._out = asyncio.Queue()
-        call = stub.Shadow(metadata=self._metadata())
+        call = stub.Shadow(metadata=self._shown())
         self.connected = True
         mine = schedd_pb2.RunList(run_ids=list(self.runs), starter_address=self._own_address)
         self._out.put_nowait(schedd_pb2.StarterMessage(runs=mine))
@@ -176,7 +192,9 @@ class ShadowLink:
                 for message in _messages(frame):
                     known = self.runs.get(message.run_id)
                     if known is not None:
-                        with contained(_log, f"run {known.run_id}: processing a message of the shadow", known.fail):
+                        with contained(
+                            _log, doing_for_run(known.run_id, "processing a message of the shadow"), known.fail
+                        ):
                             known.hear(message)
         finally:
             writer.cancel()
@@ -219,7 +237,7 @@ class ShadowLink:
         self._waiting = 0
         self._room.set()
         for run in list(self.runs.values()):
-            with contained(_log, f"run {run.run_id}: the break of its stream", run.fail):
+            with contained(_log, doing_for_run(run.run_id, "the break of its stream"), run.fail):
                 run.link_lost()
 
 
@@ -232,7 +250,7 @@ def _messages(frame: schedd_pb2.ShadowMessage) -> Iterable[schedd_pb2.ShadowMess
 
 def _weight(message: schedd_pb2.StarterMessage) -> int:
     """Bytes of files in a message."""
-    return len(message.output.data) + len(message.stream.data)
+    return len(message.output.data) + len(message.stream.data) + len(message.io.data)
 
 
 def _text(error: grpc.RpcError) -> str:

@@ -39,14 +39,16 @@ def send_started(run: Run) -> None:
 
 def _slot_properties(run: Run) -> dict[str, Any]:
     """What the event of execution tells of the slot."""
-    gpus = lookup(run.machine_ad)("GPUs")
-    return {
-        "CondorScratchDir": str(run.directory.scratch),
-        "Cpus": run.slot.cpus,
-        "Disk": run.slot.disk_kib,
-        "GPUs": gpus if isinstance(gpus, int | float) else 0,
-        "Memory": run.slot.memory_mib,
-    }
+    ad = run.machine_ad
+    value = lookup(ad)
+    properties: dict[str, Any] = {"CondorScratchDir": str(run.directory.scratch), "GPUs": 0}
+    for tag in run.slot.machine_resources:
+        if isinstance(amount := value(tag), int | float):
+            properties[tag] = amount
+        if (available := f"Available{tag}") in ad:
+            properties[available] = ad.lookup(available)  # by the names of the devices' own ads
+    properties.pop("Swap", None)
+    return properties | {"Cpus": run.slot.cpus, "Disk": run.slot.disk_kib, "Memory": run.slot.memory_mib}
 
 
 async def send_outputs(run: Run) -> None:
@@ -75,7 +77,25 @@ async def send_outputs(run: Run) -> None:
             return
     except OSError as error:
         problems.append(scratch_failure(error))
-    run.on(moves.OutputsSent(problems[0] if problems else None))
+    run.on(moves.OutputsSent(_named(run, problems[0]) if problems else None))
+
+
+def _named(run: Run, end: End) -> End:
+    """A file that cannot be sent, with the places that it was to move between, worded like HTCondor's."""
+    if end.reason_code != TRANSFER_OUTPUT_ERROR or end.reason.startswith("Transfer "):
+        return end
+    return replace(
+        end,
+        reason=f"Transfer output files failure at execution point {run.slot.name} while sending files to "
+        f"{access_point(run)}. Details: {end.reason}",
+    )
+
+
+def access_point(run: Run) -> str:
+    """The access point in words, as the job's GlobalJobId names it."""
+    value = lookup(run.job_ad)("GlobalJobId")
+    name = value.partition("#")[0].rpartition("@")[2] if isinstance(value, str) else ""
+    return f"access point {name}" if name else "the access point"
 
 
 async def send_checkpoint(run: Run) -> None:
@@ -92,7 +112,7 @@ async def send_checkpoint(run: Run) -> None:
         if problems:
             raise transfer.OutputError(problems[0])
     except transfer.OutputError as error:
-        run.on(moves.CheckpointKept(error.end))
+        run.on(moves.CheckpointKept(_named(run, error.end)))
         return
     except OSError as error:
         run.on(moves.CheckpointKept(scratch_failure(error)))

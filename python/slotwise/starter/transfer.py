@@ -104,6 +104,25 @@ class Inbox:
         self._close()
 
 
+def replace_file(scratch: Path, name: str, data: bytes, identity: Identity) -> tuple[int, int]:
+    """Put a file into the scratch directory of a running job, whole at any moment; its modification time and size.
+
+    The job may have put anything under either name, so neither is followed.
+
+    :raises OSError: when the file system refuses it.
+    """
+    path, fresh = scratch / name, scratch / f".{name}.renewed"
+    with rights_of(identity):
+        fresh.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(open_path(fresh, flags, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            status = os.fstat(file.fileno())
+        fresh.rename(path)
+    return status.st_mtime_ns, status.st_size
+
+
 def safe_name(name: str) -> str:
     """A relative name that stays below its directory, and not too far below.
 
@@ -164,7 +183,7 @@ def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *,
         found = list(streams)
         if not streams_only:
             if rules.output_files is None:
-                kept = {name for name, stream in job.stream_files().items() if not stream.sent}
+                kept = {name for name, stream in job.stream_files().items() if not stream.sent} | {job.proxy_name}
                 found += _new_or_changed(scratch, before, _OURS | kept)
             else:
                 listed, problem = _listed(job, scratch)
@@ -266,8 +285,7 @@ def _wanted(path: Path, wanted: str, rules: TransferRules) -> list[Output]:
 
 def _missing(path: Path, error: OSError) -> End:
     return held(
-        f"Transfer output files failure at execution point while sending files. "
-        f"Details: reading from file {path}: (errno {error.errno}) {error.strerror}",
+        f"reading from file {path}: (errno {error.errno}) {error.strerror}",
         TRANSFER_OUTPUT_ERROR,
         error.errno or errno.ENOENT,
     )

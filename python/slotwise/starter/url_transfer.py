@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from slotwise.classad import ClassAd, parse_ads
+from slotwise.ids import doing_for_run
 from slotwise.starter import helpers
 from slotwise.starter.ads import lookup
 from slotwise.starter.facts import STDERR_NAME, STDOUT_NAME
@@ -132,7 +133,7 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     env = {"_CONDOR_JOB_AD": str(run.directory.job_ad)}
     try:
         called = await helpers.call_for(run, words, env=env, limit_s=_MOVE_S)
-        helpers.log_errors(f"run {run.run_id}: plugin {Path(program).name}", called)
+        helpers.log_errors(doing_for_run(run.run_id, f"plugin {Path(program).name}"), called)
         status = called.status
     except OSError as error:
         status = error.errno or 1

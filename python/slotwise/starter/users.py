@@ -1,7 +1,8 @@
 """Whom a job runs as. Manual, "User Accounts in HTCondor on Unix Platforms". Never root.
 
-Order, when the daemons are root: the owner (STARTER_ALLOW_RUNAS_OWNER, same UID_DOMAIN, the account exists), else the
-slot's user (SLOT<N>_USER), else ``nobody``. Without root: whom the starter runs as.
+Order, when the daemons are root: the owner (STARTER_ALLOW_RUNAS_OWNER, same UID_DOMAIN, the account exists, its uid is
+not below SLOTWISE_MIN_UID), else the slot's user (SLOT<N>_USER), else ``nobody``. Without root: as whom the starter
+runs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import os
 import pwd
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from slotwise.errors import HostError
+from slotwise.model.ownership import LocalDomains
 from slotwise.starter.facts import JobFacts, SlotFacts
 from slotwise.starter.keeper_spec import Identity
 
@@ -38,10 +40,11 @@ FindAccount = Callable[[str], Account | None]
 class UserRules:
     """Knobs about accounts. ``slot_users``: SLOT<N>_USER by slot name without host (``slot1``, ``slot1_2``)."""
 
-    allow_owner: bool = True
-    uid_domain: str = ""
+    domains: LocalDomains = field(default_factory=lambda: LocalDomains(""))
     slot_users: Mapping[str, str] | None = None
     dedicated: str = ""
+    #: Owners with a lower uid do not run jobs as themselves.
+    least_uid: int = 1
 
 
 @lru_cache(maxsize=1024)
@@ -67,17 +70,19 @@ def choose(
     *,
     owner_domain: str,
     is_root: bool,
+    allow_owner: bool = True,
     find: FindAccount = find_account,
 ) -> Identity:
     """Whom ``job`` runs as on ``slot``.
 
+    :param allow_owner: what STARTER_ALLOW_RUNAS_OWNER says of this job.
     :raises HostError: when no account that is not root can be had.
     """
     if not is_root:
         return Identity(home=str(Path.home()))
-    if _may_run_as_owner(job, rules, owner_domain):
+    if allow_owner and _may_run_as_owner(job, rules, owner_domain):
         owner = find(job.owner)
-        if owner is not None and owner.uid != 0:
+        if owner is not None and owner.uid >= max(1, rules.least_uid):
             return _identity(owner)
     name = _slot_user(slot.name, rules)
     account = find(name)
@@ -116,9 +121,9 @@ def is_dedicated(identity: Identity, rules: UserRules) -> bool:
 
 
 def _may_run_as_owner(job: JobFacts, rules: UserRules, owner_domain: str) -> bool:
-    if not rules.allow_owner or job.run_as_owner is False or not job.owner:
+    if job.run_as_owner is False or not job.owner:
         return False
-    return bool(rules.uid_domain) and owner_domain.lower() == rules.uid_domain.lower()
+    return rules.domains.has(owner_domain)
 
 
 def _slot_user(slot_name: str, rules: UserRules) -> str:

@@ -11,6 +11,8 @@ from slotwise.table import pack_ads
 
 #: Jobs per message when a cluster is sent in parts.
 BATCH = 5_000
+#: Bytes of such a message.
+BATCH_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,20 @@ class Cluster:
         packed: bytes = self.data.delta_pack(self.index, first, self.count if end is None else end)
         return packed
 
-    def batches(self, size: int = BATCH) -> Iterator[tuple[int, bytes]]:
-        """All jobs in parts of ``size``: how many, and their differences."""
-        for first in range(0, self.count, size):
+    def batches(self, size: int = BATCH, most: int = BATCH_BYTES) -> Iterator[tuple[int, bytes]]:
+        """All jobs in parts of at most ``size``, and of at most ``most`` bytes if any job fits: how many, and their
+        differences.
+        """
+        first = 0
+        while first < self.count:
             end = min(first + size, self.count)
-            yield end - first, self.deltas(first, end)
+            packed = self.deltas(first, end)
+            while len(packed) > most and end - first > 1:
+                size = (end - first) // 2
+                end = first + size
+                packed = self.deltas(first, end)
+            yield end - first, packed
+            first = end
 
     def job(self, proc: int) -> ClassAd:
         """The whole ad of one job, without ids."""

@@ -13,20 +13,50 @@ a :class:`~slotwise.classad.ClassAd`.
 [ClassAd({'Memory': 2048})]
 """
 
-from slotwise.table.ads import AdChunks, AdTable, ApplyReport, ArrowStream, Form, LoadReport, TextLoader
-from slotwise.table.packs import PackBuilder, diff_ads, pack_ads, unpack_ads, unpack_ops
+from slotwise.table.ads import (
+    SLICE_STEPS,
+    AdChunks,
+    AdTable,
+    ApplyReport,
+    ArrowStream,
+    Form,
+    LoadReport,
+    TextLoader,
+    too_much,
+)
+from slotwise.table.allowance import Allowance, limit_evaluations, question_most
+from slotwise.table.packs import (
+    PackBuilder,
+    PackKeys,
+    diff_ads,
+    pack_ads,
+    pack_keys,
+    split_pack,
+    survey_pack,
+    unpack_ads,
+    unpack_ops,
+)
 
 __all__ = [
+    "SLICE_STEPS",
     "AdChunks",
     "AdTable",
+    "Allowance",
     "ApplyReport",
     "ArrowStream",
     "Form",
     "LoadReport",
     "PackBuilder",
+    "PackKeys",
     "TextLoader",
     "diff_ads",
+    "limit_evaluations",
     "pack_ads",
+    "pack_keys",
+    "question_most",
+    "split_pack",
+    "survey_pack",
+    "too_much",
     "unpack_ads",
     "unpack_ops",
 ]

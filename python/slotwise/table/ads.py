@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from slotwise import _native
+from slotwise.errors import BusyError
+from slotwise.table.allowance import Allowance, question_most
 
 if TYPE_CHECKING:
     import polars
 
     from slotwise.classad import ClassAd, ExprTree
 
+T = TypeVar("T")
 #: In what form rows are wanted: a pack without or with keys, ``Name = value`` lines, JSON objects.
 Form = Literal["pack", "keyed", "long", "json"]
 
@@ -44,6 +48,7 @@ def _asked(
     limit: int | None,
     target: ClassAd | None,
     now: int,
+    rows: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
     return {
         "constraint": constraint,
@@ -51,7 +56,30 @@ def _asked(
         "limit": limit,
         "target": target,
         "now": now,
+        "rows": rows,
     }
+
+
+def _bounded(work: Callable[..., T], *arguments: Any) -> T:
+    """What a question to a table answers; refused when its expressions take too much work."""
+    if (most := question_most()) is None:
+        return work(*arguments)
+    with Allowance(most) as allowance:
+        answer = work(*arguments)
+    if allowance.exhausted:
+        raise too_much(most)
+    return answer
+
+
+def too_much(most: int) -> BusyError:
+    return BusyError(
+        f"the expressions that were asked about took more than {most} steps",
+        hint="ask for fewer ads, or about less of them",
+    )
+
+
+#: Steps of one slice of a question, some milliseconds of work, rows of the first one, and seconds to aim for.
+SLICE_STEPS, _SLICE_ROWS, _SLICE_S = 250_000, 250, 0.01
 
 
 class AdTable:
@@ -59,7 +87,8 @@ class AdTable:
 
     A *constraint* is an expression or its text (None or empty: every ad), evaluated with the ad as MY and *target*
     as TARGET; an ad counts when it gives true. A *projection* lists the attributes wanted (None: all). ``now`` is
-    the time for expressions that ask for it, seconds since the epoch.
+    the time for expressions that ask for it, seconds since the epoch. In a daemon a question whose expressions take
+    too much work is refused (BusyError).
     """
 
     __slots__ = ("native",)
@@ -184,7 +213,7 @@ class AdTable:
         self, constraint: ExprTree | str | None, *, target: ClassAd | None = None, now: int = 0
     ) -> list[str]:
         """Removes the ads for which *constraint* is true; their keys."""
-        return self.native.remove_where(_asked(constraint, None, None, target, now))
+        return _bounded(self.native.remove_where, _asked(constraint, None, None, target, now))
 
     def changes_since(self, version: int) -> bytes:
         """A pack that takes a mirror of this table from *version* to now (0: from nothing)."""
@@ -203,7 +232,7 @@ class AdTable:
         form: Form = "pack",
     ) -> bytes:
         """The ads asked for, in one piece."""
-        return self.native.select(_asked(constraint, projection, limit, target, now), form)
+        return _bounded(self.native.select, _asked(constraint, projection, limit, target, now), form)
 
     def query_chunks(
         self,
@@ -222,7 +251,7 @@ class AdTable:
         caller's.
         """
         asked = _asked(constraint, projection, limit, target, now)
-        return self.native.select_chunks(asked, form, chunk_rows)
+        return _bounded(self.native.select_chunks, asked, form, chunk_rows)
 
     def query_keys(
         self,
@@ -233,11 +262,19 @@ class AdTable:
         now: int = 0,
     ) -> list[str]:
         """The keys of the ads for which *constraint* is true."""
-        return self.native.select_keys(_asked(constraint, None, limit, target, now))
+        return _bounded(self.native.select_keys, _asked(constraint, None, limit, target, now))
+
+    def other_keys(self, steps: int, constraint: str, *, now: int = 0) -> list[str]:
+        """The keys of the ads for which *constraint* is anything but true, in so many steps for all of them.
+
+        Ads that there is no time to look at are among them.
+        """
+        with Allowance(steps):
+            return self.native.select_other_keys(_asked(constraint, None, None, None, now))
 
     def count(self, constraint: ExprTree | str | None = None, *, target: ClassAd | None = None, now: int = 0) -> int:
         """How many ads *constraint* is true for."""
-        return self.native.count(_asked(constraint, None, None, target, now))
+        return _bounded(self.native.count, _asked(constraint, None, None, target, now))
 
     def count_by(
         self,
@@ -249,7 +286,91 @@ class AdTable:
     ) -> list[tuple[Any, ...]]:
         """Tuples of the values of *names* (attributes or expressions), each with the number of ads that have them."""
         asked = _asked(constraint, None, None, target, now)
-        return self.native.count_by(list(names), asked)
+        return _bounded(self.native.count_by, list(names), asked)
+
+    # ---- questions in slices
+
+    def keys_in_slices(
+        self, constraint: ExprTree | str | None = None, limit: int | None = None, *, now: int = 0
+    ) -> Iterator[list[str]]:
+        """As :meth:`query_keys`, in slices: each costs a bounded time, and gives the keys that it found, maybe none.
+
+        Ads that come and go between two slices may be among the answers or not.
+        """
+
+        def ask(rows: tuple[int, int], left: int | None) -> tuple[list[str], int]:
+            found = self.native.select_keys(_asked(constraint, None, left, None, now, rows))
+            return found, len(found)
+
+        return self._slices(ask, [], limit)
+
+    def counts_in_slices(self, constraint: ExprTree | str | None = None, *, now: int = 0) -> Iterator[int]:
+        """As :meth:`count`, in slices."""
+        return self._slices(
+            lambda rows, _: (self.native.count(_asked(constraint, None, None, None, now, rows)), 0), 0, None
+        )
+
+    def counts_by_in_slices(
+        self, names: Sequence[str], constraint: ExprTree | str | None = None, *, now: int = 0
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """As :meth:`count_by`, in slices, of which each counts for itself."""
+        wanted = list(names)
+        return self._slices(
+            lambda rows, _: (self.native.count_by(wanted, _asked(constraint, None, None, None, now, rows)), 0), [], None
+        )
+
+    def chunks_in_slices(
+        self,
+        constraint: ExprTree | str | None = None,
+        projection: Sequence[str] | None = None,
+        limit: int | None = None,
+        *,
+        now: int = 0,
+        form: Form = "pack",
+        chunk_rows: int = 1000,
+    ) -> Iterator[AdChunks | None]:
+        """As :meth:`query_chunks`, in slices, each with pieces of its own."""
+
+        def ask(rows: tuple[int, int], left: int | None) -> tuple[AdChunks, int]:
+            found = self.native.select_chunks(_asked(constraint, projection, left, None, now, rows), form, chunk_rows)
+            return found, found.total
+
+        return self._slices(ask, None, limit)
+
+    def _slices(
+        self,
+        ask: Callable[[tuple[int, int], int | None], tuple[T, int]],
+        nothing: T,
+        limit: int | None,
+    ) -> Iterator[T]:
+        """Ask about rows piece by piece; ``nothing`` for a piece that took too long and is asked again in parts.
+
+        :param ask: gives the answer for some rows, of at most so many ads, and how many of these it has.
+        :raises BusyError: when all pieces together take more than a question may.
+        """
+        most, first, size, used = question_most(), 0, _SLICE_ROWS, 0
+        while first < (end := self.native.row_end) and limit != 0:
+            last = min(first + size, end)
+            began = time.thread_time()
+            with Allowance(SLICE_STEPS if most is not None else 1 << 60) as allowance:
+                answer, found = ask((first, last), limit)
+            took = time.thread_time() - began
+            used += allowance.used
+            if most is not None and used > most:
+                raise too_much(most)
+            if allowance.exhausted:
+                if size == 1:
+                    raise too_much(SLICE_STEPS)
+                size = max(1, min(size, last - first) // 8)
+                yield nothing
+                continue
+            # What costs little is not asked in more pieces than it must be. Some functions take long for their steps;
+            # but a part of the time is spent on every slice, however small.
+            steps, seconds = SLICE_STEPS / 2 / max(1, allowance.used), _SLICE_S / max(1e-6, took)
+            by_time = max(int((last - first) * min(16.0, seconds)), _SLICE_ROWS, end // 256)
+            first, size = last, max(1, min(by_time, int((last - first) * min(16.0, steps))))
+            limit = None if limit is None else limit - found
+            yield answer
 
     def signatures(self, keys: Sequence[str], names: Sequence[str]) -> tuple[list[int | None], list[str], list[str]]:
         """Which of the ads are alike in the unevaluated values of *names*: for each key a number (None without an ad),
@@ -271,7 +392,7 @@ class AdTable:
         Equal values are one Python object.
         """
         asked = _asked(constraint, None, limit, target, now)
-        return self.native.values(list(names), asked)
+        return _bounded(self.native.values, list(names), asked)
 
     def clause_counts(self, job: ClassAd, now: int = 0) -> list[dict[str, Any]]:
         """The clauses of a job's Requirements over the ads, each ``{clause, passes, without, hint}``.

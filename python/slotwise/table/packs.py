@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slotwise import _native
@@ -55,6 +56,37 @@ class PackBuilder:
 def pack_ads(ads: Iterable[ClassAd | Mapping[str, Any]], keys: Sequence[str] | None = None) -> bytes:
     """Ads as a pack; with *keys*, applying it makes them the ads of those keys."""
     return _native.pack_ads(ads, None if keys is None else list(keys))
+
+
+def split_pack(pack: bytes, most: int) -> list[bytes]:
+    """A pack as several of about *most* bytes each, to be applied one after the other; a single ad may be larger."""
+    return [pack] if len(pack) <= most else _native.split_pack(pack, most)
+
+
+def survey_pack(pack: bytes) -> tuple[int, list[str]]:
+    """How many ads a pack holds (removals left out), and the attribute names in it; no ad is built.
+
+    :raises AdBatchError: bytes that are no pack.
+    """
+    return _native.survey_pack(pack)
+
+
+@dataclass(frozen=True)
+class PackKeys:
+    """The keys in a pack: of whole ads, of ads that change, of ads that go; and the attribute names in it."""
+
+    whole: list[str]
+    changed: list[str]
+    removed: list[str]
+    names: list[str]
+
+
+def pack_keys(pack: bytes) -> PackKeys:
+    """Whose ads a pack is about; no ad is built.
+
+    :raises AdBatchError: bytes that are no pack.
+    """
+    return PackKeys(*_native.pack_keys(pack))
 
 
 def unpack_ads(pack: bytes) -> list[ClassAd]:

@@ -80,6 +80,7 @@ def publish(home: PoolHome, address: DaemonAddress) -> None:
     path = address_file(home, address.daemon)
     partial = path.with_suffix(f".{address.pid}.new")
     partial.write_text(json.dumps(asdict(address)) + "\n")
+    partial.chmod(0o644)  # users of the host find the daemon by it
     partial.replace(path)
 
 
@@ -125,5 +126,5 @@ def withdraw(home: PoolHome, daemon: str, pid: int) -> None:
     try:
         if lookup(home, daemon).pid == pid:
             address_file(home, daemon).unlink(missing_ok=True)
-    except PeerUnavailableError:
-        pass
+    except (PeerUnavailableError, PermissionError):
+        pass  # one that has given up root leaves it to the master

@@ -11,12 +11,17 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
 import grpc
+
+from slotwise.authorization.policy import Decision
+from slotwise.wire import audit
+from slotwise.wire.token import Identity
 
 #: Loggers of categories: see :mod:`slotwise.config.debug`.
 _command = logging.getLogger("D_COMMAND")
@@ -25,6 +30,12 @@ _log = logging.getLogger(__name__)
 
 #: Name of who makes the call that is being answered.
 caller: ContextVar[str] = ContextVar("caller", default="an unauthenticated user")
+#: The same with what the caller may do; None where nobody had to say who calls.
+identity: ContextVar[Identity | None] = ContextVar("identity", default=None)
+#: What the lists of users and hosts say of that caller, level by level; empty where no list was asked.
+decisions: ContextVar[Mapping[str, Decision]] = ContextVar("decisions", default=MappingProxyType({}))
+#: The claims of the host token that came with the call's proof; None without one.
+host_token: ContextVar[dict[str, Any] | None] = ContextVar("host_token", default=None)
 
 #: Level of messages of a category that every log has: ``slotwise.observe.log.ALSO_ALWAYS``.
 _ALSO_ALWAYS = logging.INFO + 5
@@ -49,6 +60,11 @@ def method_name(method: str) -> str:
     return method.rpartition("slotwise.v1.")[2].lstrip("/")
 
 
+def host_of(peer: str) -> str:
+    """The host of an address as :func:`peer_of` shows it."""
+    return peer.strip("<>").rpartition(":")[0] or peer
+
+
 class RefusalLog:
     """Refusals by caller: the first ones of a while each with a line, the others counted."""
 
@@ -58,8 +74,7 @@ class RefusalLog:
 
     def note(self, who: str, peer: str, text: str, *args: Any) -> None:
         """Log a refusal, or count it."""
-        host = peer.strip("<>").rpartition(":")[0] or peer
-        key = (who, host)
+        key = (who, host_of(peer))
         if key not in self._counts and len(self._counts) >= _CALLERS_MOST:
             key = ("other callers", "other hosts")
         now = self._now()
@@ -73,6 +88,7 @@ class RefusalLog:
         entry[1] += 1
         if entry[1] <= _TOLD:
             _log.info(text, *args)
+            audit.refused(identity.get(), text, *args)
 
     def _later(self, key: tuple[str, str]) -> None:
         try:
@@ -84,9 +100,38 @@ class RefusalLog:
         """The while is over: tell how many there were besides, and begin anew."""
         entry = self._counts.pop(key, None)
         if entry is not None and entry[1] > _TOLD:
-            _log.info("%d more calls of %s from %s were refused", entry[1] - _TOLD, *key)
+            line = ("%d more calls of %s from %s were refused", entry[1] - _TOLD, *key)
+            _log.info(*line)
+            audit.refused(None, *line)
 
 
+class Backoff:
+    """Makes those wait who show wrong tokens: the first few of an address are answered at once, the next ones later and
+    later. Nobody whose token is good waits."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        #: Failures by host, and when the last one was.
+        self._failures: dict[str, tuple[int, float]] = {}
+        self.most_s = _WAIT_MOST_S
+
+    def failed(self, peer: str) -> float:
+        """Count a failure of a caller at ``peer``; how long its answer has to wait, in seconds."""
+        host = host_of(peer)
+        count, last = self._failures.get(host, (0, 0.0))
+        now = self._now()
+        if now > last + _FORGOTTEN_S:
+            count = 0
+        if len(self._failures) >= _CALLERS_MOST and host not in self._failures:
+            self._failures.clear()
+        self._failures[host] = (count + 1, now)
+        return min(self.most_s, _WAIT_FIRST_S * 2.0 ** min(count - _FREE, 30)) if count >= _FREE else 0.0
+
+
+#: Failures that cost nothing, the wait after the next one and the longest, and when failures are forgotten, in seconds.
+_FREE, _WAIT_FIRST_S, _WAIT_MOST_S, _FORGOTTEN_S = 10, 0.05, 2.0, 60.0
+
+backoff = Backoff()
 refusals = RefusalLog()
 
 
@@ -99,13 +144,18 @@ def refused(peer: str, method: str, reason: str, *, denied: bool) -> None:
         refusals.note(who, peer, "refused %s of %s from %s: %s", method, who, peer, reason)
 
 
+def kind_of(handler: grpc.RpcMethodHandler) -> str:
+    """How a method's behaviour is called in its handler: ``unary_unary``, ``unary_stream``, ..."""
+    return f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
+
+
 def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[str], needed: str) -> Any:
     """The handler, made to log its calls as D_COMMAND and D_SECURITY want it; those of administrators in any case."""
-    level = _ALSO_ALWAYS if needed == "ADMINISTRATOR" else logging.INFO
+    level = _ALSO_ALWAYS if "ADMINISTRATOR" in needed else logging.INFO
     wanted = _command.isEnabledFor(level) or _security.isEnabledFor(logging.INFO)
     if handler is None or not wanted:
         return handler
-    kind = f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
+    kind = kind_of(handler)
     inner = getattr(handler, kind)
     name = method_name(method)
 

@@ -1,10 +1,12 @@
-"""Channels to daemons, with the caller's token on every call."""
+"""Channels to daemons."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
+
+from slotwise.wire.credential import Credential, places
 
 #: Largest message either side accepts, in bytes. Packs of 100,000 ads travel in pieces well below this.
 MAX_MESSAGE = 256 * 1024 * 1024
@@ -27,19 +29,18 @@ OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-def token_metadata(token: str | None) -> tuple[tuple[str, str], ...]:
-    """Call metadata that shows ``token``; empty without one. Pass as ``metadata=`` on every call."""
-    return (("authorization", f"Bearer {token}"),) if token else ()
-
-
 #: What this process trusts and shows on connections that leave the machine; set once at its start.
 _tls: grpc.ChannelCredentials | None = None
 
 
-def use_tls(credentials: grpc.ChannelCredentials | None) -> None:
-    """Make every later channel to a TCP address use TLS (None: none of them). UNIX sockets never do."""
+def use_tls(credentials: grpc.ChannelCredentials | None, *, cleartext: bool = False) -> None:
+    """Make every later channel to a TCP address use TLS (None: none of them). UNIX sockets never do.
+
+    :param cleartext: tokens may be sent without it (SLOTWISE_ALLOW_CLEARTEXT).
+    """
     global _tls
     _tls = credentials
+    places.tls, places.cleartext = credentials is not None, cleartext
 
 
 def uses_tls() -> bool:
@@ -64,3 +65,41 @@ def open_blocking(target: str) -> grpc.Channel:
     if _tls is not None and not target.startswith("unix:"):
         return grpc.secure_channel(target, _tls, options=_options_for(True))
     return grpc.insecure_channel(target, options=OPTIONS)
+
+
+class _Details(NamedTuple):
+    """The call details of gRPC, as an interceptor has to make them."""
+
+    method: str
+    timeout: float | None
+    metadata: Any
+    credentials: Any
+    wait_for_ready: bool | None
+    compression: Any
+
+
+class _Showing(
+    grpc.UnaryUnaryClientInterceptor,
+    grpc.UnaryStreamClientInterceptor,
+    grpc.StreamUnaryClientInterceptor,
+    grpc.StreamStreamClientInterceptor,
+):
+    """Shows a credential on each call."""
+
+    def __init__(self, credential: Credential, target: str) -> None:
+        self._credential = credential
+        self._target = target
+
+    def _call(self, continuation: Any, details: Any, request: Any) -> Any:
+        shown = (*(details.metadata or ()), *self._credential.metadata(self._target))
+        return continuation(_Details(details.method, details.timeout, shown, *details[3:]), request)
+
+    intercept_unary_unary = intercept_unary_stream = intercept_stream_unary = intercept_stream_stream = _call
+
+
+def showing(opened: grpc.Channel, credential: Credential, target: str) -> grpc.Channel:
+    """A channel whose calls show ``credential`` to the daemon at ``target``, to which it is open.
+
+    Its calls raise DeniedError when a token could be read on its way.
+    """
+    return grpc.intercept_channel(opened, _Showing(credential, target))

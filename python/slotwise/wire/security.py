@@ -1,82 +1,212 @@
-"""The check in front of every call: a valid token with the scope that the method needs.
+"""The check in front of every call: a valid token with a level that the method needs.
 
-Without one only ``Daemon.Ping`` is answered. Tokens themselves are in :mod:`slotwise.wire.token`.
+Without one only ``Daemon.Ping`` is answered, and requests for a token. Tokens themselves are in
+:mod:`slotwise.wire.token`, who signs them in :mod:`slotwise.wire.keys`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import inspect
+import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import grpc
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from slotwise.errors import DeniedError, UnauthenticatedError
-from slotwise.wire import call
+from slotwise.authorization.authorizer import Authorizer
+from slotwise.authorization.policy import LOCAL_METHOD
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.errors import BusyError, DeniedError, PeerUnavailableError, UnauthenticatedError
+from slotwise.wire import call, keys
+from slotwise.wire.connections import CallBounds
+from slotwise.wire.credential import HOST_TOKEN, PROOF
+from slotwise.wire.gate import guarded
+from slotwise.wire.issuers import Issuers
+from slotwise.wire.keys import ALGORITHM, RUN, PoolTrust, SigningKey
 from slotwise.wire.status import abort
-from slotwise.wire.token import (
-    SCOPES,
-    Identity,
-    find_token,
-    mint,
-    pool_key,
-    verify,
-    write_secret,
-)
+from slotwise.wire.token import DAEMON_LEVELS, LEVELS, Identity, with_implied, write_secret
 
 __all__ = [
+    "ADVERTISE_LEVELS",
+    "DAEMON_LEVELS",
+    "LEVELS",
     "METHOD_SCOPES",
     "OPEN_METHODS",
-    "SCOPES",
     "Authenticator",
     "Identity",
     "TokenInterceptor",
-    "find_token",
-    "mint",
-    "pool_key",
-    "required_scope",
+    "require_kind",
+    "required_levels",
     "write_secret",
 ]
 
-#: Methods that need no token at all.
-OPEN_METHODS = frozenset({"/slotwise.v1.Daemon/Ping"})
+_log = logging.getLogger(__name__)
+#: How often a daemon looks whether keys or revocations have changed, and ends streams of tokens that do not hold any
+#: more, in seconds.
+WATCH_S = 5.0
+#: The name of an ad's attributes that a revocation expression sees: those of the token's header and claims.
+_REMEMBERED = 2000
 
-#: The scope each method needs; a service name alone gives the default of its methods.
-METHOD_SCOPES: dict[str, str] = {
-    "slotwise.v1.Daemon": "ADMINISTRATOR",
-    "slotwise.v1.Daemon/ConfigValues": "READ",
-    "slotwise.v1.Master": "ADMINISTRATOR",
-    "slotwise.v1.Master/Status": "READ",
-    "slotwise.v1.Collector": "DAEMON",
-    "slotwise.v1.Collector/Query": "READ",
-    "slotwise.v1.Negotiator": "READ",
-    "slotwise.v1.Negotiator/Reschedule": "WRITE",
-    "slotwise.v1.Negotiator/EditAccounting": "ADMINISTRATOR",
-    "slotwise.v1.Schedd": "WRITE",
-    "slotwise.v1.Schedd/Query": "READ",
-    "slotwise.v1.Schedd/History": "READ",
-    "slotwise.v1.Schedd/ResourceRequests": "DAEMON",
-    "slotwise.v1.Schedd/OfferMatches": "DAEMON",
-    "slotwise.v1.Schedd/Shadow": "DAEMON",
-    "slotwise.v1.Startd": "ADMINISTRATOR",
-    "slotwise.v1.Startd/Claims": "DAEMON",
-    "slotwise.v1.Startd/NoticeMatch": "DAEMON",
-    "slotwise.v1.Startd/Query": "READ",
-    "slotwise.v1.Starter": "DAEMON",
+#: Methods that need no token at all.
+OPEN_METHODS = frozenset({"/slotwise.v1.Daemon/Ping", "/slotwise.v1.Tokens/Request", "/slotwise.v1.Tokens/Collect"})
+
+#: The levels that each method needs, one of which suffices; a service name alone gives those of its other methods.
+METHOD_SCOPES: dict[str, tuple[str, ...]] = {
+    "slotwise.v1.Daemon": ("ADMINISTRATOR",),
+    "slotwise.v1.Daemon/ConfigValues": ("READ",),
+    # Of whatever level: SETTABLE_ATTRS_<LEVEL> says who may set what.
+    "slotwise.v1.Daemon/SetConfig": ("CONFIG", "ADMINISTRATOR", *(level for level in LEVELS if level != "ALLOW")),
+    "slotwise.v1.Master": ("ADMINISTRATOR",),
+    "slotwise.v1.Master/Status": ("READ",),
+    "slotwise.v1.Collector": ("DAEMON",),
+    # Each kind of ad needs a level of its own: see ADVERTISE_LEVELS.
+    "slotwise.v1.Collector/Advertise": ("ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER", "NEGOTIATOR"),
+    "slotwise.v1.Collector/Invalidate": ("ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER", "NEGOTIATOR"),
+    # Members of the pool may look for each other: a schedd asks where the negotiator is.
+    "slotwise.v1.Collector/Query": ("READ", "ADVERTISE_SCHEDD", "ADVERTISE_STARTD", "ADVERTISE_MASTER"),
+    "slotwise.v1.Collector/Subscribe": ("NEGOTIATOR",),
+    "slotwise.v1.Negotiator": ("READ",),
+    "slotwise.v1.Negotiator/Reschedule": ("WRITE", "ADVERTISE_SCHEDD"),
+    "slotwise.v1.Negotiator/EditAccounting": ("ADMINISTRATOR",),
+    "slotwise.v1.Schedd": ("WRITE",),
+    "slotwise.v1.Schedd/Query": ("READ",),
+    "slotwise.v1.Schedd/History": ("READ",),
+    "slotwise.v1.Schedd/ResourceRequests": ("NEGOTIATOR",),
+    "slotwise.v1.Schedd/OfferMatches": ("NEGOTIATOR",),
+    # With the run's own token, which only this schedd signs and accepts.
+    "slotwise.v1.Schedd/Shadow": (RUN,),
+    "slotwise.v1.Startd": ("ADMINISTRATOR",),
+    # Whoever has a claim's id may use it; which access point that is does not matter.
+    "slotwise.v1.Startd/Claims": ("ADVERTISE_SCHEDD",),
+    "slotwise.v1.Startd/NoticeMatch": ("NEGOTIATOR",),
+    # Defragmentation is part of the negotiator's side of the pool.
+    "slotwise.v1.Startd/Drain": ("ADMINISTRATOR", "NEGOTIATOR"),
+    "slotwise.v1.Startd/CancelDrain": ("ADMINISTRATOR", "NEGOTIATOR"),
+    "slotwise.v1.Startd/Query": ("READ",),
+    "slotwise.v1.Tokens": ("ADMINISTRATOR",),
+    "slotwise.v1.Tokens/Fetch": ("READ",),
+    "slotwise.v1.Tokens/Sync": ("ADVERTISE_MASTER",),
+    # The startd of the same home.
+    "slotwise.v1.Starter": ("DAEMON",),
+}
+
+#: The levels that ads of a kind need to be advertised or invalidated, one of which suffices; other kinds need DAEMON.
+ADVERTISE_LEVELS: dict[str, tuple[str, ...]] = {
+    # The negotiator notes matches of sleeping slots in their ads.
+    "machine": ("ADVERTISE_STARTD", "NEGOTIATOR"),
+    "startdaemon": ("ADVERTISE_STARTD",),
+    "scheduler": ("ADVERTISE_SCHEDD",),
+    "submitter": ("ADVERTISE_SCHEDD",),
+    "daemonmaster": ("ADVERTISE_MASTER",),
+    "negotiator": ("NEGOTIATOR",),
+    "accounting": ("NEGOTIATOR",),
+    "defrag": ("NEGOTIATOR",),
 }
 
 
-def required_scope(method: str) -> str:
-    """The scope that a call of ``/package.Service/Method`` needs; unknown services need ADMINISTRATOR."""
+def required_levels(method: str) -> tuple[str, ...]:
+    """The levels of which a call of ``/package.Service/Method`` needs one; unknown services need ADMINISTRATOR."""
     full = method.lstrip("/")
-    return METHOD_SCOPES.get(full) or METHOD_SCOPES.get(full.partition("/")[0]) or "ADMINISTRATOR"
+    return METHOD_SCOPES.get(full) or METHOD_SCOPES.get(full.partition("/")[0]) or ("ADMINISTRATOR",)
+
+
+def require_kind(caller: Identity, kind: str) -> None:
+    """See that ``caller`` may advertise or invalidate ads of ``kind``.
+
+    :raises DeniedError: when that kind needs another level.
+    """
+    needed = ADVERTISE_LEVELS.get(kind.lower(), ("DAEMON",))
+    if not caller.may(*needed):
+        raise DeniedError(f"{caller.name} may not advertise ads of kind {kind}: that needs {' or '.join(needed)}")
 
 
 class Authenticator:
-    """Checks tokens against the pool key, remembering those already checked."""
+    """Says who calls, by the token that a call carries.
 
-    def __init__(self, key: str) -> None:
-        self._key = key
+    Four kinds of tokens are known, by the key that signed them: those of the pool; proofs of a host (see
+    :mod:`slotwise.wire.credential`), of which those of this daemon's own host speak for its family of daemons; those
+    that this daemon hands to local accounts; and, at a schedd, those of its runs and its users.
+
+    :param trust: what the pool's hosts trust, asked for from time to time.
+    :param family: the public key of this daemon's own host.
+    :param audiences: the addresses of this daemon, for which proofs are made.
+    """
+
+    def __init__(
+        self,
+        trust: Callable[[], PoolTrust],
+        *,
+        family: Ed25519PublicKey | None = None,
+        audiences: Iterable[str] = (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._ask_trust = trust
+        self._now = now
+        self._family = {} if family is None else {keys.key_id(family): family}
+        self.audiences = {audience.lower() for audience in audiences}
+        #: Signs what only this daemon accepts.
+        self.own = SigningKey.generate()
+        self._own_keys: dict[str, tuple[Ed25519PublicKey, str]] = {self.own.kid: (self.own.public, "FS")}
+        self._trust = trust()
+        self._looked_at = time.monotonic()
+        #: SEC_TOKEN_REVOCATION_EXPR of this daemon's own configuration.
+        self.revocation_expr = ""
+        #: SEC_TOKEN_MAX_AGE, in seconds; None: people's tokens hold as long as they say.
+        self.max_age_s: float | None = None
+        #: How many calls of one user may be under way (SLOTWISE_MAX_CALLS_PER_USER); 0: any number.
+        self.calls_of_user = 0
+        #: Issuers outside the pool whose tokens count, if any do.
+        self.issuers: Issuers | None = None
         self._known: dict[str, Identity] = {}
+        self._host_tokens: dict[str, dict[str, Any]] = {}
+        self._open: dict[asyncio.Timeout, str] = {}
+        self._logins: dict[int, tuple[str, float]] = {}
+
+    # ---- keys
+
+    def accept(self, key: SigningKey, method: str) -> None:
+        """Believe tokens signed with ``key`` too, at this daemon alone; ``method``: how that is called."""
+        self._own_keys[key.kid] = (key.public, method)
+
+    def refresh(self) -> None:
+        """Ask what is trusted now; when that has changed, streams of those who are not trusted any more end."""
+        self._looked_at = time.monotonic()
+        try:
+            fresh = self._ask_trust()
+        except DeniedError as error:
+            _log.error("%s", error)
+            return
+        if fresh is not self._trust:
+            self._trust = fresh
+            self.forget()
+
+    def forget(self) -> None:
+        """Look at every token anew, and end the streams of those that do not hold any more."""
+        self._known.clear()
+        self._host_tokens.clear()
+        self._logins.clear()
+        self.end_streams()
+
+    def end_streams(self) -> None:
+        """End the streams whose tokens do not hold any more."""
+        for timeout, token in list(self._open.items()):
+            try:
+                self.identity(token)
+            except DeniedError:
+                timeout.reschedule(asyncio.get_running_loop().time())
+
+    async def watch(self) -> None:
+        """Look again for ever."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            self.refresh()
+
+    # ---- tokens
 
     def identity(self, token: str) -> Identity:
         """Who ``token`` stands for.
@@ -84,38 +214,216 @@ class Authenticator:
         :raises UnauthenticatedError: when it is not valid, or no longer.
         """
         known = self._known.get(token)
-        if known is not None:
+        if known is not None and (known.expires is None or self._now() < known.expires):
             return known
-        found, lasting = verify(self._key, token)
-        if lasting:  # those that expire are checked each time
-            if len(self._known) > 1000:
-                self._known.clear()
-            self._known[token] = found
+        self._known.pop(token, None)
+        self._host_tokens.pop(token, None)
+        found = self._verified(token)
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+            self._host_tokens.clear()
+        self._known[token] = found
         return found
+
+    def _verified(self, token: str) -> Identity:
+        try:
+            header = jwt.get_unverified_header(token)
+        except jwt.PyJWTError as error:
+            raise _invalid(str(error)) from None
+        if header.get("alg") == "HS256":
+            raise UnauthenticatedError(
+                "the token is of the old kind, signed with the key that every host of the pool had (HS256)",
+                hint="ask for a new one: `slotwise token request`, or `slotwise token upgrade` on the central manager",
+            )
+        kid = str(header.get("kid", ""))
+        if kid in self._own_keys:
+            public, method = self._own_keys[kid]
+            return self._of_claims(_claims(token, public), header, method)
+        if kid in self._trust.keys:
+            claims = self._pool_claims(token, kid)
+            if "cnf" in claims:
+                raise _invalid("it is bound to a host's key, and is worth nothing without a proof")
+            return self._of_claims(claims, header, "IDTOKENS")
+        if self.issuers is not None and self.issuers.knows(token):
+            found = self.issuers.identity(token)
+            if found.token_id and found.token_id in self._trust.revoked:
+                raise UnauthenticatedError(f"the token {found.token_id} of {found.name} has been revoked")
+            return found
+        return self._of_proof(token, header)
+
+    def _pool_claims(self, token: str, kid: str) -> dict[str, Any]:
+        claims = _claims(token, self._trust.keys[kid], audience=self._trust.pool)
+        if claims.get("iss") != self._trust.pool:
+            raise _invalid(f"its issuer is not {self._trust.pool}")
+        return claims
+
+    def _of_proof(self, token: str, header: dict[str, Any]) -> Identity:
+        """A host's proof: for this daemon, by the key that the pool's word in it names."""
+        kid = str(header.get("kid", ""))
+        if kid in self._family:
+            claims = _claims(token, self._family[kid])
+            if claims.get("typ") != PROOF:
+                raise _invalid("it is not a proof")
+            if HOST_TOKEN not in claims:
+                self._require_addressed(claims)
+                levels = with_implied(str(claims.get("scope", "")).split())
+                return Identity(str(claims["sub"]), levels, "FAMILY", str(claims.get("jti", "")), claims.get("exp"))
+        try:
+            unverified = jwt.decode(token, options={"verify_signature": False})
+            word = str(unverified[HOST_TOKEN])
+            word_header = jwt.get_unverified_header(word)
+        except (jwt.PyJWTError, KeyError):
+            raise _invalid("no key of this pool signed it") from None
+        word_kid = str(word_header.get("kid", ""))
+        if word_kid not in self._trust.keys:
+            raise _invalid("no key of this pool signed what its host shows")
+        granted = self._pool_claims(word, word_kid)
+        host = self._of_claims(granted, word_header, "IDTOKENS")
+        try:
+            public = keys.public_key(str(granted["cnf"]["jwk"]["x"]))
+        except (KeyError, TypeError):
+            raise _invalid("what its host shows is bound to no key") from None
+        claims = _claims(token, public)
+        if claims.get("typ") != PROOF:
+            raise _invalid("it is not a proof")
+        self._require_addressed(claims)
+        asked = with_implied(str(claims.get("scope", "")).split())
+        ends = [float(end) for end in (claims.get("exp"), host.expires) if end is not None]
+        self._host_tokens[token] = granted
+        return Identity(host.name, host.levels & asked, "IDTOKENS", host.token_id, min(ends, default=None))
+
+    def _require_addressed(self, claims: dict[str, Any]) -> None:
+        """A proof for another daemon is worth nothing here."""
+        if str(claims.get("aud", "")).lower() not in self.audiences:
+            raise UnauthenticatedError(
+                f"the proof is for {claims.get('aud')!r}, which is not an address of this daemon",
+                hint="address the daemon by the name in FULL_HOSTNAME or in its certificate",
+            )
+
+    def _of_claims(self, claims: dict[str, Any], header: dict[str, Any], method: str) -> Identity:
+        token_id = str(claims.get("jti", ""))
+        if token_id and token_id in self._trust.revoked:
+            raise UnauthenticatedError(f"the token {token_id} of {claims['sub']} has been revoked")
+        for text in (self._trust.revocation_expr, self.revocation_expr):
+            if text and method == "IDTOKENS" and revoked_by(text, {**header, **claims}):
+                raise UnauthenticatedError(f"the token of {claims['sub']} has been revoked: {text}")
+        scopes = str(claims.get("scope", "")).split()
+        levels = with_implied(scopes)
+        if method == "RUN":
+            levels = frozenset({RUN}) & frozenset(scopes)
+            if not levels:
+                levels, method = with_implied(scopes), "IDTOKENS"
+        ends = [float(claims["exp"])] if claims.get("exp") is not None else []
+        # What hosts show is renewed by itself, and bound to a key.
+        if method == "IDTOKENS" and "cnf" not in claims and self.max_age_s is not None and "iat" in claims:
+            ends.append(float(claims["iat"]) + self.max_age_s)
+            if ends[-1] <= self._now():
+                raise UnauthenticatedError(
+                    f"the token of {claims['sub']} is older than SEC_TOKEN_MAX_AGE ({self.max_age_s:.0f} s)",
+                    hint="get a new one: `slotwise token fetch` or `slotwise token request`",
+                )
+        return Identity(str(claims["sub"]), levels, method, token_id, min(ends, default=None))
+
+    def login(self, uid: int, name: str, levels: Iterable[str], lifetime_s: float) -> tuple[str, float]:
+        """A token that only this daemon accepts, for a local account: the token, and when it ends."""
+        now = self._now()
+        known = self._logins.get(uid)
+        if known is not None and now < known[1] - lifetime_s / 2:
+            return known
+        text = keys.mint(self.own, name, levels, issued_at=now, lifetime_s=lifetime_s)
+        if len(self._logins) > _REMEMBERED:
+            self._logins.clear()
+        made = self._logins[uid] = (text, float(int(now + lifetime_s)))
+        return made
+
+    # ---- calls
+
+    def token_of(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
+        """The token that a call with this metadata carries.
+
+        :raises UnauthenticatedError: without one.
+        """
+        if time.monotonic() > self._looked_at + WATCH_S:
+            self.refresh()
+        for name, value in metadata or ():
+            if name == "authorization":
+                text = value.decode() if isinstance(value, bytes) else value
+                return text.removeprefix("Bearer ")
+        raise UnauthenticatedError(
+            "the call carries no token",
+            hint="on the daemon's own host none is needed; elsewhere `slotwise token request` gets one",
+        )
+
+    def host_token(self, token: str) -> dict[str, Any] | None:
+        """The claims of the host token in a proof that has been verified; None of another token."""
+        return self._host_tokens.get(token)
 
     def from_metadata(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> Identity:
         """Who sent a call with this metadata.
 
         :raises UnauthenticatedError: without a token, or with one that is not valid.
         """
-        for name, value in metadata or ():
-            if name == "authorization":
-                text = value.decode() if isinstance(value, bytes) else value
-                return self.identity(text.removeprefix("Bearer "))
-        raise UnauthenticatedError(
-            "the call carries no token", hint="set SLOTWISE_TOKEN_FILE, or run as the owner of the pool"
-        )
+        return self.identity(self.token_of(metadata))
 
     def caller(self, context: Any) -> Identity:
         """Who makes the call that ``context`` belongs to (a servicer context behind :class:`TokenInterceptor`)."""
-        return self.from_metadata(context.invocation_metadata())
+        return call.identity.get() or self.from_metadata(context.invocation_metadata())
+
+    @contextlib.asynccontextmanager
+    async def while_valid(self, token: str) -> Any:
+        """Ends what runs inside when the token ends, or is revoked.
+
+        :raises PeerUnavailableError: then.
+        """
+        expires = self.identity(token).expires
+        limit = asyncio.timeout(None if expires is None else max(0.0, expires - self._now()))
+        try:
+            async with limit:
+                self._open[limit] = token
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise PeerUnavailableError("the token of this stream has ended", hint="connect again") from None
+        finally:
+            self._open.pop(limit, None)
+
+
+def revoked_by(text: str, claims: dict[str, Any]) -> bool:
+    """Whether a revocation expression is true of a token's header and claims; one that cannot be read revokes all."""
+    ad = ClassAd({name: value for name, value in claims.items() if isinstance(value, str | int | float)})
+    try:
+        return ExprTree(text).eval(ad) is True
+    except Exception:
+        _log.exception("SEC_TOKEN_REVOCATION_EXPR cannot be evaluated, so that no token is accepted: %s", text)
+        return True
+
+
+def _claims(token: str, public: Ed25519PublicKey, audience: str | None = None) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = jwt.decode(
+            token,
+            public,
+            algorithms=[ALGORITHM],
+            audience=audience,
+            options={"verify_iat": False, "verify_aud": audience is not None, "require": ["sub"]},
+        )
+    except jwt.PyJWTError as error:
+        raise _invalid(str(error)) from None
+    return found
+
+
+def _invalid(why: str) -> UnauthenticatedError:
+    return UnauthenticatedError(f"the token is not valid in this pool: {why}", hint="use a token of this pool")
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Refuses every call whose token does not give the scope that the method needs."""
+    """Refuses every call whose token, or the lists of users and hosts, do not give a level that the method needs."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
         self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._bounds = CallBounds(lambda: authenticator.calls_of_user)
 
     async def intercept_service(
         self,
@@ -125,15 +433,87 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         """Let the call through, or answer it with the refusal."""
         if details.method in OPEN_METHODS:
             return await continuation(details)
-        needed = required_scope(details.method)
+        needed = required_levels(details.method)
         try:
-            identity = self._authenticator.from_metadata(details.invocation_metadata)
+            token = self._authenticator.token_of(details.invocation_metadata)
+            identity = self._authenticator.identity(token)
             call.caller.set(identity.name)
-            if not identity.may(needed):
-                raise DeniedError(f"{identity.name} may not call {details.method}: it needs {needed}")
+            call.identity.set(identity)
+            call.host_token.set(self._authenticator.host_token(token))
+            # A login's levels are what it has where no list says more, a token's are a limit.
+            if identity.method != LOCAL_METHOD and not identity.may(*needed):
+                raise DeniedError(f"{identity.name} may not call {details.method}: it needs {' or '.join(needed)}")
         except DeniedError as error:
             return _refusal(error, details.method)
-        return call.traced(await continuation(details), details.method, identity.scopes, needed)
+        handler = call.traced(await continuation(details), details.method, identity.levels, " or ".join(needed))
+        handler = self._limited(handler, token)
+        if call.host_token.get() is None and identity.method not in ("FAMILY", "RUN"):
+            handler = self._bounded(handler, identity)
+        return guarded(handler, details.method, needed, identity, self._authorizer)
+
+    def _bounded(self, handler: grpc.RpcMethodHandler | None, identity: Identity) -> Any:
+        """The handler, which refuses more calls of one user than may be under way."""
+        if handler is None or identity.may("ADMINISTRATOR"):
+            return handler
+        kind = call.kind_of(handler)
+        inner, bounds, who = getattr(handler, kind), self._bounds, identity.name
+
+        async def enter(context: Any) -> None:
+            if not bounds.enter(who):
+                most = self._authenticator.calls_of_user
+                error = BusyError(f"{who} has {most} calls under way", hint="SLOTWISE_MAX_CALLS_PER_USER bounds them")
+                call.refusals.note(who, call.peer_of(context), "refused a call of %s: %s", who, error.message)
+                await abort(context, error)
+
+        async def generated(request: Any, context: Any) -> Any:
+            await enter(context)
+            try:
+                async for reply in inner(request, context):
+                    yield reply
+            finally:
+                bounds.leave(who)
+
+        async def plain(request: Any, context: Any) -> Any:
+            await enter(context)
+            try:
+                return await inner(request, context)
+            finally:
+                bounds.leave(who)
+
+        behaviour = generated if inspect.isasyncgenfunction(inner) else plain
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        return make(behaviour, handler.request_deserializer, handler.response_serializer)
+
+    def _limited(self, handler: grpc.RpcMethodHandler | None, token: str) -> Any:
+        """The handler, whose streams end with the token."""
+        if handler is None or not (handler.request_streaming or handler.response_streaming):
+            return handler
+        kind = call.kind_of(handler)
+        inner = getattr(handler, kind)
+        while_valid = self._authenticator.while_valid
+
+        async def generated(request: Any, context: Any) -> Any:
+            try:
+                async with while_valid(token):
+                    async for reply in inner(request, context):
+                        yield reply
+            except DeniedError as error:
+                await abort(context, error)
+            except PeerUnavailableError as error:
+                await abort(context, error)
+
+        async def plain(request: Any, context: Any) -> Any:
+            try:
+                async with while_valid(token):
+                    return await inner(request, context)
+            except DeniedError as error:
+                await abort(context, error)
+            except PeerUnavailableError as error:
+                await abort(context, error)
+
+        behaviour = generated if inspect.isasyncgenfunction(inner) else plain
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        return make(behaviour, handler.request_deserializer, handler.response_serializer)
 
 
 def _refusal(error: DeniedError, method: str) -> grpc.RpcMethodHandler:
@@ -144,7 +524,10 @@ def _refusal(error: DeniedError, method: str) -> grpc.RpcMethodHandler:
     """
 
     async def refuse(_requests: Any, context: Any) -> Any:
-        call.refused(call.peer_of(context), call.method_name(method), error.message, denied=True)
+        peer = call.peer_of(context)
+        call.refused(peer, call.method_name(method), error.message, denied=True)
+        if isinstance(error, UnauthenticatedError):
+            await asyncio.sleep(call.backoff.failed(peer))
         await abort(context, error)
         yield None
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
 import grpc
 
+from slotwise.authorization.authorizer import Authorizer
 from slotwise.errors import HostError
 from slotwise.wire.channel import MAX_MESSAGE
 from slotwise.wire.security import Authenticator, TokenInterceptor
+from slotwise.wire.sizes import REQUEST_MOST
 
 _OPTIONS = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
-    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_receive_message_length", REQUEST_MOST),
     ("grpc.so_reuseport", 0),
     # Identity only: a compressed message may be a thousand times as large as what came over the wire.
     ("grpc.compression_enabled_algorithms_bitset", 1),
-    ("grpc.max_concurrent_streams", 1000),
+    # Of one connection: a caller's further calls wait until others of its calls have ended.
+    ("grpc.max_concurrent_streams", 256),
+    # Who connects has to say something, and is cut off after a while without a call.
+    ("grpc.server_handshake_timeout_ms", 20_000),
+    ("grpc.max_connection_idle_ms", 600_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     # A peer whose host has lost its power says no word: only a question that it does not answer tells.
@@ -28,10 +35,22 @@ _OPTIONS = [
 
 
 def make_server(
-    authenticator: Authenticator, *, interceptors: Sequence[grpc.aio.ServerInterceptor] = ()
+    authenticator: Authenticator,
+    authorizer: Authorizer | None = None,
+    *,
+    interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+    connections: int | None = None,
 ) -> grpc.aio.Server:
-    """A server that lets only authenticated calls through; add servicers, then :func:`listen`, then start it."""
-    return grpc.aio.server(interceptors=[TokenInterceptor(authenticator), *interceptors], options=_OPTIONS)
+    """A server that lets only authenticated calls through that ``authorizer`` allows (without one: by tokens alone).
+
+    Add servicers, then :func:`listen`, then start it.
+    ``connections``: most at a time on each port or socket; without, what leaves a quarter of the descriptors that this
+    process may open for its files.
+    """
+    most = connections or max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] * 3 // 4)
+    options = [*_OPTIONS, ("grpc.max_allowed_incoming_connections", min(most, 1 << 30))]
+    gate = TokenInterceptor(authenticator, authorizer or Authorizer(""))
+    return grpc.aio.server(interceptors=[gate, *interceptors], options=options)
 
 
 def listen(
@@ -57,4 +76,5 @@ def listen(
         with contextlib.suppress(FileNotFoundError):
             socket.unlink()
         server.add_insecure_port(f"unix:{socket}")
+        socket.chmod(0o666)  # all may connect; what they may do is another matter
     return f"{host}:{bound}", str(socket or "")

@@ -15,6 +15,7 @@ Tokens decide what a caller may do, with or without TLS; TLS keeps them secret o
 from __future__ import annotations
 
 import ipaddress
+import os
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -22,6 +23,8 @@ from urllib.parse import unquote
 import grpc
 
 from slotwise.errors import ConfigError
+from slotwise.wire.address import DaemonAddress
+from slotwise.wire.credential import places
 
 
 class Knobs(Protocol):
@@ -46,7 +49,7 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
     :raises ConfigError: when a file is missing or unreadable, or only one of certificate and key is named.
     """
     certificate = _file(config, "AUTH_SSL_SERVER_CERTFILE")
-    key = _file(config, "AUTH_SSL_SERVER_KEYFILE")
+    key = _private_key(config, "AUTH_SSL_SERVER_KEYFILE")
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
@@ -68,10 +71,36 @@ def client_credentials(config: Knobs) -> grpc.ChannelCredentials | None:
     """
     authority = _file(config, "AUTH_SSL_CLIENT_CAFILE")
     certificate = _file(config, "AUTH_SSL_CLIENT_CERTFILE")
-    key = _file(config, "AUTH_SSL_CLIENT_KEYFILE")
+    key = _private_key(config, "AUTH_SSL_CLIENT_KEYFILE")
     if authority is None and certificate is None:
         return None
     return grpc.ssl_channel_credentials(authority, key, certificate)
+
+
+def audiences(config: Knobs, me: DaemonAddress, full_name: str) -> set[str]:
+    """The gRPC targets under which callers may address a daemon: its socket, and its port at each of its names.
+
+    These are the name in FULL_HOSTNAME, those in its certificate (but no patterns of names), and where it listens.
+    """
+    bound, _, port = me.tcp.rpartition(":")
+    names = {full_name, bound, *_names(_file(config, "AUTH_SSL_SERVER_CERTFILE"))}
+    if is_loopback(bound) or bound in ("0.0.0.0", "[::]"):
+        names |= {"localhost", "127.0.0.1"}
+    return {f"{name}:{port}".lower() for name in names} | ({f"unix:{me.socket}".lower()} if me.socket else set())
+
+
+def _names(certificate: bytes | None) -> set[str]:
+    if certificate is None:
+        return set()
+    from cryptography import x509
+
+    try:
+        found = x509.load_pem_x509_certificate(certificate).extensions
+        names = found.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return set()
+    own = {name for name in names.get_values_for_type(x509.DNSName) if "*" not in name}
+    return own | {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
 
 
 def is_loopback(host: str) -> bool:
@@ -90,6 +119,32 @@ def is_private(context: Any) -> bool:
     if peer.startswith("unix:") or context.auth_context().get("transport_security_type") == [b"ssl"]:
         return True
     return is_loopback(unquote(peer.partition(":")[2]).rpartition(":")[0])
+
+
+def carries_secrets(context: Any) -> bool:
+    """Whether what is answered on a call's connection may be a token: it is encrypted, or a UNIX socket."""
+    if context.peer().startswith("unix:") or places.cleartext:
+        return True
+    return bool(context.auth_context().get("transport_security_type") == [b"ssl"])
+
+
+def _private_key(config: Knobs, name: str) -> bytes | None:
+    """A private key, which its owner may write, its group read, as some distributions have it, and nobody else use."""
+    path = config.get(name) if config.is_set(name) else None
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & 0o027:
+                raise ConfigError(
+                    f"{name}: others may use the private key {path} (mode {mode & 0o777:04o})",
+                    hint=f"chmod 0600 {path}, and make a new key if it is too late",
+                    key=name,
+                )
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot read {path}: {error.strerror}", key=name) from None
 
 
 def _file(config: Knobs, name: str) -> bytes | None:

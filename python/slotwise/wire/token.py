@@ -1,59 +1,115 @@
-"""Tokens and the key they are signed with. Free of gRPC, so that a command can make one without loading it.
+"""Who calls and what they may do, and the files of tokens. Free of gRPC and of cryptography: commands start faster.
 
-A pool has one signing key (``secrets/pool.key``, mode 0600). A token is a JWT signed with it (HS256) that names an
-identity ``user@domain`` and scopes. Scopes follow the reference's authorization levels: ADMINISTRATOR includes all,
-DAEMON includes WRITE and READ, WRITE includes READ.
+A token is a JWT that names an identity ``user@domain`` and scopes, which are HTCondor's authorization levels: see
+:data:`IMPLIED`. Who signs them is in :mod:`slotwise.wire.keys`.
 """
 
 from __future__ import annotations
 
-import contextlib
+import base64
+import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import jwt
+from typing import Any, Protocol
 
 from slotwise import ids
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
 
-_ALGORITHM = "HS256"
-_INCLUDES = {
-    "ADMINISTRATOR": {"ADMINISTRATOR", "DAEMON", "WRITE", "READ"},
-    "DAEMON": {"DAEMON", "WRITE", "READ"},
-    "WRITE": {"WRITE", "READ"},
-    "READ": {"READ"},
+#: What each authorization level implies besides itself. Source: manual, "Security", authorization levels. Two things
+#: differ: levels ADVERTISE_* do not imply READ, so that an execution point cannot read the queue of an access point;
+#: and DAEMON implies them, as an unset ALLOW_ADVERTISE_* is ALLOW_DAEMON.
+IMPLIED: dict[str, tuple[str, ...]] = {
+    "ALLOW": (),
+    "READ": (),
+    "WRITE": ("READ",),
+    "ADMINISTRATOR": ("WRITE",),
+    "CONFIG": ("READ",),
+    "DAEMON": ("WRITE", "ADVERTISE_MASTER", "ADVERTISE_STARTD", "ADVERTISE_SCHEDD"),
+    "NEGOTIATOR": ("READ",),
+    "ADVERTISE_MASTER": (),
+    "ADVERTISE_STARTD": (),
+    "ADVERTISE_SCHEDD": (),
 }
-SCOPES = tuple(_INCLUDES)
+LEVELS = tuple(IMPLIED)
+
+#: What the pool's owner may do: everything but what only daemons have a use for.
+OWNER_LEVELS = ("ADMINISTRATOR", "CONFIG", "DAEMON")
+
+#: What each daemon may do at others: its part and no more.
+DAEMON_LEVELS: dict[str, tuple[str, ...]] = {
+    "master": ("ADVERTISE_MASTER",),
+    "collector": (),
+    "negotiator": ("NEGOTIATOR",),
+    "schedd": ("ADVERTISE_SCHEDD",),
+    "startd": ("ADVERTISE_STARTD",),
+    "starter": (),
+    "defrag": ("NEGOTIATOR",),
+    # It notes in ads of machines that sleep when they were called; where it may not, it only reads.
+    "rooster": ("NEGOTIATOR", "READ"),
+    "front": (),
+}
+
+
+def with_implied(levels: Iterable[str]) -> frozenset[str]:
+    """The levels, and all that they imply; names that are not levels count for nothing."""
+    found: set[str] = set()
+    waiting = [level for level in levels if level in IMPLIED]
+    while waiting:
+        level = waiting.pop()
+        if level not in found:
+            found.add(level)
+            waiting += IMPLIED[level]
+    return frozenset(found)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """An authenticated caller: ``name`` is ``user@domain``; ``scopes`` are expanded."""
+    """An authenticated caller.
+
+    :param name: ``user@domain``.
+    :param levels: authorization levels that the caller's credentials allow, with those that they imply.
+    :param method: how the caller was authenticated, as HTCondor names it: ``IDTOKENS``, ``FS``, ``SSL``, ...
+    :param token_id: the id of the token (claim ``jti``), empty without one.
+    :param expires: when the authentication ends, in epoch seconds; None: never.
+    """
 
     name: str
-    scopes: frozenset[str]
+    levels: frozenset[str]
+    method: str = "IDTOKENS"
+    token_id: str = ""
+    expires: float | None = None
 
     @property
     def user(self) -> str:
         """The part before the ``@``."""
         return self.name.partition("@")[0]
 
-    def may(self, scope: str) -> bool:
-        """Whether the caller has ``scope``."""
-        return scope in self.scopes
+    @property
+    def domain(self) -> str:
+        """The part behind the ``@``."""
+        return self.name.partition("@")[2]
+
+    def may(self, *levels: str) -> bool:
+        """Whether the caller has one of ``levels``."""
+        return not self.levels.isdisjoint(levels)
 
 
 def write_secret(path: Path, text: str) -> None:
-    """Write a file only its owner can read (mode 0600 from its first moment), replacing one in a single step."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Write a file only its owner can read (mode 0600 from its first moment), replacing one in a single step.
+
+    Of root's it is the directory's owner's.
+    """
+    partial = path.with_name(f".{path.name}.{ids.secret(64)}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w") as stream:
         stream.write(text)
+        above = os.lstat(path.parent)
+        if os.geteuid() == 0 and above.st_uid != 0:  # what root writes among another's secrets is for that one
+            os.fchown(descriptor, above.st_uid, above.st_gid)
     partial.replace(path)
 
 
@@ -67,84 +123,77 @@ def require_private(path: Path) -> None:
         raise DeniedError(f"others may read {path} (mode {mode:04o})", hint=f"chmod 600 {path}; renew it if they did")
 
 
-def pool_key(home: PoolHome, *, create: bool = False) -> str:
-    """The pool's signing key.
-
-    :raises DeniedError: when it is missing (and ``create`` is false), may not be read, or may be read by others.
-    """
-    path = home.secrets / "pool.key"
-    try:
-        key = path.read_text().strip()
-        require_private(path)
-        return key
-    except FileNotFoundError:
-        if not create:
-            raise DeniedError(f"no pool key at {path}", hint="`slotwise up` makes one") from None
-    except PermissionError:
-        raise DeniedError(f"{path} may not be read by this user") from None
-    # Two daemons may start at once: the first key to get its name stays, so that both sign with the same one.
-    fresh = path.with_name(f".pool.key.{os.getpid()}")
-    write_secret(fresh, ids.secret(256) + "\n")
-    with contextlib.suppress(FileExistsError):
-        os.link(fresh, path)
-    fresh.unlink()
-    return path.read_text().strip()
-
-
-def mint(key: str, identity: str, scopes: Iterable[str], *, issued_at: int, lifetime_s: int | None = None) -> str:
-    """A token for ``identity`` (``user@domain``) with ``scopes``; without a lifetime it does not expire."""
-    wanted = sorted(set(scopes))
-    unknown = [scope for scope in wanted if scope not in _INCLUDES]
-    if unknown:
-        raise DeniedError(f"unknown scope {unknown[0]}", hint=f"scopes are {', '.join(SCOPES)}")
-    claims: dict[str, Any] = {"sub": identity, "scope": " ".join(wanted), "iat": issued_at}
-    if lifetime_s is not None:
-        claims["exp"] = issued_at + lifetime_s
-    return jwt.encode(claims, key, algorithm=_ALGORITHM)
-
-
-def verify(key: str, token: str) -> tuple[Identity, bool]:
-    """Who ``token`` stands for, and whether that stays true for ever (it has no end of validity).
-
-    :raises UnauthenticatedError: when it is not valid, or no longer.
-    """
-    try:
-        claims = jwt.decode(token, key, algorithms=[_ALGORITHM], options={"verify_iat": False, "require": ["sub"]})
-    except jwt.PyJWTError as error:
-        raise UnauthenticatedError(
-            f"the token is not valid in this pool: {error}", hint="use the token file of this pool"
-        ) from None
-    scopes: set[str] = set()
-    for scope in str(claims.get("scope", "")).split():
-        scopes |= _INCLUDES.get(scope, set())
-    return Identity(str(claims["sub"]), frozenset(scopes)), "exp" not in claims
-
-
-def peek(token: str) -> dict[str, Any]:
-    """What a token says, unverified; for listings.
+def peek(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and claims of a token, unverified; for listings.
 
     :raises UnauthenticatedError: when it is not a token at all.
     """
+    parts = token.split(".")
     try:
-        claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
-    except jwt.PyJWTError as error:
+        if len(parts) != 3:
+            raise ValueError("it does not have three parts")
+        header, claims = (json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))) for part in parts[:2])
+        if not (isinstance(header, dict) and isinstance(claims, dict)):
+            raise ValueError("its parts are not objects")
+    except ValueError as error:
         raise UnauthenticatedError(f"not a token: {error}") from None
-    return claims
+    return header, claims
 
 
-def find_token(home: PoolHome, env: Mapping[str, str]) -> str | None:
-    """The token a client should show: ``SLOTWISE_TOKEN_FILE``, else the pool owner's, else none.
+class Knobs(Protocol):
+    """What is needed of a configuration."""
 
+    def get(self, name: str) -> str | None:
+        """The text of a knob; None when undefined or empty."""
+        ...
+
+    def is_set(self, name: str) -> bool:
+        """Whether somebody set it."""
+        ...
+
+
+def token_directories(home: PoolHome, env: Mapping[str, str], knobs: Knobs | None = None) -> list[Path]:
+    """Where a user's tokens are: SEC_TOKEN_DIRECTORY where it is set; else the pool's home and the user's own
+    (``~/.slotwise/tokens.d``), and for root SEC_TOKEN_SYSTEM_DIRECTORY where that is set."""
+    if knobs is not None:
+        if named := _named(knobs, "SEC_TOKEN_DIRECTORY"):
+            return [named]
+        if os.geteuid() == 0 and (named := _named(knobs, "SEC_TOKEN_SYSTEM_DIRECTORY")):
+            return [home.root / "tokens.d", named]
+    own = Path(env["HOME"]) / ".slotwise" / "tokens.d" if env.get("HOME") else None
+    found = [home.root / "tokens.d"]
+    return found if own is None or own in found else [*found, own]
+
+
+def _named(knobs: Knobs, name: str) -> Path | None:
+    text = knobs.get(name) if knobs.is_set(name) else None
+    return Path(text).expanduser() if text else None
+
+
+def find_token(home: PoolHome, env: Mapping[str, str], knobs: Callable[[], Knobs | None] = lambda: None) -> str | None:
+    """The token to show at other hosts: that of ``SLOTWISE_TOKEN_FILE``, else the first in the user's directories.
+
+    :param knobs: the configuration, asked for only where it says which directories these are.
     :raises DeniedError: when a file that was named cannot be read, or others may read the token.
     """
     named = env.get("SLOTWISE_TOKEN_FILE")
-    for path in [Path(named)] if named else [home.secrets / "token"]:
+    paths = (
+        [Path(named)] if named else [path for place in token_directories(home, env, knobs()) for path in _files(place)]
+    )
+    for path in paths:
         try:
-            found = path.read_text().strip() or None
-            if found is not None:
+            found = path.read_text().split()
+            if found:
                 require_private(path)
-            return found
-        except (FileNotFoundError, PermissionError, NotADirectoryError):
+                return found[0]
+        except (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError):
             if named:
                 raise DeniedError(f"the token file {path} cannot be read") from None
     return None
+
+
+def _files(directory: Path) -> list[Path]:
+    try:
+        return sorted(path for path in directory.iterdir() if path.is_file() and not path.name.startswith("."))
+    except OSError:
+        return []

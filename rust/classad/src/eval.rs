@@ -1,6 +1,7 @@
 //! The plain evaluator: the law that every faster one is proved against.
 
 use crate::ad::Ad;
+use crate::allowance::{self, MAX_STEPS};
 use crate::builtins::{Body, Builtin, Env};
 use crate::expr::{Binary, Call, Expr};
 use crate::host::{self, Host};
@@ -66,8 +67,6 @@ const MAX_DEPTH: i32 = 400;
 /// How many calls of functions, and selections from lists, may be under way inside each other. Arguments and items of
 /// lists are no level of [`MAX_DEPTH`], and a list may contain a call of a function of itself.
 const MAX_CALLS: u32 = 500;
-/// How many nodes one evaluation may visit, as in the reference.
-const MAX_STEPS: i64 = 10_000_000;
 /// How many bytes of new text one evaluation may make.
 const MAX_BYTES: usize = 256 << 20;
 
@@ -81,6 +80,8 @@ pub struct Evaluator<'a> {
     pub(crate) root: Scope,
     pub(crate) depth: i32,
     pub(crate) steps: i64,
+    /// Steps that it was given.
+    granted: i64,
     calls: u32,
     bytes: usize,
     random: u64,
@@ -100,13 +101,15 @@ impl<'a> Evaluator<'a> {
         let scopes = Scopes::new(context.my, context.target, context.strict);
         let names = scopes.first();
         let root = if scopes.matching { ROOT } else { names };
+        let granted = allowance::grant();
         Self {
             context,
             scopes,
             names,
             root,
             depth: MAX_DEPTH,
-            steps: MAX_STEPS,
+            steps: granted,
+            granted,
             calls: 0,
             bytes: MAX_BYTES,
             random: context.seed,
@@ -166,7 +169,8 @@ impl<'a> Evaluator<'a> {
     /// Lets the evaluation do no more than one part of `parts` of what it could.
     #[must_use]
     pub fn with_share(mut self, parts: u32) -> Self {
-        self.steps /= i64::from(parts);
+        self.granted = self.granted.min(MAX_STEPS / i64::from(parts));
+        self.steps = self.granted;
         self.bytes /= parts as usize;
         self
     }
@@ -339,6 +343,12 @@ impl<'a> Evaluator<'a> {
                 Ok(result)
             }
         }
+    }
+}
+
+impl Drop for Evaluator<'_> {
+    fn drop(&mut self) {
+        allowance::settle(self.granted, self.steps);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ClassAd language: values, parser, printer, evaluator. No clock, no threads, no Python.
 
 pub mod ad;
+pub mod allowance;
 pub mod analysis;
 pub mod builtins;
 pub mod coerce;

@@ -44,6 +44,27 @@ impl UserMaps {
         self.maps.insert(name.to_ascii_lowercase(), methods);
     }
 
+    /// Reads a map from text whose principals are all patterns (CERTIFICATE_MAPFILE_ASSUME_HASH_KEYS is false), and
+    /// keeps it under `name`. A pattern that is none names nobody; the numbers of such lines come back.
+    pub fn define_patterns(&mut self, name: &[u8], text: &[u8]) -> Vec<usize> {
+        let mut methods: FxHashMap<Vec<u8>, Vec<Entry>> = FxHashMap::default();
+        let mut bad = Vec::new();
+        for (number, line) in text.split(|b| *b == b'\n').enumerate() {
+            let Some(mut line) = parse_line(line, false) else {
+                continue;
+            };
+            line.pattern = Some(Options::default());
+            let entries = methods.entry(line.method.to_ascii_lowercase()).or_default();
+            let before = entries.len();
+            add(entries, line, false);
+            if entries.len() == before {
+                bad.push(number + 1);
+            }
+        }
+        self.maps.insert(name.to_ascii_lowercase(), methods);
+        bad
+    }
+
     /// Forgets a map.
     pub fn forget(&mut self, name: &[u8]) {
         self.maps.remove(&name.to_ascii_lowercase());
@@ -248,5 +269,26 @@ mod tests {
         assert_eq!(look("homes", "/x"), None);
         assert_eq!(look("groups.SSL", "eve"), None);
         assert_eq!(look("nosuch", "alice"), None);
+    }
+
+    #[test]
+    fn principals_may_all_be_patterns() {
+        let mut maps = UserMaps::default();
+        let text = b"SSL /CN=(.*)$ \\1@pool\n# c\nSSL ( x\nSSL \"a b\" blank\nSCITOKENS ^https://i\\.org,(\\w+)$ \\1@i.org\n";
+        assert_eq!(maps.define_patterns(b"m", text), [3]);
+        let look = |map: &str, input: &str| {
+            maps.lookup(map.as_bytes(), input.as_bytes())
+                .map(|v| String::from_utf8_lossy(&v).into_owned())
+        };
+        assert_eq!(
+            look("m.ssl", "/O=x/CN=node1").as_deref(),
+            Some("node1@pool")
+        );
+        assert_eq!(look("m.SSL", "xa by").as_deref(), Some("blank"));
+        assert_eq!(
+            look("m.SCITOKENS", "https://i.org,bob").as_deref(),
+            Some("bob@i.org")
+        );
+        assert_eq!(look("m.SCITOKENS", "https://i.org,bob,eve"), None);
     }
 }

@@ -231,11 +231,11 @@ impl AdTable {
     /// The ad of a row, attributes in the order of the table's columns.
     pub fn ad(&self, row: Row) -> Ad {
         let mut ad = Ad::with_capacity(64);
-        for id in 0..self.columns.len() as ColumnId {
-            if let Some(expr) = self.cell_expr(self.cell(row, id)) {
+        self.for_each_cell(row, |id, cell| {
+            if let Some(expr) = self.cell_expr(cell) {
                 ad.insert(self.spelling(row, id).clone(), expr);
             }
-        }
+        });
         ad
     }
 

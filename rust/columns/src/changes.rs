@@ -25,7 +25,7 @@ impl AdTable {
                 out.remove(key);
             }
         }
-        let all: Vec<ColumnId> = (0..self.column_count() as ColumnId).collect();
+        let all = self.all_attributes();
         let Some(cells) = self.log.cells_since(version) else {
             for row in self
                 .rows()
@@ -56,7 +56,7 @@ impl AdTable {
 
     /// The whole table as a batch with its keys.
     pub fn whole(&self, header: PackHeader) -> Vec<u8> {
-        let all: Vec<ColumnId> = (0..self.column_count() as ColumnId).collect();
+        let all = self.all_attributes();
         let mut out = PackWriter::new(header);
         for row in self.rows() {
             out.row(self, row, &all, true);

@@ -1,7 +1,7 @@
 //! Conditions split at `&&`, with what each clause mentions, made once per text.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use classad::analysis::Reads;
 use classad::{BinaryOp, Expr, Name, Side, UnaryOp};
@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
 use crate::cell::ExprId;
+use crate::lists::Uses;
 use crate::table::AdTable;
 
 /// One clause of a condition, or a whole expression.
@@ -31,6 +32,8 @@ pub(crate) struct Clause {
     pub reference: Option<(Side, Name)>,
     /// It has parts that take far longer than a comparison.
     pub heavy: bool,
+    /// Made when first needed.
+    uses: OnceLock<Uses>,
 }
 
 /// A condition taken apart.
@@ -67,7 +70,13 @@ impl Clause {
             root: false,
             mentions,
             reference,
+            uses: OnceLock::new(),
         }
+    }
+
+    /// How it uses names.
+    pub fn uses(&self) -> &Uses {
+        self.uses.get_or_init(|| Uses::of(&self.expr))
     }
 
     /// The definition of MY.Requirements.

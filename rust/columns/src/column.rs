@@ -3,6 +3,9 @@
 //! Rows come in chunks of 1024. A chunk whose live rows all hold one value is that value alone; one
 //! with few values is a byte a row and a small dictionary; else it is a word a row. Rows that hold no
 //! ad are "do not care": whoever puts an ad into a row writes every column of it.
+//!
+//! A *rare* column, of an attribute that few rows have, is the list of those rows instead. Which columns are rare is the
+//! table's to say ([`crate::table`]): it knows of each row what rare attributes it has.
 
 use crate::cell::Cell;
 
@@ -174,6 +177,8 @@ impl Chunk {
 #[derive(Clone, Debug)]
 pub struct Column {
     chunks: Vec<Chunk>,
+    /// The rows that have the attribute, ascending, of a rare column; there are no chunks then.
+    rare: Option<Vec<(u32, Cell)>>,
     /// Table version of the last change of any cell.
     pub version: u64,
 }
@@ -183,16 +188,69 @@ impl Column {
     pub fn new() -> Self {
         Column {
             chunks: Vec::new(),
+            rare: None,
             version: 0,
         }
+    }
+
+    /// A rare column that no row has.
+    pub(crate) fn new_rare() -> Self {
+        Column {
+            rare: Some(Vec::new()),
+            ..Column::new()
+        }
+    }
+
+    /// The rows that have the attribute, ascending, if it is a rare one.
+    pub fn rare_rows(&self) -> Option<&[(u32, Cell)]> {
+        self.rare.as_deref()
+    }
+
+    /// Whether it is a rare column.
+    #[inline]
+    pub(crate) fn is_rare(&self) -> bool {
+        self.rare.is_some()
+    }
+
+    /// Writes a row of a rare column; gives what was there.
+    pub(crate) fn set_rare(&mut self, row: u32, cell: Cell) -> Cell {
+        let Some(rows) = &mut self.rare else {
+            return Cell::MISSING;
+        };
+        match rows.binary_search_by_key(&row, |entry| entry.0) {
+            Ok(at) if cell.is_missing() => rows.remove(at).1,
+            Ok(at) => std::mem::replace(&mut rows[at].1, cell),
+            Err(at) => {
+                if !cell.is_missing() {
+                    rows.insert(at, (row, cell));
+                }
+                Cell::MISSING
+            }
+        }
+    }
+
+    /// Makes a rare column an ordinary one; gives the rows that have the attribute.
+    pub(crate) fn make_common(&mut self) -> Vec<(u32, Cell)> {
+        let rows = self.rare.take().unwrap_or_default();
+        for (row, cell) in &rows {
+            self.set(*row as usize, *cell, true);
+        }
+        rows
     }
 
     /// The value of a row.
     #[inline]
     pub fn get(&self, row: usize) -> Cell {
-        self.chunks
-            .get(row / CHUNK_ROWS)
-            .map_or(Cell::MISSING, |chunk| chunk.get(row % CHUNK_ROWS))
+        match self.chunks.get(row / CHUNK_ROWS) {
+            Some(chunk) => chunk.get(row % CHUNK_ROWS),
+            None => self.get_rare(row),
+        }
+    }
+
+    fn get_rare(&self, row: usize) -> Cell {
+        let rows = self.rare.as_deref().unwrap_or_default();
+        let found = rows.binary_search_by_key(&(row as u32), |entry| entry.0);
+        found.map_or(Cell::MISSING, |at| rows[at].1)
     }
 
     /// Writes a row; `others` says whether another row of its chunk holds an ad. Returns whether the
@@ -238,12 +296,19 @@ impl Column {
         }
     }
 
-    /// The chunks; rows beyond the last lack the attribute.
-    pub fn chunks(&self) -> &[Chunk] {
-        &self.chunks
+    /// Calls `seen` for every value that the column may hold in rows of its chunks or, if it is rare, in any row;
+    /// values that follow one another may be equal.
+    pub fn for_each_value(&self, mut seen: impl FnMut(Cell)) {
+        for chunk in &self.chunks {
+            chunk.for_each_value(&mut seen);
+        }
+        if let Some(rows) = &self.rare {
+            seen(Cell::MISSING);
+            rows.iter().for_each(|entry| seen(entry.1));
+        }
     }
 
-    /// The chunk with this index.
+    /// The chunk with this index, of a column that is not rare.
     pub fn chunk(&self, index: usize) -> &Chunk {
         static ABSENT: Chunk = Chunk::Const(Cell::MISSING);
         self.chunks.get(index).unwrap_or(&ABSENT)
@@ -251,6 +316,9 @@ impl Column {
 
     /// At most so many different values are in so many rows of the column. What bounds it: the chunks are looked at, not the rows.
     pub(crate) fn distinct_at_most(&self, rows: usize) -> usize {
+        if let Some(rows) = &self.rare {
+            return rows.len() + 1;
+        }
         let mut seen = rustc_hash::FxHashSet::default();
         if self.chunks.len() * CHUNK_ROWS < rows {
             seen.insert(Cell::MISSING);
@@ -271,6 +339,7 @@ impl Column {
     /// Bytes held.
     pub fn heap_bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Chunk>()
+            + self.rare.as_ref().map_or(0, Vec::capacity) * size_of::<(u32, Cell)>()
             + self.chunks.iter().map(Chunk::heap_bytes).sum::<usize>()
     }
 }
@@ -297,6 +366,29 @@ mod tests {
         }
         assert!(column.heap_bytes() < 300);
         assert_eq!(column.get(2999), int(5));
+    }
+
+    #[test]
+    fn a_rare_column_becomes_an_ordinary_one() {
+        let mut column = Column::new_rare();
+        for row in [5000, 3, 1024] {
+            assert!(column.set_rare(row, int(i64::from(row))).is_missing());
+        }
+        assert_eq!(column.set_rare(3, int(4)), int(3));
+        assert_eq!(column.set_rare(1024, Cell::MISSING), int(1024));
+        assert!(column.heap_bytes() < 100);
+        for rare in [true, false] {
+            assert_eq!(column.is_rare(), rare);
+            for row in 0..6000 {
+                let value = match row {
+                    3 => int(4),
+                    5000 => int(5000),
+                    _ => Cell::MISSING,
+                };
+                assert_eq!(column.get(row), value);
+            }
+            column.make_common();
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::cell::{Cell, CellKind};
 use crate::clause::Clause;
 use crate::exec::{Machine, compare_integers};
 use crate::groups::Groups;
+use crate::lists::FIRST_DERIVED;
 use crate::lower::{Lowering, Program};
 use crate::matcher::{Matcher, Owner};
 use crate::table::{AdTable, ColumnId, Row};
@@ -47,6 +48,14 @@ impl<'a> Plain<'a> {
     fn fill(&mut self, columns: &[ColumnId], tuple: &[Cell]) {
         self.slot.clear();
         for (column, cell) in columns.iter().zip(tuple) {
+            if *column >= FIRST_DERIVED {
+                if let Some(derived) = self.matcher.leaves.derived(self.table, *column) {
+                    for (name, expr) in derived.content(*cell) {
+                        self.slot.insert(name.clone(), expr.clone());
+                    }
+                }
+                continue;
+            }
             if cell.kind() != CellKind::Missing
                 && let Some(expr) = self.table.cell_expr(*cell)
             {

@@ -27,12 +27,14 @@ impl Matcher {
     ) -> Option<Truth> {
         let argument = self.clauses.whole(first_computed(&clause.expr)?);
         let reads = self.reads(ask.table, &argument, ask.owner, ask.job);
+        // The arguments of all rows are worked out.
+        if self.tuning.only_within {
+            return None;
+        }
         if reads.dynamic || reads.chancy || self.moves(ask, &argument) || !scope.may_go_on() {
             return None;
         }
-        let values = self
-            .leaves
-            .values(self, ask.table, &argument, ask.owner, ask.job, &reads);
+        let values = self.leaves.values(self, ask, &argument, &reads, None);
         let mut numbers: FxHashMap<&[u8], usize> = FxHashMap::default();
         let mut number_of: Vec<usize> = Vec::with_capacity(values.by_group.len());
         for value in &values.by_group {

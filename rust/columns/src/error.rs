@@ -16,8 +16,8 @@ pub enum TableError {
     /// The batch is of a newer format.
     #[error("batch format {0} is newer than this program's; update it")]
     PackVersion(u8),
-    /// More attribute names than a table may have.
-    #[error("more than {0} distinct attribute names in one table")]
+    /// More bytes of attribute names than a table may have.
+    #[error("the attribute names of one table take more than {0} bytes")]
     TooManyAttributes(usize),
     /// An expression in an ad does not parse.
     #[error("attribute {name}: {error}")]

@@ -41,7 +41,7 @@ impl AdTable {
         let rows = self.select(query);
         let mut matcher = Matcher::new(query.settings);
         matcher.refresh(self, query.settings);
-        let columns = self.projected(query.projection.as_deref());
+        let columns = self.shown_columns(query.projection.as_deref());
         let columns = columns
             .into_iter()
             .map(|id| self.export_column(id, &rows, &matcher, query, evaluate));

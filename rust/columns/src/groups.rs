@@ -4,13 +4,14 @@
 //! reads only those columns has one result a group. Numbers stay when rows change, so results that
 //! were computed for a group stay good too; only changed rows are looked at again.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
 use crate::buckets::Buckets;
 use crate::cell::Cell;
 use crate::column::{CHUNK_ROWS, Chunk};
+use crate::lists::{Derived, FIRST_DERIVED};
 use crate::matcher::Tuning;
 use crate::table::{AdTable, ColumnId, Row};
 
@@ -39,11 +40,16 @@ pub struct Groups {
 impl Groups {
     /// Groups rows by `columns`.
     pub fn new(table: &AdTable, columns: &[ColumnId]) -> Self {
-        let mut group_of = vec![0u32; table.row_end()];
+        Self::of(&Cells::new(table, Vec::new()), columns)
+    }
+
+    /// Groups rows by `columns`, derived ones among them.
+    pub(crate) fn of(cells: &Cells<'_>, columns: &[ColumnId]) -> Self {
+        let mut group_of = vec![0u32; cells.table.row_end()];
         let mut count = 1usize;
         let mut codes = Vec::new();
         for id in columns {
-            let distinct = column_codes(table, *id, &mut codes);
+            let distinct = cells.codes(*id, &mut codes);
             if distinct > 1 {
                 count = refine(&mut group_of, count, &codes, distinct);
             }
@@ -56,7 +62,7 @@ impl Groups {
             if !seen[group] {
                 seen[group] = true;
                 for (at, id) in columns.iter().enumerate() {
-                    tuples[group * width + at] = table.column(*id).get(row);
+                    tuples[group * width + at] = cells.get(row, *id);
                 }
             }
         }
@@ -126,8 +132,8 @@ impl Groups {
     }
 
     /// Puts changed rows into their groups. False if starting anew is better.
-    pub(crate) fn refresh(&mut self, table: &AdTable, rows: &[Row], stamp: u64) -> bool {
-        if self.count > table.row_end() * 2 + 4096 {
+    pub(crate) fn refresh(&mut self, cells: &Cells<'_>, rows: &[Row], stamp: u64) -> bool {
+        if self.count > cells.table.row_end() * 2 + 4096 {
             return false;
         }
         if self.index.is_empty() {
@@ -138,10 +144,10 @@ impl Groups {
         }
         let mut moved = Vec::new();
         let mut tuple = Vec::with_capacity(self.columns.len());
-        self.group_of.resize(table.row_end(), 0);
+        self.group_of.resize(cells.table.row_end(), 0);
         for row in rows {
             tuple.clear();
-            tuple.extend(self.columns.iter().map(|id| table.cell(*row, *id)));
+            tuple.extend(self.columns.iter().map(|id| cells.get(*row as usize, *id)));
             let group = match self.index.get(&*tuple) {
                 Some(group) => *group,
                 None => {
@@ -167,12 +173,58 @@ impl Groups {
     }
 }
 
+/// Where the values of columns are: in the table, or with the lists that derived columns are made of.
+pub(crate) struct Cells<'a> {
+    table: &'a AdTable,
+    derived: Vec<(ColumnId, Arc<Derived>)>,
+}
+
+impl<'a> Cells<'a> {
+    pub fn new(table: &'a AdTable, derived: Vec<(ColumnId, Arc<Derived>)>) -> Self {
+        Cells { table, derived }
+    }
+
+    fn derived(&self, id: ColumnId) -> Option<&Derived> {
+        let found = self.derived.iter().find(|entry| entry.0 == id)?;
+        Some(&found.1)
+    }
+
+    fn get(&self, row: usize, id: ColumnId) -> Cell {
+        if id < FIRST_DERIVED {
+            return self.table.column(id).get(row);
+        }
+        let derived = self.derived(id);
+        derived.map_or(Cell::MISSING, |derived| derived.cell(row))
+    }
+
+    /// Numbers the distinct values of a column, row by row; gives how many there are.
+    fn codes(&self, id: ColumnId, codes: &mut Vec<u32>) -> usize {
+        if id < FIRST_DERIVED {
+            return column_codes(self.table, id, codes);
+        }
+        codes.clear();
+        let derived = self.derived(id);
+        codes.extend_from_slice(derived.map_or(&[], Derived::codes));
+        codes.resize(self.table.row_end(), 0);
+        derived.map_or(1, Derived::count).max(1)
+    }
+}
+
 /// Numbers the distinct values of a column, row by row; gives how many there are.
-pub(crate) fn column_codes(table: &AdTable, id: ColumnId, codes: &mut Vec<u32>) -> usize {
+fn column_codes(table: &AdTable, id: ColumnId, codes: &mut Vec<u32>) -> usize {
     let column = table.column(id);
     let rows = table.row_end();
     codes.clear();
     codes.reserve(rows);
+    if let Some(some) = column.rare_rows() {
+        codes.resize(rows, 0);
+        let mut numbers: FxHashMap<Cell, u32> = FxHashMap::default();
+        for (row, cell) in some {
+            let next = numbers.len() as u32 + 1;
+            codes[*row as usize] = *numbers.entry(*cell).or_insert(next);
+        }
+        return numbers.len() + 1;
+    }
     let mut numbers: FxHashMap<Cell, u32> = FxHashMap::default();
     let mut number = |cell: Cell| {
         let next = numbers.len() as u32;

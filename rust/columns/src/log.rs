@@ -87,6 +87,11 @@ impl ChangeLog {
         Some(self.cells.range(start..).copied())
     }
 
+    /// Calls `seen` for the columns of all changes that are in the log.
+    pub fn for_each_column(&self, mut seen: impl FnMut(u32)) {
+        self.cells.iter().for_each(|cell| seen(cell.1));
+    }
+
     /// Keys removed after `version`; none if the log does not reach back so far.
     pub fn removed_since(&self, version: u64) -> Option<impl Iterator<Item = &[u8]> + '_> {
         if version < self.removed_floor {

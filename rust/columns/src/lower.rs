@@ -410,6 +410,13 @@ impl Builder<'_> {
         columns.iter().position(|known| *known == column)
     }
 
+    /// Whether a derived column among those that count tells rows apart that this one does.
+    fn is_refined(&self, column: u32) -> bool {
+        let columns = self.given.groups.columns();
+        let leaves = &self.given.matcher.leaves;
+        columns.iter().any(|known| leaves.refines(*known, column))
+    }
+
     /// The expression by the plain evaluator.
     fn residue(&mut self, expr: &Expr, owner: Owner) -> Option<Operand> {
         let (matcher, table) = (self.given.matcher, self.given.table);
@@ -424,7 +431,7 @@ impl Builder<'_> {
         let leads_back = self.open.iter().any(|(owner, name)| match owner {
             Owner::Slot => {
                 let column = table.column_id(name);
-                column.is_some_and(|column| reads.columns.contains(&column))
+                column.is_some_and(|column| reads.may_read(table, &matcher.leaves, column))
             }
             Owner::Job => reads.job_names.contains(name),
         });
@@ -433,9 +440,12 @@ impl Builder<'_> {
         }
         let mut fixed = true;
         for column in &reads.columns {
-            // A column that is not among those that count: something else is not as it should be.
-            let at = self.place(*column)?;
-            fixed &= self.given.fixed[at].is_some();
+            match self.place(*column) {
+                Some(at) => fixed &= self.given.fixed[at].is_some(),
+                // A column that is not among those that count: something else is not as it should be.
+                None if !self.is_refined(*column) => return None,
+                None => fixed = false,
+            }
         }
         if fixed {
             let cell = |column: u32| {

@@ -52,6 +52,16 @@ pub(crate) struct Tuning {
     pub pick_from: usize,
     /// Combinations of values up to which a condition is asked as a whole.
     pub whole_max: usize,
+    /// Nothing is worked out for rows that nobody wants to know about, though that would cost less in the end.
+    pub only_within: bool,
+}
+
+impl Tuning {
+    /// Do no work for rows other than those asked about.
+    pub fn keep_within(&mut self) {
+        self.hoist_from = usize::MAX;
+        self.only_within = true;
+    }
 }
 
 impl Default for Tuning {
@@ -62,6 +72,7 @@ impl Default for Tuning {
             hoist_from: 1024,
             pick_from: 512,
             whole_max: 1024,
+            only_within: false,
         }
     }
 }
@@ -107,6 +118,13 @@ impl Matcher {
         self
     }
 
+    /// The matcher with lists followed row by row from so many names on. For tests; the answers are the same.
+    #[must_use]
+    pub fn with_lists_from(mut self, names: usize) -> Self {
+        self.leaves.lists_from = names;
+        self
+    }
+
     /// The matcher with every shorter way taken, however few rows there are. For tests; the answers are the same.
     #[must_use]
     pub fn eager(mut self) -> Self {
@@ -116,7 +134,9 @@ impl Matcher {
             hoist_from: 1,
             pick_from: 1,
             whole_max: 0,
+            only_within: false,
         };
+        self.leaves.lists_from = 1;
         self
     }
 
@@ -140,7 +160,7 @@ impl Matcher {
             None
         };
         match changed {
-            Some(changed) => self.leaves.refresh(table, &changed),
+            Some(changed) => self.leaves.refresh(table, &changed, &self.clauses),
             None => {
                 self.leaves.clear();
                 self.clauses.clear();
@@ -236,6 +256,21 @@ impl Matcher {
         rows
     }
 
+    /// Those of `rows` for which an expression is true.
+    pub(crate) fn those_where(
+        &self,
+        table: &AdTable,
+        expr: &Expr,
+        target: Option<&Ad>,
+        mut rows: Bitmap,
+    ) -> Bitmap {
+        let clause = self.clauses.whole(expr);
+        let within = rows.clone();
+        self.true_within(table, &clause, Owner::Slot, target, Some(&within))
+            .narrow(&mut rows);
+        rows
+    }
+
     /// The number an expression gives for each row.
     pub fn numbers(
         &self,
@@ -252,9 +287,22 @@ impl Matcher {
 
     /// The value an expression gives for each row.
     pub fn values(&self, table: &AdTable, expr: &Expr, owner: Owner, job: Option<&Ad>) -> Values {
+        self.values_within(table, expr, owner, job, None)
+    }
+
+    /// The same for the rows of `within`; what is said of others means nothing.
+    pub(crate) fn values_within(
+        &self,
+        table: &AdTable,
+        expr: &Expr,
+        owner: Owner,
+        job: Option<&Ad>,
+        within: Option<&Bitmap>,
+    ) -> Values {
         let clause = self.clauses.whole(expr);
         let reads = self.reads(table, &clause, owner, job);
-        self.leaves.values(self, table, &clause, owner, job, &reads)
+        self.leaves
+            .values(self, Ask { table, owner, job }, &clause, &reads, within)
     }
 
     /// The job's Rank for each row (none where it is absent or no number).
@@ -296,6 +344,9 @@ impl Matcher {
             return None;
         }
         let column = table.column_id(name)?;
+        if self.leaves.listed(table, column, &self.clauses).is_some() {
+            return None;
+        }
         let definitions = self.leaves.column_exprs(table, column);
         if definitions.is_empty() || definitions.len() > FOLLOW_MAX || path.contains(&column) {
             return None;
@@ -308,9 +359,11 @@ impl Matcher {
         if !clause.root {
             let leads_back = definitions.iter().any(|id| {
                 let definition = self.clauses.pooled(table, *id);
-                self.reads(table, &definition, Owner::Slot, job)
-                    .columns
-                    .contains(&column)
+                self.reads(table, &definition, Owner::Slot, job).may_read(
+                    table,
+                    &self.leaves,
+                    column,
+                )
             });
             if leads_back {
                 return None;

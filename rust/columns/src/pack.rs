@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
 use crate::cell::{Cell, CellKind};
+use crate::shown::Shown;
 use crate::table::{AdTable, ColumnId, Row};
 
 pub(crate) const MAGIC: &[u8; 3] = b"SWP";
@@ -250,30 +251,26 @@ impl PackWriter {
 
     /// A row of a table, whole or projected; `key` says whether its key goes along. Writes from
     /// tables and of ads must not be mixed in one batch.
-    pub fn row(&mut self, table: &AdTable, row: Row, columns: &[ColumnId], key: bool) {
+    pub fn row(&mut self, table: &AdTable, row: Row, shown: &Shown, key: bool) {
         if key {
             self.key(OP_FULL, table.key(row));
         } else {
             self.operations += 1;
             self.out.push(OP_PLAIN);
         }
-        self.cells(table, row, columns, false);
+        let mut found: Vec<(ColumnId, Cell)> = Vec::with_capacity(shown.columns().len());
+        table.each_shown(row, shown, |_, id, cell| found.push((id, cell)));
+        self.cells(table, row, found);
     }
 
     /// Some attributes of a row as a delta; missing ones are taken out at the receiver.
     pub fn row_delta(&mut self, table: &AdTable, row: Row, columns: &[ColumnId]) {
         self.key(OP_DELTA, table.key(row));
-        self.cells(table, row, columns, true);
+        let cell = |id: &ColumnId| (*id, table.cell(row, *id));
+        self.cells(table, row, columns.iter().map(cell).collect());
     }
 
-    fn cells(&mut self, table: &AdTable, row: Row, columns: &[ColumnId], unset: bool) {
-        let mut found: Vec<(ColumnId, Cell)> = Vec::with_capacity(columns.len());
-        for id in columns {
-            let cell = table.cell(row, *id);
-            if unset || !cell.is_missing() {
-                found.push((*id, cell));
-            }
-        }
+    fn cells(&mut self, table: &AdTable, row: Row, found: Vec<(ColumnId, Cell)>) {
         put_varint(&mut self.out, found.len() as u64);
         let respelled = table.respelled.contains_key(&row);
         for (id, cell) in found {

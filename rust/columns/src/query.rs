@@ -1,5 +1,7 @@
 //! Questions about a table: which rows, which of their attributes, how many, in what form.
 
+use std::ops::Range;
+
 use classad::{Ad, Expr, Name, Value};
 use rustc_hash::FxHashMap;
 
@@ -9,7 +11,8 @@ use crate::cell::Cell;
 use crate::error::TableError;
 use crate::matcher::{EvalSettings, Matcher, Owner};
 use crate::pack::{PackHeader, PackWriter};
-use crate::table::{AdTable, ColumnId, Row};
+use crate::shown::Shown;
+use crate::table::{AdTable, Row};
 
 /// What is asked of a table.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,8 @@ pub struct Query {
     pub projection: Option<Vec<Name>>,
     /// At most so many ads.
     pub limit: Option<usize>,
+    /// Only ads in these rows, and no work for others: a question may be asked piece by piece.
+    pub rows: Option<Range<usize>>,
     /// Time and rules for the evaluation.
     pub settings: EvalSettings,
 }
@@ -45,13 +50,32 @@ impl AdTable {
     /// The rows that a query asks for, its limit not applied.
     pub fn matching(&self, query: &Query) -> Bitmap {
         match &query.constraint {
-            None => self.live().clone(),
+            None => match &query.rows {
+                None => self.live().clone(),
+                Some(rows) => self.live_in(rows),
+            },
             Some(expr) => {
                 let mut matcher = Matcher::new(query.settings);
                 matcher.refresh(self, query.settings);
-                matcher.rows_where(self, expr, Owner::Slot, query.target.as_ref())
+                let target = query.target.as_ref();
+                match &query.rows {
+                    None => matcher.rows_where(self, expr, Owner::Slot, target),
+                    Some(rows) => {
+                        matcher.tuning.keep_within();
+                        matcher.those_where(self, expr, target, self.live_in(rows))
+                    }
+                }
             }
         }
+    }
+
+    /// The rows among `rows` that hold an ad.
+    fn live_in(&self, rows: &Range<usize>) -> Bitmap {
+        let mut within = Bitmap::empty(self.row_end());
+        for row in rows.start..rows.end.min(self.row_end()) {
+            within.set(row, self.live().get(row));
+        }
+        within
     }
 
     /// The rows that a query asks for, at most its limit.
@@ -61,60 +85,43 @@ impl AdTable {
         rows.iter().take(limit).map(|row| row as Row).collect()
     }
 
-    /// Columns of a projection in the order of names as they are shown; all columns without one.
-    pub fn projected(&self, projection: Option<&[Name]>) -> Vec<ColumnId> {
-        let mut columns: Vec<ColumnId> = match projection {
-            Some(names) => names
-                .iter()
-                .filter_map(|name| self.column_id(name))
-                .collect(),
-            None => (0..self.column_count() as ColumnId).collect(),
-        };
-        columns.sort_by_cached_key(|id| self.column_name(*id).as_bytes().to_ascii_lowercase());
-        columns.dedup();
-        columns
-    }
-
     /// Rows as a batch of ads, with their keys if `keys`.
-    pub fn pack_rows(&self, rows: &[Row], columns: &[ColumnId], keys: bool) -> Vec<u8> {
+    pub fn pack_rows(&self, rows: &[Row], shown: &Shown, keys: bool) -> Vec<u8> {
         let header = PackHeader {
             to_version: self.version(),
             ..PackHeader::default()
         };
         let mut out = PackWriter::new(header);
         for row in rows {
-            out.row(self, *row, columns, keys);
+            out.row(self, *row, shown, keys);
         }
         out.finish()
     }
 
     /// Rows as old-syntax text: a line an attribute, a blank line after each ad.
-    pub fn long_text(&self, rows: &[Row], columns: &[ColumnId], out: &mut Vec<u8>) {
+    pub fn long_text(&self, rows: &[Row], shown: &Shown, out: &mut Vec<u8>) {
         let mut texts = CellTexts::new(self, true);
         for row in rows {
             let respelled = self.respelled.contains_key(row);
-            for id in columns {
-                let cell = self.cell(*row, *id);
-                if cell.is_missing() {
-                    continue;
-                }
+            self.each_shown(*row, shown, |_, id, cell| {
                 let name = if respelled {
-                    self.spelling(*row, *id)
+                    self.spelling(*row, id)
                 } else {
-                    self.column_name(*id)
+                    self.column_name(id)
                 };
                 out.extend_from_slice(name.as_bytes());
                 out.extend_from_slice(b" = ");
                 texts.write(cell, out);
                 out.push(b'\n');
-            }
+            });
             out.push(b'\n');
         }
     }
 
     /// Rows as JSON objects with commas between; the caller writes the brackets.
-    pub fn json_text(&self, rows: &[Row], columns: &[ColumnId], out: &mut Vec<u8>) {
-        let names: Vec<Vec<u8>> = columns
+    pub fn json_text(&self, rows: &[Row], shown: &Shown, out: &mut Vec<u8>) {
+        let names: Vec<Vec<u8>> = shown
+            .columns()
             .iter()
             .map(|id| {
                 let mut name = Vec::new();
@@ -127,21 +134,16 @@ impl AdTable {
             out.extend_from_slice(if at == 0 { b"{" } else { b",\n{" });
             let respelled = self.respelled.contains_key(row);
             let mut first = true;
-            for (place, id) in columns.iter().enumerate() {
-                let cell = self.cell(*row, *id);
-                if cell.is_missing() {
-                    continue;
-                }
+            self.each_shown(*row, shown, |place, id, cell| {
                 out.extend_from_slice(if first { b"\n  " } else { b",\n  " });
                 first = false;
-                if respelled {
-                    json_string(self.spelling(*row, *id).as_bytes(), out);
-                } else {
-                    out.extend_from_slice(&names[place]);
+                match place {
+                    Some(place) if !respelled => out.extend_from_slice(&names[place]),
+                    _ => json_string(self.spelling(*row, id).as_bytes(), out),
                 }
                 out.extend_from_slice(b": ");
                 texts.write(cell, out);
-            }
+            });
             out.extend_from_slice(b"\n}");
         }
     }
@@ -157,12 +159,19 @@ impl AdTable {
     ) -> Result<Vec<Values>, TableError> {
         let mut matcher = Matcher::new(query.settings);
         matcher.refresh(self, query.settings);
+        let within = query.rows.as_ref().map(|rows| self.live_in(rows));
         names
             .iter()
             .map(|name| {
                 let expr = classad::parse_expr(name.as_bytes(), classad::Syntax::NORMAL)
                     .map_err(|error| TableError::BadQuery(format!("{name}: {error}")))?;
-                Ok(matcher.values(self, &expr, Owner::Slot, query.target.as_ref()))
+                Ok(matcher.values_within(
+                    self,
+                    &expr,
+                    Owner::Slot,
+                    query.target.as_ref(),
+                    within.as_ref(),
+                ))
             })
             .collect()
     }

@@ -1,19 +1,27 @@
 //! What evaluating an expression can read, definitions of attributes followed.
 
+use std::sync::Arc;
+
 use classad::analysis::{Reads as Mentions, reach};
 use classad::{Ad, Expr, Name};
+use rustc_hash::FxHashSet;
 
 use crate::ads::canonical_text;
 use crate::clause::{Clause, ClauseCache};
 use crate::leaf::LeafCache;
+use crate::lists::Following;
 use crate::matcher::Owner;
 use crate::table::{AdTable, ColumnId};
 
 /// What evaluating an expression can read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// Columns of the table.
+    /// Columns of the table, and derived ones.
     pub columns: Vec<ColumnId>,
+    /// Columns of the table that are followed row by row, for which the derived ones stand.
+    pub listed: Vec<ColumnId>,
+    /// What is read by following those depends on attributes of this job.
+    pub touched: bool,
     /// Attributes of the job, whether it has them or not.
     pub job_names: Vec<Name>,
     /// Some of those are expressions, so the rest holds for this job only.
@@ -42,6 +50,7 @@ struct Definitions<'a> {
     cache: &'a ClauseCache,
     leaves: &'a LeafCache,
     reads: Reads,
+    following: Following,
 }
 
 impl Reads {
@@ -61,13 +70,33 @@ impl Reads {
             cache,
             leaves,
             reads: Reads::default(),
+            following: Following::default(),
         };
         let found = reach(&clause.mentions, &mut definitions);
-        let mut reads = definitions.reads;
+        let (mut reads, following) = (definitions.reads, definitions.following);
+        if !following.columns.is_empty() {
+            let names: FxHashSet<&Name> = found.names().chain(&found.scope_words).collect();
+            for telling in following.tellings(table, leaves, clause, job, &names) {
+                reads.columns.push(leaves.derived_number(telling));
+            }
+            reads.touched = leaves.touched(&following.columns, job);
+            reads.listed = following.columns;
+        }
         reads.dynamic = found.unbounded;
         reads.unsteady = found.volatile;
         reads.chancy = found.random;
         reads
+    }
+
+    /// Whether a column of the table may be read.
+    pub fn may_read(&self, table: &AdTable, leaves: &LeafCache, column: ColumnId) -> bool {
+        let on_the_way = |listed: &ColumnId| {
+            *listed == column
+                || leaves
+                    .known_list(*listed)
+                    .is_some_and(|listed| listed.mentions(table.column_name(column)))
+        };
+        self.columns.contains(&column) || self.listed.iter().any(on_the_way)
     }
 }
 
@@ -86,11 +115,20 @@ impl Definitions<'_> {
         let Some(column) = self.table.column_id(name) else {
             return;
         };
+        if let Some(listed) = self.leaves.listed(self.table, column, self.cache) {
+            if !self.following.columns.contains(&column) {
+                self.following.columns.push(column);
+                self.reads.depth = self.reads.depth.saturating_add(listed.depth);
+            }
+            visit(&listed.as_mentions(self.job));
+            return;
+        }
         let mut deepest = 0;
         for id in self.leaves.column_exprs(self.table, column).iter() {
             let clause = self.cache.pooled(self.table, *id);
             deepest = evaluation_depth(&clause).max(deepest);
             visit(&clause.mentions);
+            self.following.used(&clause);
         }
         if !self.reads.columns.contains(&column) {
             self.reads.columns.push(column);
@@ -108,11 +146,12 @@ impl Definitions<'_> {
         };
         if !matches!(expr, Expr::Lit(_)) {
             self.reads.job_exprs = true;
-            let clause = Clause::new(expr.clone(), canonical_text(expr));
+            let clause = Arc::new(Clause::new(expr.clone(), canonical_text(expr)));
             if !known {
                 self.reads.depth += evaluation_depth(&clause);
             }
             visit(&clause.mentions);
+            self.following.used(&clause);
         }
     }
 }

@@ -20,23 +20,33 @@ impl AdTable {
         let (operation, version) = (self.operation, self.version);
         let others = self.others(row);
         for (id, cell) in cells {
+            self.touched[*id as usize] = operation;
+            if self.put_cell(row, *id, *cell, others) && !new {
+                self.log.cell(row, *id);
+            }
+        }
+        for id in &self.common {
             let at = *id as usize;
-            self.touched[at] = operation;
-            if self.columns[at].set(row as usize, *cell, others) {
+            if self.touched[at] != operation
+                && self.columns[at].set(row as usize, Cell::MISSING, others)
+            {
                 self.columns[at].version = version;
                 if !new {
                     self.log.cell(row, *id);
                 }
             }
         }
-        for at in 0..self.columns.len() {
-            if self.touched[at] != operation
-                && self.columns[at].set(row as usize, Cell::MISSING, others)
-            {
-                self.columns[at].version = version;
-                if !new {
-                    self.log.cell(row, at as u32);
-                }
+        let gone = |id: &ColumnId| self.touched[*id as usize] != operation;
+        let gone: Vec<ColumnId> = self
+            .rare_columns(row)
+            .iter()
+            .copied()
+            .filter(gone)
+            .collect();
+        for id in gone {
+            self.put_rare(row, id, Cell::MISSING);
+            if !new {
+                self.log.cell(row, id);
             }
         }
         if new {
@@ -51,19 +61,30 @@ impl AdTable {
         (row, new)
     }
 
+    /// Writes a cell; true if the value changed.
+    #[inline]
+    fn put_cell(&mut self, row: Row, id: ColumnId, cell: Cell, others: bool) -> bool {
+        let column = &mut self.columns[id as usize];
+        if column.is_rare() {
+            return self.put_rare(row, id, cell);
+        }
+        let changed = column.set(row as usize, cell, others);
+        if changed {
+            column.version = self.version;
+        }
+        changed
+    }
+
     /// Writes some cells of an ad that is there. A missing cell takes the attribute out.
     pub(crate) fn patch_row(&mut self, row: Row, cells: &[(ColumnId, Cell)], heard_at: f64) {
         self.version += 1;
         self.log.begin(self.version);
-        let version = self.version;
         let info = &mut self.rows[row as usize];
-        info.version = version;
+        info.version = self.version;
         info.heard_at = heard_at;
         let others = self.others(row);
         for (id, cell) in cells {
-            let column = &mut self.columns[*id as usize];
-            if column.set(row as usize, *cell, others) {
-                column.version = version;
+            if self.put_cell(row, *id, *cell, others) {
                 self.log.cell(row, *id);
             }
         }
@@ -78,12 +99,8 @@ impl AdTable {
     /// Writes cells of rows that the running operation has just made: neither version nor log move.
     pub(crate) fn write_cells(&mut self, row: Row, cells: &[(ColumnId, Cell)]) {
         let others = self.others(row);
-        let version = self.version;
         for (id, cell) in cells {
-            let column = &mut self.columns[*id as usize];
-            if column.set(row as usize, *cell, others) {
-                column.version = version;
-            }
+            self.put_cell(row, *id, *cell, others);
         }
     }
 
@@ -169,7 +186,8 @@ impl AdTable {
     }
 
     fn collect_if_due(&mut self) {
-        if self.strings.len() + self.exprs.texts.len() + self.bigs.len() > self.collect_at {
+        let texts = self.strings.len() + self.exprs.texts.len() + self.bigs.len();
+        if texts > self.collect_at || self.has_unused_names() {
             self.collect();
         }
     }
@@ -201,6 +219,9 @@ impl AdTable {
         self.live.set(row as usize, false);
         self.live_in_chunk[row as usize / CHUNK_ROWS] -= 1;
         self.free.push(row);
+        for id in self.rare_columns(row).to_vec() {
+            self.put_rare(row, id, Cell::MISSING);
+        }
         if !self.respelled.is_empty() {
             self.respelled.remove(&row);
         }
@@ -274,10 +295,12 @@ impl AdTable {
         for (id, cell) in base {
             let at = *id as usize;
             self.touched[at] = self.operation;
+            self.make_common(*id);
             self.columns[at].fill(first, end, *cell, |chunk| before[chunk] == 0);
             self.columns[at].version = self.version;
         }
-        for at in 0..self.columns.len() {
+        for id in &self.common {
+            let at = *id as usize;
             if self.touched[at] != self.operation {
                 self.columns[at].fill(first, end, Cell::MISSING, |chunk| before[chunk] == 0);
                 self.columns[at].version = self.version;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::ads::canonical_text;
 use crate::cell::Cell;
-use crate::table::{AdTable, ColumnId};
+use crate::table::AdTable;
 
 /// Attributes that every job of a cluster has for itself, or that tell what happened to it. An expression that may read
 /// any attribute does not make jobs different by these: one that means them has to name them.
@@ -113,8 +113,7 @@ impl AdTable {
                     if cell.expr_id().is_some() {
                         let reads = Reads::of(&expr);
                         if reads.unbounded {
-                            let all = (0..self.column_count() as ColumnId)
-                                .map(|column| self.column_name(column));
+                            let all = self.column_ids().map(|column| self.column_name(column));
                             let all = all.filter(|name| !is_of_one_job(name));
                             found.mentioned.extend(all.cloned());
                         }

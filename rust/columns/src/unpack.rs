@@ -4,7 +4,8 @@ use classad::{Ad, Expr, Name, Value};
 
 use crate::error::TableError;
 use crate::pack::{
-    FLAG_RESET, MAGIC, OP_DELTA, OP_FULL, OP_PLAIN, OP_REMOVE, PACK_VERSION, PackHeader, tag,
+    FLAG_RESET, MAGIC, OP_DELTA, OP_FULL, OP_PLAIN, OP_REMOVE, PACK_VERSION, PackHeader,
+    PackWriter, tag,
 };
 
 /// Reads the primitives of a batch.
@@ -195,4 +196,101 @@ pub fn unpack(bytes: &[u8]) -> Result<(PackHeader, Vec<PackedOp>), TableError> {
         });
     }
     Ok((header, out))
+}
+
+/// What a batch holds, found without building an ad.
+#[derive(Clone, Debug, Default)]
+pub struct Survey<'a> {
+    /// Keys of whole ads, in the order of the batch.
+    pub whole: Vec<&'a [u8]>,
+    /// Keys of ads of which some attributes change.
+    pub changed: Vec<&'a [u8]>,
+    /// Keys of ads that go.
+    pub removed: Vec<&'a [u8]>,
+    /// Whole ads without a key.
+    pub plain: usize,
+    /// The attribute names, each as first spelled.
+    pub names: Vec<Name>,
+}
+
+impl Survey<'_> {
+    /// How many ads there are, removals left out.
+    #[must_use]
+    pub fn ads(&self) -> usize {
+        self.whole.len() + self.changed.len() + self.plain
+    }
+}
+
+/// The keys of a batch by operation, and the attribute names in it: found without building an ad, so that a batch can
+/// be refused before it costs more than its own bytes.
+///
+/// # Errors
+/// [`TableError::BadPack`], [`TableError::PackVersion`]. Expressions are not parsed.
+pub fn survey(bytes: &[u8]) -> Result<Survey<'_>, TableError> {
+    let (mut reader, _) = Reader::new(bytes)?;
+    let mut found = Survey::default();
+    while !reader.at_end() {
+        let operation = reader.byte()?;
+        match operation {
+            OP_FULL => found.whole.push(reader.bytes()?),
+            OP_DELTA => found.changed.push(reader.bytes()?),
+            OP_REMOVE => found.removed.push(reader.bytes()?),
+            OP_PLAIN => found.plain += 1,
+            _ => return Err(reader.bad("unknown operation")),
+        }
+        if operation == OP_REMOVE {
+            continue;
+        }
+        for _ in 0..reader.count()? {
+            if reader.varint()? == 0 {
+                found.names.push(Name::new(reader.bytes()?));
+            }
+            match reader.byte()? {
+                tag::UNSET | tag::UNDEFINED | tag::ERROR | tag::FALSE | tag::TRUE => {}
+                tag::INT | tag::STR_REF | tag::EXPR_REF => {
+                    reader.varint()?;
+                }
+                tag::REAL => {
+                    reader.real()?;
+                }
+                tag::STR_NEW | tag::EXPR_NEW => {
+                    reader.bytes()?;
+                }
+                _ => return Err(reader.bad("unknown tag")),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A batch as several of about `most` bytes each, to be applied one after the other; a single ad may be larger. What
+/// the header says of versions holds for the whole: the first forgets what it must, the last brings the new version.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn split(bytes: &[u8], most: usize) -> Result<Vec<Vec<u8>>, TableError> {
+    let (header, operations) = unpack(bytes)?;
+    let fresh = |first: bool| {
+        PackWriter::new(PackHeader {
+            reset: first && header.reset,
+            from_version: if first { header.from_version } else { 0 },
+            to_version: header.to_version,
+        })
+    };
+    let mut pieces = Vec::new();
+    let mut writer = fresh(true);
+    for operation in operations {
+        if writer.len() >= most {
+            let full = std::mem::replace(&mut writer, fresh(false));
+            pieces.push(full.finish());
+        }
+        match operation {
+            PackedOp::Full(Some(key), ad) => writer.upsert(&key, &ad),
+            PackedOp::Full(None, ad) => writer.ad(&ad),
+            PackedOp::Delta(key, ad, removed) => writer.update(&key, &ad, &removed),
+            PackedOp::Remove(key) => writer.remove(&key),
+        }
+    }
+    pieces.push(writer.finish());
+    Ok(pieces)
 }

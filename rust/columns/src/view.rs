@@ -33,8 +33,11 @@ impl AdTable {
             }
             let name = self.names[id as usize].clone();
             out.by_name.insert(name.clone(), out.names.len() as u32);
+            out.add_common(out.names.len() as u32);
             out.names.push(name);
-            out.columns.push(self.columns[id as usize].clone());
+            let mut column = self.columns[id as usize].clone();
+            column.make_common();
+            out.columns.push(column);
         }
         out
     }
@@ -56,11 +59,13 @@ impl AdTable {
             None => {
                 let id = self.names.len();
                 self.by_name.insert(name.clone(), id as u32);
+                self.add_common(id as u32);
                 self.names.push(name.clone());
                 self.columns.push(crate::column::Column::new());
                 id
             }
         };
+        self.make_common(id as u32);
         let column = &mut self.columns[id];
         for (row, cell) in values {
             column.set(row as usize, cell, true);

@@ -362,6 +362,286 @@ proptest! {
     }
 }
 
+/// What an attribute that is named after a device may be.
+const DEVICES: &[&str] = &[
+    "[Memory = 1; Id = \"a\"]",
+    "[Memory = 1; Id = \"b\"]",
+    "[Memory = 2; Id = \"a\"; Cpus = 1]",
+    "[Memory = 2.0; Id = \"c\"]",
+    "[Memory = Cpus + 1; Id = \"d\"]",
+    "[memory = 3; Start = TARGET.Memory > 1]",
+    "[Memory = 1; Dev1 = 2]",
+    "[MY = 3; Memory = 2]",
+    "[Memory = 1; Sub = [Cpus = 2]]",
+    "3",
+    "undefined",
+    "{Dev0, Dev2}",
+    "Devs",
+    "Other",
+];
+
+/// What the list of devices may be.
+const LISTS: &[&str] = &[
+    "{Dev0, Dev1}",
+    "{Dev1, Dev0}",
+    "{Dev1, Dev2, Dev3}",
+    "{dev0, DEV3}",
+    "{Dev2}",
+    "{Dev0, Dev0}",
+    "{ }",
+    "{Dev3, Devs}",
+    "{Dev0, Other}",
+    "{MY.Dev0, TARGET.Dev1}",
+    "{Dev0, [Memory = 2]}",
+    "{Dev0, Cpus}",
+    "split(\"Dev0\")",
+    "undefined",
+    "2",
+];
+
+/// How lists of devices are used, and the names in them.
+const OF_DEVICES: &[&str] = &[
+    "countMatches(MY.Start, TARGET.Devs) >= Cpus",
+    "countMatches(Start, Devs)",
+    "countMatches(Memory > 1, Devs) > 0",
+    "countMatches(Memory >= Cpus, TARGET.Devs)",
+    "evalInEachContext(Id, TARGET.Devs)",
+    "evalInEachContext(Memory + Cpus, Devs)",
+    "evalInEachContext(Sub, Devs)",
+    "evalInEachContext(Dev1.Memory, Devs)",
+    "evalInEachContext(Devs, Other)",
+    "evalInEachContext(countMatches(Memory > 1, Devs), Devs)",
+    "sum(evalInEachContext(Memory, TARGET.Devs)) > 2",
+    "countMatches(Start, Devs) > 0 && countMatches(Memory > 1, Other) < 2",
+    "countMatches(Start, Devs) > 1 || countMatches(Memory > 1, Devs) > 0",
+    "countMatches(Start, Devs) + size(Devs)",
+    "ifThenElse(Cpus > 1, countMatches(Start, TARGET.Devs), Memory)",
+    "(Memory > 1 ? Cpus : countMatches(Memory > 1, TARGET.Devs))",
+    "size(Devs)",
+    "unparse(Devs)",
+    "unparse(Dev0)",
+    "Devs",
+    "Devs[0].Memory",
+    "Dev0.Memory",
+    "TARGET.Dev1",
+    "Other",
+    "eval(\"countMatches(Memory > 1, Devs)\")",
+    "TARGET[\"Devs\"]",
+    "[Dev0 = [Memory = 9]; y = countMatches(Memory > 1, Devs)].y",
+    "countMatches([Dev0 = 1; y = Memory > Dev0].y, Devs)",
+    "countMatches(Memory > 1, {Dev0, Dev1})",
+    "countMatches(Start, Other)",
+    "Start",
+];
+
+/// What is asked of each device. (A condition that asks itself of each costs all the steps there are.)
+const CONDITIONS: &[&str] = &[
+    "Memory > 1",
+    "Memory >= Cpus && Id == \"a\"",
+    "Id",
+    "TARGET.Memory < 2",
+    "Dev1.Memory > 1",
+    "size(Devs) > 1",
+    "countMatches(Memory > 1, Devs) > 0",
+    "Sub.Cpus == 2",
+];
+
+/// An ad with devices, a list of some of them, and expressions that use it.
+fn device_ad() -> impl Strategy<Value = Ad> {
+    let device = proptest::option::weighted(0.7, proptest::sample::select(DEVICES));
+    let list = proptest::option::weighted(0.9, proptest::sample::select(LISTS));
+    let of = proptest::option::of(proptest::sample::select(OF_DEVICES));
+    let start = proptest::option::weighted(0.8, proptest::sample::select(CONDITIONS));
+    let small = proptest::option::weighted(0.8, 0i64..3);
+    (
+        proptest::collection::vec(device, 4),
+        [list.clone(), list],
+        (start, of.clone(), of),
+        [small.clone(), small],
+    )
+        .prop_map(
+            |(devices, [list, other], (start, requirements, rank), [memory, cpus])| {
+                let mut ad = Ad::new();
+                for (at, device) in devices.into_iter().enumerate() {
+                    if let Some(text) = device {
+                        ad.set(&format!("Dev{at}"), parsed(text));
+                    }
+                }
+                let texts = [
+                    ("Devs", list),
+                    ("Other", other),
+                    ("Start", start),
+                    ("Requirements", requirements),
+                    ("Rank", rank),
+                ];
+                for (name, text) in texts {
+                    if let Some(text) = text {
+                        ad.set(name, parsed(text));
+                    }
+                }
+                for (name, value) in [("Memory", memory), ("Cpus", cpus)] {
+                    if let Some(value) = value {
+                        ad.set(name, Expr::Lit(Value::Int(value)));
+                    }
+                }
+                ad
+            },
+        )
+}
+
+/// An ad that asks for devices and has few or none of its own.
+fn device_job() -> impl Strategy<Value = Ad> {
+    let own = proptest::sample::select(&[0usize, 0, 0, 0, 1, 4][..]);
+    (device_ad(), own).prop_map(|(mut ad, own)| {
+        for at in own..4 {
+            ad.remove(&Name::from(format!("Dev{at}").as_str()));
+        }
+        if own == 0 {
+            ad.remove(&Name::from("Devs"));
+            ad.remove(&Name::from("Other"));
+        }
+        ad
+    })
+}
+
+/// What happens to an ad between two questions.
+#[derive(Clone, Debug)]
+enum Change {
+    Remove,
+    Replace(Ad),
+    Update(Ad),
+    Lose(&'static str),
+}
+
+fn change() -> impl Strategy<Value = (usize, Change)> {
+    let names = &["Dev0", "Dev1", "Dev2", "Devs", "Other", "Memory"][..];
+    let how = prop_oneof![
+        1 => Just(Change::Remove),
+        2 => device_ad().prop_map(Change::Replace),
+        2 => device_ad().prop_map(|mut ad| {
+            ad.remove(&Name::from("Devs"));
+            Change::Update(ad)
+        }),
+        2 => proptest::sample::select(names).prop_map(Change::Lose),
+    ];
+    (0usize..14, how)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn lists_of_devices_get_the_plain_answer(
+        slots in proptest::collection::vec(device_ad(), 1..12),
+        jobs in proptest::collection::vec(device_job(), 1..4),
+        exprs in proptest::collection::vec(proptest::sample::select(OF_DEVICES), 1..3),
+        eager in any::<bool>(),
+        rare in any::<bool>(),
+        changes in proptest::collection::vec(change(), 0..6),
+    ) {
+        let mut table = if rare { AdTable::new().with_rare_from(0, 2) } else { AdTable::new() };
+        for (at, slot) in slots.iter().enumerate() {
+            table.upsert(format!("slot{at}").as_bytes(), slot, 0.0).unwrap();
+        }
+        let exprs: Vec<Expr> = exprs.into_iter().map(parsed).collect();
+        let mut matcher = Matcher::new(SETTINGS).with_lists_from(1);
+        if eager {
+            matcher = matcher.eager();
+        }
+        matcher.refresh(&table, SETTINGS);
+        let ask = |matcher: &Matcher, table: &AdTable| {
+            for (job, expr) in jobs.iter().flat_map(|job| exprs.iter().map(move |expr| (job, expr))) {
+                check(matcher, table, job, expr);
+            }
+        };
+        ask(&matcher, &table);
+        for (at, change) in &changes {
+            let key = format!("slot{at}");
+            match change {
+                Change::Remove => { table.remove(key.as_bytes()); }
+                Change::Replace(ad) => { table.upsert(key.as_bytes(), ad, 0.0).unwrap(); }
+                Change::Update(ad) => { table.update(key.as_bytes(), ad, &[], 0.0).unwrap(); }
+                Change::Lose(name) => {
+                    table.update(key.as_bytes(), &Ad::new(), &[Name::from(*name)], 0.0).unwrap();
+                }
+            }
+            matcher.refresh(&table, SETTINGS);
+            ask(&matcher, &table);
+        }
+    }
+}
+
+/// A machine of 8 GPUs as HTCondor 25 advertises it; the number of its kind says how good they are.
+fn gpu_machine(machine: usize, kind: usize) -> Ad {
+    let mut ad = Ad::new();
+    let names: Vec<String> = (0..8)
+        .map(|gpu| format!("GPUs_GPU_{:08x}", machine * 8 + gpu))
+        .collect();
+    ad.set(
+        "AvailableGPUs",
+        parsed(&format!("{{ {} }}", names.join(","))),
+    );
+    for name in names {
+        let device = format!(
+            "[ Id = \"{name}\"; DeviceUuid = \"{name}-4445\"; Capability = {}.0; GlobalMemoryMb = {} ]",
+            7 + kind,
+            20_000 + kind * 10_000
+        );
+        ad.set(&name, parsed(&device));
+    }
+    ad
+}
+
+#[test]
+fn machines_with_devices_of_one_kind_are_asked_once() {
+    let (machines, kinds) = (300, 3);
+    let mut table = AdTable::new();
+    for machine in 0..machines {
+        let ad = gpu_machine(machine, machine % kinds);
+        table
+            .upsert(format!("m{machine}").as_bytes(), &ad, 0.0)
+            .unwrap();
+    }
+    let mut job = Ad::new();
+    job.set("RequestGPUs", Expr::Lit(Value::Int(8)));
+    job.set(
+        "RequireGPUs",
+        parsed("Capability >= 8.0 && GlobalMemoryMb > 25000"),
+    );
+    let expr = parsed("countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs");
+    job.set("Requirements", expr.clone());
+    let mut matcher = Matcher::new(SETTINGS);
+    let groups = |matcher: &Matcher, table: &AdTable, job: &Ad| {
+        check(matcher, table, job, &expr);
+        let values = matcher.values(table, &expr, Owner::Job, Some(job));
+        let mut seen: Vec<u32> = table
+            .rows()
+            .map(|row| values.groups().group_of()[row as usize])
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen.len()
+    };
+    matcher.refresh(&table, SETTINGS);
+    assert_eq!(groups(&matcher, &table, &job), kinds);
+    // One machine loses a device, one changes its kind, one is new.
+    let gone = Name::from("GPUs_GPU_00000000");
+    table.update(b"m0", &Ad::new(), &[gone], 0.0).unwrap();
+    table.upsert(b"m1", &gpu_machine(1, 2), 0.0).unwrap();
+    table
+        .upsert(b"new", &gpu_machine(machines, 1), 0.0)
+        .unwrap();
+    matcher.refresh(&table, SETTINGS);
+    assert_eq!(groups(&matcher, &table, &job), kinds + 1);
+    // Who asks for ids tells the machines apart, and so does who means a device by its name.
+    let mut by_id = job.clone();
+    by_id.set("RequireGPUs", parsed("Id != \"GPUs_GPU_00000011\""));
+    assert_eq!(groups(&matcher, &table, &by_id), machines + 1);
+    let mut by_name = job.clone();
+    by_name.set("GPUs_GPU_00000018", Expr::Lit(Value::Int(1)));
+    assert_eq!(groups(&matcher, &table, &by_name), kinds + 2);
+}
+
 #[test]
 fn the_deepest_expressions_fit_into_a_small_stack() {
     let forms = [

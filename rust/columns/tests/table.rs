@@ -180,10 +180,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_table_and_its_mirror_hold_what_was_put_in(steps in proptest::collection::vec((step(), any::<bool>()), 1..40)) {
-        let mut table = AdTable::new();
+    fn a_table_and_its_mirror_hold_what_was_put_in(
+        steps in proptest::collection::vec((step(), any::<bool>()), 1..40),
+        rare in proptest::sample::select(&[(512, 32), (0, 0), (0, 2), (3, 2), (0, 100)][..]),
+        unused in any::<bool>(),
+    ) {
+        let mut table = AdTable::new().with_rare_from(rare.0, rare.1);
+        if unused {
+            // Names that no ad has are looked for after each change.
+            table = table.with_name_bytes(1 << 20, 0);
+        }
         let mut model = Model::new();
-        let mut mirror = AdTable::new();
+        let mut mirror = AdTable::new().with_rare_from(rare.0, rare.1);
         let mut seen = 0;
         for (step, batched) in &steps {
             apply(&mut table, &mut model, step, *batched);
@@ -254,6 +262,111 @@ proptest! {
         prop_assert_eq!(&ad, &new);
         prop_assert!(diff(&new, &new).is_empty());
     }
+}
+
+fn gpu_ad(machine: usize, gpus: usize) -> Ad {
+    let mut ad = Ad::new();
+    let names: Vec<String> = (0..gpus)
+        .map(|gpu| format!("GPUs_GPU_{machine:04x}{gpu:04x}"))
+        .collect();
+    ad.set("Memory", Expr::Lit(Value::Int(1024)));
+    let list = format!("{{ {} }}", names.join(","));
+    ad.set(
+        "AvailableGPUs",
+        parse_expr(list.as_bytes(), Syntax::NORMAL).unwrap(),
+    );
+    for name in names {
+        let device = format!("[ Id = \"{name}\"; Capability = 8.0 ]");
+        ad.set(
+            &name,
+            parse_expr(device.as_bytes(), Syntax::NORMAL).unwrap(),
+        );
+    }
+    ad
+}
+
+#[test]
+fn an_attribute_for_each_gpu_of_a_large_pool_costs_what_its_text_does() {
+    let machines = 4000;
+    let mut table = AdTable::new();
+    let mut model = Model::new();
+    for machine in 0..machines {
+        let ad = gpu_ad(machine, 8);
+        table
+            .upsert(format!("m{machine}").as_bytes(), &ad, 0.0)
+            .unwrap();
+        if machine % 500 == 7 {
+            model.insert(format!("m{machine}"), ad);
+        }
+    }
+    assert!(table.common_columns().len() < 600);
+    assert!(
+        table.heap_bytes() < machines * 6000,
+        "{} bytes",
+        table.heap_bytes()
+    );
+    let mut mirror = AdTable::new();
+    mirror.apply(&table.changes_since(0), 0.0, None).unwrap();
+    for (key, ad) in &model {
+        assert!(same(&table.get(key.as_bytes()).unwrap(), ad));
+        assert!(same(&mirror.get(key.as_bytes()).unwrap(), ad));
+    }
+    let row = table.row_of(b"m3007").unwrap();
+    let mut text = Vec::new();
+    table.long_text(&[row], &table.projected(None), &mut text);
+    let text = String::from_utf8(text).unwrap();
+    let names: Vec<&str> = text
+        .trim_end()
+        .lines()
+        .filter_map(|line| line.split(" = ").next())
+        .collect();
+    let mut sorted = names.clone();
+    sorted.sort_by_key(|name| name.to_ascii_lowercase());
+    assert_eq!((names.len(), &names), (10, &sorted));
+}
+
+#[test]
+fn names_of_devices_that_are_gone_make_room() {
+    let mut table = AdTable::new()
+        .with_rare_from(4, 2)
+        .with_name_bytes(20 << 20, 1000);
+    let mut mirror = AdTable::new();
+    let mut seen = 0;
+    for machine in 0..12_000 {
+        let ad = gpu_ad(machine, 8);
+        table.upsert(b"m", &ad, 0.0).unwrap();
+        if machine % 700 == 0 {
+            let changes = table.changes_since(seen);
+            seen = mirror.apply(&changes, 0.0, None).unwrap().header.to_version;
+            assert!(same(&mirror.get(b"m").unwrap(), &ad));
+        }
+    }
+    let names = table.column_ids().count();
+    assert!(names < 70_000, "{names}");
+    assert_eq!(
+        table
+            .column_ids()
+            .filter(|id| table.column_name(*id).is("Memory"))
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn names_are_bounded_by_their_bytes() {
+    let mut table = AdTable::new().with_name_bytes(1 << 20, 0);
+    let mut refused = 0;
+    for number in 0..10_000 {
+        let mut ad = Ad::new();
+        ad.set(&format!("Name{number}"), Expr::Lit(Value::Int(1)));
+        let key = format!("k{number}");
+        refused += usize::from(table.upsert(key.as_bytes(), &ad, 0.0).is_err());
+    }
+    assert!((5000..9000).contains(&refused), "{refused}");
+    let mut ad = Ad::new();
+    ad.set("Name17", Expr::Lit(Value::Int(2)));
+    table.upsert(b"known", &ad, 0.0).unwrap();
+    assert!(table.heap_bytes() < 8 << 20);
 }
 
 #[test]

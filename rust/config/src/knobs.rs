@@ -362,7 +362,7 @@ enum Piece {
 }
 
 /// What `<DAEMON>` stands for, in lower case.
-const DAEMONS: [&str; 10] = [
+const DAEMONS: [&str; 11] = [
     "master",
     "collector",
     "negotiator",
@@ -370,13 +370,21 @@ const DAEMONS: [&str; 10] = [
     "startd",
     "starter",
     "defrag",
+    "rooster",
     "front",
     "tool",
     "submit",
 ];
 
 /// What `<CATEGORY>` stands for, in lower case.
-const CATEGORIES: [&str; 5] = ["fulldebug", "command", "security", "match", "protocol"];
+const CATEGORIES: [&str; 6] = [
+    "fulldebug",
+    "command",
+    "security",
+    "match",
+    "protocol",
+    "audit",
+];
 
 /// Universes that a policy may have an expression for, in lower case.
 const UNIVERSES: [&str; 7] = [

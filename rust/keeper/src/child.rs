@@ -216,6 +216,20 @@ fn set_limits(spec: &Spec, account: u64) -> io::Result<()> {
             }
         }
     }
+    if !spec.cores.is_empty() {
+        // SAFETY: the set is plain memory, the numbers fit into it (`Spec`), and the size is its own.
+        unsafe {
+            let mut cores: libc::cpu_set_t = std::mem::zeroed();
+            for core in &spec.cores {
+                libc::CPU_SET(*core, &mut cores);
+            }
+            checked(libc::sched_setaffinity(
+                0,
+                size_of::<libc::cpu_set_t>(),
+                &raw const cores,
+            ))?;
+        }
+    }
     if let Some(badness) = spec.oom_score_adj {
         // Only advice to the kernel; a host that refuses it runs the job as well.
         let _ = sys::write_kernel_file(Path::new("/proc/self/oom_score_adj"), &badness.to_string());

@@ -88,6 +88,8 @@ pub struct Spec {
     pub rlimits: Vec<(u32, u64, u64)>,
     /// Processes and threads that the job's account may have beyond those that it has at the start; 0 = any number.
     pub processes: u64,
+    /// Cores that the job may use; none for all.
+    pub cores: Vec<usize>,
     /// Badness for the machine's OOM killer.
     pub oom_score_adj: Option<i32>,
     /// A process namespace of its own.
@@ -180,6 +182,7 @@ impl Spec {
             b"umask" => self.umask = parsed(value)?,
             b"rlimit" => self.rlimits.push(rlimit(value)?),
             b"processes" => self.processes = parsed(value)?,
+            b"core" => self.cores.push(core(value)?),
             b"oom_score_adj" => self.oom_score_adj = Some(parsed(value)?),
             b"pid_namespace" => self.pid_namespace = value == b"1",
             b"mount" => {
@@ -257,6 +260,16 @@ fn parsed<T: std::str::FromStr>(value: &[u8]) -> io::Result<T> {
     text(value)?.parse().map_err(|_| refused(value))
 }
 
+/// The number of a core that a set of cores has room for.
+fn core(value: &[u8]) -> io::Result<usize> {
+    let number: usize = parsed(value)?;
+    if number < libc::CPU_SETSIZE as usize {
+        Ok(number)
+    } else {
+        Err(refused(value))
+    }
+}
+
 fn pair(value: &[u8], separator: char) -> io::Result<(String, String)> {
     let whole = text(value)?;
     let (left, right) = whole.split_once(separator).ok_or_else(|| refused(value))?;
@@ -296,6 +309,7 @@ mod tests {
     fn a_misspelt_field_is_refused() {
         assert!(Spec::parse(b"cg.memroy=/x\0").is_err());
         assert!(Spec::parse(b"nice=much\0").is_err());
+        assert!(Spec::parse(b"core=1024\0").is_err());
         assert!(Spec::parse(b"nothing\0").is_err());
     }
 }

@@ -158,6 +158,7 @@ pub fn run_cycle(
             scope.spawn(|| ahead.work());
         }
         cycle.negotiate_all();
+        cycle.reserve_for_waiting();
         cycle.look_at_kept();
         cycle.find_excess();
     });

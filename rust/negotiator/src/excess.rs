@@ -9,8 +9,8 @@
 //! What is divided is what submitters hold after the cycle: all that could be
 //! matched has been. It is divided by effective priority, within what groups
 //! may have, between the floor of each submitter and what it can use. Nobody
-//! is brought below its entitlement, so what one gave back it does not get
-//! again, and claims do not go to and fro.
+//! is brought below its entitlement in whole claims, so what one gave back it
+//! does not get again, and claims do not go to and fro.
 //!
 //! What bounds it: for each request that waits a few passes over one bit a
 //! slot; for each of [`MOST_GROWN`] partitionable slots at most a look at what
@@ -35,6 +35,8 @@ const MOST_REQUESTS: usize = 1000;
 const MOST_GROWN: usize = 2000;
 /// Claims named for one that is to be given back: the first whose job ends is.
 const NAMED_FOR_ONE: usize = 4;
+/// So much of what is lacked counts as a whole claim: priorities drift, so that no two users have quite the same share.
+const NEARLY_WHOLE: f64 = 1.05;
 /// Claims named at least, as far as there are so many.
 const NAMED_LEAST: usize = 100;
 
@@ -59,6 +61,17 @@ struct Holder {
 struct Part {
     rows: Vec<Row>,
     weight: f64,
+}
+
+/// Why a claim goes from one to another.
+#[derive(Clone, Copy)]
+enum Handover {
+    /// It is wholly beyond the share of its holder.
+    Whole,
+    /// It is so in part only, but the other lacks (nearly) all of it, and so needs it more.
+    Partly,
+    /// It is more than either's share, and the other has nothing: they hold it in turns.
+    Turn,
 }
 
 /// Looks so far, and what they told.
@@ -423,7 +436,8 @@ impl<'a> Cycle<'a> {
     }
 
     /// What each holder is to give back, by account: as much as waiting requests of submitters below their
-    /// entitlement can use, of those first that hold most beyond theirs.
+    /// entitlement can use, of those first that hold most beyond theirs. One who is beyond its entitlement by less
+    /// than a claim gives it up all the same for the reasons of [`Handover`]; its entitlement is then what is left to it.
     fn parts(
         &mut self,
         waiters: &[Waiter],
@@ -449,6 +463,7 @@ impl<'a> Cycle<'a> {
         let mut leaving: f64 = holders.values().map(|holder| holder.leaving).sum();
         let mut short: FxHashMap<usize, f64> = FxHashMap::default();
         let mut parts: Vec<(usize, Part)> = Vec::new();
+        let mut rounded = 0.0_f64;
         for waiter in waiters {
             let usage = self.ledger.usage(waiter.account);
             let short = short
@@ -460,18 +475,33 @@ impl<'a> Cycle<'a> {
             // As in a spin: whoever is below its share may have a slot, however heavy.
             let jobs = waiter.cost * f64::from(self.left[waiter.request]);
             let mut need = jobs.min(short.max(waiter.cost));
+            let mut lack = jobs.min(*short);
+            let before = *short;
             *short -= need;
             let soon = leaving.min(need);
             leaving -= soon;
             need -= soon;
+            lack -= soon;
             if over.is_empty() || !tolerance::below(0.0, need) {
                 continue;
             }
             grown.known.clear();
             let evaluation = self.looking(waiter.entry, waiter.request);
-            for (excess, holder) in over.iter().filter(|(_, holder)| *holder != waiter.account) {
+            let others = || over.iter().filter(|(_, holder)| *holder != waiter.account);
+            let ways = [Handover::Whole, Handover::Partly];
+            let starves = !tolerance::below(0.0, usage + soon);
+            let asked = need;
+            let ways = ways.into_iter().chain(starves.then_some(Handover::Turn));
+            let turns = ways.flat_map(|way| others().map(move |other| (way, other)));
+            for (way, (excess, holder)) in turns {
+                if !tolerance::below(0.0, need) {
+                    break;
+                }
                 let at = parts.iter().position(|(known, _)| known == holder);
-                let given = at.map_or(0.0, |at| parts[at].1.weight);
+                let beyond = excess - at.map_or(0.0, |at| parts[at].1.weight);
+                if !tolerance::below(0.0, beyond) {
+                    continue;
+                }
                 // Of a submitter's claims alike some are named.
                 let most =
                     NAMED_LEAST + NAMED_FOR_ONE * (need / waiter.cost.max(1e-9)).ceil() as usize;
@@ -480,11 +510,30 @@ impl<'a> Cycle<'a> {
                     .iter()
                     .map(|row| self.weight_of(*row))
                     .fold(f64::INFINITY, f64::min);
-                if !tolerance::at_most(least, excess - given) {
-                    continue;
-                }
-                let whole = (need.max(least).min(excess - given) / least + 1e-9).floor();
-                let more = whole * least;
+                let fits = tolerance::at_most(least, beyond);
+                let more = match way {
+                    Handover::Whole if fits => {
+                        (need.max(least).min(beyond) / least + 1e-9).floor() * least
+                    }
+                    Handover::Partly
+                        if !fits
+                            && tolerance::at_most(least, NEARLY_WHOLE * lack)
+                            && tolerance::below(least - lack, beyond) =>
+                    {
+                        rounded = rounded.max(least.min(lack));
+                        *self.entitled.entry(*holder).or_default() -= least - beyond;
+                        least
+                    }
+                    // The other will be beyond its share by less, so it goes back only when priorities have changed.
+                    Handover::Turn
+                        if !fits && need >= asked && tolerance::below(least - lack, beyond) =>
+                    {
+                        rounded = rounded.max(lack);
+                        *self.entitled.entry(*holder).or_default() -= least - beyond;
+                        least
+                    }
+                    _ => continue,
+                };
                 let at = at.unwrap_or_else(|| {
                     parts.push((*holder, Part::default()));
                     parts.len() - 1
@@ -493,11 +542,20 @@ impl<'a> Cycle<'a> {
                 part.weight += more;
                 part.rows.extend(rows);
                 need -= more;
-                if !tolerance::below(0.0, need) {
-                    break;
-                }
+                lack -= more;
+            }
+            if need >= asked && !tolerance::below(0.0, soon) {
+                // No claim is right for it: what its submitter lacks may serve another of its requests.
+                *short = before;
             }
             self.keep_answers(evaluation);
+        }
+        // Such a claim is not for those who lack less than that.
+        for (account, own) in &mut self.entitled {
+            let usage = self.ledger.usage(*account);
+            if tolerance::below(usage, *own) && tolerance::below(*own - usage, rounded) {
+                *own = usage;
+            }
         }
         parts
     }

@@ -348,7 +348,7 @@ impl<'a> Cycle<'a> {
         }
         self.left[request] -= 1;
         self.reservations
-            .served(request as u32, row, self.left[request] == 0);
+            .served(request as u32, row, self.left[request]);
         let along = along.min(self.left[request]);
         self.left[request] -= along;
         self.along[request] += along;

@@ -70,6 +70,59 @@ fn no_more_than_others_can_use() {
 }
 
 #[test]
+fn a_share_that_drifts_by_a_fraction_keeps_nobody_from_a_whole_claim() {
+    let seen = full(&[("a", 3), ("b", 5)])
+        .jobs("a", 9, "")
+        .jobs("b", 9, "")
+        .priority("a", 0.501, 1000.0)
+        .priority("b", 0.5, 1000.0)
+        .run();
+    assert_eq!(back(&seen, "b"), 1.0);
+    assert!(
+        seen.outcome.entitled["a@d"] > 3.9,
+        "and it is for the other"
+    );
+}
+
+#[test]
+fn a_request_that_no_claim_is_right_for_leaves_them_to_the_next_one() {
+    let four = "RemoteScheddName = \"s\"; Cpus = 4; Requirements = \
+         TARGET.RequestCpus <= MY.Cpus && TARGET.RequestMemory <= MY.Memory";
+    let seen = full(&[("a", 2), ("b", 2)])
+        .child("m", 9, "b", four)
+        .jobs("a", 9, "RequestCpus = 2")
+        .jobs("a", 9, "")
+        .jobs("b", 9, "")
+        .run();
+    assert_eq!(back(&seen, "b"), 2.0);
+}
+
+#[test]
+fn a_claim_that_is_more_than_any_share_is_held_in_turns() {
+    let whole = "RemoteScheddName = \"s\"; Cpus = 8; SlotWeight = 8; Requirements = \
+         TARGET.RequestCpus <= MY.Cpus && TARGET.RequestMemory <= MY.Memory";
+    let case = |used: f64| {
+        Case::new()
+            .machine("m", 0, "Memory = 64000")
+            .child("m", 1, "a", whole)
+            .jobs("a", 9, "RequestCpus = 8")
+            .jobs("b", 50, "")
+            .priority("a", used, 1000.0)
+            .priority("b", 0.5, 1000.0)
+    };
+    let seen = case(0.51).run();
+    assert_eq!(back(&seen, "a"), 8.0);
+    assert!(
+        seen.outcome.entitled["a@d"] < 1e-9,
+        "it is the other's turn"
+    );
+    assert!(case(0.49).run().outcome.excess.is_empty());
+    // Who holds something has had its turn.
+    let served = case(0.51).claimed("x", 1, "b", "");
+    assert!(served.run().outcome.excess.is_empty());
+}
+
+#[test]
 fn nobody_is_brought_below_its_share() {
     // Three equals on eight cores: 2.67 each.
     let seen = full(&[("a", 3), ("b", 3), ("c", 2)])
@@ -84,6 +137,27 @@ fn nobody_is_brought_below_its_share() {
         .jobs("c", 9, "")
         .run();
     assert_eq!((back(&seen, "a"), back(&seen, "b")), (1.0, 0.0));
+}
+
+#[test]
+fn who_lacks_a_whole_claim_gets_one_that_is_partly_beyond_a_share() {
+    // 3.2, 3.2 and 1.6 of eight cores.
+    let case = |a, b, c| {
+        full(&[("a", a), ("b", b), ("c", c)])
+            .jobs("a", 9, "")
+            .jobs("b", 9, "")
+            .jobs("c", 9, "")
+            .priority("a", 0.5, 1000.0)
+            .priority("b", 0.5, 1000.0)
+            .priority("c", 0.5, 2000.0)
+    };
+    let seen = case(4, 4, 0).run();
+    assert_eq!((back(&seen, "a"), back(&seen, "b")), (1.0, 0.0));
+    assert_eq!(seen.outcome.entitled["a@d"], 3.0);
+    for (a, b, c) in [(3, 4, 1), (3, 3, 2), (4, 3, 1)] {
+        assert!(case(a, b, c).run().outcome.excess.is_empty());
+    }
+    assert_eq!(back(&case(2, 2, 4).run(), "c"), 2.0);
 }
 
 #[test]

@@ -12,6 +12,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import SystemClock
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.draft import Incoming
+from slotwise.schedd.questions import Questions
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.security import Identity
@@ -69,7 +70,9 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
 
     await schedd.until(runs)
     of = schedd.point
-    actions = Actions(of.queue, of.ads, of.ledger, of.claiming, SystemClock(), of.admission, of.materializer)
+    clock = SystemClock()
+    questions = Questions(of.ads, clock)
+    actions = Actions(of.queue, of.ads, of.ledger, of.claiming, clock, of.admission, of.materializer, questions)
     request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
     request.jobs.constraint = "true"
     await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))

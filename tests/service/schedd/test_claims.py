@@ -8,7 +8,9 @@ from typing import Any
 
 import htcondor2
 import pytest
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.schedd import claiming
+from slotwise.schedd.job import Job
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -41,6 +43,69 @@ async def test_jobs_of_other_submitters_do_not_use_a_claim(schedd: RunningAccess
 
     await schedd.until(one_left)
     assert len(point.releases) == 1
+
+
+async def test_jobs_that_wait_are_tried_once_on_slots_that_are_alike(
+    schedd: RunningAccessPoint, point: ExecutionPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty running jobs are removed while jobs of fifty kinds wait that fit no slot: some fifty tries, not 2,000."""
+    point.slots = 40
+    point.script = lambda ad: Script(until_killed=True)
+    cluster = await schedd.submit(40)
+    await schedd.negotiate(point.address, slots=40)
+
+    async def executing() -> bool:
+        return sum(run.executing_at > 0 for run in schedd.point.claiming.book.runs.values()) == 40
+
+    await schedd.until(executing)
+    procs = [{"RequestMemory": 5000 + number} for number in range(50)]
+    waiting = await schedd.submit(procs=procs, Requirements=ExprTree("TARGET.Memory >= RequestMemory"))
+    tried: list[int] = []
+    matches = schedd.point.ads.matches
+
+    def counted(job: Job, machine: ClassAd) -> bool:
+        tried.append(job.cluster.number)
+        return matches(job, machine)
+
+    monkeypatch.setattr(schedd.point.ads, "matches", counted)
+    await schedd.act("REMOVE", f"ClusterId == {cluster}")
+
+    async def released() -> bool:
+        return len(point.releases) == 40 and not schedd.point.claiming.book.claims
+
+    await schedd.until(released)
+    assert {ad["ClusterId"] for ad in await schedd.jobs()} == {waiting}
+    assert 50 <= len(tried) < 200
+
+
+async def test_a_job_that_fits_is_found_behind_many_that_do_not(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    """Also when it comes after slots like this one had found nothing."""
+    point.slots = 3
+    point.script = lambda ad: Script(until_killed=ad["ClusterId"] == first)
+    first = await schedd.submit(3)
+    await schedd.negotiate(point.address, slots=3)
+
+    async def executing() -> bool:
+        return sum(run.executing_at > 0 for run in schedd.point.claiming.book.runs.values()) == 3
+
+    await schedd.until(executing)
+    procs = [{"RequestMemory": 5000 + number} for number in range(20)]
+    await schedd.submit(procs=procs, Requirements=ExprTree("TARGET.Memory >= RequestMemory"))
+    await schedd.act("REMOVE", f"ClusterId == {first} && ProcId == 0")
+    await schedd.until(lambda: _released(point, 1))
+    fitting = await schedd.submit(1, Requirements=ExprTree("TARGET.Memory >= RequestMemory"))
+    await schedd.act("REMOVE", f"ClusterId == {first} && ProcId == 1")
+
+    async def ran() -> bool:
+        return any(run.startswith(f"{fitting}.") for run in point.history)
+
+    await schedd.until(ran)
+
+
+async def _released(point: ExecutionPoint, count: int) -> bool:
+    return len(point.releases) == count
 
 
 async def test_a_refused_claim_leaves_the_job_runnable(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:

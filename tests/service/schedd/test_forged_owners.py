@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
+from slotwise.wire.credential import bearer
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -24,6 +25,10 @@ FORGED: dict[str, Any] = {
     "JobUniverse": 12,
     "QDate": 1,
     "NumJobStarts": -5,
+    "NumJobMatches": -5,
+    "RemoteWallClockTime": -1e9,
+    "CumulativeSuspensionTime": 7,
+    "CompletionDate": 1,
     "EnteredCurrentStatus": 1,
     "RemoteHost": "slot1@elsewhere",
     "PublicClaimId": "<x>#1#1",
@@ -42,8 +47,8 @@ async def test_a_job_of_a_submission_cannot_forge(name: str, late: bool, schedd:
 
 
 async def test_a_cluster_cannot_forge(schedd: RunningAccessPoint) -> None:
-    forged = {name: value for name, value in FORGED.items() if name not in ("JobUniverse", "oWNER")}
-    cluster = await schedd.submit(count=2, NumHolds=-1, TotalSuspensions=9, RemoteWallClockTime=1e9, **forged)
+    forged = {name: value for name, value in FORGED.items() if name not in ("JobUniverse", "Owner", "oWNER")}
+    cluster = await schedd.submit(count=2, NumHolds=-1, TotalSuspensions=9, **forged)
     for ad in await schedd.jobs():
         assert (ad["Owner"], ad["User"], ad["OsUser"]) == (schedd.owner, f"{schedd.owner}@here", schedd.owner)
         assert (ad["ClusterId"], ad["MyType"], ad["JobUniverse"]) == (cluster, "Job", 5)
@@ -77,7 +82,7 @@ async def test_execution_points_hear_the_owner_beside_the_ad_and_cannot_report_a
     point.script = lambda ad: Script(
         until_killed=True, ad={"Owner": "root", "OsUser": "root", "Err": "/etc/passwd", "PeriodicRelease": True}
     )
-    await schedd.submit(Owner="root", Err="err.txt")
+    await schedd.submit(OsUser="root", Err="err.txt")
     await schedd.negotiate(point.address)
 
     async def runs() -> bool:
@@ -97,3 +102,20 @@ async def test_execution_points_hear_the_owner_beside_the_ad_and_cannot_report_a
     (ad,) = await schedd.jobs()
     assert (ad["Owner"], ad["OsUser"], ad["Err"]) == (schedd.owner, schedd.owner, "err.txt")
     assert "PeriodicRelease" not in ad or ad["PeriodicRelease"] is not True
+
+
+async def test_nobody_but_a_queue_superuser_submits_jobs_of_others(schedd: RunningAccessPoint) -> None:
+    administrator = bearer(schedd.secrets.mint("ops@here", ["ADMINISTRATOR"], now=1))
+    for caller in (schedd.as_user("eve"), administrator):
+        schedd.user = caller
+        with pytest.raises(grpc.aio.AioRpcError, match="may not submit jobs of alice@here: QUEUE_SUPER_USERS"):
+            await schedd.submit(Owner="alice")
+    schedd.user = schedd.as_user("condor")  # one of QUEUE_SUPER_USERS unless the administrator says otherwise
+    with pytest.raises(grpc.aio.AioRpcError, match="has had no job in the queue"):
+        await schedd.submit(Owner="alice")
+    assert await schedd.jobs() == []
+    schedd.user = schedd.as_user("alice")
+    await schedd.submit()
+    schedd.user = schedd.as_user("condor")
+    await schedd.submit(count=2, Owner="alice")
+    assert [(ad["Owner"], ad["User"]) for ad in await schedd.jobs()] == [("alice", "alice@here")] * 3

@@ -109,6 +109,25 @@ async def test_a_job_can_be_followed_through_an_eviction_to_its_end(
     assert any(re.fullmatch(rf"released the claim of {slot} for .*: no job is left for the slot", x) for x in log.all())
 
 
+async def test_a_failure_of_the_schedd_is_found_by_the_jobs_id(
+    schedd: RunningAccessPoint, point: ExecutionPoint, log: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("no end")
+
+    monkeypatch.setattr(schedd.point.shadows._endings, "finish", broken)
+    cluster = await schedd.submit()
+    await schedd.negotiate(point.address)
+
+    async def told() -> bool:
+        return any("no end" in line for line in log.all())
+
+    await schedd.until(told)
+    line = next(line for line in log.all() if "no end" in line)
+    job = f"{cluster}.0"
+    assert line == f"{job}: processing 'ended' of its starter (run {job}#1) failed: RuntimeError: no end"
+
+
 async def test_what_users_do_is_told_with_their_names_and_addresses(schedd: RunningAccessPoint, log: Lines) -> None:
     cluster = await schedd.submit(3)
     me, job = f"{schedd.owner}@here", f"{cluster}.1"
@@ -207,5 +226,12 @@ async def test_negotiators_rejections_are_told_when_their_reason_changes(
             group.rejections.add(autocluster_id=ad["AutoClusterId"], reason="no match found", count=1)
     for _ in range(3):
         await schedd.stub.OfferMatches(batch, metadata=schedd.daemon)
-    lines = [line for line in log.of(f"{cluster}.0") if "rejected" in line]
-    assert lines == [f"{cluster}.0: rejected by the negotiator central: no match found"]
+
+    def rejected() -> list[str]:
+        return [line for line in log.of(f"{cluster}.0") if "rejected" in line]
+
+    async def told() -> bool:  # once it is durable, which the negotiator does not wait for
+        return bool(rejected())
+
+    await schedd.until(told)
+    assert rejected() == [f"{cluster}.0: rejected by the negotiator central: no match found"]

@@ -55,6 +55,45 @@ async def finish(root: Path, point: ExecutionPoint) -> RunningAccessPoint:
     return running
 
 
+async def test_thousands_of_running_jobs_are_taken_up_again(home: Path, tmp_path: Path) -> None:
+    """A schedd that dies with 3,000 running jobs at six execution points finds each of them where it runs."""
+    jobs, points = 3000, []
+    schedd = await RunningAccessPoint(home).start(MAX_JOBS_RUNNING=str(jobs))
+    for name in ("a", "b", "c", "d", "e", "f"):
+        point = ExecutionPoint(tmp_path / f"{name}.sock", schedd.daemon_token, slots=jobs // 6, name=name)
+        point.script = lambda ad: Script(until_killed=True)
+        points.append(point)
+        await point.start()
+
+    async def spoken() -> bool:
+        runs = schedd.point.claiming.book.runs.values()
+        return sum(run.executing_at > 0 and run.stream is not None for run in runs) == jobs
+
+    await schedd.submit(jobs, UserLog="job.log")
+    for point in points:
+        await schedd.negotiate(point.address, slots=jobs // 6)
+    await schedd.until(spoken, 60)
+    await schedd.kill()
+    await schedd.start(MAX_JOBS_RUNNING=str(jobs))
+    await schedd.until(spoken, 60)
+    assert [len(point.history) for point in points] == [jobs // 6] * 6, "none was started again"
+    assert not any(point.releases for point in points)
+    await schedd.act("REMOVE", "true")
+    await schedd.until_gone(60)
+    assert [len(set(point.releases)) for point in points] == [jobs // 6] * 6
+
+    async def all_logged() -> bool:  # jobs are gone from the queue a moment before their removal is durable
+        return (home / "job.log").read_text().count("\n009 (") == jobs
+
+    await schedd.until(all_logged, 20)
+    seen = events_of(home / "job.log")
+    assert len(seen) == jobs
+    assert {tuple(numbers) for numbers in seen.values()} == {(0, 1, 22, 23, 4, 9)}
+    await schedd.stop()
+    for point in points:
+        await point.stop()
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("commit_last", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("after", range(14))
@@ -178,7 +217,7 @@ async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Pat
 
         await second.until(idle, 20)
         await second.point.ledger._idle.wait()
-        assert events_of(home / "job.log")[(cluster, 0)][-1] == 24
+        assert events_of(home / "job.log")[(cluster, 0)][-2:] == [24, 4]
         await second.negotiate(fresh.address)
         await second.until_gone(20)
     finally:
@@ -326,7 +365,7 @@ async def test_a_host_that_was_reset_untold_has_lost_its_run(home: Path, tmp_pat
 
         await schedd.until(done, 20)
         await schedd.point.ledger._idle.wait()
-        assert events_of(home / "job.log")[(cluster, 0)] == [0, 1, 22, 24, 1, 5]
+        assert events_of(home / "job.log")[(cluster, 0)] == [0, 1, 22, 24, 4, 1, 5]
     finally:
         await schedd.stop()
         await point.stop()

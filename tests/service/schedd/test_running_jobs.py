@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from pathlib import Path
 
 import htcondor2
+import pytest
 from slotwise.classad import ClassAd
 from slotwise.cli import history_files
+from slotwise.clock import ManualClock
 from slotwise.schedd import run_history
 from slotwise.schedd.run_history import RunHistorySettings, RunRecord
 from slotwise.schedd.transfer_signs import TransferSigns
@@ -43,6 +47,26 @@ async def test_claims_serve_one_job_after_another(schedd: RunningAccessPoint, po
     assert len(point.history) == 20
     assert not point.overlaps
     assert len(point.releases) == point.slots
+
+
+async def test_many_activations_travel_in_frames_that_the_startd_takes(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    """The pretended startd takes messages of 4 MiB, gRPC's default; all activations together are 8 MiB."""
+    point.slots = 400
+    point.script = lambda ad: Script(until_killed=True)
+    await schedd.submit(400, Environment="x=" + "y" * 20_000)
+    await schedd.negotiate(point.address, slots=400)
+
+    async def executing() -> bool:
+        return sum(run.executing_at > 0 for run in schedd.point.claiming.book.runs.values()) == 400
+
+    await schedd.until(executing, 30)
+    assert len(point.history) == 400
+    assert not point.overlaps
+    await schedd.act("REMOVE", "true")
+    await schedd.until_gone(30)
+    assert len(set(point.releases)) == 400
 
 
 async def test_the_log_tells_of_files_that_moved(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
@@ -150,6 +174,29 @@ async def test_start_vanilla_universe_decides_which_jobs_start(tmp_path: Path) -
         await schedd.stop()
 
 
+async def test_start_vanilla_universe_counts_the_jobs_of_each_user(tmp_path: Path) -> None:
+    """Also while the jobs of one match start; and what is undefined starts no job."""
+    text = "OWNER.JobsRunning < 1 && JOB.Ready"
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(START_VANILLA_UNIVERSE=text)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+    try:
+        await schedd.submit(2)
+        await schedd.submit(3, Ready=True)
+        assert await schedd.negotiate(point.address) == 3
+
+        async def running() -> int:
+            return len([ad for ad in await schedd.jobs() if ad["JobStatus"] == 2])
+
+        await schedd.until(running)
+        assert await running() == 1
+        assert await schedd.negotiate(point.address) == 0
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
 async def test_what_start_vanilla_universe_reads_of_jobs_sets_them_apart(tmp_path: Path) -> None:
     """Two jobs that differ in that alone: the first may not start, and does not keep the second from its slot."""
     schedd = await RunningAccessPoint(tmp_path / "pool").start(START_VANILLA_UNIVERSE='TARGET.Project =!= "closed"')
@@ -162,6 +209,27 @@ async def test_what_start_vanilla_universe_reads_of_jobs_sets_them_apart(tmp_pat
 
         async def one_left() -> bool:
             return [ad["Project"] for ad in await schedd.jobs()] == ["closed"]
+
+        await schedd.until(one_left)
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
+async def test_start_vanilla_universe_may_read_anything_of_a_job(tmp_path: Path) -> None:
+    """What it reads is known only when it is evaluated: each job is looked at by itself."""
+    text = 'eval(strcat("TARGET.", MY.NumUsers > 99 ? "Other" : "Project")) =!= "closed"'
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(START_VANILLA_UNIVERSE=text)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token)
+    await point.start()
+    try:
+        await schedd.submit(1, Project="closed")
+        await schedd.submit(3, Project="open")
+        assert await schedd.negotiate(point.address) >= 1
+
+        async def one_left() -> bool:
+            await schedd.negotiate(point.address)
+            return [(ad["ClusterId"], ad["ProcId"]) for ad in await schedd.jobs()] == [(1, 0)]
 
         await schedd.until(one_left)
     finally:
@@ -197,6 +265,60 @@ async def test_jobs_start_at_the_rate_given_and_the_waiting_ones_survive_the_sch
         assert [ad["JobStatus"] for ad in await schedd.jobs()] == [5]
         assert not point.overlaps
         assert len(point.history) == len(set(point.history)) == 4
+    finally:
+        await point.stop()
+        await schedd.stop()
+
+
+async def test_jobs_are_stopped_at_the_rate_given(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of seven removed or held jobs two stop after each JOB_STOP_DELAY, also after a restart."""
+    caplog.set_level(logging.INFO)
+    knobs = {"JOB_STOP_COUNT": "2", "JOB_STOP_DELAY": "1000"}
+    schedd = RunningAccessPoint(tmp_path / "pool")
+    schedd.clock = clock = ManualClock(time.time())
+    await schedd.start(**knobs)
+    point = ExecutionPoint(tmp_path / "ep.sock", schedd.daemon_token, slots=8)
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+
+    async def executing(count: int) -> None:
+        async def reached() -> bool:
+            streams = [run.stream for run in schedd.point.claiming.book.runs.values() if run.executing_at]
+            return len(streams) == count and None not in streams
+
+        await schedd.until(reached)
+        await asyncio.sleep(0)
+
+    try:
+        await schedd.submit(8)
+        assert await schedd.negotiate(point.address) == 8
+        await executing(8)
+        await schedd.act("REMOVE", "ProcId < 5")
+        await schedd.act("HOLD", "ProcId == 5 || ProcId == 6")
+        assert sorted(ad["JobStatus"] for ad in await schedd.jobs()).count(5) == 2, "held, while it still runs"
+        await executing(8)
+        await schedd.act("REMOVE_FORCE", "ProcId == 4")
+        await executing(7)
+        clock.advance(999)
+        schedd.point.stopping.release()
+        await executing(7)
+        for left in (5, 3):
+            clock.advance(1000)
+            schedd.point.stopping.release()
+            await executing(left)
+        await schedd.kill()
+        await schedd.start(**knobs)
+        await executing(3)
+        clock.advance(1000)
+        schedd.point.stopping.release()
+        await executing(1)  # two were held, and the third may run
+        clock.advance(1000)
+        schedd.point.stopping.release()
+        await executing(1)
+        assert [ad["JobStatus"] for ad in await schedd.jobs()] == [5, 5, 2]
+        waits = [record.getMessage() for record in caplog.records if "wait to be stopped" in record.getMessage()]
+        text = "running jobs wait to be stopped: JOB_STOP_COUNT = 2 in every JOB_STOP_DELAY = 1000 s"
+        assert waits == [f"5 {text}", f"2 {text}"], "once until none waits, and once after the restart"
     finally:
         await point.stop()
         await schedd.stop()

@@ -136,7 +136,7 @@ async def test_a_link_to_a_directory_among_the_inputs_holds_the_job(
     await schedd.negotiate(point.address)
     ad = await held(schedd)
     assert ad["HoldReasonCode"] == 13
-    assert "in/round: links to directories are not transferred" in ad["HoldReason"]
+    assert "in/round: (errno 40) links to directories are not transferred" in ad["HoldReason"]
 
 
 async def test_a_missing_working_directory_holds_the_job(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
@@ -195,6 +195,8 @@ async def test_holds_and_vacates_of_the_execution_point(schedd: RunningAccessPoi
     ad = await held(schedd)
     assert (ad["HoldReasonCode"], ad["HoldReasonSubCode"], ad["NumHolds"]) == (34, 102, 1)
     assert str(ad.lookup("NumHoldsByReason")) == "[ JobOutOfResources = 1 ]"
+    assert str(ad.lookup("NumVacatesByReason")) == "[ JobOutOfResources = 1 ]"
+    assert ad["HoldReason"] == ad["VacateReason"] == "Error from slot1_1@ep: out of memory"
     point.script = lambda ad: Script()
     request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.RELEASE)
     request.jobs.ids.append(str(cluster))
@@ -202,7 +204,13 @@ async def test_holds_and_vacates_of_the_execution_point(schedd: RunningAccessPoi
     await schedd.negotiate(point.address)
     await schedd.until_gone()
     await schedd.point.ledger._idle.wait()
-    assert numbers(schedd.home.root / "j.log") == [0, 1, 4, 12, 13, 1, 5]
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 21, 4, 12, 13, 1, 5]
+    entries = (schedd.home.root / "j.log").read_text().split("...\n")
+    assert "Error from starter on slot1_1@ep:\n\tout of memory\n\tCode 34 Subcode 102\n" in entries[2]
+    assert "Job was evicted. Code 34 Subcode 102\n" in entries[3]
+    assert "\tReason: Error from slot1_1@ep: out of memory\n\tPartitionable Resources" in entries[3]
+    (ad,) = await schedd.history()
+    assert "VacateReason" not in ad and "VacateReasonCode" not in ad  # why the former run ended
 
 
 async def test_a_job_that_its_starters_fail_is_not_tried_without_end(
@@ -238,7 +246,72 @@ async def test_a_running_job_is_removed_when_its_run_is_over(schedd: RunningAcce
     (ad,) = await schedd.history()
     assert (ad["JobStatus"], ad["RemoveReason"]) == (3, f"enough (by user {schedd.owner})")
     await schedd.point.ledger._idle.wait()
-    assert numbers(schedd.home.root / "j.log") == [0, 1, 9]
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 4, 9]
+    text = (schedd.home.root / "j.log").read_text()
+    assert "evicted. Code 1023 Subcode 0\n\t(0) CPU times\n" in text and f"\tReason: {ad['RemoveReason']}\n" in text
+
+
+@pytest.mark.parametrize("released", [False, True])
+async def test_the_hold_of_a_running_job_is_logged_after_its_eviction(
+    released: bool, schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.slots = 1
+    point.side_take = lambda side, message: None if message.WhichOneof("what") == "kill" else side.take(message)
+    point.script = lambda ad: Script(until_killed=ad["NumShadowStarts"] == 1)
+    cluster = await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+    log = schedd.home.root / "j.log"
+
+    async def running() -> bool:
+        return bool(await schedd.jobs("NumJobStarts == 1"))
+
+    async def over() -> bool:
+        return not schedd.point.claiming.book.runs
+
+    await schedd.until(running)
+    request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.HOLD, reason="enough", subcode=7)
+    request.jobs.ids.append(f"{cluster}.0")
+    await schedd.stub.Act(request, metadata=schedd.user)
+    (ad,) = await schedd.jobs()
+    assert ad["JobStatus"] == 5 and numbers(log) == [0, 1]  # what the run has used is not known yet
+    if released:
+        await schedd.act("RELEASE", f"ClusterId == {cluster}")
+    (run,) = point.runs.values()
+    run.killed.set()
+    if released:
+        await schedd.until_gone()
+    else:
+        await schedd.until(over)
+    await schedd.point.ledger._idle.wait()
+    assert numbers(log) == ([0, 1, 12, 13, 4, 1, 5] if released else [0, 1, 4, 12])
+    reason = f"enough (by user {schedd.owner})"
+    assert f"Job was held.\n\t{reason}\n\tCode 1 Subcode 7\n" in log.read_text()
+    assert "Job was evicted. Code 1 Subcode 7\n" in log.read_text() and f"\tReason: {reason}\n" in log.read_text()
+    if not released:
+        (ad,) = await schedd.jobs()
+        assert (ad["VacateReason"], ad["VacateReasonCode"], ad["VacateReasonSubCode"]) == (reason, 1, 7)
+        assert (ad["NumVacates"], str(ad.lookup("NumVacatesByReason"))) == (1, "[ UserRequest = 1 ]")
+
+
+async def test_a_job_that_is_removed_before_its_held_run_is_over_logs_the_hold_first(
+    schedd: RunningAccessPoint, point: ExecutionPoint
+) -> None:
+    point.side_take = lambda side, message: None if message.WhichOneof("what") == "kill" else side.take(message)
+    point.script = lambda ad: Script(until_killed=True)
+    cluster = await schedd.submit(UserLog="j.log")
+    await schedd.negotiate(point.address)
+
+    async def running() -> bool:
+        return bool(await schedd.jobs("NumJobStarts == 1"))
+
+    await schedd.until(running)
+    for verb in ("HOLD", "REMOVE"):
+        await schedd.act(verb, f"ClusterId == {cluster}")
+    (run,) = point.runs.values()
+    run.killed.set()
+    await schedd.until_gone()
+    await schedd.point.ledger._idle.wait()
+    assert numbers(schedd.home.root / "j.log") == [0, 1, 12, 4, 9]
 
 
 async def test_a_claim_outlives_a_job_that_was_removed_by_force(
@@ -372,7 +445,7 @@ async def test_jobs_submitted_on_hold_wait_with_code_15(schedd: RunningAccessPoi
     ads = await schedd.jobs()
     assert [(ad["JobStatus"], ad["HoldReasonCode"]) for ad in ads] == [(5, 15)] * 2
     await schedd.point.ledger._idle.wait()
-    assert numbers(schedd.home.root / "j.log") == [0, 12, 0, 12]
+    assert numbers(schedd.home.root / "j.log") == [0, 0]  # as in HTCondor, the log does not mention the hold
 
 
 async def test_files_of_an_evicted_run_go_to_the_next_one(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:

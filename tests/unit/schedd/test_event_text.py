@@ -40,7 +40,7 @@ WRITTEN: list[tuple[int, str, dict[str, Any]]] = [
     (4, events.evicted(FRAME, usage=USAGE, reason="again", requeued=(True, 1)), {"TerminatedAndRequeued": True}),
     (
         5,
-        events.terminated(FRAME, normal=True, code=7, usage=USAGE, closing="Job terminated of its own accord."),
+        events.terminated(FRAME, normal=True, code=7, usage=USAGE),
         {
             "TerminatedNormally": True,
             "ReturnValue": 7,
@@ -60,6 +60,16 @@ WRITTEN: list[tuple[int, str, dict[str, Any]]] = [
     (11, events.unsuspended(FRAME), {}),
     (12, events.held(FRAME, "why", 34, 102), {"HoldReason": "why", "HoldReasonCode": 34, "HoldReasonSubCode": 102}),
     (13, events.released(FRAME, "now"), {"Reason": "now"}),
+    (
+        21,
+        events.remote_error(FRAME, "slot1@ep", "Failed to execute 'x'\n001 (1.0.0)", 6, 2),
+        {
+            "ExecuteHost": "slot1@ep",
+            "ErrorMsg": "Failed to execute 'x' 001 (1.0.0)",
+            "HoldReasonCode": 6,
+            "HoldReasonSubCode": 2,
+        },
+    ),
     (22, events.disconnected(FRAME, "lost it", "slot1@ep", "127.0.0.1:1"), {"StartdName": "slot1@ep"}),
     (23, events.reconnected(FRAME, "slot1@ep", "127.0.0.1:1", "127.0.0.1:2"), {"StartdName": "slot1@ep"}),
     (24, events.reconnect_failed(FRAME, "lease", "slot1@ep"), {"Reason": "lease"}),
@@ -97,7 +107,13 @@ def test_numbers_in_the_resources_table_end_where_the_points_are() -> None:
     lines = events.resources_table(USAGE.resources).splitlines()
     assert lines[0] == "\tPartitionable Resources :    Usage  Request Allocated Assigned"
     assert lines[1] == "\t   Cpus                 :     0.25        1         1 "
+    assert lines[3] == '\t   Gpus (Average)       :                 1         1 "GPU-1"'
     assert lines[4] == "\t   Memory (MB)          :    12         128       128 "
+
+
+def test_a_job_that_is_requeued_has_no_table_of_resources() -> None:
+    assert "Partitionable Resources" in events.evicted(FRAME, usage=USAGE, reason="gone", code=1004)
+    assert "Partitionable Resources" not in events.evicted(FRAME, usage=USAGE, reason="again", requeued=(True, 1))
 
 
 def test_entries_are_split_at_three_dots() -> None:

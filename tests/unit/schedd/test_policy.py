@@ -66,6 +66,15 @@ def test_durations_hold_running_jobs_only() -> None:
     assert decide(facts(Status.RUNNING, **executing, last_checkpoint=995.0)) is None
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(1, "00:01"), (75, "01:15"), (600, "10:00"), (3600, "1:00:00"), (90061, "1+01:01:01")]
+)
+def test_durations_in_reasons_are_worded_as_in_htcondor(seconds: int, text: str) -> None:
+    executing = facts(Status.RUNNING, now=1e6, AllowedExecuteDuration=seconds, execution_started=1.0)
+    verdict = policy.periodic(executing, NONE)
+    assert verdict is not None and verdict.reason == f"The job exceeded allowed execute duration of {text}"
+
+
 def test_vacate_and_timer_remove() -> None:
     assert decide(facts(Status.RUNNING, PeriodicVacate=True)) == ("vacate", 1000)
     assert decide(facts(Status.IDLE, PeriodicVacate=True)) is None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+from slotwise.schedd.decision import Kill
 from slotwise.schedd.start_rate import StartRate
+from slotwise.schedd.stop_rate import StopRate
 from slotwise.schedd.transfer_queue import TransferQueue
 
 
@@ -24,6 +27,50 @@ def test_a_job_may_ask_that_the_next_one_waits() -> None:
     assert rate.wait_s(200) == 0.0
     both = StartRate(count=2, delay_s=10)
     assert [100 + both.wait_s(100, then_s) for then_s in (0, 25, 0, 0, 0)] == [100, 100, 125, 125, 135]
+
+
+def _kill(number: int, **more: bool) -> Kill:
+    return Kill(f"1.{number}#1", more.get("fast", False), "a reason", 1, forced=more.get("forced", False))
+
+
+def test_stops_are_spread_over_periods() -> None:
+    """JOB_STOP_COUNT after each JOB_STOP_DELAY, in order; HTCondor 25.14 has the first wait as well."""
+    rate = StopRate(count=2, delay_s=10)
+    for number in range(5):
+        rate.add(_kill(number), 100 + number)
+    assert rate.due(100, lambda run_id: True) == []
+    assert rate.wait_s(103) == 7
+    assert [kill.run_id for kill in rate.due(110, lambda run_id: True)] == ["1.0#1", "1.1#1"]
+    assert rate.due(119, lambda run_id: True) == []
+    assert [kill.run_id for kill in rate.due(120, lambda run_id: True)] == ["1.2#1", "1.3#1"]
+    assert [kill.run_id for kill in rate.due(130, lambda run_id: True)] == ["1.4#1"]
+    assert rate.wait_s(130) is None
+    rate.add(_kill(7), 133)
+    assert rate.wait_s(133) == 10
+
+
+def test_without_a_delay_no_run_waits_to_be_stopped() -> None:
+    rate = StopRate(count=1)
+    for number in range(50):
+        rate.add(_kill(number), 100)
+    assert len(rate.due(100, lambda run_id: True)) == 50
+
+
+def test_a_run_that_ended_meanwhile_takes_no_place_of_others() -> None:
+    rate = StopRate(count=1, delay_s=10)
+    for number in range(4):
+        rate.add(_kill(number), 90)
+    assert [kill.run_id for kill in rate.due(100, lambda run_id: run_id not in ("1.0#1", "1.1#1"))] == ["1.2#1"]
+    rate.discard("1.3#1")
+    assert rate.wait_s(100) is None
+
+
+def test_a_run_that_waits_keeps_its_place_and_its_haste() -> None:
+    rate = StopRate(count=1, delay_s=10)
+    for kill in (_kill(0, fast=True), _kill(1), replace(_kill(0), reason="removed later")):
+        rate.add(kill, 90)
+    (kill,) = rate.due(100, lambda run_id: True)
+    assert (kill.run_id, kill.fast, kill.reason) == ("1.0#1", True, "removed later")
 
 
 async def test_transfers_are_bounded_and_shared_between_users() -> None:

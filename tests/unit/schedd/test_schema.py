@@ -24,7 +24,7 @@ def test_a_queue_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
         stored = store.open()
         store.close()
         assert stored.claims == [StoredClaim("c", "startd", "slot1", "ann@here", 40, b"\0", limits="")]
-        assert (stored.next_cluster, stored.reserved) == (7, set())
+        assert (stored.next_cluster, stored.reserved) == (7, [])
 
 
 def test_a_queue_of_a_newer_version_is_refused(tmp_path: Path) -> None:

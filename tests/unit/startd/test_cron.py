@@ -177,3 +177,14 @@ def test_what_is_sent_at_once(rule: AutoPublish, lines: list[list[str]], sent: l
     published = Published()
     found: list[Any] = [published.put(ONE, outputs(*one)[0], rule, 0) for one in lines]
     assert found == sent
+
+
+def test_modes_belong_to_families() -> None:
+    knobs = {"STARTD_CRON_JOBLIST": "a", "STARTD_CRON_a_EXECUTABLE": "/a", "STARTD_CRON_a_MODE": "OnDemand"}
+    knobs |= {"BENCHMARKS_JOBLIST": "b c", "BENCHMARKS_b_EXECUTABLE": "/b", "BENCHMARKS_b_MODE": "OneShot"}
+    config = configured(**knobs, BENCHMARKS_c_EXECUTABLE="/c")
+    assert jobs.read(config).jobs == ()
+    assert "it runs Periodic, WaitForExit or OneShot" in jobs.read(config).faults[0]
+    benchmarks = jobs.read(config, jobs.BENCHMARKS)
+    assert [(job.name, job.mode, job.load) for job in benchmarks.jobs] == [("c", Mode.ON_DEMAND, 1.0)]
+    assert "BENCHMARKS_b_MODE is oneshot: it runs OnDemand" in benchmarks.faults[0] and benchmarks.max_load == 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slotwise.startd import claiming
 from slotwise.startd import events as ev
 
-from tests.support.startd_point import Point, point
+from tests.support.startd_point import Point, job, point
 
 
 def said(p: Point, *, ordinary: bool = False) -> list[str]:
@@ -44,7 +44,7 @@ def test_what_happens_to_a_job_is_told_with_the_cause() -> None:
     p.it.extra["TimeIsUp"] = 2
     p.poll(5)
     assert said(p) == [
-        "slot1@host (job 1.0): Claimed/Suspended -> Claimed/Retiring: The PREEMPT expression became true (code 1011)"
+        "slot1@host (job 1.0): Claimed/Suspended -> Claimed/Retiring: PREEMPT expression evaluated to True (code 1011)"
     ]
     p.happen("slot1", ev.VacateCommanded(fast=True))
     assert said(p) == [
@@ -60,3 +60,13 @@ def test_a_suspension_by_command_is_told_apart() -> None:
     p.forget()
     p.happen("slot1", ev.SuspendCommanded())
     assert said(p) == ["slot1@host (job 1.0): Claimed/Busy -> Claimed/Suspended: suspended by command"]
+
+
+def test_a_later_job_of_a_claim_is_named_by_its_own_id() -> None:
+    p = point(NUM_SLOTS="1")
+    p.poll()
+    claim_id = p.run()
+    p.gone()
+    p.forget()
+    p.activate(claim_id, "2.3#1", job(ClusterId=2, ProcId=3))
+    assert said(p) == ["slot1@host (job 2.3): Claimed/Idle -> Claimed/Busy: activated for ann@test (run 2.3#1)"]

@@ -137,7 +137,7 @@ def test_disk_network_and_benchmarks_of_this_host(tmp_path: Path) -> None:
     assert int(disk.read(tmp_path)["TotalDisk"]) > 0
     assert disk.read(tmp_path / "nowhere") == {"TotalDisk": 0}
     assert set(network.read()) <= {"HardwareAddress", "SubnetMask"}
-    found = bench.read(0.02)
+    found = bench.read(seconds=0.02)
     assert int(found["Mips"]) > 100 and int(found["KFlops"]) > 1000
 
 

@@ -93,3 +93,22 @@ def test_cpu_usage_is_told_of_idle_slots_too(tmp_path: Path) -> None:
     it.run("slot1")
     it.use("slot1", CpusUsage=1.5)
     assert it.ad("slot1")["CpusUsage"] == 1.5, "what the starter measures of the job is better"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "mentioned"),
+    [
+        ({"PREEMPT": "SUSPEND && WANT_HOLD"}, {"SUSPEND", "WANT_HOLD"}),
+        ({"PREEMPT": "MY.suspend"}, {"SUSPEND"}),
+        ({"PREEMPT_JAVA": "Suspend"}, {"SUSPEND"}),
+        ({"PREEMPT": "TARGET.Suspend =?= true"}, set()),  # the job's
+        ({"PREEMPT": 'Note == "SUSPEND and KILL"'}, set()),  # a text
+        ({"PREEMPT": "START && RANK > 1"}, set()),  # in every ad
+        ({"PREEMPT": 'eval("SUSPEND")'}, {"SUSPEND"}),
+        ({"PREEMPT": 'eval(strcat("SUS", "PEND"))'}, {"SUSPEND"}),
+        ({"PREEMPT": "eval(Note)"}, set(JUDGING) - {"START", "RANK", "MAXJOBRETIREMENTTIME", "MACHINEMAXVACATETIME"}),
+    ],
+)
+def test_knobs_that_policy_expressions_read_are_attributes(knobs: dict[str, str], mentioned: set[str]) -> None:
+    policy = Policy(SlotConfig(configured(**{"PREEMPT": "False", **knobs}), 1), Timers())
+    assert policy.mentioned.keys() == mentioned

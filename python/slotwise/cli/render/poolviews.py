@@ -113,6 +113,13 @@ VIEWS: dict[str, View] = {
     "offline": View("Machine", _layout(
         _NAME, _as("OfflineUniverses", "Offline Universes", "STRINGS_FROM_LIST", left=True, instead=" ")),
         "size(OfflineUniverses) > 0 || Offline =?= true", "slots"),
+    "power": View("Machine", _layout(
+        _NAME, _text("HibernationState", "Level", width=5),
+        _as("LastHeardFrom", "Asleep", "ELAPSED_TIME", width=12),
+        _as("MachineLastMatchTime", "LastMatch", "DATE", width=11, instead="-"),
+        _as("LastWakeupCall", "LastCall", "DATE", width=11, instead="-"),
+        _count("WakeupFailures", "Failed", width=6, instead="0"),
+        _text("HardwareAddress", "Card", width=17, instead="-")), "Offline =?= true", "slots"),
     "absent": View("Machine", _layout(_NAME, _OPSYS, _ARCH, _as("LastHeardFrom", "Went Absent", "DATE", width=11),
                                       _as("ClassAdLifetime", "Will Forget", "DUE_DATE", width=11)),
                    "Absent =?= true", "slots"),

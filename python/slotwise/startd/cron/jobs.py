@@ -1,4 +1,7 @@
-"""STARTD_CRON_JOBLIST and the knobs of each job. Source: manual, "Startd Cron" and daemon hook options."""
+"""Programs that the startd runs: STARTD_CRON_JOBLIST, BENCHMARKS_JOBLIST, and the knobs of each job.
+
+Source: manual, "Startd Cron", daemon hook options and "Benchmarks".
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ from slotwise.startd.evaluate import Expression, compiled
 _log = logging.getLogger(__name__)
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+#: How the names of knobs begin.
+CRON = "STARTD_CRON_"
+BENCHMARKS = "BENCHMARKS_"
 
 
 class Mode(StrEnum):
@@ -58,10 +64,17 @@ class CronJob:
     condition: str = ""
     #: What its samples are added up to, or the greatest of which is kept.
     metrics: tuple[Metric, ...] = ()
+    #: How its knobs begin.
+    family: str = CRON
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from all other jobs."""
+        return (self.family, self.name.lower())
 
     def may_run(self) -> Expression | None:
         """The condition, if there is one."""
-        return compiled(f"STARTD_CRON_{self.name}_CONDITION", self.condition) if self.condition else None
+        return compiled(f"{self.family}{self.name}_CONDITION", self.condition) if self.condition else None
 
 
 @dataclass(frozen=True)
@@ -77,54 +90,63 @@ class CronRules:
     faults: tuple[str, ...] = ()
 
 
-def read(config: Config) -> CronRules:
-    """The jobs of the configuration; one that cannot be is left out, and said so in the log."""
+def read(config: Config, family: str = CRON) -> CronRules:
+    """The jobs of the configuration; one that cannot be is left out, and said so in the log.
+
+    :param family: :data:`CRON` or :data:`BENCHMARKS`.
+    """
     jobs: dict[str, CronJob] = {}
     faults = []
-    for name in config.get_list("STARTD_CRON_JOBLIST"):
+    for name in config.get_list(f"{family}JOBLIST"):
         if name.lower() in jobs:
-            faults.append(f"STARTD_CRON_JOBLIST names {name} twice")
+            faults.append(f"{family}JOBLIST names {name} twice")
             continue
         try:
-            jobs[name.lower()] = _job(name, config)
+            jobs[name.lower()] = _job(name, config, family)
         except (ConfigError, ValueError) as error:
             faults.append(f"the cron job {name} does not run: {error}")
     for fault in faults:
         _log.error("%s", fault)
-    environment = {"STARTD_CRON_INTERFACE_VERSION": "1", "STARTD_CRON_NAME": "STARTD_CRON"}
-    if program := config.get_text("STARTD_CRON_CONFIG_VAL"):
-        environment["STARTD_CRON_CONFIG_VAL"] = program
+    own = family.rstrip("_")
+    environment = {f"{family}INTERFACE_VERSION": "1", f"{family}NAME": own}
+    if program := config.get_text(f"{family}CONFIG_VAL"):
+        environment[f"{family}CONFIG_VAL"] = program
     return CronRules(
         tuple(jobs.values()),
-        config.get_float("STARTD_CRON_MAX_JOB_LOAD"),
-        _publish(config.get_text("STARTD_CRON_AUTOPUBLISH").lower()),
-        config.get_bool("STARTD_CRON_LOG_NON_ZERO_EXIT"),
+        config.get_float(f"{family}MAX_JOB_LOAD"),
+        _publish(family, config.get_text(f"{family}AUTOPUBLISH").lower()),
+        config.get_bool(f"{family}LOG_NON_ZERO_EXIT"),
         environment,
         tuple(faults),
     )
 
 
-def _publish(text: str) -> AutoPublish:
+def _publish(family: str, text: str) -> AutoPublish:
     if text in list(AutoPublish):
         return AutoPublish(text)
-    _log.error("STARTD_CRON_AUTOPUBLISH is %s, not Never, Always or If_Changed", text)
+    _log.error("%sAUTOPUBLISH is %s, not Never, Always or If_Changed", family, text)
     return AutoPublish.NEVER
 
 
-def _job(name: str, config: Config) -> CronJob:
+def _job(name: str, config: Config, family: str) -> CronJob:
+    own = f"{family}{name}_"
+
     def text(knob: str) -> str:
-        return config.get_text(f"STARTD_CRON_{name}_{knob}")
+        return config.get_text(f"{own}{knob}")
 
     if not text("EXECUTABLE"):
-        raise ConfigError(f"STARTD_CRON_{name}_EXECUTABLE is not set")
+        raise ConfigError(f"{own}EXECUTABLE is not set")
     mode = text("MODE").lower()
     if mode not in list(Mode):
-        raise ConfigError(f"STARTD_CRON_{name}_MODE is {mode}, not Periodic, WaitForExit, OneShot or OnDemand")
+        raise ConfigError(f"{own}MODE is {mode}, not Periodic, WaitForExit, OneShot or OnDemand")
+    if (mode == Mode.ON_DEMAND) != (family == BENCHMARKS):
+        wanted = "OnDemand, as all benchmarks do" if family == BENCHMARKS else "Periodic, WaitForExit or OneShot"
+        raise ConfigError(f"{own}MODE is {mode}: it runs {wanted}")
     if not re.fullmatch(r"\w*", text("PREFIX")):
-        raise ConfigError(f"STARTD_CRON_{name}_PREFIX may have letters, digits and underscores only")
+        raise ConfigError(f"{own}PREFIX may have letters, digits and underscores only")
     metrics, unknown = parse_metrics(text("METRICS"))
     for word in unknown:
-        _log.error("ignoring %s in STARTD_CRON_%s_METRICS: it is not SUM:<resource> or PEAK:<resource>", word, name)
+        _log.error("ignoring %s in %sMETRICS: it is not SUM:<resource> or PEAK:<resource>", word, own)
     job = CronJob(
         name,
         text("EXECUTABLE"),
@@ -134,22 +156,23 @@ def _job(name: str, config: Config) -> CronJob:
         Mode(mode),
         _period_of(Mode(mode), text("PERIOD")),
         text("PREFIX"),
-        _slots(name, config.get_list(f"STARTD_CRON_{name}_SLOTS")),
-        config.get_bool(f"STARTD_CRON_{name}_RECONFIG"),
-        config.get_bool(f"STARTD_CRON_{name}_RECONFIG_RERUN"),
-        config.get_bool(f"STARTD_CRON_{name}_KILL"),
-        config.get_float(f"STARTD_CRON_{name}_JOB_LOAD"),
+        _slots(own, config.get_list(f"{own}SLOTS")),
+        config.get_bool(f"{own}RECONFIG"),
+        family == CRON and config.get_bool(f"{own}RECONFIG_RERUN"),
+        family == CRON and config.get_bool(f"{own}KILL"),
+        config.get_float(f"{own}JOB_LOAD"),
         text("CONDITION"),
         tuple(metrics),
+        family,
     )
     job.may_run()  # a condition that is no expression is found now
     return job
 
 
-def _slots(name: str, numbers: list[str]) -> frozenset[int]:
+def _slots(own: str, numbers: list[str]) -> frozenset[int]:
     wrong = [word for word in numbers if not word.isdecimal()]
     if wrong:
-        raise ConfigError(f"STARTD_CRON_{name}_SLOTS has {wrong[0]}, which is no number of a slot")
+        raise ConfigError(f"{own}SLOTS has {wrong[0]}, which is no number of a slot")
     return frozenset(map(int, numbers))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError
-from slotwise.startd.cron.jobs import AutoPublish, CronJob
+from slotwise.startd.cron.jobs import CRON, AutoPublish, CronJob
 from slotwise.startd.cron.monitors import Metric, Monitor, of_device, of_job
 from slotwise.startd.evaluate import Expr, attribute, literal_or_expression, truth
 
@@ -96,11 +96,11 @@ class Published:
     #: When the startd began, and ADVERTISE_CMR_UPTIME_SECONDS.
     started_at: float = 0.0
     totals: bool = False
-    _ads: dict[tuple[str, str], _Ad] = field(default_factory=dict)
+    _ads: dict[tuple[tuple[str, str], str], _Ad] = field(default_factory=dict)
 
     def put(self, job: CronJob, output: Output, rule: AutoPublish, now: float) -> bool:
         """Replace an ad of a job; whether its slots are to be told to the collector at once."""
-        key = (job.name.lower(), output.tag)
+        key = (job.key, output.tag)
         former = self._ads.get(key)
         attributes, ad, monitor = output.attributes, _ad_of(output.attributes), None
         if job.metrics:
@@ -112,10 +112,14 @@ class Published:
         changed = former is None or former.attributes != attributes
         return rule is AutoPublish.ALWAYS or (rule is AutoPublish.IF_CHANGED and changed)
 
-    def keep_only(self, jobs: Iterable[CronJob]) -> None:
-        """Forget what jobs said that are no more; the others may go to other slots now."""
-        known = {job.name.lower(): job for job in jobs}
-        self._ads = {key: replace(said, job=known[key[0]]) for key, said in self._ads.items() if key[0] in known}
+    def keep_only(self, jobs: Iterable[CronJob], family: str = CRON) -> None:
+        """Forget what jobs of a family said that are no more; the others may go to other slots now."""
+        known = {job.key: job for job in jobs}
+        self._ads = {
+            key: replace(said, job=known.get(key[0], said.job))
+            for key, said in self._ads.items()
+            if key[0] in known or said.job.family != family
+        }
 
     def __bool__(self) -> bool:
         return bool(self._ads)

@@ -10,6 +10,9 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from slotwise.daemon.offspring import program
+from slotwise.daemon.privileges import as_daemon_account
+from slotwise.startd import own_programs
 from slotwise.startd.cron.jobs import CronJob, CronRules, Mode
 from slotwise.startd.cron.published import Output, Reader
 
@@ -57,6 +60,13 @@ class CronRunner:
                 self._signal(key, signal.SIGHUP)
             if job.rerun and self._tasks[key].done():
                 self._tasks[key] = asyncio.get_running_loop().create_task(self._keep(job, first=True))
+
+    async def demand(self) -> None:
+        """Run the jobs that wait to be asked for, as many at once as their load lets, until the last has ended."""
+        async with asyncio.TaskGroup() as group:
+            for job in self._rules.jobs:
+                if job.mode is Mode.ON_DEMAND:
+                    group.create_task(self._run(job))
 
     async def stop(self) -> None:
         """End all jobs."""
@@ -111,10 +121,15 @@ class CronRunner:
 
     async def _run_now(self, job: CronJob) -> None:
         key = job.name.lower()
+        words = own_programs.to_run([job.executable, *job.arguments])
+        account = as_daemon_account()
+        if account:
+            words = [*program(account), *program(words, self._env.get("PATH", os.defpath))]
+        executable, *arguments = words
         process = await asyncio.create_subprocess_exec(
-            job.name,
-            *job.arguments,
-            executable=job.executable,
+            job.name if executable == job.executable else executable,
+            *arguments,
+            executable=executable,
             cwd=job.directory,
             env={**self._env, **self._rules.environment, **job.environment},
             stdin=asyncio.subprocess.DEVNULL,

@@ -8,7 +8,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.config import Config
 from slotwise.startd.cron import jobs
-from slotwise.startd.cron.jobs import CronJob, CronRules
+from slotwise.startd.cron.jobs import CRON, CronJob, CronRules
 from slotwise.startd.cron.published import Output
 from slotwise.startd.cron.runner import CronRunner
 from slotwise.startd.driver import Driver
@@ -17,21 +17,25 @@ from slotwise.startd.outbox import Measured
 
 
 class Cron:
-    """The cron jobs of a startd. All calls come from the event loop's thread."""
+    """The jobs of a family that a startd runs. All calls come from the event loop's thread."""
 
-    def __init__(self, driver: Driver, clock: Clock, env: Mapping[str, str]) -> None:
-        self._driver, self._clock = driver, clock
+    def __init__(self, driver: Driver, clock: Clock, env: Mapping[str, str], family: str = CRON) -> None:
+        self._driver, self._clock, self._family = driver, clock, family
         self._rules = CronRules()
         self._runner = CronRunner(env, self._said, self._allowed)
 
-    def follow(self, knobs: Config) -> list[str]:
-        """Run the jobs of this configuration; which of them cannot be."""
-        self._rules = jobs.read(knobs)
+    def follow(self, knobs: Config, rules: CronRules | None = None) -> list[str]:
+        """Run the jobs of this configuration, or those of ``rules``; which of them cannot be."""
+        self._rules = rules if rules is not None else jobs.read(knobs, self._family)
         cron = self._driver.point.cron
         cron.totals = knobs.get_bool("ADVERTISE_CMR_UPTIME_SECONDS")
-        cron.keep_only(self._rules.jobs)
+        cron.keep_only(self._rules.jobs, self._family)
         self._runner.follow(self._rules)
         return list(self._rules.faults)
+
+    async def demand(self) -> None:
+        """Run the jobs that run when they are asked for, until the last has ended."""
+        await self._runner.demand()
 
     async def stop(self) -> None:
         """End all jobs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from slotwise._native import float_benchmark, integer_benchmark
 from slotwise.startd.fingerprint import Attributes
 
@@ -9,9 +11,10 @@ from slotwise.startd.fingerprint import Attributes
 _FORMER = 0.75
 
 
-def read(seconds: float = 1.0) -> Attributes:
+def read(wanted: Collection[str] = ("Mips", "KFlops"), seconds: float = 1.0) -> Attributes:
     """Mips (VAX MIPS of a Dhrystone-like loop) and KFlops (LU factorization), each measured for ``seconds``."""
-    return {"Mips": int(integer_benchmark(seconds)), "KFlops": int(float_benchmark(seconds))}
+    kernels = {"Mips": integer_benchmark, "KFlops": float_benchmark}
+    return {name: int(kernel(seconds)) for name, kernel in kernels.items() if name in wanted}
 
 
 def averaged(former: Attributes, latest: Attributes) -> Attributes:

@@ -12,7 +12,7 @@ from slotwise.startd.fingerprint import Attributes
 
 def read(root: Path = Path("/")) -> Attributes:
     """HardwareAddress and SubnetMask of the interface of the default route; empty without one."""
-    interface = _default_interface(root)
+    interface = default_interface(root)
     if interface is None:
         return {}
     attributes: Attributes = {}
@@ -24,7 +24,8 @@ def read(root: Path = Path("/")) -> Attributes:
     return attributes
 
 
-def _default_interface(root: Path) -> str | None:
+def default_interface(root: Path = Path("/")) -> str | None:
+    """The interface of the default route."""
     try:
         rows = (root / "proc/net/route").read_text().splitlines()[1:]
     except OSError:

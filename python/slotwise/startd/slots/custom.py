@@ -48,25 +48,30 @@ def custom_resources(config: Config, run_inventory: Callable[[str, str], str]) -
 
     :raises ConfigError: for a reserved tag.
     """
-    allowed = {tag.lower() for tag in config.get_list("MACHINE_RESOURCE_NAMES")}
     tags: dict[str, str] = {}
     inventories = config.members("MACHINE_RESOURCE_INVENTORY_<RESOURCE>")
     for _name, tag in sorted([*config.members("MACHINE_RESOURCE_<RESOURCE>"), *inventories]):
         tags.setdefault(tag.lower(), tag)
     resources = []
-    for lowered, tag in tags.items():
+    for tag in tags.values():
         if tag.upper() in RESERVED_TAGS:
             raise ConfigError(
                 f"MACHINE_RESOURCE_{tag}: {tag} is a resource of every machine",
                 hint="choose another name",
                 key=f"MACHINE_RESOURCE_{tag}",
             )
-        if allowed and lowered not in allowed:
+        if not is_named(tag, config):
             continue
         resource = _resource(tag, config, run_inventory)
         shared = config.get_bool(f"SHARED_MACHINE_RESOURCE_{tag}")
         resources.append(replace(resource, shared=shared and bool(resource.devices)))
     return resources
+
+
+def is_named(tag: str, config: Config) -> bool:
+    """Whether MACHINE_RESOURCE_NAMES lets the machine have a resource; empty, it lets it have any."""
+    names = {name.lower() for name in config.get_list("MACHINE_RESOURCE_NAMES")}
+    return not names or tag.lower() in names
 
 
 def _resource(tag: str, config: Config, run_inventory: Callable[[str, str], str]) -> CustomResource:

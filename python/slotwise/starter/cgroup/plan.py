@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotwise.starter.cgroup.probe import V1_DEVICES, V1_WANTED, CgroupHost
+from slotwise.starter.affinity import listed
+from slotwise.starter.cgroup.probe import CPUSET, V1_DEVICES, V1_WANTED, CgroupHost
 from slotwise.starter.keeper_spec import CgroupPlan, CgroupSetting
 
 #: Values of CGROUP_MEMORY_LIMIT_POLICY.
@@ -23,7 +24,8 @@ class CgroupRules:
 
     ``memory_policy``: CGROUP_MEMORY_LIMIT_POLICY: none, soft, hard or custom. ``hard_mib``: the limit of ``custom``,
     CGROUP_HARD_MEMORY_LIMIT_EXPR. ``low_mib``: CGROUP_LOW_MEMORY_LIMIT. ``disable_swap``: DISABLE_SWAP_FOR_JOB.
-    ``max_processes``: 0 for no limit. ``deny``: devices (major, minor) that the job must not open.
+    ``max_processes``: 0 for no limit. ``deny``: devices (major, minor) that the job must not open. ``cores``: those
+    that it is bound to, none for all.
     """
 
     memory_policy: str = "hard"
@@ -32,6 +34,7 @@ class CgroupRules:
     disable_swap: bool = True
     max_processes: int = 0
     deny: tuple[tuple[int, int], ...] = ()
+    cores: tuple[int, ...] = ()
     use_peak: bool = False
     ignore_cache: bool = True
 
@@ -67,6 +70,8 @@ def _plan_v1(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memor
     groups = {controller: base / name for controller, base in host.bases.items() if controller in V1_WANTED}
     if rules.deny and V1_DEVICES in host.bases:
         groups[V1_DEVICES] = host.bases[V1_DEVICES] / name
+    if rules.cores and CPUSET in host.bases:
+        groups[CPUSET] = host.bases[CPUSET] / name
     settings: list[CgroupSetting] = []
 
     def put(controller: str, file: str, value: object, *, required: bool = False) -> None:
@@ -83,6 +88,9 @@ def _plan_v1(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memor
     put("cpu", "cpu.shares", max(2, _weight(cpus)))
     if rules.max_processes > 0:
         put("pids", "pids.max", rules.max_processes)
+    if CPUSET in groups:  # a group of version 1 without memory nodes takes no process
+        put(CPUSET, "cpuset.mems", host.memory_nodes, required=True)
+        put(CPUSET, "cpuset.cpus", listed(rules.cores), required=True)
     for major, minor in rules.deny:
         put(V1_DEVICES, "devices.deny", f"c {major}:{minor} rwm")
     directories = tuple(dict.fromkeys(str(path) for path in groups.values()))
@@ -120,6 +128,8 @@ def _plan_v2(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memor
     put("cpu", "cpu.weight", min(10_000, _weight(cpus)))
     if rules.max_processes > 0:
         put("pids", "pids.max", rules.max_processes)
+    if rules.cores:
+        put(CPUSET, "cpuset.cpus", listed(rules.cores), required=True)
     for controller in ("memory", "pids", "cpu", "io"):
         put(controller, "cgroup.subtree_control", f"+{controller}")
     return CgroupPlan(

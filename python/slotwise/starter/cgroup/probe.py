@@ -18,6 +18,8 @@ V1_WANTED = ("memory", "cpu", "cpuacct", "freezer", "pids")
 #: Joined by jobs from which devices are to be hidden.
 V1_DEVICES = "devices"
 V2_WANTED = ("memory", "pids", "cpu", "io")
+#: Joined by jobs that are bound to cores.
+CPUSET = "cpuset"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class CgroupHost:
     problems: tuple[str, ...] = ()
     #: Whether the kernel keeps account of what a group has swapped out.
     swap: bool = True
+    #: Numbers of the host's memory nodes, as files of a cpuset of version 1 take them.
+    memory_nodes: str = ""
 
     def has(self, controller: str) -> bool:
         """True when jobs can be put under this controller."""
@@ -75,7 +79,7 @@ def _mounted(mounts: Path) -> tuple[dict[str, Path], Path | None]:
             v2 = place
         elif words[2] == "cgroup":
             for controller in words[3].split(","):
-                if controller in (*V1_WANTED, V1_DEVICES):
+                if controller in (*V1_WANTED, V1_DEVICES, CPUSET):
                     v1.setdefault(controller, place)
     return v1, v2
 
@@ -110,7 +114,28 @@ def _probe_v1(v1: Mapping[str, Path], base: str, mine: Mapping[str, str], is_roo
     if version and is_root and V1_DEVICES in v1 and not _usable(v1[V1_DEVICES] / base):
         bases[V1_DEVICES] = v1[V1_DEVICES] / base
     swap = "memory" not in bases or (bases["memory"] / "memory.memsw.limit_in_bytes").exists()
-    return CgroupHost(version, bases, controllers, tuple(problems), swap)
+    nodes = _open_cpuset(v1[CPUSET], base) if version and is_root and CPUSET in v1 else ""
+    if nodes:
+        bases[CPUSET] = v1[CPUSET] / base
+        controllers |= {CPUSET}
+    return CgroupHost(version, bases, controllers, tuple(problems), swap, nodes)
+
+
+def _open_cpuset(mount: Path, base: str) -> str:
+    """Let the group that jobs' cpusets are made in have all cores and memory nodes; a new one has none.
+
+    :returns: the memory nodes, or nothing when cpusets cannot be used.
+    """
+    if _usable(mount / base):
+        return ""
+    try:
+        for level in _levels(mount, mount / base):
+            for name in ("cpuset.cpus", "cpuset.mems"):
+                if not (level / name).read_text().strip():
+                    _write(level / name, (level.parent / name).read_text().strip())
+        return (mount / base / "cpuset.mems").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _usable(directory: Path) -> str:
@@ -141,7 +166,7 @@ def _probe_v2(mount: Path, base: str, own: str, is_root: bool) -> CgroupHost:
     refusal = _usable(directory)
     if refusal:
         return CgroupHost(problems=(f"cgroup v2: {refusal}",))
-    controllers = frozenset(_words(directory / "cgroup.subtree_control")) & frozenset(V2_WANTED)
+    controllers = frozenset(_words(directory / "cgroup.subtree_control")) & {*V2_WANTED, CPUSET}
     missing = [name for name in V2_WANTED if name not in controllers]
     if missing:
         problems.append(f"cgroup v2 controllers not available: {' '.join(missing)}")
@@ -159,7 +184,7 @@ def _enable(level: Path, leaf: Path) -> list[str]:
     """Hand the controllers down from ``level``. Processes in a group that shall hand down move to a leaf first."""
     problems: list[str] = []
     offered = set(_words(level / "cgroup.controllers"))
-    for controller in V2_WANTED:
+    for controller in (*V2_WANTED, CPUSET):
         if controller not in offered:
             continue
         try:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from slotwise.wire.gen import common_pb2 as slotwise_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bslotwise/v1/collector.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"O\n\x10\x41\x64vertiseRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x0e\n\x06serial\x18\x03 \x01(\x04\x12\x0f\n\x07private\x18\x04 \x01(\x08\"S\n\x0e\x41\x64vertiseReply\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\r\x12\x0e\n\x06resend\x18\x03 \x03(\t\x12\x0f\n\x07refused\x18\x04 \x03(\t\"C\n\x11InvalidateRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x12\n\nconstraint\x18\x03 \x01(\t\"\"\n\x0fInvalidateReply\x12\x0f\n\x07removed\x18\x01 \x01(\x04\"P\n\x10SubscribeRequest\x12\r\n\x05kinds\x18\x01 \x03(\t\x12\x17\n\x0finclude_private\x18\x02 \x01(\x08\x12\x14\n\x0cmax_delay_ms\x18\x03 \x01(\r\"`\n\x0eSubscribeReply\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x0f\n\x07private\x18\x04 \x01(\x08\x12\x0f\n\x07version\x18\x05 \x01(\x04\x32\xa6\x02\n\tCollector\x12K\n\tAdvertise\x12\x1d.slotwise.v1.AdvertiseRequest\x1a\x1b.slotwise.v1.AdvertiseReply(\x01\x30\x01\x12J\n\nInvalidate\x12\x1e.slotwise.v1.InvalidateRequest\x1a\x1c.slotwise.v1.InvalidateReply\x12\x35\n\x05Query\x12\x14.slotwise.v1.AdQuery\x1a\x14.slotwise.v1.AdChunk0\x01\x12I\n\tSubscribe\x12\x1d.slotwise.v1.SubscribeRequest\x1a\x1b.slotwise.v1.SubscribeReply0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bslotwise/v1/collector.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"e\n\x10\x41\x64vertiseRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x0e\n\x06serial\x18\x03 \x01(\x04\x12\x0f\n\x07private\x18\x04 \x01(\x08\x12\x14\n\x0cgoes_offline\x18\x05 \x01(\x08\"S\n\x0e\x41\x64vertiseReply\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\r\x12\x0e\n\x06resend\x18\x03 \x03(\t\x12\x0f\n\x07refused\x18\x04 \x03(\t\"C\n\x11InvalidateRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x12\n\nconstraint\x18\x03 \x01(\t\"\"\n\x0fInvalidateReply\x12\x0f\n\x07removed\x18\x01 \x01(\x04\"P\n\x10SubscribeRequest\x12\r\n\x05kinds\x18\x01 \x03(\t\x12\x17\n\x0finclude_private\x18\x02 \x01(\x08\x12\x14\n\x0cmax_delay_ms\x18\x03 \x01(\r\"`\n\x0eSubscribeReply\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x0f\n\x07private\x18\x04 \x01(\x08\x12\x0f\n\x07version\x18\x05 \x01(\x04\x32\xa6\x02\n\tCollector\x12K\n\tAdvertise\x12\x1d.slotwise.v1.AdvertiseRequest\x1a\x1b.slotwise.v1.AdvertiseReply(\x01\x30\x01\x12J\n\nInvalidate\x12\x1e.slotwise.v1.InvalidateRequest\x1a\x1c.slotwise.v1.InvalidateReply\x12\x35\n\x05Query\x12\x14.slotwise.v1.AdQuery\x1a\x14.slotwise.v1.AdChunk0\x01\x12I\n\tSubscribe\x12\x1d.slotwise.v1.SubscribeRequest\x1a\x1b.slotwise.v1.SubscribeReply0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,17 +33,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'slotwise.v1.collector_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ADVERTISEREQUEST']._serialized_start=70
-  _globals['_ADVERTISEREQUEST']._serialized_end=149
-  _globals['_ADVERTISEREPLY']._serialized_start=151
-  _globals['_ADVERTISEREPLY']._serialized_end=234
-  _globals['_INVALIDATEREQUEST']._serialized_start=236
-  _globals['_INVALIDATEREQUEST']._serialized_end=303
-  _globals['_INVALIDATEREPLY']._serialized_start=305
-  _globals['_INVALIDATEREPLY']._serialized_end=339
-  _globals['_SUBSCRIBEREQUEST']._serialized_start=341
-  _globals['_SUBSCRIBEREQUEST']._serialized_end=421
-  _globals['_SUBSCRIBEREPLY']._serialized_start=423
-  _globals['_SUBSCRIBEREPLY']._serialized_end=519
-  _globals['_COLLECTOR']._serialized_start=522
-  _globals['_COLLECTOR']._serialized_end=816
+  _globals['_ADVERTISEREQUEST']._serialized_end=171
+  _globals['_ADVERTISEREPLY']._serialized_start=173
+  _globals['_ADVERTISEREPLY']._serialized_end=256
+  _globals['_INVALIDATEREQUEST']._serialized_start=258
+  _globals['_INVALIDATEREQUEST']._serialized_end=325
+  _globals['_INVALIDATEREPLY']._serialized_start=327
+  _globals['_INVALIDATEREPLY']._serialized_end=361
+  _globals['_SUBSCRIBEREQUEST']._serialized_start=363
+  _globals['_SUBSCRIBEREQUEST']._serialized_end=443
+  _globals['_SUBSCRIBEREPLY']._serialized_start=445
+  _globals['_SUBSCRIBEREPLY']._serialized_end=541
+  _globals['_COLLECTOR']._serialized_start=544
+  _globals['_COLLECTOR']._serialized_end=838
 # @@protoc_insertion_point(module_scope)

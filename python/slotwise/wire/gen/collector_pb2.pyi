@@ -8,16 +8,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AdvertiseRequest(_message.Message):
-    __slots__ = ("kind", "pack", "serial", "private")
+    __slots__ = ("kind", "pack", "serial", "private", "goes_offline")
     KIND_FIELD_NUMBER: _ClassVar[int]
     PACK_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     PRIVATE_FIELD_NUMBER: _ClassVar[int]
+    GOES_OFFLINE_FIELD_NUMBER: _ClassVar[int]
     kind: str
     pack: bytes
     serial: int
     private: bool
-    def __init__(self, kind: _Optional[str] = ..., pack: _Optional[bytes] = ..., serial: _Optional[int] = ..., private: _Optional[bool] = ...) -> None: ...
+    goes_offline: bool
+    def __init__(self, kind: _Optional[str] = ..., pack: _Optional[bytes] = ..., serial: _Optional[int] = ..., private: _Optional[bool] = ..., goes_offline: _Optional[bool] = ...) -> None: ...
 
 class AdvertiseReply(_message.Message):
     __slots__ = ("serial", "accepted", "resend", "refused")

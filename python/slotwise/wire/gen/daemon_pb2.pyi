@@ -13,20 +13,40 @@ class PingRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PingReply(_message.Message):
-    __slots__ = ("daemon", "name", "version", "started_at", "identity", "scopes")
+    __slots__ = ("daemon", "name", "version", "started_at", "identity", "scopes", "method", "access")
     DAEMON_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     SCOPES_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
     daemon: str
     name: str
     version: str
     started_at: int
     identity: str
     scopes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, daemon: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., started_at: _Optional[int] = ..., identity: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ...) -> None: ...
+    method: str
+    access: _containers.RepeatedCompositeFieldContainer[Access]
+    def __init__(self, daemon: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., started_at: _Optional[int] = ..., identity: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., method: _Optional[str] = ..., access: _Optional[_Iterable[_Union[Access, _Mapping]]] = ...) -> None: ...
+
+class Access(_message.Message):
+    __slots__ = ("level", "allowed", "reason", "knob", "entry", "origin")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    KNOB_FIELD_NUMBER: _ClassVar[int]
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    allowed: bool
+    reason: str
+    knob: str
+    entry: str
+    origin: str
+    def __init__(self, level: _Optional[str] = ..., allowed: _Optional[bool] = ..., reason: _Optional[str] = ..., knob: _Optional[str] = ..., entry: _Optional[str] = ..., origin: _Optional[str] = ...) -> None: ...
 
 class ReconfigReply(_message.Message):
     __slots__ = ("warnings",)
@@ -53,6 +73,16 @@ class ConfigValuesRequest(_message.Message):
     NAMES_FIELD_NUMBER: _ClassVar[int]
     names: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SetConfigRequest(_message.Message):
+    __slots__ = ("name", "value", "runtime")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    runtime: bool
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., runtime: _Optional[bool] = ...) -> None: ...
 
 class ConfigValuesReply(_message.Message):
     __slots__ = ("values",)

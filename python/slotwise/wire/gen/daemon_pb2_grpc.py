@@ -55,6 +55,11 @@ class DaemonStub:
                 request_serializer=slotwise_dot_v1_dot_daemon__pb2.ConfigValuesRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_daemon__pb2.ConfigValuesReply.FromString,
                 _registered_method=True)
+        self.SetConfig = channel.unary_unary(
+                '/slotwise.v1.Daemon/SetConfig',
+                request_serializer=slotwise_dot_v1_dot_daemon__pb2.SetConfigRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.Empty.FromString,
+                _registered_method=True)
 
 
 class DaemonServicer:
@@ -87,6 +92,13 @@ class DaemonServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetConfig(self, request, context):
+        """Set a knob of this daemon, as SETTABLE_ATTRS_<LEVEL> allows it; counts from the next Reconfig on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DaemonServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -109,6 +121,11 @@ def add_DaemonServicer_to_server(servicer, server):
                     servicer.ConfigValues,
                     request_deserializer=slotwise_dot_v1_dot_daemon__pb2.ConfigValuesRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_daemon__pb2.ConfigValuesReply.SerializeToString,
+            ),
+            'SetConfig': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetConfig,
+                    request_deserializer=slotwise_dot_v1_dot_daemon__pb2.SetConfigRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.Empty.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -219,6 +236,33 @@ class Daemon:
             '/slotwise.v1.Daemon/ConfigValues',
             slotwise_dot_v1_dot_daemon__pb2.ConfigValuesRequest.SerializeToString,
             slotwise_dot_v1_dot_daemon__pb2.ConfigValuesReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetConfig(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Daemon/SetConfig',
+            slotwise_dot_v1_dot_daemon__pb2.SetConfigRequest.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.Empty.FromString,
             options,
             channel_credentials,
             insecure,

@@ -384,44 +384,52 @@ class MatchFate(_message.Message):
     def __init__(self, match_id: _Optional[int] = ..., what: _Optional[_Union[MatchFate.What, str]] = ..., slot_names: _Optional[_Iterable[str]] = ..., count: _Optional[int] = ...) -> None: ...
 
 class MatchBatch(_message.Message):
-    __slots__ = ("cycle", "negotiator_name", "submitters", "excess", "excess_lasts_s")
+    __slots__ = ("cycle", "negotiator_name", "submitters", "excess", "excess_lasts_s", "piece", "more_follows")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     NEGOTIATOR_NAME_FIELD_NUMBER: _ClassVar[int]
     SUBMITTERS_FIELD_NUMBER: _ClassVar[int]
     EXCESS_FIELD_NUMBER: _ClassVar[int]
     EXCESS_LASTS_S_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     negotiator_name: str
     submitters: _containers.RepeatedCompositeFieldContainer[SubmitterMatches]
     excess: _containers.RepeatedCompositeFieldContainer[ExcessClaims]
     excess_lasts_s: int
-    def __init__(self, cycle: _Optional[int] = ..., negotiator_name: _Optional[str] = ..., submitters: _Optional[_Iterable[_Union[SubmitterMatches, _Mapping]]] = ..., excess: _Optional[_Iterable[_Union[ExcessClaims, _Mapping]]] = ..., excess_lasts_s: _Optional[int] = ...) -> None: ...
+    piece: int
+    more_follows: bool
+    def __init__(self, cycle: _Optional[int] = ..., negotiator_name: _Optional[str] = ..., submitters: _Optional[_Iterable[_Union[SubmitterMatches, _Mapping]]] = ..., excess: _Optional[_Iterable[_Union[ExcessClaims, _Mapping]]] = ..., excess_lasts_s: _Optional[int] = ..., piece: _Optional[int] = ..., more_follows: _Optional[bool] = ...) -> None: ...
 
 class ExcessClaims(_message.Message):
-    __slots__ = ("submitter", "slot_names", "weights", "keep", "until", "reason")
+    __slots__ = ("submitter", "slot_names", "weights", "keep", "until", "reason", "goes_on")
     SUBMITTER_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAMES_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    GOES_ON_FIELD_NUMBER: _ClassVar[int]
     submitter: str
     slot_names: _containers.RepeatedScalarFieldContainer[str]
     weights: _containers.RepeatedScalarFieldContainer[float]
     keep: float
     until: float
     reason: str
-    def __init__(self, submitter: _Optional[str] = ..., slot_names: _Optional[_Iterable[str]] = ..., weights: _Optional[_Iterable[float]] = ..., keep: _Optional[float] = ..., until: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
+    goes_on: bool
+    def __init__(self, submitter: _Optional[str] = ..., slot_names: _Optional[_Iterable[str]] = ..., weights: _Optional[_Iterable[float]] = ..., keep: _Optional[float] = ..., until: _Optional[float] = ..., reason: _Optional[str] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
 class SubmitterMatches(_message.Message):
-    __slots__ = ("submitter", "matches", "rejections")
+    __slots__ = ("submitter", "matches", "rejections", "goes_on")
     SUBMITTER_FIELD_NUMBER: _ClassVar[int]
     MATCHES_FIELD_NUMBER: _ClassVar[int]
     REJECTIONS_FIELD_NUMBER: _ClassVar[int]
+    GOES_ON_FIELD_NUMBER: _ClassVar[int]
     submitter: str
     matches: _containers.RepeatedCompositeFieldContainer[Match]
     rejections: _containers.RepeatedCompositeFieldContainer[Rejection]
-    def __init__(self, submitter: _Optional[str] = ..., matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., rejections: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ...) -> None: ...
+    goes_on: bool
+    def __init__(self, submitter: _Optional[str] = ..., matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., rejections: _Optional[_Iterable[_Union[Rejection, _Mapping]]] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
 class Match(_message.Message):
     __slots__ = ("autocluster_id", "slot_name", "startd_address", "claim_id", "preempt_claim_ids", "slot_ad", "count", "first_job_id", "match_id")

@@ -191,7 +191,7 @@ class ScheddServicer:
         raise NotImplementedError('Method not implemented!')
 
     def OfferMatches(self, request, context):
-        """Matches of one cycle for this schedd, all at once; and what became of requests without a match.
+        """Matches of one cycle for this schedd, in one message or several; and what became of requests without a match.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

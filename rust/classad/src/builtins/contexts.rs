@@ -112,8 +112,9 @@ fn in_each_context(
     let list = match e.eval_in(&args[1], frame) {
         Ok(Value::List(list)) => list,
         Ok(Value::Undefined) => return Ok(Status::NoList),
-        Ok(_) => return Ok(Status::Wrong),
-        Err(_) => return Ok(Status::Wrong),
+        // A reference that cannot be followed counts as undefined, as in HTCondor.
+        Err(_) if is_reference(&args[1]) => return Ok(Status::NoList),
+        Ok(_) | Err(_) => return Ok(Status::Wrong),
     };
     for item in list.items.iter() {
         let context = e

@@ -16,7 +16,8 @@ use crate::cell::{Cell, ExprId};
 use crate::clause::{Clause, ClauseCache};
 use crate::compute::{Scalar, Wanted};
 use crate::exec::Memo;
-use crate::groups::Groups;
+use crate::groups::{Cells, Groups};
+use crate::lists::{Derived, FIRST_DERIVED, Listed, Lists, Telling, cells_of};
 use crate::log::WHOLE_ROW;
 use crate::logic::Ask;
 use crate::lower::Residue;
@@ -91,6 +92,9 @@ pub(crate) struct LeafCache {
     /// Counts refreshes.
     stamp: u64,
     columns_known: usize,
+    lists: Mutex<Lists>,
+    /// Names from which on lists are followed row by row; 0 for the usual number.
+    pub lists_from: usize,
 }
 
 impl LeafCache {
@@ -99,12 +103,13 @@ impl LeafCache {
         let stamp = self.stamp + 1;
         *self = LeafCache {
             stamp,
+            lists_from: self.lists_from,
             ..LeafCache::default()
         };
     }
 
     /// Takes changed cells into account.
-    pub fn refresh(&mut self, table: &AdTable, changed: &[(Row, ColumnId)]) {
+    pub fn refresh(&mut self, table: &AdTable, changed: &[(Row, ColumnId)], clauses: &ClauseCache) {
         self.stamp += 1;
         let stamp = self.stamp;
         let known = std::mem::replace(&mut self.columns_known, table.column_count());
@@ -122,11 +127,36 @@ impl LeafCache {
                 by_column.entry(*column).or_default().push(*row);
             }
         }
-        lock(&self.groups).retain(|columns, entry| {
-            if entry.used + GROUPS_KEPT < stamp {
-                return false;
-            }
+        let mut known = lock(&self.groups);
+        known.retain(|_, entry| entry.used + GROUPS_KEPT >= stamp);
+        let derived = |column: &&ColumnId| **column >= FIRST_DERIVED;
+        let needed = known
+            .keys()
+            .flat_map(|columns| columns.iter().filter(derived));
+        let needed: FxHashSet<ColumnId> = needed.copied().collect();
+        let mut anew: FxHashSet<ColumnId> = FxHashSet::default();
+        lock(&self.lists).refresh(
+            table,
+            changed,
+            WHOLE_ROW,
+            clauses,
+            &needed,
+            |column, rows| match rows {
+                Some(rows) => by_column.entry(column).or_default().extend(rows),
+                None => {
+                    anew.insert(column);
+                }
+            },
+        );
+        known.retain(|columns, entry| {
             let groups = &mut entry.groups;
+            let cells = || self.cells(table, columns);
+            if columns.iter().any(|column| anew.contains(column)) {
+                let mut fresh = Groups::of(&cells(), columns);
+                fresh.restart(stamp);
+                *groups = Arc::new(fresh);
+                return true;
+            }
             let mut rows: Vec<Row> = Vec::new();
             for column in columns.iter().chain([&WHOLE_ROW]) {
                 rows.extend(by_column.get(column).into_iter().flatten());
@@ -136,13 +166,14 @@ impl LeafCache {
             }
             rows.sort_unstable();
             rows.dedup();
-            if !Arc::make_mut(groups).refresh(table, &rows, stamp) {
-                let mut fresh = Groups::new(table, columns);
+            if !Arc::make_mut(groups).refresh(&cells(), &rows, stamp) {
+                let mut fresh = Groups::of(&cells(), columns);
                 fresh.restart(stamp);
                 *groups = Arc::new(fresh);
             }
             true
         });
+        drop(known);
         lock(&self.maps).clear();
         let mut bytes = 0;
         lock(&self.residues).retain(|_, entry| {
@@ -174,6 +205,53 @@ impl LeafCache {
         *lock(&self.number_bytes) = bytes;
     }
 
+    /// What a column leads to, if it is followed row by row.
+    pub fn listed(
+        &self,
+        table: &AdTable,
+        column: ColumnId,
+        clauses: &ClauseCache,
+    ) -> Option<Arc<Listed>> {
+        let exprs = || self.column_exprs(table, column);
+        lock(&self.lists).get(table, column, self.lists_from, exprs, clauses)
+    }
+
+    /// What a column leads to, if it is known to be followed row by row.
+    pub fn known_list(&self, column: ColumnId) -> Option<Arc<Listed>> {
+        lock(&self.lists).known(column)
+    }
+
+    /// Whether what is read by following columns row by row depends on the attributes of a job.
+    pub fn touched(&self, listed: &[ColumnId], job: Option<&Ad>) -> bool {
+        let touches = |column: &ColumnId| {
+            let known = self.known_list(*column);
+            known.is_none_or(|listed| listed.touches(job))
+        };
+        listed.iter().any(touches)
+    }
+
+    /// The derived column that tells rows apart so.
+    pub fn derived_number(&self, telling: Telling) -> ColumnId {
+        lock(&self.lists).number(telling)
+    }
+
+    /// A derived column.
+    pub fn derived(&self, table: &AdTable, column: ColumnId) -> Option<Arc<Derived>> {
+        lock(&self.lists).derived(table, column)
+    }
+
+    /// Whether rows that agree in one derived column agree in the other.
+    pub fn refines(&self, column: ColumnId, other: ColumnId) -> bool {
+        let lists = lock(&self.lists);
+        let (one, other) = (lists.telling(column), lists.telling(other));
+        one.zip(other)
+            .is_some_and(|(one, other)| one.refines(other))
+    }
+
+    fn cells<'t>(&self, table: &'t AdTable, columns: &[ColumnId]) -> Cells<'t> {
+        cells_of(table, columns, |column| self.derived(table, column))
+    }
+
     /// Rows grouped by columns.
     pub fn groups(&self, table: &AdTable, columns: &[ColumnId]) -> Arc<Groups> {
         if let Some(entry) = lock(&self.groups).get_mut(columns) {
@@ -189,7 +267,7 @@ impl LeafCache {
             entry.used = used;
             return entry.groups.clone();
         }
-        let mut groups = Groups::new(table, &key);
+        let mut groups = Groups::of(&self.cells(table, &key), &key);
         groups.restart(self.stamp);
         let groups = Arc::new(groups);
         let mut known = lock(&self.groups);
@@ -204,14 +282,12 @@ impl LeafCache {
         }
         let mut seen = FxHashSet::default();
         let mut last = Cell::MISSING;
-        for chunk in table.column(column).chunks() {
-            chunk.for_each_value(|cell| {
-                if cell != last {
-                    last = cell;
-                    seen.extend(cell.expr_id());
-                }
-            });
-        }
+        table.column(column).for_each_value(|cell| {
+            if cell != last {
+                last = cell;
+                seen.extend(cell.expr_id());
+            }
+        });
         let mut found: Vec<ExprId> = seen.into_iter().collect();
         found.sort_unstable();
         let found: Arc<[ExprId]> = found.into();
@@ -237,6 +313,7 @@ impl LeafCache {
                     .is_none_or(|expr| matches!(expr, classad::Expr::Lit(_)))
             };
             reads.job_names.iter().all(literal)
+                && (reads.listed.is_empty() || !self.touched(&reads.listed, Some(job)))
         };
         if let Some(reads) = known
             && plain(&reads)
@@ -246,7 +323,7 @@ impl LeafCache {
         let mut reads = Reads::of(clause, owner, table, job, clauses, self);
         reads.depth += evaluation_depth(clause);
         reads.columns.sort_unstable();
-        let cacheable = !reads.job_exprs;
+        let cacheable = !reads.job_exprs && !reads.touched;
         let reads = Arc::new(reads);
         if cacheable {
             let mut known = lock(&self.reads);
@@ -266,7 +343,10 @@ impl LeafCache {
         {
             return *count;
         }
-        let count = table.column(column).distinct_at_most(table.row_end());
+        let count = match self.derived(table, column) {
+            Some(derived) => derived.count(),
+            None => table.column(column).distinct_at_most(table.row_end()),
+        };
         lock(&self.distinct).insert(column, (version, count));
         count
     }
@@ -375,9 +455,10 @@ impl LeafCache {
         entry.forget(&groups);
         // Whether the rows are so few that their groups are far from all.
         let few = |rows: &&Bitmap| {
-            clause.heavy
-                && groups.count() >= matcher.tuning.pick_from
-                && rows.count() < groups.count() / 2
+            matcher.tuning.only_within
+                || clause.heavy
+                    && groups.count() >= matcher.tuning.pick_from
+                    && rows.count() < groups.count() / 2
         };
         let few = within.filter(few);
         let out = match few {

@@ -65,28 +65,43 @@ impl LeafCache {
         numbers
     }
 
-    /// The values that an expression gives.
+    /// The values that an expression gives in the rows of `within`, all without any.
     pub fn values(
         &self,
         matcher: &Matcher,
-        table: &AdTable,
+        ask: Ask<'_>,
         clause: &Clause,
-        owner: Owner,
-        job: Option<&Ad>,
         reads: &Reads,
+        within: Option<&Bitmap>,
     ) -> Values {
+        let Ask { table, owner, job } = ask;
         let scalar = Scalar::new(matcher, table, clause, owner, job);
         if reads.dynamic {
             return Values {
                 groups: Arc::new(Groups::each_row(table)),
                 by_group: (0..table.row_end())
-                    .map(|row| scalar.row(row as Row))
+                    .map(|row| match within {
+                        Some(rows) if !rows.get(row) => Value::Undefined,
+                        _ => scalar.row(row as Row),
+                    })
                     .collect(),
             };
         }
         let groups = self.groups(table, &reads.columns);
         let mut by_group = vec![Value::Undefined; groups.count()];
-        scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone());
+        match within {
+            None => scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone()),
+            Some(rows) => {
+                let mut done = Bitmap::empty(groups.count());
+                for row in rows.iter() {
+                    let group = groups.group_of()[row] as usize;
+                    if !done.get(group) {
+                        done.set(group, true);
+                        by_group[group] = scalar.row(row as Row);
+                    }
+                }
+            }
+        }
         Values { groups, by_group }
     }
 }

@@ -243,7 +243,9 @@ fn partition(knobs: &Knobs) -> Result<PartitionPolicy, CycleError> {
         carve,
         reserve: knobs.boolean("NEGOTIATOR_RESERVE_FOR_LARGE_JOBS")?,
         reserve_wait_s: knobs.number("NEGOTIATOR_RESERVATION_MAX_WAIT")?.max(0.0),
-        reserve_max: knobs.number("NEGOTIATOR_RESERVATION_MAX")?.max(0.0) as usize,
+        reserve_max: Some(knobs.number("NEGOTIATOR_RESERVATION_MAX")?)
+            .filter(|most| *most >= 0.0)
+            .map(|most| most as usize),
     })
 }
 

@@ -93,7 +93,7 @@ pub struct PartitionPolicy {
     /// `NEGOTIATOR_RESERVATION_MAX_WAIT`: seconds that a machine may be kept, and is waited for.
     pub reserve_wait_s: f64,
     /// `NEGOTIATOR_RESERVATION_MAX`: how many machines are kept at once.
-    pub reserve_max: usize,
+    pub reserve_max: Option<usize>,
 }
 
 /// Knobs about weights and groups.

@@ -8,7 +8,7 @@ use crate::plan::{Grain, KeyColumn, Plan};
 use crate::slot::SlotClass;
 use classad::{Ad, Name};
 use columns::{AdTable, Cell, Chunk, ColumnId, Matcher, Owner, Row};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 
 /// Rows of a chunk of a column.
@@ -104,7 +104,11 @@ impl Builder<'_> {
             let is_divided = |row: &Row| divided.is_some_and(|c| self.may_be_divided(*row, c));
             let whole: Vec<bool> = group.iter().map(is_divided).collect();
             let any_whole = whole.iter().any(|w| *w);
+            self.add_rare(&mut keys, group, &whole);
             for known in &self.plan.key {
+                if self.table.column(known.column).rare_rows().is_some() {
+                    continue;
+                }
                 if known.always {
                     self.add_column(&mut keys, group, chunk, known, &family, None);
                 } else if any_whole {
@@ -120,6 +124,24 @@ impl Builder<'_> {
             );
         }
         out
+    }
+
+    /// Adds what rows have of rare attributes; one that a row does not have is left out.
+    fn add_rare(&self, keys: &mut [u128], rows: &[Row], whole: &[bool]) {
+        let table = self.table;
+        let key = &self.plan.key;
+        for (at, row) in rows.iter().enumerate() {
+            for id in table.rare_columns(*row) {
+                let Ok(place) = key.binary_search_by_key(id, |known| known.column) else {
+                    continue;
+                };
+                let known = &key[place];
+                if known.always || whole[at] {
+                    let mark = mark(table, table.cell(*row, *id), &known.grain);
+                    keys[at] = mix_mark(mix(keys[at], 0x4A4E | u64::from(*id) << 32), mark);
+                }
+            }
+        }
     }
 
     fn may_be_divided(&self, row: Row, column: ColumnId) -> bool {
@@ -189,13 +211,27 @@ impl Builder<'_> {
         0x100 | u64::from(crate::slot::address_families(&text))
     }
 
-    fn partial_ad<'n>(&self, row: Row, names: impl IntoIterator<Item = &'n Name>) -> Ad {
+    fn partial_ad(&self, row: Row, names: &FxHashSet<Name>) -> Ad {
+        let table = self.table;
         let mut ad = Ad::new();
-        for name in names {
-            if let Some(column) = self.table.column_id(name)
-                && let Some(expr) = self.table.expr_at(row, column)
-            {
+        let mut add = |name: &Name, column: ColumnId| {
+            if let Some(expr) = table.expr_at(row, column) {
                 ad.insert(name.clone(), expr);
+            }
+        };
+        let (common, rare) = (table.common_columns(), table.rare_columns(row));
+        if names.len() < common.len() + rare.len() {
+            for name in names {
+                if let Some(column) = table.column_id(name) {
+                    add(name, column);
+                }
+            }
+            return ad;
+        }
+        for column in common.iter().chain(rare) {
+            let name = table.column_name(*column);
+            if names.contains(name) {
+                add(name, *column);
             }
         }
         ad

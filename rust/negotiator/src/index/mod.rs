@@ -281,7 +281,7 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
     names.sort_unstable();
     text.push_str(&names.join(","));
     text.push_str(&format!(
-        "{:?}{:?}{:?}{:?}{:?}{}{}/{}",
+        "{:?}{:?}{:?}{:?}{:?}{}/{:?}/{}",
         config.preemption,
         config.selection,
         config.partition,
@@ -292,7 +292,7 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
             config.share.discount_suspended
         ),
         plan.post_rank_static,
-        table.column_count(),
+        (table.column_count(), table.common_columns().len()),
         classad::host::installed().map_or(0, classad::Host::version),
     ));
     hash_bytes(text.as_bytes()) as u64 | 1

@@ -263,7 +263,7 @@ fn names_of(reads: &Reads) -> FxHashSet<Name> {
 }
 
 fn column_names(table: &AdTable) -> impl Iterator<Item = &Name> {
-    (0..table.column_count() as ColumnId).map(|column| table.column_name(column))
+    table.column_ids().map(|column| table.column_name(column))
 }
 
 /// All that an unbounded expression may read: attributes of slots, of jobs, and of the cycle's own.
@@ -325,7 +325,7 @@ fn key_columns(
     let slots = sources.slots;
     if reached.unbounded {
         // What any attribute is compared with is not known.
-        let all = 0..slots.column_count() as ColumnId;
+        let all = slots.column_ids();
         let value = |column| KeyColumn {
             column,
             grain: Grain::Value,

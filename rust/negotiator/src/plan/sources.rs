@@ -3,7 +3,7 @@
 use super::is_submitter_attribute;
 use classad::analysis::{Definitions, Reads, reach};
 use classad::{Expr, Name};
-use columns::{AdTable, Cell, Chunk, ColumnId};
+use columns::{AdTable, Cell, ColumnId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -30,13 +30,7 @@ pub fn each_distinct(table: &AdTable, column: ColumnId, mut visit: impl FnMut(Ce
             visit(cell);
         }
     };
-    for chunk in table.column(column).chunks() {
-        match chunk {
-            Chunk::Const(cell) => once(*cell),
-            Chunk::Coded { dict, .. } => dict.iter().copied().for_each(&mut once),
-            Chunk::Dense(cells) => cells.iter().copied().for_each(&mut once),
-        }
-    }
+    table.column(column).for_each_value(&mut once);
 }
 
 fn expressions(table: &AdTable, column: ColumnId) -> Vec<u32> {

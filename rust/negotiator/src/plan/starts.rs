@@ -5,7 +5,7 @@ use crate::config::CycleConfig;
 use crate::reserve::DURATIONS;
 use classad::analysis::Reads;
 use classad::{Expr, Name};
-use columns::{AdTable, ColumnId};
+use columns::AdTable;
 use rustc_hash::FxHashSet;
 
 /// What a cycle asks for by itself.
@@ -64,8 +64,8 @@ pub(super) fn conditions(
         start.name(Name::from(format!("Consumption{text}").as_str()));
         start.name(Name::from(format!("Request{text}").as_str()));
     }
-    for column in 0..jobs.column_count() {
-        let name = jobs.column_name(column as ColumnId);
+    for column in jobs.column_ids() {
+        let name = jobs.column_name(column);
         if name.as_bytes().len() > 7 && name.as_bytes()[..7].eq_ignore_ascii_case(b"request") {
             start.name(name.clone());
         }

@@ -72,13 +72,13 @@ pub(super) struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     pub(super) fn new(table: &'t AdTable, plan: &Plan) -> Self {
-        let all = 0..table.column_count() as ColumnId;
+        let all: Vec<ColumnId> = table.column_ids().collect();
         let known = |column: &ColumnId| plan.names.contains(table.column_name(*column));
         let tells = |column: &ColumnId| {
             let name = table.column_name(*column);
             plan.job_names.contains(name) || !plan.unbounded && known(column)
         };
-        let seen: Vec<ColumnId> = all.clone().filter(tells).collect();
+        let seen: Vec<ColumnId> = all.iter().copied().filter(tells).collect();
         let own = |column: &ColumnId| {
             let name = table.column_name(*column);
             JOB_FACTS
@@ -86,7 +86,9 @@ impl<'t> Reader<'t> {
                 .chain(&REQUEST_FACTS)
                 .any(|fact| name.is(fact))
         };
-        let kept = all.filter(|column| known(column) || own(column));
+        let kept = all
+            .into_iter()
+            .filter(|column| known(column) || own(column));
         Self {
             table,
             kept: kept

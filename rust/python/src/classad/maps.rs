@@ -103,6 +103,40 @@ pub fn define_user_map(
     }
 }
 
+/// A map of its own, as CERTIFICATE_MAPFILE is one: lines of ``METHOD PRINCIPAL CANONICAL``, the first that fits wins.
+/// With ``hash_keys`` a PRINCIPAL is a text, or a ``/pattern/``; without, every one is a pattern. Names of methods
+/// ignore case. ``bad_lines``: numbers of lines whose pattern is none.
+#[pyclass(frozen, module = "slotwise._native")]
+pub struct MapFile {
+    maps: UserMaps,
+    #[pyo3(get)]
+    bad_lines: Vec<usize>,
+}
+
+#[pymethods]
+impl MapFile {
+    #[new]
+    #[pyo3(signature = (text, *, hash_keys))]
+    fn new(text: &[u8], hash_keys: bool) -> Self {
+        let mut maps = UserMaps::default();
+        let bad_lines = if hash_keys {
+            maps.define(b"m", text, false);
+            Vec::new()
+        } else {
+            maps.define_patterns(b"m", text)
+        };
+        Self { maps, bad_lines }
+    }
+
+    /// The canonical name of a principal that proved itself by ``method``; None when no line maps it.
+    fn lookup(&self, method: &str, principal: &str) -> Option<String> {
+        let found = self
+            .maps
+            .lookup(format!("m.{method}").as_bytes(), principal.as_bytes())?;
+        String::from_utf8(found).ok()
+    }
+}
+
 /// Forgets all user maps.
 #[pyfunction]
 pub fn forget_user_maps() {

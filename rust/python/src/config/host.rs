@@ -11,6 +11,8 @@ pub(crate) struct Host {
     cwd: String,
     environment: HashMap<String, String>,
     numbers: Seeded,
+    /// Files count only where root has them and not everybody may write to them.
+    roots_only: bool,
 }
 
 impl Host {
@@ -19,7 +21,15 @@ impl Host {
             cwd,
             environment,
             numbers: Seeded::new(seed),
+            roots_only: false,
         }
+    }
+
+    /// For reading the configuration: what root reads may run commands, so nobody else may have written it.
+    pub(crate) fn trusting_root_alone(mut self) -> Self {
+        // The effective user: a daemon that has given root up runs nothing as root.
+        self.roots_only = effective_uid() == Some(0);
+        self
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -29,10 +39,17 @@ impl Host {
 
 impl Source for Host {
     fn read(&self, path: &str) -> Result<String, String> {
-        match std::fs::read(self.path(path)) {
-            Ok(bytes) => Ok(hold(&bytes).into_owned()),
-            Err(error) => Err(reason(&error)),
+        let mut bytes = Vec::new();
+        let mut file = std::fs::File::open(self.path(path)).map_err(|error| reason(&error))?;
+        if self.roots_only {
+            // Of the file that is open, whatever has its name by now.
+            let about = file.metadata().map_err(|error| reason(&error))?;
+            if let Some(fault) = fault_of_owner(&about) {
+                return Err(fault);
+            }
         }
+        std::io::Read::read_to_end(&mut file, &mut bytes).map_err(|error| reason(&error))?;
+        Ok(hold(&bytes).into_owned())
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>, String> {
@@ -156,6 +173,28 @@ impl Source for Host {
     fn now(&self) -> i64 {
         crate::classad::convert::now()
     }
+}
+
+/// The effective user, as the owner of this process's directory in `/proc` would not tell while it cannot be traced.
+fn effective_uid() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("Uid:"))?;
+    line.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// Why root does not read a file as configuration.
+fn fault_of_owner(about: &std::fs::Metadata) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+
+    if about.uid() != 0 {
+        return Some(format!(
+            "it belongs to uid {}, and root trusts no configuration but its own (chown root)",
+            about.uid()
+        ));
+    }
+    (about.is_file() && about.mode() & 0o002 != 0).then(|| {
+        "everybody may write to it, and root would run what it says (chmod o-w)".to_owned()
+    })
 }
 
 /// A name as the system has it.

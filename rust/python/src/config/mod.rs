@@ -207,7 +207,8 @@ fn load_config(py: Python<'_>, request: &Bound<'_, PyDict>) -> PyResult<ConfigDa
         field(request, "cwd")?,
         environment.into_iter().collect(),
         field(request, "seed")?,
-    );
+    )
+    .trusting_root_alone();
     let subsystem: Option<String> = field(request, "subsystem")?;
     let local_name: Option<String> = field(request, "local_name")?;
     let read = py.detach(|| {

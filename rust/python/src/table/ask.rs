@@ -1,7 +1,7 @@
 //! Questions, and answers in pieces.
 
 use ::classad::Name;
-use ::columns::{AdTable, ColumnId, EvalSettings, Query, Row};
+use ::columns::{AdTable, EvalSettings, Query, Row, Shown};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -22,6 +22,8 @@ pub(super) struct Asked {
     target: Option<Py<PyAny>>,
     #[pyo3(item)]
     now: i64,
+    #[pyo3(item, default)]
+    rows: Option<(usize, usize)>,
 }
 
 impl Asked {
@@ -37,6 +39,7 @@ impl Asked {
             },
             projection: self.projection.clone().map(names),
             limit: self.limit,
+            rows: self.rows.map(|(first, end)| first..end),
             settings: EvalSettings {
                 now: self.now,
                 ..EvalSettings::default()
@@ -69,13 +72,13 @@ impl Form {
         })
     }
 
-    pub(super) fn write(self, table: &AdTable, rows: &[Row], columns: &[ColumnId]) -> Vec<u8> {
+    pub(super) fn write(self, table: &AdTable, rows: &[Row], shown: &Shown) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Form::Pack => return table.pack_rows(rows, columns, false),
-            Form::Keyed => return table.pack_rows(rows, columns, true),
-            Form::Long => table.long_text(rows, columns, &mut out),
-            Form::Json => table.json_text(rows, columns, &mut out),
+            Form::Pack => return table.pack_rows(rows, shown, false),
+            Form::Keyed => return table.pack_rows(rows, shown, true),
+            Form::Long => table.long_text(rows, shown, &mut out),
+            Form::Json => table.json_text(rows, shown, &mut out),
         }
         out
     }
@@ -118,8 +121,8 @@ impl Chunks {
                 .filter(still)
                 .map(|entry| entry.0)
                 .collect();
-            let columns = table.projected(self.projection.as_deref());
-            self.form.write(&table, &rows, &columns)
+            let shown = table.projected(self.projection.as_deref());
+            self.form.write(&table, &rows, &shown)
         });
         Some(PyBytes::new(py, &bytes))
     }

@@ -6,7 +6,7 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ::classad::Name;
-use ::columns::{AdTable, ColumnId, Notes, TextLoader};
+use ::columns::{AdTable, Notes, TextLoader};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
@@ -67,6 +67,12 @@ impl PyAdTable {
         self.read().version()
     }
 
+    /// Rows, those that hold no ad among them.
+    #[getter]
+    fn row_end(&self) -> usize {
+        self.read().row_end()
+    }
+
     /// Bytes held by the table.
     #[getter]
     fn memory_bytes(&self) -> usize {
@@ -81,7 +87,8 @@ impl PyAdTable {
     /// Attribute names in use, as first spelled.
     fn attributes(&self) -> Vec<String> {
         let table = self.read();
-        (0..table.column_count() as ColumnId)
+        table
+            .column_ids()
             .map(|id| table.column_name(id).to_text().into_owned())
             .collect()
     }
@@ -276,6 +283,17 @@ impl PyAdTable {
         }))
     }
 
+    /// The keys of the rows for which the constraint is anything but true.
+    fn select_other_keys(&self, py: Python<'_>, asked: Asked) -> PyResult<Vec<String>> {
+        let query = asked.query(py)?;
+        Ok(py.detach(|| {
+            let table = self.read();
+            let mut rows = table.live().clone();
+            rows.and_not(&table.matching(&query));
+            rows.iter().map(|row| text(table.key(row as _))).collect()
+        }))
+    }
+
     fn count(&self, py: Python<'_>, asked: Asked) -> PyResult<usize> {
         let query = asked.query(py)?;
         Ok(py.detach(|| self.read().matching(&query).count()))
@@ -389,6 +407,12 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyTextLoader>()?;
     module.add_class::<PackBuilder>()?;
     module.add_function(wrap_pyfunction!(packs::pack_ads, module)?)?;
+    module.add_function(wrap_pyfunction!(packs::limit_evaluations, module)?)?;
+    module.add_function(wrap_pyfunction!(packs::begin_allowance, module)?)?;
+    module.add_function(wrap_pyfunction!(packs::end_allowance, module)?)?;
+    module.add_function(wrap_pyfunction!(packs::split_pack, module)?)?;
+    module.add_function(wrap_pyfunction!(packs::survey_pack, module)?)?;
+    module.add_function(wrap_pyfunction!(packs::pack_keys, module)?)?;
     module.add_function(wrap_pyfunction!(packs::unpack_ads, module)?)?;
     module.add_function(wrap_pyfunction!(packs::unpack_ops, module)?)?;
     module.add_function(wrap_pyfunction!(packs::diff_ads, module)?)?;

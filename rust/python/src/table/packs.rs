@@ -115,6 +115,78 @@ pub(super) fn pack_ads<'py>(
     Ok(PyBytes::new(py, &writer.finish()))
 }
 
+/// No evaluation of this process does more than so many steps from now on.
+#[pyfunction]
+pub(super) fn limit_evaluations(steps: i64) {
+    classad::allowance::limit_each(steps);
+}
+
+/// Evaluations of this thread share so many steps from now on; what `end_allowance` needs.
+#[pyfunction]
+pub(super) fn begin_allowance(steps: i64) -> (i64, i64, u64) {
+    let former = classad::allowance::begin(steps);
+    (former.left, former.used, former.broken)
+}
+
+/// Ends what began: steps done, evaluations cut short, and whether all steps are used up.
+#[pyfunction]
+pub(super) fn end_allowance(former: (i64, i64, u64)) -> (i64, u64, bool) {
+    let (left, used, broken) = former;
+    let ended = classad::allowance::end(classad::allowance::Account { left, used, broken });
+    (ended.used, ended.broken, ended.left <= 0)
+}
+
+/// How many ads a batch holds, and the names of their attributes, without building any.
+#[pyfunction]
+pub(super) fn survey_pack(py: Python<'_>, pack: &[u8]) -> PyResult<(usize, Vec<String>)> {
+    let found = py
+        .detach(|| ::columns::survey(pack))
+        .map_err(|error| refused(py, &error))?;
+    Ok((found.ads(), texts_of_names(&found.names)))
+}
+
+/// The keys of a batch (of whole ads, of deltas, of removals), and the names of its attributes, without building any ad.
+#[pyfunction]
+pub(super) fn pack_keys(py: Python<'_>, pack: &[u8]) -> PyResult<PackKeys> {
+    let found = py
+        .detach(|| ::columns::survey(pack))
+        .map_err(|error| refused(py, &error))?;
+    let texts = |keys: &[&[u8]]| {
+        keys.iter()
+            .map(|key| String::from_utf8_lossy(key).into_owned())
+            .collect()
+    };
+    Ok((
+        texts(&found.whole),
+        texts(&found.changed),
+        texts(&found.removed),
+        texts_of_names(&found.names),
+    ))
+}
+
+/// Keys of whole ads, of deltas and of removals, and attribute names.
+type PackKeys = (Vec<String>, Vec<String>, Vec<String>, Vec<String>);
+
+fn texts_of_names(names: &[classad::Name]) -> Vec<String> {
+    names
+        .iter()
+        .map(|name| name.to_text().into_owned())
+        .collect()
+}
+
+/// A batch as several of about `most` bytes each.
+#[pyfunction]
+pub(super) fn split_pack<'py>(
+    py: Python<'py>,
+    pack: &[u8],
+    most: usize,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let pieces = py
+        .detach(|| ::columns::split(pack, most))
+        .map_err(|error| refused(py, &error))?;
+    Ok(pieces.iter().map(|piece| PyBytes::new(py, piece)).collect())
+}
+
 /// The ads of a batch (deltas as what they set), removals left out.
 #[pyfunction]
 pub(super) fn unpack_ads<'py>(py: Python<'py>, pack: &[u8]) -> PyResult<Bound<'py, PyList>> {

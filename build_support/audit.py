@@ -1,0 +1,87 @@
+"""Known vulnerabilities in the locked dependencies, as far as the tools and their data are at hand.
+
+Status 1 when there is one; what could not be looked for is named, and fails nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT_S = 300
+
+
+def say(line: str) -> None:
+    """Tell of a finding."""
+    sys.stdout.write(f"{line}\n")
+
+
+def tool(name: str) -> str | None:
+    """A program on PATH, or in the environment of this Python."""
+    return shutil.which(name) or shutil.which(name, path=sysconfig.get_path("scripts"))
+
+
+def run(words: list[str]) -> subprocess.CompletedProcess[str] | None:
+    """Run a tool to its end; None when it takes too long (it waits for the network)."""
+    try:
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def python() -> bool | None:
+    """Whether requirements.lock is free of known vulnerabilities; None: not known."""
+    program = tool("pip-audit")
+    if program is None:
+        return unchecked("requirements.lock", "pip install pip-audit")
+    words = ["--requirement", "requirements.lock", "--no-deps", "--disable-pip", "--format", "json"]
+    done = run([program, *words, "--progress-spinner", "off"])
+    try:
+        found = json.loads(done.stdout)["dependencies"] if done is not None else []
+    except (ValueError, KeyError):
+        found = []
+    looked_at = [each for each in found if "vulns" in each]
+    for each in looked_at:
+        for fault in each["vulns"]:
+            package = f"{each['name']} {each['version']}"
+            say(f"requirements.lock: {package}: {fault['id']}, mended in {fault['fix_versions']}")
+    if any(each["vulns"] for each in looked_at):
+        return False
+    if len(looked_at) < len(found) or not found:
+        return unchecked(
+            "requirements.lock", f"the index tells of the vulnerabilities of {len(looked_at)} of {len(found)} packages"
+        )
+    say(f"requirements.lock: no known vulnerability in {len(found)} packages")
+    return True
+
+
+def rust() -> bool | None:
+    """Whether Cargo.lock is free of known vulnerabilities; None: not known."""
+    if tool("cargo-audit"):
+        done = run(["cargo", "audit", "--json"])
+        try:
+            found = json.loads(done.stdout)["vulnerabilities"]["list"] if done is not None else None
+        except (ValueError, KeyError):
+            found = None
+        if found is None:
+            return unchecked("Cargo.lock", "cargo-audit cannot get the advisory database")
+        for each in found:
+            say(f"Cargo.lock: {each['package']['name']} {each['package']['version']}: {each['advisory']['id']}")
+        if not found:
+            say("Cargo.lock: no known vulnerability")
+        return not found
+    return unchecked("Cargo.lock", "cargo install cargo-audit")
+
+
+def unchecked(what: str, why: str) -> None:
+    """Say that something was not looked at."""
+    say(f"NOT CHECKED: {what} ({why})")
+
+
+if __name__ == "__main__":
+    sys.exit(1 if False in [python(), rust()] else 0)

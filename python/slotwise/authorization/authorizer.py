@@ -1,0 +1,200 @@
+"""What a daemon's server asks at every call: may this caller, from there, do what needs that level?"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import unquote
+
+from slotwise.authorization import names, settings
+from slotwise.authorization.entries import Peer, parse_address
+from slotwise.authorization.policy import LEVELS, Caller, Decision, Policy
+from slotwise.errors import DeniedError, PeerUnavailableError
+
+if TYPE_CHECKING:
+    from slotwise.config import Config
+
+#: How long the names of a caller's host are kept, in seconds, and how long it is kept that there are none.
+_NAMES_KEPT_S, _NO_NAMES_KEPT_S = 600.0, 60.0
+#: Callers and hosts that are remembered.
+_REMEMBERED = 10_000
+
+
+C = TypeVar("C", bound=Caller)
+
+
+@dataclass(frozen=True)
+class Grants(Generic[C]):
+    """What a caller may do from where it calls. ``caller``: the same with the levels that it has by the lists."""
+
+    caller: C
+    decisions: Mapping[str, Decision]
+
+    @classmethod
+    def of(cls, policy: Policy, caller: C, peer: Peer) -> Grants[C]:
+        """The decisions on all levels. What a proof grants beyond them, as to one run, no list takes away."""
+        decisions = {level: policy.decide(caller, level, peer) for level in LEVELS}
+        levels = {level for level, decision in decisions.items() if decision.allowed}
+        # Any dataclass with the attributes of a caller has them as fields.
+        having: Any = caller
+        return cls(replace(having, levels=frozenset(levels | (caller.levels - decisions.keys()))), decisions)
+
+    def one_of(self, levels: Iterable[str]) -> Decision:
+        """The decision on something that needs one of ``levels``: of those that allow it the first, else the first."""
+        found = [self.decisions.get(level) or self._beyond(level) for level in levels]
+        return next((decision for decision in found if decision.allowed), found[0])
+
+    def _beyond(self, level: str) -> Decision:
+        """The decision on what no list is about."""
+        return Decision(level in self.caller.levels, level, "the caller's proof is for that alone")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a configuration. ``here``: this host; ``doubts``: what is doubtful, for the administrator."""
+
+    policy: Policy
+    here: Peer
+    doubts: list[str]
+
+
+@dataclass(eq=False)
+class _Open:
+    """A stream that is open, and the levels that its caller had when it was opened."""
+
+    caller: Caller
+    source: str
+    levels: frozenset[str]
+    limit: asyncio.Timeout
+
+
+class Authorizer:
+    """Decides by the lists of one daemon, remembering what it decided until the configuration is read again."""
+
+    def __init__(
+        self,
+        subsystem: str,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        names_of: Callable[[str], tuple[str, ...]] = names.names_of,
+        addresses_of: Callable[[str], tuple[str, ...]] = names.addresses_of,
+    ) -> None:
+        self._subsystem = subsystem
+        self._now = now
+        self._names_of = names_of
+        self._addresses_of = addresses_of
+        self._policy = Policy()
+        self._needs_names = False
+        self._here = Peer((), local=True)
+        #: What was decided, and hosts, each with the time until which it is believed.
+        self._grants: dict[tuple[Any, str], tuple[Grants[Any], float]] = {}
+        self._peers: dict[str, tuple[Peer, float]] = {}
+        # Threads of their own: a name service that does not answer must not hold up what else goes to threads.
+        self._open: set[_Open] = set()
+        self._asking: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="names")
+
+    async def read(self, config: Config) -> Reading:
+        """The lists of a configuration, to be taken over by :meth:`follow`.
+
+        :raises ConfigError: when an entry cannot be honoured.
+        """
+        policy = settings.read(config, self._subsystem)
+        wanted = sorted(settings.host_names(policy))
+        loop = asyncio.get_running_loop()
+        found = await asyncio.gather(
+            *(loop.run_in_executor(self._threads, self._addresses_of, name) for name in wanted)
+        )
+        addresses = dict(zip(wanted, found, strict=True))
+        own = await loop.run_in_executor(self._threads, names.own_addresses)
+        full = config.get_str("FULL_HOSTNAME")
+        here = Peer(own, tuple(dict.fromkeys([full, full.partition(".")[0], "localhost"])), local=True)
+        unknown = [f"the name service knows no address of the host {name}" for name in wanted if not addresses[name]]
+        return Reading(settings.resolved(policy, addresses), here, unknown)
+
+    def follow(self, reading: Reading) -> list[str]:
+        """Decide by these lists from now on; returns what is doubtful about them."""
+        self._policy, self._here = reading.policy, reading.here
+        self._needs_names = reading.policy.needs_names
+        self._grants.clear()
+        self._peers.clear()
+        for stream in self._open:
+            task = asyncio.get_running_loop().create_task(self._look_again(stream))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return reading.doubts
+
+    @contextlib.asynccontextmanager
+    async def while_allowed(self, caller: Caller, source: str, needed: Sequence[str]) -> AsyncIterator[None]:
+        """Ends what runs inside when new lists take away what the caller may do: a stream goes on for days, and what it
+        may do was found out at its beginning.
+
+        :raises DeniedError: when the caller may not make the call any more.
+        :raises PeerUnavailableError: when the caller has lost another level.
+        """
+        levels = (await self.grants(caller, source)).caller.levels
+        stream = _Open(caller, source, levels, asyncio.timeout(None))
+        try:
+            async with stream.limit:
+                self._open.add(stream)
+                yield
+        except TimeoutError:
+            if not stream.limit.expired():
+                raise
+            decision = (await self.grants(caller, source)).one_of(needed)
+            if decision.allowed:
+                raise PeerUnavailableError(
+                    f"{caller.name} may do less than when this stream was opened", hint="connect again"
+                ) from None
+            raise DeniedError(
+                f"{caller.name} may no longer do this, which needs {' or '.join(needed)}: {decision.by}"
+            ) from None
+        finally:
+            self._open.discard(stream)
+
+    async def _look_again(self, stream: _Open) -> None:
+        """End a stream whose caller has lost a level by new lists."""
+        fresh = (await self.grants(stream.caller, stream.source)).caller.levels
+        if not stream.levels <= fresh and stream in self._open:
+            stream.limit.reschedule(asyncio.get_running_loop().time())
+
+    async def grants(self, caller: C, source: str) -> Grants[C]:
+        """What ``caller`` may do, calling from ``source`` (gRPC's words: ``unix:``, ``ipv4:1.2.3.4:5``)."""
+        host = source.rpartition(":")[0] if source.startswith("ip") else "unix"
+        key = (caller, host)
+        known = self._grants.get(key)
+        if known is not None and (known[1] == math.inf or self._now() < known[1]):
+            return known[0]
+        peer, until = await self._peer(host)
+        found = Grants.of(self._policy, caller, peer)
+        if len(self._grants) >= _REMEMBERED:
+            self._grants.clear()
+        self._grants[key] = (found, until)
+        return found
+
+    async def _peer(self, host: str) -> tuple[Peer, float]:
+        """Addresses and names of a caller's host (those of this host for a local caller), and until when they hold."""
+        if host == "unix":
+            return self._here, math.inf
+        address = parse_address(unquote(host.partition(":")[2]))
+        if address is None:
+            return Peer(()), math.inf
+        if address.is_loopback:
+            return self._here, math.inf
+        if not self._needs_names:
+            return Peer((str(address),)), math.inf
+        known = self._peers.get(host)
+        if known is not None and self._now() < known[1]:
+            return known
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, self._names_of, str(address))
+        if len(self._peers) >= _REMEMBERED:
+            self._peers.clear()
+        until = self._now() + (_NAMES_KEPT_S if found else _NO_NAMES_KEPT_S)
+        self._peers[host] = (Peer((str(address),), found), until)
+        return self._peers[host]

@@ -1,0 +1,172 @@
+"""Decides whether a caller has an authorization level, by the lists of the configuration.
+
+Rules as HTCondor has them (manual, "Authorization"): an entry of DENY_<LEVEL> wins over those of ALLOW_<LEVEL>; a list
+of one level that says nothing about a caller leaves it to the levels that imply it. Where HTCondor admits nobody
+because a list is not set, here those are admitted to whom the way that they proved themselves grants the level: the
+scopes of a token, or being root or the pool's owner on this host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from slotwise.authorization.entries import Entry, Peer
+
+#: What each level includes besides itself, directly.
+IMPLIES: Mapping[str, str | None] = {
+    "READ": None,
+    "WRITE": "READ",
+    "NEGOTIATOR": "READ",
+    "ADMINISTRATOR": "WRITE",
+    "CONFIG": "READ",
+    "DAEMON": "WRITE",
+    "ADVERTISE_STARTD": "READ",
+    "ADVERTISE_SCHEDD": "READ",
+    "ADVERTISE_MASTER": "READ",
+}
+LEVELS = tuple(IMPLIES)
+#: Levels that directly include a level.
+_IMPLIED_BY = {level: tuple(who for who, what in IMPLIES.items() if what == level) for level in LEVELS}
+_EVERYBODY = ("*", "*/*")
+
+
+class Caller(Protocol):
+    """Who calls, as authentication found out."""
+
+    @property
+    def name(self) -> str:
+        """``user@domain``."""
+
+    @property
+    def levels(self) -> frozenset[str]:
+        """Levels that the proof grants, with those that they imply."""
+
+    @property
+    def method(self) -> str:
+        """How the caller proved the name: ``FS``, ``IDTOKENS``, ..."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The list that one knob holds. ``origin``: file and line where it is set."""
+
+    knob: str
+    value: str
+    entries: tuple[Entry, ...]
+    origin: str
+
+    @property
+    def names_everybody(self) -> bool:
+        """Whether every caller is on the list."""
+        return self.value in _EVERYBODY
+
+    def find(self, user: str, peer: Peer) -> Entry | None:
+        """The first entry that names the user, calling from there."""
+        return next((entry for entry in self.entries if entry.fits(user, peer)), None)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The two lists of one level; None where none is set."""
+
+    allow: Listing | None = None
+    deny: Listing | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether a caller has a level, and why. ``knob``, ``entry`` and ``origin``: the line that decided, if one did."""
+
+    allowed: bool
+    level: str
+    reason: str
+    knob: str = ""
+    entry: str = ""
+    origin: str = ""
+
+    @property
+    def by(self) -> str:
+        """What decided, in words: ``DENY_WRITE (bob@example.org) in /etc/condor/condor_config, line 7``."""
+        if not self.knob:
+            return self.reason
+        return f"{self.knob} ({self.entry}) in {self.origin}" if self.entry else f"{self.knob} in {self.origin}"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The lists of all levels, as one daemon has them."""
+
+    lists: Mapping[str, Lists] = field(default_factory=dict)
+
+    @property
+    def needs_names(self) -> bool:
+        """Whether a decision may depend on a caller's host name."""
+        return any(
+            entry.needs_names
+            for lists in self.lists.values()
+            for listing in (lists.allow, lists.deny)
+            if listing is not None
+            for entry in listing.entries
+        )
+
+    def decide(self, caller: Caller, level: str, peer: Peer) -> Decision:
+        """Whether ``caller``, calling from ``peer``, has ``level``."""
+        if caller.method == FAMILY_METHOD and level in caller.levels:
+            return Decision(True, level, "daemons of one pool on one host trust each other")
+        if caller.method != LOCAL_METHOD and level not in caller.levels:
+            levels = " ".join(sorted(caller.levels)) or "nothing"
+            return Decision(False, level, f"the {_proof(caller)} of {caller.name} is limited to {levels}")
+        return self._verify(caller, level, peer)
+
+    def _verify(self, caller: Caller, level: str, peer: Peer) -> Decision:
+        lists = self.lists.get(level, _NO_LISTS)
+        allow, deny = lists.allow, lists.deny
+        if deny is not None:
+            entry = deny.find(caller.name, peer)
+            if deny.names_everybody or entry is not None:
+                return _listed(False, level, deny, entry)
+        if allow is None:
+            if level in caller.levels:
+                unset = f"no ALLOW_{level} is set, and the {_proof(caller)} of {caller.name} grants it"
+                return Decision(True, level, unset)
+        elif allow.names_everybody:
+            return _listed(True, level, allow, None)
+        else:
+            entry = allow.find(caller.name, peer)
+            if entry is not None:
+                return _listed(True, level, allow, entry)
+        for higher in _IMPLIED_BY.get(level, ()):
+            found = self._verify(caller, higher, peer)
+            if found.allowed:
+                reason = f"{higher} includes it: {found.reason}"
+                return Decision(True, level, reason, found.knob, found.entry, found.origin)
+        if allow is None:
+            return Decision(False, level, f"no ALLOW_{level} is set, and {caller.name} has the level by nothing else")
+        reason = f"no entry of {allow.knob} names {caller.name} from {_where(peer)}"
+        return Decision(False, level, reason, allow.knob, "", allow.origin)
+
+
+#: The method of callers that the kernel tells. Their levels are what they have where no list is set, not a limit.
+LOCAL_METHOD = "FS"
+#: The method of daemons that one master started. No list keeps them from each other.
+FAMILY_METHOD = "FAMILY"
+_NO_LISTS = Lists()
+
+
+def _proof(caller: Caller) -> str:
+    return "login" if caller.method == LOCAL_METHOD else "token"
+
+
+def _where(peer: Peer) -> str:
+    if peer.local:
+        return "this host"
+    return ", ".join((*peer.addresses, *peer.names)) or "an unknown host"
+
+
+def _listed(allowed: bool, level: str, listing: Listing, entry: Entry | None) -> Decision:
+    text = entry.text if entry is not None else listing.value
+    verb = "allows" if allowed else "denies"
+    reason = f"{listing.knob} {verb} `{text}` ({listing.origin})"
+    return Decision(allowed, level, reason, listing.knob, text, listing.origin)

@@ -1,0 +1,89 @@
+"""Reads the authorization lists of one daemon from its configuration.
+
+A list is ALLOW_<LEVEL>_<SUBSYS> where that is set, else ALLOW_<LEVEL>; what ADVERTISE_* levels lack they take from
+DAEMON, and every level from ALLOW_DEFAULT. The same holds for DENY_. Manual, "Authorization".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from slotwise.authorization.entries import Entry, parse_entry, words
+from slotwise.authorization.policy import LEVELS, Listing, Lists, Policy
+from slotwise.errors import ConfigError
+
+if TYPE_CHECKING:
+    from slotwise.config import Config
+
+
+def read(config: Config, subsystem: str) -> Policy:
+    """The lists as they are written; host names in them have no addresses yet (:func:`host_names`, :func:`resolved`).
+
+    :raises ConfigError: for an entry that nobody could decide by.
+    """
+    equal = config.find_bool("USE_POOL_USERNAME_EQUIVALENT")
+    legacy = bool(config.find_bool("LEGACY_ALLOW_SEMANTICS"))
+
+    def listing(kind: str, level: str) -> Listing | None:
+        names = (kind + name for name in _knobs(level, subsystem, legacy=legacy))
+        name = next((name for name in names if config.get(name)), None)
+        return None if name is None else _listing(config, name, pool_names_equal=equal is not False)
+
+    return Policy({level: Lists(listing("ALLOW_", level), listing("DENY_", level)) for level in LEVELS})
+
+
+def _knobs(level: str, subsystem: str, *, legacy: bool) -> Iterator[str]:
+    """What the knobs are called that may hold the list of a level, behind ALLOW_ or DENY_, in order."""
+    levels = [level]
+    if level.startswith("ADVERTISE_"):
+        levels.append("DAEMON")
+    if legacy and "DAEMON" in levels:
+        levels.append("WRITE")
+    for each in [*levels, "DEFAULT"]:
+        yield f"{each}_{subsystem}"
+        yield each
+
+
+def _listing(config: Config, name: str, *, pool_names_equal: bool) -> Listing:
+    value = config.get_str(name).strip()
+    origin = str(config.origin(name) or "")
+    entries = []
+    for text in words(value):
+        if text.startswith("+"):
+            raise ConfigError(
+                f"{name}: the netgroup {text} cannot be asked about",
+                hint="write the users and hosts themselves",
+                origin=origin,
+                key=name,
+            )
+        entries.append(parse_entry(text, pool_names_equal=pool_names_equal))
+    return Listing(config.entry_name(name) or name, value, tuple(entries), origin)
+
+
+def host_names(policy: Policy) -> set[str]:
+    """Names of hosts in the lists, whose addresses are to be asked for."""
+    return {name for _, entry in _entries(policy) if (name := entry.host_name) is not None}
+
+
+def resolved(policy: Policy, addresses: Mapping[str, Sequence[str]]) -> Policy:
+    """The policy with the addresses that host names have."""
+
+    def at(entry: Entry) -> Entry:
+        name = entry.host_name
+        return entry if name is None else entry.at(addresses.get(name, ()))
+
+    def with_addresses(listing: Listing | None) -> Listing | None:
+        return None if listing is None else replace(listing, entries=tuple(at(entry) for entry in listing.entries))
+
+    return Policy(
+        {level: Lists(with_addresses(lists.allow), with_addresses(lists.deny)) for level, lists in policy.lists.items()}
+    )
+
+
+def _entries(policy: Policy) -> Iterator[tuple[Listing, Entry]]:
+    for lists in policy.lists.values():
+        for listing in (lists.allow, lists.deny):
+            if listing is not None:
+                yield from ((listing, entry) for entry in listing.entries)

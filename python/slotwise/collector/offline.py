@@ -1,0 +1,174 @@
+"""Ads of machines that are off: those that went to sleep (offline), and those that stopped speaking (absent).
+
+The ad of a machine that goes to sleep says ``Offline = true`` and stays with the others, so that jobs are matched with
+it. An absent ad (ABSENT_REQUIREMENTS) is kept apart: only who asks for ``Absent`` sees it. Both are in a file, from
+which a collector that starts again has them, and go when their machine speaks again.
+
+Source: HTCondor's offline plug-in of the collector; administrators' manual, "Power Management" and "Absent ClassAds".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.collector.ad_log import AdLog
+from slotwise.table import AdTable, PackKeys, pack_keys
+
+#: What the collector says when it heard of an ad last.
+_HEARD = "LastHeardFrom"
+_FOREVER_S = 2**31 - 1
+_MARKS = frozenset({"offline", "absent"})
+
+
+@dataclass
+class OfflineRules:
+    """How long ads of machines that are off are kept (seconds), and which machines are missed."""
+
+    offline_life_s: int = _FOREVER_S
+    absent_requirements: ExprTree | None = None
+    absent_life_s: int = 30 * 24 * 3600
+    #: Whether an ad that is taken back may become absent, too (EXPIRE_INVALIDATED_ADS).
+    expire_invalidated: bool = False
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What a pack is about, as far as machines that are off are concerned."""
+
+    keys: tuple[str, ...]
+    #: When offline ads were heard of last that the pack only adds something to (a match, say).
+    merged: dict[str, float]
+
+
+class OfflineAds:
+    """Follows what happens to the slots' ads.
+
+    :param slots: the table of all slots.
+    """
+
+    def __init__(self, slots: AdTable, log: AdLog, now: float) -> None:
+        self.rules = OfflineRules()
+        self.absent = AdTable()
+        self._slots = slots
+        self._log = log
+        for name, ad in log.ads.items():
+            heard = ad.eval(_HEARD)
+            at = float(heard) if isinstance(heard, int | float) else now
+            (self.absent if ad.eval("Absent") is True else slots).upsert(name, ad, at)
+
+    @property
+    def kept(self) -> dict[str, ClassAd]:
+        """The ads that are kept, by name."""
+        return self._log.ads
+
+    def touched(self, pack: bytes, *, goes_offline: bool) -> Touched:
+        """To be asked before a pack of slots' ads is applied; :meth:`follow` wants the answer after that."""
+        found = pack_keys(pack)
+        keys = _concerned(found, goes_offline or not _MARKS.isdisjoint(n.lower() for n in found.names), self.kept)
+        merged = {}
+        for key in found.changed:
+            if key in self.kept and (at := self._slots.received_at(key)) is not None:
+                merged[key] = at
+        return Touched(keys, merged)
+
+    def follow(self, what: Touched, now: float, *, goes_offline: bool = False) -> None:
+        """A pack was applied at ``now``: keep ads of machines that are off, and let go of those that came back."""
+        off: dict[str, ClassAd] = {}
+        back: list[str] = []
+        for key in what.keys:
+            ad = self._slots.get(key)
+            if ad is None:
+                if key not in self.absent:
+                    back.append(key)
+                continue
+            self.absent.remove(key)
+            if goes_offline and "Offline" not in ad:
+                ad.update(asleep(now, self.rules.offline_life_s))
+                self._slots.upsert(key, ad, now)
+            elif key in what.merged and ad.eval("Offline") is True:
+                ad[_HEARD] = int(what.merged[key])
+                self._slots.upsert(key, ad, what.merged[key])
+            if ad.eval("Offline") is True:
+                off[key] = ad
+            elif key in self.kept:
+                back.append(key)
+        self._log.remove(back)
+        if off:
+            self._log.put(off)
+
+    def gone(self, keys: Iterable[str]) -> None:
+        """Ads that the collector was told to forget, or that have expired."""
+        self._log.remove(list(keys))
+
+    def miss(self, keys: Iterable[str], now: float) -> list[str]:
+        """Of ads that are about to go, keep as absent those that ABSENT_REQUIREMENTS wants; returns their keys."""
+        wanted = self.rules.absent_requirements
+        if wanted is None:
+            return []
+        missed: dict[str, ClassAd] = {}
+        for key in keys:
+            ad = self._slots.get(key)
+            if ad is None or wanted.eval(ad, now=int(now)) is not True:
+                continue
+            ad.update(
+                {
+                    "Absent": True,
+                    "ClassAdLifetime": self.rules.absent_life_s or _FOREVER_S,
+                    "MyCurrentTime": int(now),
+                    _HEARD: int(now),
+                }
+            )
+            missed[key] = ad
+            self.absent.upsert(key, ad, now)
+            self._slots.remove(key)
+        if missed:
+            self._log.put(missed)
+        return list(missed)
+
+    def stale(self, now: float, lifetime_s: float) -> list[str]:
+        """Slots whose ads are about to expire, where that matters."""
+        if self.rules.absent_requirements is None:
+            return []
+        return self._slots.query_keys(f"{int(now)} - {_HEARD} > (ClassAdLifetime ?: {int(lifetime_s)})", now=int(now))
+
+    def expire_absent(self, now: float) -> list[str]:
+        """Forget machines that have been missed for ABSENT_EXPIRE_ADS_AFTER."""
+        keys = self.absent.expire(now, float(_FOREVER_S))
+        self.gone(keys)
+        return keys
+
+    def asks_for_absent(self, constraint: ExprTree | None) -> bool:
+        """Whether a question is about absent machines, too."""
+        if constraint is None or not len(self.absent):
+            return False
+        asked = constraint.references()
+        return any(name.lower() == "absent" for name in (*asked.my, *asked.target, *asked.bare))
+
+
+def _concerned(found: PackKeys, marked: bool, kept: dict[str, ClassAd]) -> tuple[str, ...]:
+    named = (*found.whole, *found.changed, *found.removed)
+    return named if marked else tuple(key for key in named if key in kept)
+
+
+def asleep(now: float, life_s: int) -> dict[str, object]:
+    """What the ad of a machine says from the moment at which it goes to sleep: nothing that keeps jobs away."""
+    return {
+        "Offline": True,
+        "State": "Unclaimed",
+        "Activity": "Idle",
+        "EnteredCurrentState": 0,
+        "EnteredCurrentActivity": 0,
+        "MyCurrentTime": int(now),
+        _HEARD: int(now),
+        "LoadAvg": 0.0,
+        "CondorLoadAvg": 0.0,
+        "TotalLoadAvg": 0.0,
+        "TotalCondorLoadAvg": 0.0,
+        "CpuIsBusy": False,
+        "CpuBusyTime": 0,
+        "KeyboardIdle": _FOREVER_S,
+        "ConsoleIdle": _FOREVER_S,
+        **({"ClassAdLifetime": life_s} if life_s > 0 else {}),
+    }

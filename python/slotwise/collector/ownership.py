@@ -1,0 +1,130 @@
+"""Whose ads are whose: nobody advertises, changes or takes back ads under a name that is another's.
+
+Ads of a host's daemons carry the name of that host, and the proof that a daemon shows names its host: such names need
+no list. All others, and those whom nothing but a token introduces, have what they were the first to advertise, for as
+long as the ad is there. An administrator may do all of it, and so releases a name. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from slotwise.classad import ClassAd
+from slotwise.wire.token import Identity
+
+#: Kinds whose ads are named after the host of the daemon that they are of: ``host``, ``slot1@host``, ``name@host``,
+#: and those of submitters ``user@domain#name@host``.
+HOST_NAMED = frozenset({"machine", "startdaemon", "scheduler", "daemonmaster", "submitter"})
+#: Attributes of such ads that name the host, as the key does.
+_HOSTS = {"submitter": ("ScheddName", "Machine")}
+#: Kinds of which the negotiator changes ads that are there: it notes matches of machines that sleep.
+_NOTED = frozenset({"machine"})
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who advertises: ``host`` is the host that a daemon has proved to be on, in lower case, or empty."""
+
+    identity: Identity
+    host: str = ""
+
+    @property
+    def is_administrator(self) -> bool:
+        """Whether all names are this one's."""
+        return self.identity.may("ADMINISTRATOR")
+
+
+def sender_of(identity: Identity, *, has_proof: bool) -> Sender:
+    """The sender of a call; ``has_proof``: with the proof of a host, whose name is the identity's domain."""
+    is_host = has_proof and identity.user == "condor"
+    return Sender(identity, identity.domain.lower() if is_host else "")
+
+
+def host_in(name: str) -> str:
+    """The host that the name of a daemon's ad names."""
+    return name.rpartition("#")[2].rpartition("@")[2].lower()
+
+
+class Owners:
+    """Who advertised which ad first.
+
+    :param is_there: whether there is an ad of this kind (as the collector spells it) and key.
+    """
+
+    def __init__(self, is_there: Callable[[str, str], bool]) -> None:
+        self._is_there = is_there
+        #: The identity, and the key as it was spelled, for names in lower case.
+        self._owners: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def owner(self, kind: str, key: str) -> str | None:
+        """The identity that has the name; None when nobody has."""
+        name = (kind.lower(), key.lower())
+        found = self._owners.get(name)
+        if found is None:
+            return None
+        if not self._is_there(kind, found[1]):
+            del self._owners[name]
+            return None
+        return found[0]
+
+    def refusal(self, sender: Sender, kind: str, key: str, *, new: bool) -> str | None:
+        """Why ``sender`` may not advertise or take back this ad; None when nothing is against it.
+
+        :param new: it may be one that is not there.
+        """
+        if sender.is_administrator:
+            return None
+        known = kind.lower()
+        if self._only_notes(sender, kind, key) and self._is_there(kind, key):
+            return None
+        if known in HOST_NAMED and sender.host:
+            if host_in(key) == sender.host:
+                return None
+            return f"{key} is not a name of {sender.host}, which {sender.identity.name} speaks for"
+        found = self.owner(kind, key)
+        if found is None:
+            # After a restart of the collector ads may be there whose senders it does not know any more.
+            return None if new or not self._is_there(kind, key) else f"nobody is known to have advertised {key}"
+        return None if found == sender.identity.name else f"{key} is an ad of {found}"
+
+    def _only_notes(self, sender: Sender, kind: str, key: str) -> bool:
+        return kind.lower() in _NOTED and sender.identity.may("NEGOTIATOR") and host_in(key) != sender.host
+
+    def take(self, sender: Sender, kind: str, keys: Iterable[str]) -> list[str]:
+        """``sender`` has advertised these; returns the names that were another's until now."""
+        taken = []
+        for key in keys:
+            name = (kind.lower(), key.lower())
+            if sender.is_administrator:
+                self._owners.pop(name, None)
+                continue
+            former = self.owner(kind, key)
+            if former is not None and self._only_notes(sender, kind, key):
+                continue
+            if former != sender.identity.name:
+                if former is not None:
+                    taken.append(f"{key} (of {former})")
+                self._owners[name] = (sender.identity.name, key)
+        return taken
+
+    def release(self, kind: str, keys: Iterable[str]) -> None:
+        """Nobody has these names any more."""
+        for key in keys:
+            self._owners.pop((kind.lower(), key.lower()), None)
+
+
+def misnamed(sender: Sender, kind: str, key: str, ad: ClassAd) -> str | None:
+    """Why an ad (or what changes of one) would say that it is another's; None when it does not."""
+    if sender.is_administrator or kind.lower() not in HOST_NAMED:
+        return None
+    if "Name" in ad and kind.lower() not in _HOSTS:
+        name = ad.eval("Name")
+        if not isinstance(name, str) or name.lower() != key.lower():
+            return f"the ad {key} calls itself {ad['Name']}"
+    for attribute in _HOSTS.get(kind.lower(), ("Machine",)):
+        if attribute in ad and sender.host:
+            value = ad.eval(attribute)
+            if not isinstance(value, str) or host_in(value) != sender.host:
+                return f"the ad {key} says that its {attribute} is {ad[attribute]}, not of {sender.host}"
+    return None

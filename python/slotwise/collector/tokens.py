@@ -1,0 +1,329 @@
+"""The service that hands out tokens of the pool: requests that administrators approve, revocation, renewal.
+
+What waits for approval is kept in memory, as HTCondor's collector does: a request that nobody approves within an hour
+is forgotten, and so are all when the collector starts anew. Source: manual, condor_token_request and its kin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from slotwise import ids
+from slotwise.clock import Clock
+from slotwise.daemon.membership import HOST_TOKEN_S
+from slotwise.errors import BusyError, DeniedError, NotFoundError, UsageError
+from slotwise.wire import call, keys, tls
+from slotwise.wire.gen import common_pb2, token_pb2, token_pb2_grpc
+from slotwise.wire.keys import PoolSecrets
+from slotwise.wire.status import answers_errors
+from slotwise.wire.token import LEVELS
+
+_log = logging.getLogger(__name__)
+#: How long a request waits, in seconds; how many may wait, and how many of one host.
+LASTS_S = 3600.0
+MOST, MOST_OF_PEER = 1000, 20
+#: What a request may ask for that a rule of auto-approval covers.
+AUTO_LEVELS = frozenset({"ADVERTISE_MASTER", "ADVERTISE_STARTD", "ADVERTISE_SCHEDD"})
+_IDENTITY = re.compile(r"[A-Za-z0-9._+\-/]{1,128}@[A-Za-z0-9._\-]{1,255}")
+_TEXT = re.compile(r"[\x20-\x7e]{0,200}")
+
+
+@dataclass
+class Pending:
+    """A request that waits for approval, or whose token waits to be collected."""
+
+    request: token_pb2.TokenRequest
+    request_id: str
+    code: str
+    peer: str
+    asked_at: float
+    token: str = ""
+
+    def message(self) -> token_pb2.PendingToken:
+        """The request as administrators see it."""
+        asked = self.request
+        return token_pb2.PendingToken(
+            request_id=self.request_id,
+            code=self.code,
+            identity=asked.identity,
+            scopes=list(asked.scopes),
+            lifetime_s=asked.lifetime_s,
+            client_id=asked.client_id,
+            peer=self.peer,
+            asked_at=int(self.asked_at),
+            bound=bool(asked.public_key),
+        )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Requests of daemons from ``network`` are approved until ``until`` (epoch seconds)."""
+
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network
+    until: float
+
+    def covers(self, asked: token_pb2.TokenRequest, peer: str, now: float) -> bool:
+        """Whether a request is approved by it: one of a daemon, for no more than advertising."""
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return False
+        return (
+            now < self.until
+            and address in self.network
+            and asked.identity.startswith("condor@")
+            and bool(asked.public_key)
+            and bool(asked.scopes)
+            and AUTO_LEVELS.issuperset(asked.scopes)
+        )
+
+
+@dataclass
+class Requests:
+    """The requests that wait. No I/O: times, ids and what signs are arguments."""
+
+    pending: dict[str, Pending] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+
+    def expire(self, now: float) -> None:
+        """Forget what has waited too long."""
+        for request_id in [name for name, each in self.pending.items() if each.asked_at + LASTS_S < now]:
+            del self.pending[request_id]
+        self.rules = [rule for rule in self.rules if now < rule.until]
+
+    def add(self, asked: token_pb2.TokenRequest, request_id: str, peer: str, now: float) -> Pending:
+        """Take up a request.
+
+        :raises BusyError: when too many wait.
+        :raises UsageError: for one that could not be approved.
+        """
+        self.expire(now)
+        _check(asked)
+        if len(self.pending) >= MOST or sum(each.peer == peer for each in self.pending.values()) >= MOST_OF_PEER:
+            raise BusyError("too many requests wait for approval", hint="an administrator approves or waits an hour")
+        made = self.pending[request_id] = Pending(asked, request_id, code_of(asked), peer, now)
+        return made
+
+    def find(self, request_id: str, now: float) -> Pending:
+        """A request by its id.
+
+        :raises NotFoundError: when there is none.
+        """
+        self.expire(now)
+        found = self.pending.get(request_id)
+        if found is None:
+            raise NotFoundError(f"there is no request {request_id}", hint="it is forgotten after an hour")
+        return found
+
+
+def code_of(asked: token_pb2.TokenRequest) -> str:
+    """What tells a request from all others, for people to compare: 8 letters and digits."""
+    digest = hashlib.sha256(f"{asked.secret_digest}\n{asked.public_key}\n{asked.identity}".encode()).digest()
+    letters = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+    text = "".join(letters[byte % 32] for byte in digest[:8])
+    return f"{text[:4]}-{text[4:]}"
+
+
+def limit(asked: token_pb2.TokenRequest, limits: Sequence[str]) -> None:
+    """Take from a request the levels that SEC_TOKEN_REQUEST_LIMITS lacks; one that names none gets all that it has.
+
+    :raises DeniedError: when none is left.
+    """
+    if not limits:
+        return
+    left = [level for level in asked.scopes if level in limits] if asked.scopes else list(limits)
+    if not left:
+        raise DeniedError(
+            f"all levels of the request ({' '.join(asked.scopes)}) were eliminated by SEC_TOKEN_REQUEST_LIMITS "
+            f"({' '.join(limits)})",
+            hint="an administrator makes such a token with `slotwise token create`",
+        )
+    del asked.scopes[:]
+    asked.scopes.extend(left)
+
+
+def _check(asked: token_pb2.TokenRequest) -> None:
+    if not _IDENTITY.fullmatch(asked.identity):
+        raise UsageError("the request names no identity user@domain")
+    unknown = [scope for scope in asked.scopes if scope not in LEVELS]
+    if unknown:
+        raise UsageError(f"there is no level {unknown[0]!r}", hint=f"one of {', '.join(LEVELS)}")
+    if not _TEXT.fullmatch(asked.client_id):
+        raise UsageError("the client's id is not a short text of plain characters")
+    if not re.fullmatch("[0-9a-f]{64}", asked.secret_digest):
+        raise UsageError("the request has no digest of a secret")
+    if asked.lifetime_s < 0:
+        raise UsageError("a lifetime is not negative")
+    if asked.public_key:
+        keys.public_key(asked.public_key)
+
+
+class TokenServicer(token_pb2_grpc.TokensServicer):
+    """Adapts calls to requests and keys."""
+
+    def __init__(
+        self,
+        secrets: PoolSecrets,
+        clock: Clock,
+        revocation_expr: Callable[[], str],
+        request_limits: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._secrets = secrets
+        self._clock = clock
+        self._revocation_expr = revocation_expr
+        self._request_limits = request_limits
+        self._requests = Requests()
+
+    def forget_rules(self) -> None:
+        """Rules of auto-approval end with a reconfig."""
+        self._requests.rules.clear()
+
+    def tell_hosts(self) -> None:
+        """Write what all hosts are to trust, after a change of the configuration."""
+        self._secrets.revoke_by(self._revocation_expr())
+
+    @answers_errors
+    async def Fetch(self, request: token_pb2.FetchTokenRequest, context: Any) -> token_pb2.TokenReply:
+        """A token for who calls."""
+        require_private(context)
+        caller = call.identity.get()
+        if caller is None or caller.method in ("FAMILY", "RUN") or call.host_token.get() is not None:
+            raise DeniedError("only users fetch tokens for themselves")
+        scopes = list(request.scopes) or sorted(caller.levels)
+        more = [scope for scope in scopes if scope not in caller.levels]
+        if more:
+            raise DeniedError(f"{caller.name} may not do {more[0]}, and gets no token for it")
+        now = self._clock.now()
+        lifetime = _at_most(request.lifetime_s or None, caller.expires if caller.method != "FS" else None, now)
+        made = self._secrets.mint(caller.name, scopes, now=now, lifetime_s=lifetime)
+        _log.info("issued a token to %s: %s", caller.name, " ".join(scopes))
+        return token_pb2.TokenReply(token=made)
+
+    @answers_errors
+    async def Request(self, request: token_pb2.TokenRequest, context: Any) -> token_pb2.TokenRequestReply:
+        """Take up a request for a token."""
+        require_private(context)
+        now, peer = self._clock.now(), peer_host(context)
+        request_id = str(1_000_000 + int(ids.secret(64), 16) % 9_000_000)
+        limit(request, self._request_limits())
+        made = self._requests.add(request, request_id, peer, now)
+        _log.info("request %s (%s) for a token of %s from %s", request_id, made.code, request.identity, peer)
+        if any(rule.covers(request, peer, now) for rule in self._requests.rules):
+            self._approve(made, "a rule of auto-approval")
+        return token_pb2.TokenRequestReply(request_id=request_id, code=made.code)
+
+    def _approve(self, pending: Pending, by: str) -> None:
+        asked = pending.request
+        lifetime = float(asked.lifetime_s) or None
+        if asked.public_key:
+            lifetime = min(lifetime or HOST_TOKEN_S, HOST_TOKEN_S)
+        scopes = list(asked.scopes) or ["READ", "WRITE"]
+        now = self._clock.now()
+        pending.token = self._secrets.mint(
+            asked.identity, scopes, now=now, lifetime_s=lifetime, bound_to=asked.public_key
+        )
+        _log.info("request %s for %s approved by %s", pending.request_id, asked.identity, by)
+
+    @answers_errors
+    async def Collect(self, request: token_pb2.CollectTokenRequest, context: Any) -> token_pb2.TokenReply:
+        """The token of an approved request, for who made it."""
+        require_private(context)
+        found = self._requests.find(request.request_id, self._clock.now())
+        digest = hashlib.sha256(request.secret.encode()).hexdigest()
+        if not hmac.compare_digest(digest, found.request.secret_digest):
+            raise NotFoundError(f"there is no request {request.request_id}", hint="it is forgotten after an hour")
+        if not found.token:
+            return token_pb2.TokenReply()
+        del self._requests.pending[request.request_id]
+        return token_pb2.TokenReply(token=found.token, trust=self._secrets.trust().text())
+
+    @answers_errors
+    async def Requests(self, request: common_pb2.Empty, context: Any) -> token_pb2.TokenRequests:
+        """What waits for approval."""
+        self._requests.expire(self._clock.now())
+        waiting = [each.message() for each in self._requests.pending.values() if not each.token]
+        return token_pb2.TokenRequests(requests=waiting)
+
+    @answers_errors
+    async def Approve(self, request: token_pb2.ApproveTokenRequest, context: Any) -> token_pb2.TokenRequests:
+        """Approve a request."""
+        found = self._requests.find(request.request_id, self._clock.now())
+        if not found.token:
+            self._approve(found, call.caller.get())
+        return token_pb2.TokenRequests(requests=[found.message()])
+
+    @answers_errors
+    async def AutoApprove(self, request: token_pb2.AutoApproveRule, context: Any) -> token_pb2.TokenRequests:
+        """Approve requests of daemons from a network for a while; those that wait already, too."""
+        try:
+            network = ipaddress.ip_network(request.netblock, strict=False)
+        except ValueError as error:
+            raise UsageError(f"{request.netblock!r} is not a network: {error}") from None
+        if request.lifetime_s <= 0:
+            raise UsageError("a rule needs a lifetime")
+        now = self._clock.now()
+        rule = Rule(network, now + request.lifetime_s)
+        self._requests.rules.append(rule)
+        _log.info("%s: requests from %s are approved for %d s", call.caller.get(), network, request.lifetime_s)
+        waiting = [each for each in self._requests.pending.values() if not each.token]
+        covered = [each for each in waiting if rule.covers(each.request, each.peer, now)]
+        for each in covered:
+            self._approve(each, "a rule of auto-approval")
+        return token_pb2.TokenRequests(requests=[each.message() for each in covered])
+
+    @answers_errors
+    async def Revoke(self, request: token_pb2.RevokeTokenRequest, context: Any) -> common_pb2.Empty:
+        """Revoke a token by its id."""
+        if not re.fullmatch(r"[A-Za-z0-9._\-]{1,128}", request.token_id):
+            raise UsageError(f"{request.token_id!r} is not a token's id", hint="`slotwise token list` shows ids")
+        self._secrets.revoke(request.token_id, self._clock.now())
+        _log.info("%s revoked the token %s", call.caller.get(), request.token_id)
+        return common_pb2.Empty()
+
+    @answers_errors
+    async def Sync(self, request: common_pb2.Empty, context: Any) -> token_pb2.SyncReply:
+        """What a host is to trust, and its token when that is to be renewed."""
+        caller = call.identity.get()
+        reply = token_pb2.SyncReply(trust=self._secrets.trust().text())
+        granted = call.host_token.get()
+        if caller is None or granted is None:
+            return reply
+        now = self._clock.now()
+        issued, ends = float(granted.get("iat", now)), float(granted.get("exp", now))
+        if now > issued + (ends - issued) / 3:
+            scopes = str(granted.get("scope", "")).split()
+            bound_to = str(granted["cnf"]["jwk"]["x"])
+            reply.token = self._secrets.mint(caller.name, scopes, now=now, lifetime_s=ends - issued, bound_to=bound_to)
+            _log.info("renewed the token of %s", caller.name)
+        return reply
+
+
+def _at_most(asked: float | None, ends: float | None, now: float) -> float | None:
+    """A lifetime that does not outlast the credentials with which it is asked for."""
+    limits = [limit for limit in (asked, None if ends is None else ends - now) if limit is not None]
+    return min(limits, default=None)
+
+
+def require_private(context: Any) -> None:
+    """See that nobody reads a token on its way to the caller.
+
+    :raises DeniedError: when the connection is neither encrypted nor a UNIX socket.
+    """
+    if not tls.carries_secrets(context):
+        raise DeniedError("tokens are handed out over TLS and UNIX sockets only", hint="see the guide on several hosts")
+
+
+def peer_host(context: Any) -> str:
+    """The address of who calls, without its port; ``127.0.0.1`` on a UNIX socket."""
+    peer = str(context.peer() or "")
+    if peer.startswith("unix:"):
+        return "127.0.0.1"
+    return unquote(peer.partition(":")[2]).rpartition(":")[0].strip("[]")

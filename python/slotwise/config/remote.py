@@ -1,0 +1,198 @@
+"""Settings that a daemon is told from afar: persistent ones in files of its host, run-time ones in its memory.
+
+Persistent ones have HTCondor's form: below PERSISTENT_CONFIG_DIR ``.config.<SUBSYS>`` names them, in
+RUNTIME_CONFIG_ADMIN, and each has a file ``.config.<SUBSYS>.<name>``. ``<SUBSYS>_CONFIG`` names another place for the
+former, with which all names begin. Daemons read them after all other files, and run-time settings after these. The
+switches are read once, where no such setting has a say: who may set knobs must not be able to switch on more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from slotwise import ids
+from slotwise.config.view import Config
+from slotwise.errors import ConfigError, DeniedError
+
+_NAME = re.compile(r"[A-Za-z0-9_.]{1,200}")
+_INDEX = re.compile(r"\s*RUNTIME_CONFIG_ADMIN\s*=(.*)", re.IGNORECASE)
+#: Settings of each kind that a daemon keeps, and how long a value may be.
+_SETTINGS_MOST, _VALUE_MOST = 1000, 64 * 1024
+
+
+class RemoteSettings:
+    """What may be set in one daemon from afar, and what has been.
+
+    :param config: the daemon's configuration without any such setting.
+    :raises ConfigError: when persistent settings are enabled and it is not said where they are kept.
+    """
+
+    def __init__(self, config: Config) -> None:
+        subsystem = (config.subsystem or "TOOL").upper()
+        self.runtime: dict[str, str] = {}
+        self._allowed = {
+            True: config.get_bool("ENABLE_RUNTIME_CONFIG"),
+            False: config.get_bool("ENABLE_PERSISTENT_CONFIG"),
+        }
+        self._index: Path | None = None
+        if not self._allowed[False]:
+            return
+        directory, named = config.get("PERSISTENT_CONFIG_DIR"), config.get(f"{subsystem}_CONFIG")
+        if named is None and directory is None:
+            raise ConfigError(
+                f"ENABLE_PERSISTENT_CONFIG is true, and neither {subsystem}_CONFIG nor PERSISTENT_CONFIG_DIR is set",
+                hint="name a directory that only root, or the account of the daemons, may write",
+                origin=str(config.origin("ENABLE_PERSISTENT_CONFIG")),
+                key="PERSISTENT_CONFIG_DIR",
+            )
+        self._index = Path(named) if named else Path(str(directory)) / f".config.{subsystem}"
+        if not self._index.is_absolute():
+            raise ConfigError(f"{self._index} is no absolute path", key="PERSISTENT_CONFIG_DIR")
+
+    def files(self) -> list[str]:
+        """The files of persistent settings, in order.
+
+        :raises ConfigError: for one that is missing, or that others could have written.
+        """
+        if self._index is None or not self._index.parent.is_dir():
+            return []
+        names = self._names()
+        files = [self._file(name) for name in names]
+        for path in files:
+            _require_ours(path)
+        return [str(path) for path in files]
+
+    def change(self, name: str, value: str | None, *, runtime: bool, try_it: Callable[[dict[str, str]], None]) -> None:
+        """Set a knob, or take the setting back (``value`` None); it counts when the configuration is read again.
+
+        :param try_it: sees that a configuration with these run-time settings can be used.
+        :raises DeniedError: when such settings are not enabled, or there are too many.
+        :raises ConfigError: for what is no setting, and what ``try_it`` refuses.
+        """
+        if not self._allowed[runtime]:
+            knob = f"ENABLE_{'RUNTIME' if runtime else 'PERSISTENT'}_CONFIG"
+            raise DeniedError(f"{knob} was false when this daemon started", hint=f"set {knob} there and restart it")
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"`{name[:100]}` is no name of a knob")
+        if value is not None:
+            if any(ord(each) < 32 and each != "\t" for each in value):
+                raise ConfigError(f"the value of {name} has a line break or a control character", key=name)
+            if len(value) > _VALUE_MOST:
+                raise ConfigError(f"the value of {name} is longer than {_VALUE_MOST} bytes", key=name)
+            try_it({**self.runtime, name: value})
+        if runtime:
+            self._keep(name, value)
+        else:
+            self._write(name, value)
+
+    def _keep(self, name: str, value: str | None) -> None:
+        others = {known: text for known, text in self.runtime.items() if known.lower() != name.lower()}
+        if value is not None:
+            _require_few(len(others))
+            others[name] = value
+        self.runtime = others
+
+    # ---- files
+
+    def _file(self, name: str) -> Path:
+        assert self._index is not None
+        return self._index.with_name(f"{self._index.name}.{name.lower()}")
+
+    def _names(self) -> list[str]:
+        """Names of the persistent settings."""
+        assert self._index is not None
+        _require_safe_directory(self._index.parent)
+        if not os.path.lexists(self._index):
+            return []
+        _require_ours(self._index)
+        found: list[str] = []
+        for line in self._index.read_text(encoding="utf-8", errors="replace").splitlines():
+            match = _INDEX.fullmatch(line)
+            if match is None:
+                raise ConfigError(f"{self._index}: `{line[:100]}` is no list of settings")
+            found = match[1].replace(",", " ").split()
+        if bad := [name for name in found if not _NAME.fullmatch(name)]:
+            raise ConfigError(f"{self._index}: `{bad[0][:100]}` is no name of a knob")
+        return found
+
+    def _write(self, name: str, value: str | None) -> None:
+        assert self._index is not None
+        if not self._index.parent.is_dir():
+            raise ConfigError(
+                f"PERSISTENT_CONFIG_DIR: there is no directory {self._index.parent}", key="PERSISTENT_CONFIG_DIR"
+            )
+        names = [known for known in self._names() if known.lower() != name.lower()]
+        if value is not None:
+            _require_few(len(names))
+            _replace(self._file(name), f"{name} = {value}\n")
+            names.append(name.lower())
+        # HTCondor has them in order. A setting is in the list only while its file is there.
+        if names:
+            _replace(self._index, f"RUNTIME_CONFIG_ADMIN = {', '.join(sorted(names))}\n")
+        else:
+            self._index.unlink(missing_ok=True)
+        if value is None:
+            self._file(name).unlink(missing_ok=True)
+
+
+def _require_few(count: int) -> None:
+    if count >= _SETTINGS_MOST:
+        raise DeniedError(f"{_SETTINGS_MOST} settings were made from afar already", hint="take some back")
+
+
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_name(f"{path.name}.{ids.secret(64)}.tmp")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fchmod(descriptor, 0o644)
+            os.fsync(descriptor)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigError(f"{path} cannot be written: {error.strerror}", key="PERSISTENT_CONFIG_DIR") from None
+
+
+def _require_ours(path: Path) -> None:
+    """See that a file is one that only this account or root could have written."""
+    try:
+        about = path.lstat()
+    except OSError as error:
+        raise ConfigError(
+            f"the persistent setting {path} cannot be read: {error.strerror}",
+            hint="take its name out of RUNTIME_CONFIG_ADMIN",
+        ) from None
+    if not stat.S_ISREG(about.st_mode):
+        raise ConfigError(f"the persistent setting {path} is no regular file")
+    _require_owner(path, about)
+
+
+def _require_safe_directory(path: Path) -> None:
+    """See that nobody but this account or root can put files into a directory, or another in its place."""
+    if path.is_symlink():
+        raise ConfigError(f"PERSISTENT_CONFIG_DIR: {path} is a symbolic link", key="PERSISTENT_CONFIG_DIR")
+    _require_owner(path, path.stat())
+    for above in Path(os.path.realpath(path)).parents:
+        about = above.stat()
+        if about.st_uid not in (0, os.geteuid()) or (about.st_mode & 0o022 and not about.st_mode & stat.S_ISVTX):
+            raise ConfigError(
+                f"PERSISTENT_CONFIG_DIR: others may put another directory in the place of {path}, by {above}",
+                hint="name a directory that only root, or the account of the daemons, may write",
+                key="PERSISTENT_CONFIG_DIR",
+            )
+
+
+def _require_owner(path: Path, about: os.stat_result) -> None:
+    if about.st_uid not in (0, os.geteuid()):
+        raise ConfigError(f"persistent settings: {path} belongs to another user (uid {about.st_uid})")
+    if about.st_mode & 0o022:
+        raise ConfigError(
+            f"persistent settings: others may write {path} (mode {stat.S_IMODE(about.st_mode):04o})",
+            hint=f"chmod go-w {path}",
+        )

@@ -1,0 +1,48 @@
+"""What discovery asks the drivers' libraries: the same of real ones and of pretended ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from slotwise.gpus.device import Device
+
+
+@dataclass(frozen=True)
+class NvmlDevices:
+    """NVML's answer: MIG instances in the order of their UUIDs, then GPUs that are not divided.
+
+    ``children``: the MIG instances of each divided GPU, by UUID (with ``GPU-`` and ``MIG-``).
+    """
+
+    devices: Sequence[Device]
+    children: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class Libraries(Protocol):
+    """The libraries of a host. None: there is no such library, or it does not start."""
+
+    def cuda(self) -> list[Device] | None:
+        """NVIDIA's devices as CUDA numbers them."""
+        ...
+
+    def nvml(self) -> NvmlDevices | None:
+        """NVIDIA's devices as NVML knows them, MIG instances among them."""
+        ...
+
+    def hip(self) -> list[Device] | None:
+        """AMD's devices as HIP numbers them."""
+        ...
+
+    def opencl(self) -> list[Device] | None:
+        """GPUs of any maker as OpenCL numbers them."""
+        ...
+
+    def measured(self, uuid: str) -> dict[str, str] | None:
+        """What changes: temperature, power, errors; as attributes. None: the device is not to be found."""
+        ...
+
+    def is_lost(self, uuid: str) -> bool:
+        """Whether the driver says that it has lost the device."""
+        ...

@@ -1,0 +1,95 @@
+"""The knobs of the rooster. Source: manual, "condor_rooster" configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.classad import ExprTree, new_syntax
+from slotwise.config import Config
+from slotwise.errors import AdSyntaxError, ConfigError
+
+
+@dataclass(frozen=True)
+class RoosterRules:
+    """Which machines are woken, in which order, how many at a time, and how (times in seconds)."""
+
+    interval_s: float = 300
+    unhibernate: str = "Offline && Unhibernate"
+    rank: str = ""
+    most: int = 0
+    timeout_s: float = 600
+    #: The words of ROOSTER_WAKEUP_CMD; none: the packet is sent from here.
+    command: tuple[str, ...] = ()
+
+
+#: HTCondor's own program, whose work is done here where it is not installed.
+OWN_PROGRAM = "condor_power"
+
+
+def read(config: Config) -> RoosterRules:
+    """The rules of the configuration.
+
+    :raises ConfigError: for what is no number, no expression, or no command.
+    """
+    return RoosterRules(
+        interval_s=config.get_float("ROOSTER_INTERVAL"),
+        unhibernate=_expression(config, "ROOSTER_UNHIBERNATE") or "false",
+        rank=_expression(config, "ROOSTER_UNHIBERNATE_RANK"),
+        most=config.get_int("ROOSTER_MAX_UNHIBERNATE"),
+        timeout_s=max(1.0, config.get_float("ROOSTER_WAKEUP_TIMEOUT")),
+        command=words_of(config.get_text("ROOSTER_WAKEUP_CMD")),
+    )
+
+
+def _expression(config: Config, knob: str) -> str:
+    try:
+        text = new_syntax(config.get_text(knob))
+        if text.strip():
+            ExprTree(text)
+    except (AdSyntaxError, ValueError) as error:
+        raise ConfigError(
+            f"{knob} is not an expression: {error}", hint=f"`slotwise config val {knob}` shows its value", key=knob
+        ) from None
+    return text
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """A command line in double quotes, as `arguments` of a submit description: ``""`` is a quote, ``'a b'`` one word.
+
+    :raises ConfigError: for a quote without its end.
+    """
+    text = text.strip()
+    if not text:
+        return ()
+    if text.startswith('"'):
+        if not text.endswith('"') or len(text) < 2:
+            raise _no_command(text, "the double quote has no end")
+        text = text[1:-1].replace('""', '"')
+    words: list[str] = []
+    word: str | None = None
+    quoted = False
+    at = 0
+    while at < len(text):
+        letter = text[at]
+        at += 1
+        if letter == "'":
+            if quoted and text[at : at + 1] == "'":
+                word, at = f"{word or ''}'", at + 1
+            else:
+                quoted, word = not quoted, word or ""
+        elif letter.isspace() and not quoted:
+            words += [word] if word is not None else []
+            word = None
+        else:
+            word = (word or "") + letter
+    if quoted:
+        raise _no_command(text, "a single quote has no end")
+    return tuple([*words, word] if word is not None else words)
+
+
+def _no_command(text: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"ROOSTER_WAKEUP_CMD is no command: {why} in {text}",
+        hint="""write it as "/usr/bin/wake -i 'one word'" """.strip(),
+        key="ROOSTER_WAKEUP_CMD",
+    )

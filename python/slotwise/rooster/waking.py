@@ -1,0 +1,58 @@
+"""Wakes a machine: runs ROOSTER_WAKEUP_CMD with its ad on standard input, or sends the packet itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from slotwise.classad import ClassAd
+from slotwise.classad.long_form import long_form
+from slotwise.errors import SlotwiseError
+from slotwise.rooster.rules import OWN_PROGRAM
+from slotwise.wire import wake_on_lan
+
+_log = logging.getLogger(__name__)
+#: A command has so long (seconds).
+_COMMAND_S = 60.0
+_MOST_LINES = 20
+
+
+async def wake(ad: ClassAd, command: Sequence[str]) -> bool:
+    """Call the machine of a slot; whether the call went out."""
+    if not command or (PurePath(command[0]).name == OWN_PROGRAM and shutil.which(command[0]) is None):
+        try:
+            packet = await asyncio.to_thread(wake_on_lan.for_ad, ad)  # it may ask for the address of a host
+            await asyncio.to_thread(wake_on_lan.send, packet)
+        except (SlotwiseError, OSError) as error:
+            _log.error("cannot wake %s: %s", ad.get("Name"), error)
+            return False
+        _log.info("sent a Wake-on-LAN packet for %s to %s:%d", packet.hardware_address, packet.broadcast, packet.port)
+        return True
+    return await _run(ad, command)
+
+
+async def _run(ad: ClassAd, command: Sequence[str]) -> bool:
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT, start_new_session=True
+        )
+    except OSError as error:
+        _log.error("cannot run %s: %s", command[0], error)
+        return False
+    try:
+        async with asyncio.timeout(_COMMAND_S):
+            said, _ = await process.communicate(long_form(ad).encode(errors="surrogateescape"))
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        _log.error("%s for %s took longer than %g s", command[0], ad.get("Name"), _COMMAND_S)
+        return False
+    for line in said.decode(errors="replace").splitlines()[:_MOST_LINES]:
+        _log.info("%s: %s", command[0], line)
+    if process.returncode:
+        _log.error("%s for %s: exit status %d", command[0], ad.get("Name"), process.returncode)
+    return process.returncode == 0

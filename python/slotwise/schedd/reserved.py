@@ -1,0 +1,100 @@
+"""Cluster ids that were given out ahead of their submissions. Pure.
+
+A description that mentions ``$(Cluster)`` needs its id before it is sent. An id belongs to the user who asked for it;
+when no cluster has come for it within :data:`RESERVED_S`, it expires, and nobody gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slotwise.errors import DeniedError, UsageError
+
+#: How long ids wait for their clusters, in seconds.
+RESERVED_S = 3600
+#: Ids that one user may have waiting.
+RESERVED_MOST = 10_000
+#: The highest cluster id.
+CLUSTER_MOST = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Ids from ``first`` on, given to ``owner`` at the time ``at``."""
+
+    first: int
+    count: int
+    at: int
+    owner: str
+
+
+class ReservedClusters:
+    """The ids that wait, each with its user."""
+
+    def __init__(self) -> None:
+        #: (user, when), in the order in which they were given out.
+        self._ids: dict[int, tuple[str, int]] = {}
+        self._waiting: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def keep(self, given: Iterable[Reservation], taken: Iterable[int] = ()) -> None:
+        """Ids that were given out, but for those whose clusters came."""
+        without = set(taken)
+        for one in given:
+            for number in range(one.first, one.first + one.count):
+                if number not in without:
+                    self._ids[number] = (one.owner, one.at)
+                    self._waiting[one.owner] = self._waiting.get(one.owner, 0) + 1
+
+    def check(self, owner: str, count: int, first: int, now: int) -> None:
+        """See that ``owner`` may have ``count`` more ids, from ``first`` on.
+
+        :raises UsageError: for a number that nobody may ask for, DeniedError when too many wait.
+        """
+        if not 1 <= count <= RESERVED_MOST:
+            raise UsageError(f"cannot reserve {count} cluster ids", hint=f"ask for 1 to {RESERVED_MOST}")
+        check_number(first + count - 1)
+        self._end(now)
+        if (waiting := self._waiting.get(owner, 0)) + count > RESERVED_MOST:
+            raise DeniedError(
+                f"{waiting} cluster ids reserved for {owner} are unused; {count} more would exceed {RESERVED_MOST}",
+                hint=f"unused ids expire after {RESERVED_S // 60} minutes",
+            )
+
+    def take(self, owner: str, number: int, now: int) -> None:
+        """The cluster of an id has come.
+
+        :raises UsageError: when it was not reserved, for ``owner``, or has expired.
+        """
+        self._end(now)
+        if self._ids.get(number, ("", 0))[0] != owner:
+            hint = f"leave it out; ids expire after {RESERVED_S // 60} minutes"
+            raise UsageError(f"cluster id {number} is not reserved for {owner}", hint=hint)
+        self._forget(number)
+
+    def _end(self, now: int) -> None:
+        while self._ids:
+            number, (_, at) = next(iter(self._ids.items()))
+            if now - at < RESERVED_S:
+                return
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        owner, _ = self._ids.pop(number)
+        self._waiting[owner] -= 1
+        if not self._waiting[owner]:
+            del self._waiting[owner]
+
+
+def check_number(number: int) -> None:
+    """See that a cluster may have this id.
+
+    :raises DeniedError: when ids are used up.
+    """
+    if number > CLUSTER_MOST:
+        raise DeniedError(
+            f"cluster ids end at {CLUSTER_MOST}", hint="drain this access point, then start it with an empty spool"
+        )

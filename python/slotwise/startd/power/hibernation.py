@@ -1,0 +1,225 @@
+"""Carries out what :mod:`slotwise.startd.power.decision` decides, on the machine that it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from slotwise.config import Config
+from slotwise.daemon.containment import contained
+from slotwise.model.slot import State
+from slotwise.startd import events as ev
+from slotwise.startd.advertiser import Advertiser
+from slotwise.startd.driver import Driver
+from slotwise.startd.evaluate import Value
+from slotwise.startd.power import decision, methods
+from slotwise.startd.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
+from slotwise.startd.power.levels import OFF, listed, name_of
+from slotwise.startd.power.wake_on_lan import WakeOnLan
+from slotwise.startd.states import Backfill
+
+_log = logging.getLogger(__name__)
+#: The collector has so long to acknowledge the offline ads (seconds).
+_ACKNOWLEDGE_S = 5.0
+#: How often slots that are sending their jobs away are looked at.
+_LOOK_S = 0.2
+#: A machine whose clocks drift apart by this much was asleep (seconds).
+_SLEPT_S = 1.0
+#: A machine takes longer to shut down than to fall asleep.
+_OFF_TAKES = 30
+
+
+class Hibernation:
+    """Looks at HIBERNATE every HIBERNATE_CHECK_INTERVAL, and puts the machine to sleep when all slots want it.
+
+    :param card: what the network card says of being woken.
+    """
+
+    def __init__(
+        self, config: Config, driver: Driver, advertiser: Advertiser, card: WakeOnLan, sample: Callable[[], None]
+    ) -> None:
+        self._driver = driver
+        self._advertiser = advertiser
+        self._card = card
+        self._sample = sample
+        self._method = methods.find(config)
+        self._wait_s = 0.0
+        self._rules = Rules()
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.stage: Stage = Awake(0.0)
+        self.follow(config)
+        _log.debug("hibernation: method %s, levels %s", self._method.name, listed(self._method.levels) or "none")
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the machine sleeps, or is on its way to."""
+        return isinstance(self.stage, Asleep)
+
+    def follow(self, config: Config) -> None:
+        """Take over knobs; how the machine is put to sleep stays until a restart."""
+        former = self._rules.interval_s
+        self._rules = Rules(
+            interval_s=config.get_float("HIBERNATE_CHECK_INTERVAL"),
+            uptime_s=config.get_float("SLOTWISE_HIBERNATION_MIN_UPTIME"),
+            supported=self._method.levels,
+            wakeable=self._card.wakes or config.get_bool("HIBERNATION_OVERRIDE_WOL"),
+        )
+        self._wait_s = config.get_float("SLOTWISE_HIBERNATION_WAIT")
+        if self._rules.interval_s != former and isinstance(self.stage, Awake):
+            _log.info("hibernation is %s", "enabled" if self._rules.interval_s > 0 else "disabled")
+            self.stage = decision.begin(self._rules, self._driver.clock.now())
+            self._changed.set()
+
+    def attributes(self) -> dict[str, Any]:
+        """What every slot's ad says of sleeping and waking."""
+        level = 0 if isinstance(self.stage, Awake | Clearing) else self.stage.level
+        return {
+            "CanHibernate": bool(self._method.levels),
+            "HibernationLevel": level,
+            "HibernationState": name_of(level),
+            "HibernationSupportedStates": listed(self._method.levels),
+            **self._card.attributes(),
+        }
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="hibernation")
+
+    async def stop(self) -> None:
+        """Look no more. A machine that is going to sleep goes on doing so, and its ads stay offline."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause_s()):
+                    await self._changed.wait()
+            with contained(_log, "looking at HIBERNATE", self._recover):
+                await self._happen(self._look())
+
+    def _recover(self, error: Exception) -> None:
+        self.stage = decision.begin(self._rules, self._driver.clock.now())
+        self._speak()
+
+    def _pause_s(self) -> float | None:
+        if not isinstance(self.stage, Awake):
+            return _LOOK_S
+        if self._rules.interval_s <= 0:
+            return None
+        return min(max(0.0, self.stage.look_at - self._driver.clock.now()), self._rules.interval_s)
+
+    def _look(self) -> decision.Look:
+        point, now = self._driver.point, self._driver.clock.now()
+        if not isinstance(self.stage, Awake):
+            return decision.Look((), self._usage())
+        self._sample()
+        votes: list[Value] = []
+        for h in point.holdings.values():
+            point.refresh(h, now)
+            votes.append(
+                point.settings.policy(h.slot_id, h.type_number).hibernate(h.ad, h.job.ad if h.job else None, now)
+            )
+        return decision.Look(tuple(votes), self._usage())
+
+    def _usage(self) -> Usage:
+        slots = [h.slot for h in self._driver.point.holdings.values()]
+        return Usage(
+            frozenset(slot.claim.claim_id for slot in slots if slot.claim is not None),
+            any(slot.state.state is State.MATCHED for slot in slots),
+            any(isinstance(slot.state, Backfill) for slot in slots),
+        )
+
+    async def _happen(self, event: decision.Event) -> None:
+        self.stage, action = decision.step(self.stage, event, self._rules, self._driver.clock.now())
+        match action:
+            case decision.Complain(why):
+                _log.error("this machine cannot do what HIBERNATE asks for: %s", why)
+            case decision.Clear(level):
+                _log.info("HIBERNATE is %s for all slots: their jobs have to leave", name_of(level))
+                self._clear()
+            case decision.Tell(level):
+                _log.info("this machine is about to go to sleep (%s)", name_of(level))
+                await self._happen(await self._tell())
+            case decision.Sleep(level):
+                await self._happen(decision.Woke(await self._sleep(level)))
+            case decision.StayAwake(why):
+                _log.info("this machine stays awake: %s", why)
+                self._speak()
+            case decision.Return():
+                self._speak()
+
+    def _clear(self) -> None:
+        point, now = self._driver.point, self._driver.clock.now()
+        for name in list(point.holdings):
+            if (h := point.holdings.get(name)) is not None:
+                point.happen(h, ev.HibernateBegun(), now)
+        self._driver.flush()
+
+    async def _tell(self) -> decision.Told:
+        self._driver.point.machine.update(self.attributes())
+        await self._advertiser.pause()
+        acknowledged = await self._advertiser.tell_offline(_ACKNOWLEDGE_S)
+        return decision.Told(acknowledged, self._usage())
+
+    def _speak(self) -> None:
+        """This machine is there, whatever its offline ads say."""
+        self._driver.point.machine.update(self.attributes())
+        self._sample()
+        if not self._advertiser.speaks:
+            self._advertiser.start()
+        self._driver.touch_all()
+        self._driver.flush()
+        self._driver.wake.set()
+
+    async def _sleep(self, level: int) -> bool:
+        """Run the method, and be there again when the machine has slept; whether it has."""
+        point = self._driver.point
+        for h in point.holdings.values():  # who comes with an id of before is told that it is void
+            point.fresh_capability(h)
+        self._driver.flush()
+        before, began = _asleep_so_far(), time.monotonic()
+        done = True
+        for command in self._method.commands[level]:
+            done = done and await _ran(command)
+        wait_s = self._wait_s * (_OFF_TAKES if level == OFF else 1)
+        while done and _asleep_so_far() - before < _SLEPT_S and time.monotonic() - began < wait_s:
+            await asyncio.sleep(min(_LOOK_S, wait_s))
+        slept_s = _asleep_so_far() - before
+        if not done:
+            _log.error("this machine does not go to sleep (%s)", name_of(level))
+        elif slept_s >= _SLEPT_S:
+            _log.info("this machine is awake again after %.0f s", slept_s)
+        else:
+            _log.info("this machine counts as awake again, %.0f s after the command", time.monotonic() - began)
+        return done
+
+
+def _asleep_so_far() -> float:
+    """How long this machine has slept since it was started (seconds)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+async def _ran(command: tuple[str, ...]) -> bool:
+    """Run a command to its end, which may come only when the machine wakes."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        said, _ = await process.communicate()
+    except OSError as error:
+        _log.error("cannot run %s: %s", command[0], error)
+        return False
+    if process.returncode:
+        _log.error(
+            "%s: exit status %d: %s", " ".join(command), process.returncode, said.decode(errors="replace")[-300:]
+        )
+    return process.returncode == 0

@@ -1,0 +1,55 @@
+"""How much work evaluations may do, in steps: nodes of expressions visited, and what functions do beyond that.
+
+A daemon evaluates what users wrote, most of it on its event loop. :func:`limit_evaluations` bounds each evaluation of
+the process and each question to a table, an :class:`Allowance` all that a thread does in a block. An evaluation that
+reaches a bound counts as error.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from slotwise import _native
+
+#: Steps of one evaluation in a daemon: a few milliseconds.
+EACH_MOST = 200_000
+#: Steps of one question to a table: a fraction of a second.
+QUESTION_MOST = 10_000_000
+
+
+_question_most: int | None = None
+
+
+def limit_evaluations(each: int = EACH_MOST, question: int | None = QUESTION_MOST) -> None:
+    """From now on no evaluation of this process does more than *each* steps, and no question to a table more than
+    *question*: it is refused then."""
+    global _question_most
+    _question_most = question
+    _native.limit_evaluations(each)
+
+
+def question_most() -> int | None:
+    """Steps that a question to a table may take; None: any number."""
+    return _question_most
+
+
+class Allowance:
+    """Steps for all evaluations of this thread within a ``with`` block, which must not await.
+
+    Afterwards ``used`` says how many were done, ``broken`` how many evaluations were cut short, ``exhausted`` whether
+    there was not enough for all of them.
+    """
+
+    __slots__ = ("_former", "_steps", "broken", "exhausted", "used")
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self.used = self.broken = 0
+        self.exhausted = False
+
+    def __enter__(self) -> Allowance:
+        self._former = _native.begin_allowance(self._steps)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.used, self.broken, self.exhausted = _native.end_allowance(self._former)

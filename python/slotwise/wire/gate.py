@@ -1,0 +1,94 @@
+"""What every authenticated call passes before a daemon's own code: the lists of users and hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from slotwise.authorization.authorizer import Authorizer
+from slotwise.errors import DeniedError, PeerUnavailableError
+from slotwise.wire import audit, call
+from slotwise.wire.status import abort
+from slotwise.wire.token import Identity
+
+
+def guarded(
+    handler: grpc.RpcMethodHandler | None, method: str, needed: Sequence[str], caller: Identity, authorizer: Authorizer
+) -> Any:
+    """The handler for a call of ``caller`` that needs one of the levels ``needed``: it refuses whom the lists refuse.
+
+    Behind it :data:`slotwise.wire.call.identity` has the levels that the caller has by the lists, from where it calls.
+    """
+    if handler is None:
+        return None
+    kind = call.kind_of(handler)
+    inner = getattr(handler, kind)
+
+    name = call.method_name(method)
+    # A stream of requests lasts; a stream of replies alone is the answer to one.
+    stream = handler.request_streaming and handler.response_streaming
+
+    async def admit(request: Any, context: Any) -> audit.Call | None:
+        grants = await authorizer.grants(caller, context.peer())
+        call.identity.set(grants.caller)
+        call.decisions.set(grants.decisions)
+        decision = grants.one_of(needed)
+        if not decision.allowed:
+            error = DeniedError(f"{caller.name} may not call {name}, which needs {' or '.join(needed)}: {decision.by}")
+            call.refused(call.peer_of(context), name, error.message, denied=True)
+            await abort(context, error)
+        noted = audit.begin(name, call.peer_of(context), caller, decision, stream=stream)
+        if noted is not None and stream:
+            noted.write("opened")
+        elif noted is not None and decision.level == "ADMINISTRATOR" and (told := audit.arguments(name, request)):
+            audit.note(told)
+        return noted
+
+    async def ended(context: Any, error: DeniedError | PeerUnavailableError) -> None:
+        """The lists have changed, and the stream ends."""
+        call.refused(call.peer_of(context), name, error.message, denied=isinstance(error, DeniedError))
+        await abort(context, error)
+
+    def while_allowed(context: Any) -> contextlib.AbstractAsyncContextManager[None]:
+        if not (handler.request_streaming or handler.response_streaming):
+            return contextlib.nullcontext()
+        return authorizer.while_allowed(caller, context.peer(), needed)
+
+    async def streaming(request: Any, context: Any) -> Any:
+        noted = await admit(request, context)
+        try:
+            async with while_allowed(context):
+                async for reply in inner(request, context):
+                    yield reply
+        except (DeniedError, PeerUnavailableError) as error:
+            noted = None
+            await ended(context, error)
+        except grpc.aio.AbortError:  # refused, which has a line already
+            noted = None
+            raise
+        finally:
+            if noted is not None and not stream:
+                noted.write()
+
+    async def plain(request: Any, context: Any) -> Any:
+        noted = await admit(request, context)
+        try:
+            async with while_allowed(context):
+                return await inner(request, context)
+        except (DeniedError, PeerUnavailableError) as error:
+            noted = None
+            await ended(context, error)
+        except grpc.aio.AbortError:
+            noted = None
+            raise
+        finally:
+            if noted is not None and not stream:
+                noted.write()
+
+    behaviour = streaming if inspect.isasyncgenfunction(inner) else plain
+    make = getattr(grpc, f"{kind}_rpc_method_handler")
+    return make(behaviour, handler.request_deserializer, handler.response_serializer)

@@ -1,0 +1,120 @@
+"""Local users need no token: the kernel says which account is at the other end of a UNIX socket.
+
+This is HTCondor's authentication method FS. gRPC does not tell a servicer who the peer is, so each daemon has, beside
+its gRPC socket ``<daemon>.sock``, a socket ``<daemon>.login``: who connects there gets a token for the account that
+connects, signed with a key that the daemon has in memory only and that it alone accepts. The client in turn looks whose
+process answers before it believes anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: How long such a token holds, in seconds; streams end with it.
+LIFETIME_S = 86400
+_TIMEOUT_S = 5.0
+_CREDENTIALS = struct.Struct("3i")
+#: Tokens obtained by this process: socket -> (its identity on disk, the account that asked, token, when to renew).
+_known: dict[str, tuple[tuple[int, int], int, str, float]] = {}
+
+
+def socket_of(grpc_socket: str) -> str:
+    """The login socket beside a daemon's gRPC socket."""
+    return grpc_socket.removesuffix(".sock") + ".login"
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The account at the other end of a connected UNIX socket, as the kernel says."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int = _CREDENTIALS.unpack(credentials)[1]
+    return uid
+
+
+def obtain(grpc_socket: str) -> str | None:
+    """A token for this account from the daemon of ``grpc_socket``; None when it hands out none."""
+    path = socket_of(grpc_socket)
+    account = os.geteuid()
+    try:
+        about = os.stat(path)  # noqa: PTH116 - with each command
+        mark = (about.st_ino, about.st_mtime_ns)
+        known = _known.get(path)
+        if known is not None and known[:2] == (mark, account) and time.time() < known[3]:
+            return known[2]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.connect(path)
+            if peer_uid(connection) not in (0, account):
+                return None
+            data = b""
+            while piece := connection.recv(65536):
+                data += piece
+        said = json.loads(data)
+        token, expires = str(said["token"]), float(said["expires"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    now = time.time()
+    _known[path] = (mark, account, token, now + (expires - now) / 2)
+    return token
+
+
+class LoginServer:
+    """Hands tokens to local accounts.
+
+    :param token_for: makes the token of an account: ``(token, when it ends)`` for a uid, or None for nobody.
+    """
+
+    def __init__(self, path: str, token_for: Callable[[int], tuple[str, float] | None]) -> None:
+        self._path = path
+        self._token_for = token_for
+        self._socket: socket.socket | None = None
+
+    def start(self) -> None:
+        """Listen; called inside the event loop."""
+        import asyncio
+        import contextlib
+
+        with contextlib.suppress(FileNotFoundError):
+            Path(self._path).unlink()
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        listening.bind(self._path)
+        Path(self._path).chmod(0o666)
+        listening.listen(128)
+        self._socket = listening
+        asyncio.get_running_loop().add_reader(listening.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Listen no more."""
+        import asyncio
+        import contextlib
+
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+            with contextlib.suppress(OSError):
+                Path(self._path).unlink()
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:
+            return
+        with connection:
+            try:
+                made = self._token_for(peer_uid(connection))
+                if made is not None:
+                    connection.setblocking(False)
+                    # It fits the buffer of a new socket, so a caller that does not read holds nothing up.
+                    connection.send(json.dumps({"token": made[0], "expires": made[1]}).encode())
+            except OSError:
+                return

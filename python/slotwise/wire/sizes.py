@@ -1,0 +1,8 @@
+"""How large messages are: what a daemon takes from its callers, and into what pieces large things are cut."""
+
+#: The largest message that a daemon takes, in bytes. What is larger travels in pieces on a stream.
+REQUEST_MOST = 4 * 1024 * 1024
+#: What a message of pieces holds, in bytes, unless a single thing in it is larger.
+PIECE = 1024 * 1024
+#: The largest ad that a job may have, as a pack in bytes: other things travel with it.
+JOB_AD_MOST = 1024 * 1024

@@ -1,0 +1,147 @@
+"""Nobody advertises, changes or takes back ads under a name that is another's."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from slotwise.classad import ClassAd
+from slotwise.clock import ManualClock
+from slotwise.collector.service import CollectorServicer
+from slotwise.collector.store import AdStore
+from slotwise.table import PackBuilder, pack_ads
+from slotwise.wire.channel import open_async
+from slotwise.wire.credential import HostCredential
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+from slotwise.wire.keys import SigningKey, public_text
+from slotwise.wire.server import listen, make_server
+
+from tests.support.serving import authenticator, metadata, token
+
+_LEVELS = ("ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER")
+
+
+class _Collector:
+    """A collector, and callers of several hosts."""
+
+    def __init__(self, opened: grpc.aio.Channel, store: AdStore, target: str) -> None:
+        self.stub = collector_pb2_grpc.CollectorStub(opened)
+        self.store = store
+        self._target = target
+
+    def host(self, name: str, *levels: str) -> Any:
+        """What a daemon of host ``name`` shows."""
+        key = SigningKey.generate()
+        levels = levels or _LEVELS
+        word = token(*levels, identity=f"condor@{name}", bound_to=public_text(key.public))
+        return HostCredential(f"condor@{name}", key, lambda: word, levels, time.time).metadata(self._target)
+
+    async def advertise(self, who: Any, *ads: dict[str, Any], kind: str = "Machine", key: str = "", **more: Any) -> str:
+        """Advertise ads; why that was refused."""
+        pack = pack_ads([ClassAd(ad) for ad in ads], [key or ad["Name"] for ad in ads])
+        return await self.send(who, pack, kind, **more)
+
+    async def send(self, who: Any, pack: bytes, kind: str = "Machine", **more: Any) -> str:
+        request = collector_pb2.AdvertiseRequest(kind=kind, pack=pack, **more)
+        return " ".join([why async for r in self.stub.Advertise(iter([request]), metadata=who) for why in r.refused])
+
+    async def take_back(self, who: Any, *keys: str, kind: str = "Machine", constraint: str = "") -> int:
+        request = collector_pb2.InvalidateRequest(kind=kind, keys=keys, constraint=constraint)
+        return (await self.stub.Invalidate(request, metadata=who)).removed
+
+    def cpus(self, key: str) -> Any:
+        ad = self.store.table("Machine").get(key)
+        return None if ad is None else ad["Cpus"]
+
+
+@pytest.fixture
+async def collector() -> AsyncIterator[_Collector]:
+    store = AdStore()
+    with tempfile.TemporaryDirectory(prefix="sw-") as directory:
+        socket = Path(directory) / "test.sock"
+        server = make_server(authenticator(str(socket)))
+        collector_pb2_grpc.add_CollectorServicer_to_server(
+            CollectorServicer(store, ManualClock(1000.0), lambda: None), server
+        )
+        listen(server, socket=socket)
+        await server.start()
+        try:
+            async with open_async(f"unix:{socket}") as opened:
+                yield _Collector(opened, store, f"unix:{socket}")
+        finally:
+            await server.stop(grace=None)
+
+
+def slot(name: str, **more: Any) -> dict[str, Any]:
+    return {"MyType": "Machine", "Name": name, "Machine": name.rpartition("@")[2], "Cpus": 4} | more
+
+
+async def test_a_host_cannot_speak_for_another(collector: _Collector) -> None:
+    victim, eve = collector.host("victim.test"), collector.host("eve.test")
+    assert await collector.advertise(victim, slot("slot1@victim.test"), slot("slot1@other@victim.test")) == ""
+    assert await collector.advertise(victim, {"Name": "victim.test", "Capability": "secret"}, private=True) == ""
+
+    assert "is not a name of eve.test" in await collector.advertise(eve, slot("slot1@victim.test", Cpus=99))
+    assert "is not a name of eve.test" in await collector.advertise(eve, slot("slot9@victim.test"))
+    assert "is not" in await collector.advertise(eve, {"Name": "victim.test", "Capability": "mine"}, private=True)
+    builder = PackBuilder()
+    builder.update("slot1@victim.test", ClassAd({"Cpus": 99}))
+    assert "is not a name of eve.test" in await collector.send(eve, builder.finish())
+    builder.remove("slot1@victim.test")
+    assert "is not a name of eve.test" in await collector.send(eve, builder.finish())
+    # Nor under a key of its own, in what people and the negotiator read.
+    own = "slot1@eve.test"
+    assert "calls itself" in await collector.advertise(eve, slot("slot1@victim.test"), key=own)
+    assert "Machine" in await collector.advertise(eve, slot(own, Machine="victim.test"))
+    assert await collector.advertise(eve, slot(own)) == ""
+    builder.update(own, ClassAd({"Machine": "victim.test"}))
+    assert "Machine" in await collector.send(eve, builder.finish())
+    for kind in ("Scheduler", "DaemonMaster", "StartDaemon"):
+        assert "is not a name" in await collector.advertise(eve, {"Name": "victim.test"}, kind=kind)
+    submitter = {"Name": "ann@test", "ScheddName": "victim.test"}
+    assert "is not a name" in await collector.advertise(eve, submitter, kind="Submitter", key="ann@test#victim.test")
+    assert "ScheddName" in await collector.advertise(eve, submitter, kind="Submitter", key="ann@test#eve.test")
+    submitter["ScheddName"] = "two@eve.test"
+    assert await collector.advertise(eve, submitter, kind="Submitter", key="ann@test#two@eve.test") == ""
+
+    with pytest.raises(grpc.RpcError) as refused:
+        await collector.take_back(eve, "slot1@victim.test")
+    assert refused.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    assert await collector.take_back(eve, constraint="true") == 1  # its own
+    assert collector.cpus("slot1@victim.test") == 4
+    assert await collector.take_back(victim, constraint="Cpus == 4") == 2
+
+
+async def test_who_has_but_a_token_has_what_it_advertised_first(collector: _Collector) -> None:
+    ann, eve = metadata("ADVERTISE_STARTD"), metadata("ADVERTISE_STARTD", identity="eve@test")
+    administrator = metadata("ADMINISTRATOR", "DAEMON", identity="root@test")
+    assert await collector.advertise(ann, slot("glidein@node")) == ""
+    assert "is an ad of ann@test" in await collector.advertise(eve, slot("GLIDEIN@node", Cpus=99))
+    with pytest.raises(grpc.RpcError):
+        await collector.take_back(eve, "glidein@node")
+    assert await collector.advertise(ann, slot("glidein@node", Cpus=5)) == ""
+    # An administrator releases the name.
+    assert await collector.take_back(administrator, "glidein@node") == 1
+    assert await collector.advertise(eve, slot("glidein@node", Cpus=6)) == ""
+    # A host has its own names, whoever was first.
+    assert await collector.advertise(collector.host("node"), slot("glidein@node", Cpus=7)) == ""
+    assert "is an ad of condor@node" in await collector.advertise(eve, slot("glidein@node", Cpus=99))
+    assert collector.cpus("glidein@node") == 7
+
+
+async def test_the_negotiator_notes_in_ads_and_makes_none(collector: _Collector) -> None:
+    ep, negotiator = collector.host("ep.test"), collector.host("cm.test", "NEGOTIATOR")
+    assert await collector.advertise(ep, slot("slot1@ep.test")) == ""
+    builder = PackBuilder()
+    builder.update("slot1@ep.test", ClassAd({"MachineLastMatchTime": 5}))
+    assert await collector.send(negotiator, builder.finish()) == ""
+    assert "is not a name of cm.test" in await collector.advertise(negotiator, slot("slot2@ep.test"))
+    assert await collector.advertise(ep, slot("slot1@ep.test", Cpus=8)) == ""
+    assert await collector.advertise(negotiator, {"Name": "cm.test"}, kind="Negotiator") == ""
+    other = collector.host("cm2.test", "NEGOTIATOR")
+    assert "is an ad of condor@cm.test" in await collector.advertise(other, {"Name": "cm.test"}, kind="Negotiator")

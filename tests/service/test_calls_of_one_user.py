@@ -1,0 +1,57 @@
+"""How many calls of one user a daemon answers at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import grpc
+from slotwise.wire import channel, server
+from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+
+from tests.support.serving import authenticator, metadata
+
+
+class _Waits(collector_pb2_grpc.CollectorServicer):
+    async def Advertise(self, requests: Any, context: Any) -> Any:
+        yield collector_pb2.AdvertiseReply()
+        await asyncio.sleep(3600)
+
+    async def Invalidate(self, request: Any, context: Any) -> Any:
+        return collector_pb2.InvalidateReply()
+
+
+async def test_streams_of_one_user_leave_room_for_others() -> None:
+    gate = authenticator()
+    gate.calls_of_user = 5
+    made = server.make_server(gate)
+    collector_pb2_grpc.add_CollectorServicer_to_server(_Waits(), made)
+    address, _ = server.listen(made)
+    await made.start()
+    eve, ann = (metadata("ADVERTISE_STARTD", identity=f"{name}@test") for name in ("eve", "ann"))
+    try:
+        async with channel.open_async(address) as opened:
+            stub = collector_pb2_grpc.CollectorStub(opened)
+            streams = [stub.Advertise(iter([]), metadata=eve) for _ in range(5)]
+            for stream in streams:
+                await stream.read()
+            refused = stub.Advertise(iter([]), metadata=eve)
+            assert await refused.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "SLOTWISE_MAX_CALLS_PER_USER" in str(await refused.details())
+            await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=ann)
+            administrator = metadata("ADMINISTRATOR", "DAEMON", identity="eve@test")
+            await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=administrator)
+            streams[0].cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await streams[0].code()
+            async with asyncio.timeout(10):
+                while True:
+                    try:
+                        await stub.Invalidate(collector_pb2.InvalidateRequest(), metadata=eve)
+                        break
+                    except grpc.aio.AioRpcError as error:
+                        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+                        await asyncio.sleep(0.01)
+    finally:
+        await made.stop(None)

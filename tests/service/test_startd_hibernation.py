@@ -1,0 +1,132 @@
+"""The startd on its way to sleep, over real gRPC: who has to know, who may still come, and what is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.startd.power.decision import Awake, Clearing, Telling
+from slotwise.table import unpack_ads
+from slotwise.wire.gen import collector_pb2
+
+from tests.support.fake_collector import FakeCollector
+from tests.support.startd_host import Host, Schedd, schedd_at, startd_host, until
+
+PLUGIN = """#!/bin/sh
+case "$1" in
+  ad) echo 'HibernationSupportedStates = "S3"';;
+  *) echo "$*" >> "${0%/*}/slept"; exit ${STATUS:-0};;
+esac
+"""
+KNOBS = 'HIBERNATE = "RAM"\nHIBERNATE_CHECK_INTERVAL = 1\nHIBERNATION_OVERRIDE_WOL = true\n'
+KNOBS += "SLOTWISE_HIBERNATION_WAIT = 0.1\n"
+
+
+class Collector(FakeCollector):
+    """Acknowledges offline ads when it is let, or refuses them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offline: list[ClassAd] = []
+        self.acknowledge = asyncio.Event()
+        self.refuses = False
+
+    async def Advertise(self, requests: Any, context: Any) -> Any:
+        """Keep offline ads apart."""
+        async for request in requests:
+            if request.goes_offline:
+                self.offline += unpack_ads(request.pack)
+                await self.acknowledge.wait()
+                refused = ["the disk is full"] if self.refuses else []
+                yield collector_pb2.AdvertiseReply(serial=request.serial, accepted=0 if refused else 1, refused=refused)
+                continue
+            table = self.private if request.private else self.public if request.kind == "Machine" else self.daemons
+            report = table.apply(request.pack)
+            yield collector_pb2.AdvertiseReply(serial=request.serial, accepted=1, resend=report.unknown)
+
+
+@asynccontextmanager
+async def machine(tmp_path: Path, more: str = "") -> AsyncIterator[tuple[Host, Schedd, Collector]]:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(PLUGIN)
+    plugin.chmod(0o755)
+    collector = Collector()
+    text = KNOBS + f"HIBERNATION_PLUGIN = {plugin}\n" + more
+    async with startd_host(tmp_path, text, collector=collector) as host, schedd_at(host) as schedd:
+        await until(lambda: len(collector.public), "advertised")
+        yield host, schedd, collector
+
+
+async def seen(host: Host, collector: Collector, **wanted: Any) -> None:
+    """Until the collector has an ad of the machine that says so."""
+    (name,) = [h.name for h in host.point.holdings.values() if h.parent is None]
+    await until(lambda: all(collector.public.value(name, key) == value for key, value in wanted.items()), str(wanted))
+
+
+async def test_claims_end_first_then_the_collector_knows_then_the_machine_sleeps(tmp_path: Path) -> None:
+    async with machine(tmp_path) as (host, schedd, collector):
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        before = host.capability()
+        host.clock.advance(5)
+        ended = await until(lambda: schedd.ended(claim_id), "its claim ends")
+        assert (ended.reason_code, ended.reason) == (1016, "Startd hibernated")
+        await until(lambda: collector.offline, "the collector is told")
+        assert not (tmp_path / "slept").exists(), "before it was acknowledged"
+        (ad,) = collector.offline
+        assert (ad["HibernationState"], ad["HibernationLevel"]) == ("S3", 3)
+        collector.acknowledge.set()
+        await until((tmp_path / "slept").exists, "it sleeps")
+        await seen(host, collector, HibernationState="NONE", HibernationLevel=0)
+        assert (tmp_path / "slept").read_text() == "set S3\n"
+        assert (await schedd.claim(before)).refused.code == 1034, "ids of before are void"
+        assert (await schedd.claim(host.capability())).granted.slots, "and the new ones are not"
+        host.clock.advance(3000)
+        await asyncio.sleep(1.2)
+        assert (tmp_path / "slept").read_text() == "set S3\n", "an hour awake at least"
+
+
+async def test_a_claim_that_arrives_while_the_collector_is_told_wins(tmp_path: Path) -> None:
+    async with machine(tmp_path) as (host, schedd, collector):
+        host.clock.advance(5)
+        await until(lambda: collector.offline, "the collector is told")
+        assert isinstance(host.startd.hibernation.stage, Telling)
+        granted = (await schedd.claim(host.capability())).granted
+        collector.acknowledge.set()
+        await until(lambda: isinstance(host.startd.hibernation.stage, Awake), "it stays awake")
+        await seen(host, collector, HibernationState="NONE", NumDynamicSlots=1)
+        assert schedd.ended(granted.slots[0].claim_id) is None and not (tmp_path / "slept").exists()
+
+
+async def test_a_collector_that_cannot_keep_the_ads_keeps_the_machine_awake(tmp_path: Path) -> None:
+    async with machine(tmp_path) as (host, _, collector):
+        collector.refuses = True
+        collector.acknowledge.set()
+        host.clock.advance(5)
+        await until(lambda: collector.offline, "the collector is told")
+        await until(lambda: isinstance(host.startd.hibernation.stage, Awake), "it stays awake")
+        await seen(host, collector, HibernationState="NONE")
+        assert not (tmp_path / "slept").exists() and not collector.invalidated
+
+
+async def test_a_startd_that_ends_with_its_machine_leaves_the_offline_ads_where_they_are(tmp_path: Path) -> None:
+    async with machine(tmp_path, "SLOTWISE_HIBERNATION_WAIT = 60\n") as (host, _, collector):
+        collector.acknowledge.set()
+        host.clock.advance(5)
+        await until((tmp_path / "slept").exists, "it is about to sleep")
+        assert host.startd.hibernation.asleep
+    assert collector.offline and not collector.invalidated
+
+
+async def test_reconfig_switches_it_on_and_off(tmp_path: Path) -> None:
+    async with machine(tmp_path, "HIBERNATE_CHECK_INTERVAL = 0\n") as (host, _, collector):
+        host.clock.advance(500)
+        await asyncio.sleep(0.1)
+        assert isinstance(host.startd.hibernation.stage, Awake) and not collector.offline
+        assert not isinstance(host.startd.hibernation.stage, Clearing)
+        ad = collector.public.get(next(iter(collector.public.keys())))
+        assert ad is not None and ad["CanHibernate"] is True and ad["HibernationSupportedStates"] == "S3"
+        assert str(ad.lookup("Unhibernate")) == "MY.MachineLastMatchTime isnt undefined"
