@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slotwise.starter import moves
@@ -120,14 +123,24 @@ def test_inputs_are_asked_for_when_the_hook_before_the_transfer_is_done() -> Non
         assert moves.TellGone() in actions
 
 
+@pytest.mark.parametrize("outputs", ["all", "none"])
+def test_a_start_that_a_break_swallowed_is_told_before_the_end(outputs: str) -> None:
+    end = held("x", 1)
+    for phase in (Phase.OUTPUT, Phase.ENDED):
+        state = RunState(phase=phase, executed=True, end=end, outputs=outputs)
+        assert step(state, moves.LinkBack(True), JOBS[0])[1][0] == moves.SendStarted()
+        never = replace(state, executed=False)
+        assert moves.SendStarted() not in step(never, moves.LinkBack(True), JOBS[0])[1]
+
+
 def test_a_checkpoint_is_kept_before_the_job_goes_on() -> None:
     job = JOBS[-1]
-    running = RunState(phase=Phase.RUNNING, pid=7)
+    running = RunState(phase=Phase.RUNNING, pid=7, executed=True)
     at_checkpoint = moves.KeeperEnded(KeeperResult("exited", code=85), MemoryRule(10), job)
     kept, actions = step(running, at_checkpoint, job)
     assert actions == [moves.TellPhase(), moves.SendCheckpoint()]
     again, actions = step(kept, moves.LinkBack(True), job)
-    assert (again, actions) == (kept, [moves.SendCheckpoint()])
+    assert (again, actions) == (kept, [moves.SendStarted(), moves.SendCheckpoint()])
     state, actions = step(kept, moves.CheckpointKept(), job)
     assert (state.phase, actions) == (Phase.STARTING, [moves.Relaunch()])
     # Who is told to leave meanwhile leaves with the checkpoint, and is evicted, not done.
@@ -151,7 +164,7 @@ def test_more_urgent_wishes_win() -> None:
 
 def test_signals_for_each_kind_of_kill() -> None:
     job = read_job({"KillSig": "SIGINT", "RemoveKillSig": "SIGUSR1", "HoldKillSig": "SIGUSR2"}.get, "ann@here")
-    running = RunState(phase=Phase.RUNNING, pid=7)
+    running = RunState(phase=Phase.RUNNING, pid=7, executed=True)
     for kill, number in (
         (Kill(False, code=1010), 2),
         (Kill(False, code=1023), 10),

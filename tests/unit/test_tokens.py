@@ -283,6 +283,15 @@ def test_a_revocation_expression_that_cannot_be_read_revokes_all() -> None:
     assert not revoked_by("nothing == 1", {"sub": "ann@here"})
 
 
+def test_a_token_of_a_pool_that_the_host_has_just_joined_counts_at_once() -> None:
+    known = [PoolTrust()]
+    auth = Authenticator(lambda: known[0], family=HOST.public, audiences=[SOCKET])
+    with pytest.raises(UnauthenticatedError):
+        auth.identity(made())
+    known[0] = TRUST
+    assert auth.identity(made()).name == "ann@here"
+
+
 def test_what_hosts_trust_travels_as_text() -> None:
     trust = PoolTrust("here", {KEY.kid: KEY.public}, {"abc": 5}, "iat < 1")
     back = PoolTrust.of_text(trust.text())

@@ -171,7 +171,8 @@ class KeeperLink:
         pid = int(state.get("pid", 0))
         run.started_at = float(state.get("started_at", 0.0))
         suspended = state.get("suspended") == "1"
-        run.state = replace(run.state, phase=Phase.RUNNING if pid else Phase.STARTING, pid=pid, suspended=suspended)
+        phase = Phase.RUNNING if pid else Phase.STARTING
+        run.state = replace(run.state, phase=phase, pid=pid, executed=pid > 0, suspended=suspended)
         with contextlib.suppress(OSError, ValueError, KeyError):
             spent = read_lines((self._control / _SPENT).read_text())
             self.checkpoints = int(spent["checkpoints"])

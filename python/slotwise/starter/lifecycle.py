@@ -131,7 +131,7 @@ def _started(state: RunState, pid: int, job: JobFacts) -> Step:
         actions.append(moves.StopHard())
     elif state.pause:
         actions.append(moves.Pause(resume=False))
-    return replace(state, phase=Phase.RUNNING, pid=pid), actions
+    return replace(state, phase=Phase.RUNNING, pid=pid, executed=True), actions
 
 
 def _keeper_ended(state: RunState, event: moves.KeeperEnded) -> Step:
@@ -248,21 +248,23 @@ def _link_lost(state: RunState) -> Step:
 
 
 def _link_back(state: RunState, transfers: bool) -> Step:
+    # Said again: the break may have swallowed it, and the event of execution is to stand before those of the end.
+    started: list[Action] = [moves.SendStarted()] if state.executed else []
     match state.phase:
         case Phase.OFFERED:
             return _accepted(state, transfers)
         case Phase.INPUT:
             return state, [moves.AskInputs()]
         case Phase.RUNNING:
-            return state, [moves.SendStarted()]
+            return state, started
         case Phase.CHECKPOINT:
-            return state, [moves.SendCheckpoint()]
+            return state, [*started, moves.SendCheckpoint()]
         case Phase.OUTPUT:
-            return state, [moves.SendOutputs()]
+            return state, [*started, moves.SendOutputs()]
         case Phase.ENDED if state.outputs != "none":
-            return replace(state, phase=Phase.OUTPUT), [moves.SendOutputs()]
+            return replace(state, phase=Phase.OUTPUT), [*started, moves.SendOutputs()]
         case Phase.ENDED:
-            return state, [moves.SendEnd()]
+            return state, [*started, moves.SendEnd()]
     return state, []
 
 

@@ -35,6 +35,8 @@ class RunState:
 
     phase: Phase = Phase.OFFERED
     pid: int = 0
+    #: The job has executed, in this start or one before a checkpoint.
+    executed: bool = False
     suspended: bool = False
     #: Whether it is to stand still; one that has not begun yet does so as soon as it has.
     pause: bool = False

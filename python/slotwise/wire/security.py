@@ -173,17 +173,22 @@ class Authenticator:
         """Believe tokens signed with ``key`` too, at this daemon alone; ``method``: how that is called."""
         self._own_keys[key.kid] = (key.public, method)
 
-    def refresh(self) -> None:
-        """Ask what is trusted now; when that has changed, streams of those who are not trusted any more end."""
+    def refresh(self) -> bool:
+        """Ask what is trusted now; when that has changed, streams of those who are not trusted any more end.
+
+        :return: whether it has changed.
+        """
         self._looked_at = time.monotonic()
         try:
             fresh = self._ask_trust()
         except DeniedError as error:
             _log.error("%s", error)
-            return
-        if fresh is not self._trust:
-            self._trust = fresh
-            self.forget()
+            return False
+        if fresh is self._trust:
+            return False
+        self._trust = fresh
+        self.forget()
+        return True
 
     def forget(self) -> None:
         """Look at every token anew, and end the streams of those that do not hold any more."""
@@ -218,7 +223,13 @@ class Authenticator:
             return known
         self._known.pop(token, None)
         self._host_tokens.pop(token, None)
-        found = self._verified(token)
+        try:
+            found = self._verified(token)
+        except UnauthenticatedError:
+            # A host that has joined just now, or a key that was added: others know of it before this daemon looks.
+            if not self.refresh():
+                raise
+            found = self._verified(token)
         if len(self._known) > _REMEMBERED:
             self._known.clear()
             self._host_tokens.clear()
