@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import ManualClock
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.store import AdStore
@@ -115,6 +115,23 @@ async def test_a_host_cannot_speak_for_another(collector: _Collector) -> None:
     assert await collector.take_back(eve, constraint="true") == 1  # its own
     assert collector.cpus("slot1@victim.test") == 4
     assert await collector.take_back(victim, constraint="Cpus == 4") == 2
+
+
+async def test_what_names_an_ad_is_not_computed(collector: _Collector) -> None:
+    """A later change of another attribute, or the time of day, would make it another's name."""
+    eve = collector.host("eve.test")
+    own = "slot1@eve.test"
+    for computed in ('strcat("slot1@", Site)', "Alias", 'time() > 2000 ? "slot1@victim.test" : "slot1@eve.test"'):
+        ad = slot(own, Name=ExprTree(computed), Site="eve.test", Alias=own)
+        assert "not a plain string" in await collector.advertise(eve, ad, key=own)
+    hosts = slot(own, Machine=ExprTree("Site"), Site="eve.test")
+    assert "not a plain string" in await collector.advertise(eve, hosts)
+    assert await collector.advertise(eve, slot(own)) == ""
+    builder = PackBuilder()
+    builder.update(own, ClassAd({"NAME": ExprTree("Alias"), "Alias": own}))
+    assert "not a plain string" in await collector.send(eve, builder.finish())
+    submitter = {"Name": "ann@test", "ScheddName": ExprTree('strcat("two@", "eve.test")')}
+    assert "plain string" in await collector.advertise(eve, submitter, kind="Submitter", key="ann@test#two@eve.test")
 
 
 async def test_who_has_but_a_token_has_what_it_advertised_first(collector: _Collector) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 from slotwise.classad import UNDEFINED, ClassAd, ExprTree, define_user_map
 from slotwise.errors import AdBatchError, AdSyntaxError
-from slotwise.table import AdTable, PackBuilder, diff_ads, pack_ads, unpack_ads, unpack_ops
+from slotwise.table import AdTable, PackBuilder, diff_ads, pack_ads, pack_keys, unpack_ads, unpack_ops
 
 
 def slot(number: int) -> ClassAd:
@@ -221,3 +221,34 @@ def test_frames_have_typed_columns_and_nulls(table: AdTable) -> None:
     assert as_text["Start"].to_pylist() == ["TARGET.RequestMemory <= MY.Memory"]
     assert pyarrow.table(table.arrow("false")).num_rows == 0
     table.arrow().__arrow_c_stream__()  # never read: freed with its capsule
+
+
+def test_what_a_pack_says_of_some_attributes() -> None:
+    builder = PackBuilder()
+    builder.upsert("a@x", {"Name": "a@x", "Machine": "x", "Cpus": 1})
+    builder.upsert("b@x", {"name": "b@x", "Machine": "x"})
+    builder.update("c@x", {"NAME": ExprTree("Machine"), "Cpus": 2}, ["Machine"])
+    builder.update("d@x", {"Name": 3, "Disk": 1.5})
+    builder.remove("e@x")
+    found = pack_keys(builder.finish(), ["Name", "Machine", "ScheddName"])
+    assert (found.whole, found.changed, found.removed) == (["a@x", "b@x"], ["c@x", "d@x"], ["e@x"])
+    assert found.said == {
+        "Name": [("a@x", "a@x"), ("b@x", "b@x"), ("c@x", None), ("d@x", None)],
+        "Machine": [("a@x", "x"), ("b@x", "x")],
+        "ScheddName": [],
+    }
+    assert pack_keys(pack_ads([{"Name": "without a key"}]), ["Name"]).said == {"Name": []}
+
+
+def test_an_attribute_set_twice_is_told_twice() -> None:
+    """Which of the two an ad has is for its receiver to decide: both count."""
+    once = pack_ads([{"Name": "mine@a"}], ["mine@a"])
+    head, attribute = once[: once.index(b"Name") - 3], once[once.index(b"Name") - 2 :]
+    assert attribute[:2] == bytes([0, 4])
+    # One attribute more: the name by its number in the dictionary, and a new string.
+    value = attribute[6:].replace(b"mine@a", b"your@a")
+    twice = head + bytes([2]) + attribute + bytes([1]) + value
+    assert pack_keys(twice, ["Name"]).said == {"Name": [("mine@a", "mine@a"), ("mine@a", "your@a")]}
+    for wrong in (twice[:-1], head + bytes([2]) + attribute + bytes([9]) + value):
+        with pytest.raises(AdBatchError):
+            pack_keys(wrong, ["Name"])

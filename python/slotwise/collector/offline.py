@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.collector.ad_log import AdLog
-from slotwise.table import AdTable, PackKeys, pack_keys
+from slotwise.table import AdTable, PackKeys
 
 #: What the collector says when it heard of an ad last.
 _HEARD = "LastHeardFrom"
@@ -63,9 +63,8 @@ class OfflineAds:
         """The ads that are kept, by name."""
         return self._log.ads
 
-    def touched(self, pack: bytes, *, goes_offline: bool) -> Touched:
+    def touched(self, found: PackKeys, *, goes_offline: bool) -> Touched:
         """To be asked before a pack of slots' ads is applied; :meth:`follow` wants the answer after that."""
-        found = pack_keys(pack)
         keys = _concerned(found, goes_offline or not _MARKS.isdisjoint(n.lower() for n in found.names), self.kept)
         merged = {}
         for key in found.changed:

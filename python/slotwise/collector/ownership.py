@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from slotwise.classad import ClassAd
+from slotwise.table import PackKeys
 from slotwise.wire.token import Identity
 
 #: Kinds whose ads are named after the host of the daemon that they are of: ``host``, ``slot1@host``, ``name@host``,
@@ -18,6 +18,8 @@ from slotwise.wire.token import Identity
 HOST_NAMED = frozenset({"machine", "startdaemon", "scheduler", "daemonmaster", "submitter"})
 #: Attributes of such ads that name the host, as the key does.
 _HOSTS = {"submitter": ("ScheddName", "Machine")}
+#: What of an ad says whose it is.
+NAMING = ("Name", "Machine", "ScheddName")
 #: Kinds of which the negotiator changes ads that are there: it notes matches of machines that sleep.
 _NOTED = frozenset({"machine"})
 
@@ -114,17 +116,27 @@ class Owners:
             self._owners.pop((kind.lower(), key.lower()), None)
 
 
-def misnamed(sender: Sender, kind: str, key: str, ad: ClassAd) -> str | None:
-    """Why an ad (or what changes of one) would say that it is another's; None when it does not."""
-    if sender.is_administrator or kind.lower() not in HOST_NAMED:
+def misnamed(sender: Sender, kind: str, pack: PackKeys) -> str | None:
+    """Why an ad of a pack (or what changes of one) would say that it is another's; None when none does.
+
+    Such attributes are plain strings: what an expression says depends on the rest of the ad, which can change later.
+
+    :param pack: with what its ads say of :data:`NAMING`.
+    """
+    known = kind.lower()
+    if sender.is_administrator or known not in HOST_NAMED:
         return None
-    if "Name" in ad and kind.lower() not in _HOSTS:
-        name = ad.eval("Name")
-        if not isinstance(name, str) or name.lower() != key.lower():
-            return f"the ad {key} calls itself {ad['Name']}"
-    for attribute in _HOSTS.get(kind.lower(), ("Machine",)):
-        if attribute in ad and sender.host:
-            value = ad.eval(attribute)
-            if not isinstance(value, str) or host_in(value) != sender.host:
-                return f"the ad {key} says that its {attribute} is {ad[attribute]}, not of {sender.host}"
+    if known not in _HOSTS:
+        for key, said in pack.said["Name"]:
+            if said is None or said.lower() != key.lower():
+                return f"the ad {key} calls itself {_shown(said)}"
+    if sender.host:
+        for attribute in _HOSTS.get(known, ("Machine",)):
+            for key, said in pack.said[attribute]:
+                if said is None or host_in(said) != sender.host:
+                    return f"the ad {key} says that its {attribute} is {_shown(said)}, not of {sender.host}"
     return None
+
+
+def _shown(said: str | None) -> str:
+    return "what is not a plain string" if said is None else f'"{said}"'

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
-from slotwise.collector.ownership import Owners, Sender, misnamed, sender_of
+from slotwise.collector.ownership import NAMING, Owners, Sender, misnamed, sender_of
 from slotwise.collector.store import AdStore
 from slotwise.daemon.ad_query import answer, counts
 from slotwise.errors import BusyError, DeniedError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.observe.log import listed
-from slotwise.table import AdTable, ApplyReport, Form, pack_ads, unpack_ops
+from slotwise.table import AdTable, ApplyReport, Form, PackKeys, pack_ads, pack_keys
 from slotwise.wire import call, security
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 from slotwise.wire.status import answers_errors
@@ -81,13 +81,14 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             kind, pack, private, offline = request.kind, request.pack, request.private, request.goes_offline
             reply = collector_pb2.AdvertiseReply(serial=request.serial)
             try:
-                keys = self._require_own(kind, pack, context)
-                touched = self.store.touched(kind, pack, private=private, goes_offline=offline)
+                found = pack_keys(pack, NAMING)
+                self._require_own(kind, found, context)
+                touched = self.store.touched(kind, found, private=private, goes_offline=offline)
                 if len(pack) <= _SMALL_PACK:
                     report = self.store.apply(kind, pack, now, private=private)
                 else:
                     report = await asyncio.to_thread(self.store.apply, kind, pack, now, private=private)
-                self._take_names(kind, keys, context)
+                self._take_names(kind, (*found.whole, *found.changed), context)
                 self.store.settle(touched, now, goes_offline=offline)
             except OSError as error:
                 reply.refused.append(f"{kind}: cannot keep the ads of machines that are off: {error}")
@@ -117,26 +118,27 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         security.require_kind(caller, self.store.canonical(kind))
         return sender_of(caller, has_proof=call.host_token.get() is not None)
 
-    def _require_own(self, kind: str, pack: bytes, context: Any) -> list[str]:
-        """See that a pack changes nobody else's ads; returns the keys of those that it brings or changes.
+    def _require_own(self, kind: str, pack: PackKeys, context: Any) -> None:
+        """See that a pack changes nobody else's ads.
 
         :raises DeniedError: when it does; nothing of it counts.
         """
         sender, kind = self._require_kind(kind), self.store.canonical(kind)
-        keys = []
-        for operation, key, ad, _ in unpack_ops(pack):
-            if key is None:
-                continue
-            why = self.owners.refusal(sender, kind, key, new=operation != "remove")
-            if why is None and ad is not None:
-                why = misnamed(sender, kind, key, ad)
-            if why is not None:
-                raise self._taken(sender, kind, why, context)
-            if operation != "remove":
-                keys.append(key)
-        return keys
+        why = next(self._refusals(sender, kind, pack), None)
+        if why is not None:
+            raise self._taken(sender, kind, why, context)
 
-    def _take_names(self, kind: str, keys: list[str], context: Any) -> None:
+    def _refusals(self, sender: Sender, kind: str, pack: PackKeys) -> Iterator[str]:
+        for keys, new in ((pack.whole, True), (pack.changed, True), (pack.removed, False)):
+            for key in keys:
+                why = self.owners.refusal(sender, kind, key, new=new)
+                if why is not None:
+                    yield why
+        why = misnamed(sender, kind, pack)
+        if why is not None:
+            yield why
+
+    def _take_names(self, kind: str, keys: Iterable[str], context: Any) -> None:
         taken = self.owners.take(self._require_kind(kind), self.store.canonical(kind), keys)
         if taken:
             who = (call.caller.get(), call.peer_of(context))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from slotwise.classad import ExprTree
 from slotwise.collector.offline import OfflineAds, Touched
 from slotwise.errors import UsageError
-from slotwise.table import AdTable, ApplyReport
+from slotwise.table import AdTable, ApplyReport, PackKeys
 
 #: Kinds under other names that users and the reference know.
 _ALIASES = {
@@ -73,7 +73,9 @@ class AdStore:
         """What follows machines that are off, when public ads of ``kind`` are those of slots."""
         return self.offline if not private and self.canonical(kind) == SLOTS else None
 
-    def touched(self, kind: str, pack: bytes, *, private: bool = False, goes_offline: bool = False) -> Touched | None:
+    def touched(
+        self, kind: str, pack: PackKeys, *, private: bool = False, goes_offline: bool = False
+    ) -> Touched | None:
         """To be asked before :meth:`apply`; :meth:`settle` wants it afterwards."""
         offline = self.of_slots(kind, private=private)
         return None if offline is None else offline.touched(pack, goes_offline=goes_offline)

@@ -79,14 +79,18 @@ class PackKeys:
     changed: list[str]
     removed: list[str]
     names: list[str]
+    #: For each attribute that was asked for, the keys of the ads that set it, with the text; None for anything but a
+    #: plain string. An ad that sets it twice is there twice.
+    said: dict[str, list[tuple[str, str | None]]]
 
 
-def pack_keys(pack: bytes) -> PackKeys:
-    """Whose ads a pack is about; no ad is built.
+def pack_keys(pack: bytes, wanted: Sequence[str] = ()) -> PackKeys:
+    """Whose ads a pack is about, and what they say of the attributes *wanted*; no ad is built.
 
     :raises AdBatchError: bytes that are no pack.
     """
-    return PackKeys(*_native.pack_keys(pack))
+    whole, changed, removed, names, said = _native.pack_keys(pack, list(wanted))
+    return PackKeys(whole, changed, removed, names, dict(zip(wanted, said, strict=True)))
 
 
 def unpack_ads(pack: bytes) -> list[ClassAd]:

@@ -62,4 +62,4 @@ pub use query::{Query, parse_constraint};
 pub use shown::Shown;
 pub use signatures::{Signatures, is_of_one_job};
 pub use table::{AdTable, ColumnId, Row, RowInfo};
-pub use unpack::{PackedOp, Survey, split, survey, unpack};
+pub use unpack::{PackedOp, Said, Survey, split, survey, unpack};

@@ -211,7 +211,13 @@ pub struct Survey<'a> {
     pub plain: usize,
     /// The attribute names, each as first spelled.
     pub names: Vec<Name>,
+    /// For each attribute that was asked for, what the ads that set it say. An ad that sets it twice is there twice,
+    /// and one without a key is left out.
+    pub said: Vec<Vec<Said<'a>>>,
 }
+
+/// The key of an ad, and the text of one attribute of it; None for anything but a plain string.
+pub type Said<'a> = (&'a [u8], Option<&'a [u8]>);
 
 impl Survey<'_> {
     /// How many ads there are, removals left out.
@@ -221,42 +227,74 @@ impl Survey<'_> {
     }
 }
 
-/// The keys of a batch by operation, and the attribute names in it: found without building an ad, so that a batch can
-/// be refused before it costs more than its own bytes.
+/// The keys of a batch by operation, the attribute names in it, and what its ads say of the `wanted` attributes: found
+/// without building an ad, so that a batch can be refused before it costs more than its own bytes.
 ///
 /// # Errors
 /// [`TableError::BadPack`], [`TableError::PackVersion`]. Expressions are not parsed.
-pub fn survey(bytes: &[u8]) -> Result<Survey<'_>, TableError> {
+pub fn survey<'a>(bytes: &'a [u8], wanted: &[Name]) -> Result<Survey<'a>, TableError> {
     let (mut reader, _) = Reader::new(bytes)?;
-    let mut found = Survey::default();
+    let mut found = Survey {
+        said: vec![Vec::new(); wanted.len()],
+        ..Survey::default()
+    };
+    // Which of the wanted ones each name of the batch is.
+    let mut sought: Vec<Option<usize>> = Vec::new();
+    let mut strings: Vec<&[u8]> = Vec::new();
     while !reader.at_end() {
         let operation = reader.byte()?;
-        match operation {
-            OP_FULL => found.whole.push(reader.bytes()?),
-            OP_DELTA => found.changed.push(reader.bytes()?),
-            OP_REMOVE => found.removed.push(reader.bytes()?),
-            OP_PLAIN => found.plain += 1,
+        let key = match operation {
+            OP_FULL | OP_DELTA | OP_REMOVE => Some(reader.bytes()?),
+            OP_PLAIN => None,
             _ => return Err(reader.bad("unknown operation")),
+        };
+        match (operation, key) {
+            (OP_FULL, Some(key)) => found.whole.push(key),
+            (OP_DELTA, Some(key)) => found.changed.push(key),
+            (OP_REMOVE, Some(key)) => found.removed.push(key),
+            _ => found.plain += 1,
         }
         if operation == OP_REMOVE {
             continue;
         }
         for _ in 0..reader.count()? {
-            if reader.varint()? == 0 {
-                found.names.push(Name::new(reader.bytes()?));
-            }
-            match reader.byte()? {
-                tag::UNSET | tag::UNDEFINED | tag::ERROR | tag::FALSE | tag::TRUE => {}
-                tag::INT | tag::STR_REF | tag::EXPR_REF => {
+            let asked = match reader.varint()? as usize {
+                0 => {
+                    let name = Name::new(reader.bytes()?);
+                    let asked = wanted.iter().position(|one| *one == name);
+                    sought.push(asked);
+                    found.names.push(name);
+                    asked
+                }
+                number => match sought.get(number - 1) {
+                    Some(asked) => *asked,
+                    None => return Err(reader.bad("no such name")),
+                },
+            };
+            let text = match reader.byte()? {
+                tag::UNSET => continue,
+                tag::UNDEFINED | tag::ERROR | tag::FALSE | tag::TRUE => None,
+                tag::INT | tag::EXPR_REF => {
                     reader.varint()?;
+                    None
                 }
                 tag::REAL => {
                     reader.real()?;
+                    None
                 }
-                tag::STR_NEW | tag::EXPR_NEW => {
+                tag::STR_NEW => {
+                    strings.push(reader.bytes()?);
+                    strings.last().copied()
+                }
+                tag::STR_REF => Some(reader.pick(&strings)?),
+                tag::EXPR_NEW => {
                     reader.bytes()?;
+                    None
                 }
                 _ => return Err(reader.bad("unknown tag")),
+            };
+            if let (Some(asked), Some(key)) = (asked, key) {
+                found.said[asked].push((key, text));
             }
         }
     }

@@ -140,32 +140,51 @@ pub(super) fn end_allowance(former: (i64, i64, u64)) -> (i64, u64, bool) {
 #[pyfunction]
 pub(super) fn survey_pack(py: Python<'_>, pack: &[u8]) -> PyResult<(usize, Vec<String>)> {
     let found = py
-        .detach(|| ::columns::survey(pack))
+        .detach(|| ::columns::survey(pack, &[]))
         .map_err(|error| refused(py, &error))?;
     Ok((found.ads(), texts_of_names(&found.names)))
 }
 
-/// The keys of a batch (of whole ads, of deltas, of removals), and the names of its attributes, without building any ad.
+/// The keys of a batch (of whole ads, of deltas, of removals), the names of its attributes, and what its ads say of the
+/// `wanted` ones, without building any ad.
 #[pyfunction]
-pub(super) fn pack_keys(py: Python<'_>, pack: &[u8]) -> PyResult<PackKeys> {
+#[pyo3(signature = (pack, wanted=Vec::new()))]
+pub(super) fn pack_keys(py: Python<'_>, pack: &[u8], wanted: Vec<String>) -> PyResult<PackKeys> {
+    let wanted = names(wanted);
     let found = py
-        .detach(|| ::columns::survey(pack))
+        .detach(|| ::columns::survey(pack, &wanted))
         .map_err(|error| refused(py, &error))?;
-    let texts = |keys: &[&[u8]]| {
-        keys.iter()
-            .map(|key| String::from_utf8_lossy(key).into_owned())
-            .collect()
-    };
+    let texts = |keys: &[&[u8]]| keys.iter().map(|key| lossy(key)).collect();
+    let said = found
+        .said
+        .iter()
+        .map(|ads| {
+            ads.iter()
+                .map(|(key, said)| (lossy(key), said.map(lossy)))
+                .collect()
+        })
+        .collect();
     Ok((
         texts(&found.whole),
         texts(&found.changed),
         texts(&found.removed),
         texts_of_names(&found.names),
+        said,
     ))
 }
 
-/// Keys of whole ads, of deltas and of removals, and attribute names.
-type PackKeys = (Vec<String>, Vec<String>, Vec<String>, Vec<String>);
+/// Keys of whole ads, of deltas and of removals, attribute names, and the wanted attributes of ads by key.
+type PackKeys = (
+    Vec<String>,
+    Vec<String>,
+    Vec<String>,
+    Vec<String>,
+    Vec<Vec<(String, Option<String>)>>,
+);
+
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
 
 fn texts_of_names(names: &[classad::Name]) -> Vec<String> {
     names
