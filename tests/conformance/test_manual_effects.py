@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from slotwise.config import Config, load
+from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
 from slotwise.startd import survey
-from slotwise.startd.cron import jobs as cron
 from slotwise.startd.outbox import Granted
 from slotwise.startd.settings import machine_resources, slot_types
 from slotwise.startd.slots.layout import plan
@@ -300,6 +300,15 @@ def startd_cron(tmp_path: Path) -> None:
         ("once", "oneshot", "/opt/modules/once"),
     ]
     assert found.log_failures
+
+
+@drives("schedd cron")
+def schedd_cron(tmp_path: Path) -> None:
+    found = cron.read(configuration(tmp_path, "schedd cron"), cron.SCHEDD_CRON)
+    assert [(each.name, each.mode, each.period_s, each.executable) for each in found.jobs] == [
+        ("TEST", "periodic", 300, "/opt/modules/test"),
+    ]
+    assert found.environment["SCHEDD_CRON_CONFIG_VAL"] == "/usr/bin/condor_config_val"
 
 
 @drives("GPUs")

@@ -31,7 +31,6 @@ NOT_THERE_YET: dict[str, dict[str, str]] = {
     "hooks that fetch work": {
         "STARTD_JOB_HOOK_KEYWORD": "warning", "DATABASE_HOOK_FETCH_WORK": "warning", "FetchWorkDelay": "warning",
     },
-    "schedd cron": {"SCHEDD_CRON_JOBLIST": "warning", "SCHEDD_CRON_TEST_EXECUTABLE": "warning"},
     "containers": {"SINGULARITY_JOB": "error", "SINGULARITY_BIND_EXPR": "warning", "DOCKER_VOLUMES": "warning"},
     "virtual machines": {"VM_TYPE": "warning", "VM_MEMORY": "warning"},
     "submit requirements": {"SUBMIT_REQUIREMENT_NAMES": "error"},

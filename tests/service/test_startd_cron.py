@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.config import load
-from slotwise.startd.cron import runner
+from slotwise.cron import runner
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.startd_host import Host, startd_host, until, write_config

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slotwise.daemon import own_programs
 from slotwise.errors import UsageError
 from slotwise.gpus.device import Device, gpu_id, rocm_uuid
 from slotwise.gpus.libraries import NvmlDevices
 from slotwise.gpus.report import Request, discover
 from slotwise.gpus.simulated import parse_models
 from slotwise.gpus.utilization import Meter
-from slotwise.startd import own_programs
 from slotwise.startd.slots import gpu_detection
 from slotwise.startd.slots.custom import CustomResource
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import slotwise
 from slotwise.config import find_knob
+from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
 from slotwise.home import PoolHome
 from slotwise.master.app import backoff_of
@@ -18,7 +19,6 @@ from slotwise.master.limits import Limits
 from slotwise.master.policy import Backoff
 from slotwise.master.pulse import Patience
 from slotwise.schedd import settings as schedd
-from slotwise.startd.cron import jobs as cron
 from slotwise.startd.policy import Timers
 from slotwise.starter import settings as starter
 

@@ -141,7 +141,6 @@ RULES: tuple[Rule, ...] = (
     _policy("HOLD_JOB_IF_CREDENTIAL_EXPIRES", "holds no job", off=("true", *_FALSE)),
     _policy("MAX_SHADOW_EXCEPTIONS|GRACEFULLY_REMOVE_JOBS|SCHEDD_CLUSTER_(INCREMENT|INITIAL|MAXIMUM)_VALUE", "has no effect"),
     # ------------------------------------------------------------------------------------------------------- services
-    _service("SCHEDD_CRON_(?!NAME$).*", "runs no program: schedds have no cron"),
     _service("DOCKER(_.+)?", "has no effect: there are no Docker jobs"),
     _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
@@ -211,7 +210,7 @@ RULES: tuple[Rule, ...] = (
         "|ACCOUNTING_DOMAIN|MAX_ACCOUNTANT_DATABASE_SIZE|USERPRIO_USE_.*"
     ),
     _none(
-        "SCHEDD_(ALLOW_LATE_MATERIALIZE|ASSUME_NEGOTIATOR_GONE|BACKUP_SPOOL|CRON_NAME|JOB_QUEUE_LOG_FLUSH_DELAY"
+        "SCHEDD_(ALLOW_LATE_MATERIALIZE|ASSUME_NEGOTIATOR_GONE|BACKUP_SPOOL|JOB_QUEUE_LOG_FLUSH_DELAY"
         "|NON_DURABLE_LATE_MATERIALIZE|NOW_JOB_VACATE_TIMEOUT|QUERY_WORKERS|RESTART_REPORT|SEND_.*|SLOT_WEIGHT|USE_SLOT_WEIGHT"
         "|HOST|EXECUTE|INTERVAL_TIMESLICE|USES_STARTD_FOR_LOCAL_UNIVERSE)|SCHED_UNIV_RENICE_INCREMENT|SCHEDULER_UNIVERSE_.*"
         "|MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER|LOCAL_UNIV.*|USE_CGROUPS_FOR_LOCAL_UNIVERSE|DEDICATED_SCHEDULER_.*"

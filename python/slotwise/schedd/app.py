@@ -19,6 +19,7 @@ from slotwise.schedd.admission import Admission, AdmissionSettings
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.claiming import Claiming, ClaimSettings
+from slotwise.schedd.cron import Cron
 from slotwise.schedd.eventlog import LogFailure
 from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.history import History
@@ -147,6 +148,7 @@ class AccessPoint:
         )
         self.proxies = ProxyRenewal(self.queue, self.ads, self.ledger, self.claiming.book, self.transfers, clock)
         self.memory = Memory(self.queue, self.ads)
+        self.cron = Cron(self._counted_ad, clock, context.env, self.advertiser.changed)
         self._connect_parts()
         self._serve()
 
@@ -224,6 +226,7 @@ class AccessPoint:
             self.proxies.run,
         ):
             self._start(work)
+        self.cron.follow(self._context.config)
         self._stored = type(stored)()
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -254,7 +257,7 @@ class AccessPoint:
         self.claiming.settings = claim_settings(settings, self._context.address.target)
         self.admission.settings = admission_settings(settings, self._context.address.shown)
         self.requests.replace(autoclusters(settings))
-        return []
+        return self.cron.follow(config)
 
     async def stop(self, mode: str) -> None:
         """Stop: jobs go on running and are taken up again by the next schedd, unless the stop is graceful and the
@@ -263,6 +266,7 @@ class AccessPoint:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.cron.stop()
         for link in list(self.claiming.links.values()):
             await link.close()
         await self.ledger.close()
@@ -275,6 +279,10 @@ class AccessPoint:
 
     def _scheduler_ad(self) -> Changes:
         """The schedd's ad."""
+        return {**self._counted_ad(), **self.cron.attributes()}
+
+    def _counted_ad(self) -> Changes:
+        """What the schedd itself says of the queue, which conditions of cron jobs read."""
         counts = self.queue.counts()
         name, address = self._settings.name, self._context.address
         return {
@@ -300,8 +308,9 @@ class AccessPoint:
 
     def _own_ads(self) -> dict[str, dict[str, Changes]]:
         """What the collector is told."""
-        scheduler = {self._settings.name: self._scheduler_ad()}
-        return {"Scheduler": scheduler, "Submitter": self.requests.submitter_ads()}
+        found = self.cron.attributes()
+        submitters = {name: {**found, **ad} for name, ad in self.requests.submitter_ads().items()}
+        return {"Scheduler": {self._settings.name: self._scheduler_ad()}, "Submitter": submitters}
 
 
 def version_text() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from slotwise.errors import PeerUnavailableError
+from slotwise.schedd.ads import native
 from slotwise.schedd.values import Changes
 from slotwise.table import AdTable, split_pack
 from slotwise.wire import channel
@@ -107,10 +108,11 @@ class Advertiser:
                 if key not in ads:
                     table.remove(key)
             for key, ad in ads.items():
-                if key in table:
-                    table.update(key, ad)
+                former = table.get(key)
+                if former is None:
+                    table.upsert(key, native(ad))
                 else:
-                    table.upsert(key, ad)
+                    table.update(key, native(ad), [name for name in former if name not in ad])
 
 
 class NegotiatorCall:

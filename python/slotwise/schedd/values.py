@@ -8,12 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from slotwise.classad.evaluate import Expr
 
-class Expr(str):
-    """ClassAd expression text; not a string value."""
-
-    __slots__ = ()
-
+__all__ = ["Changes", "Expr", "Value", "decode", "encode", "literal", "quoted"]
 
 Value = bool | int | float | str | Expr | None
 Changes = dict[str, Value]

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.classad.evaluate import Expr, Expression, attribute
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd.evaluate import Expr, Expression, attribute
 from slotwise.startd.holding import Holding
 from slotwise.startd.retirement import own_remaining
 from slotwise.startd.states import Claimed, Preempting

@@ -14,12 +14,12 @@ from typing import Any
 
 import grpc
 
+from slotwise.classad.evaluate import Expr, tree_of
 from slotwise.errors import PeerUnavailableError
 from slotwise.model.slot import SlotKind
 from slotwise.startd import drain
 from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
-from slotwise.startd.evaluate import Expr, tree_of
 from slotwise.startd.holding import Holding
 from slotwise.table import PackBuilder, split_pack
 from slotwise.wire.channel import open_async

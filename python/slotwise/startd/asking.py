@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slotwise.classad.evaluate import attribute, truth, write
 from slotwise.model.claim import Claim, lease_length
 from slotwise.startd.ads import requirements
-from slotwise.startd.evaluate import attribute, truth, write
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding, Job, Terms
 from slotwise.startd.outbox import Refused, ToSchedd

@@ -15,9 +15,9 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.config import Config
+from slotwise.cron import jobs
+from slotwise.cron.jobs import BENCHMARKS, CronJob
 from slotwise.startd import events as ev
-from slotwise.startd.cron import jobs
-from slotwise.startd.cron.jobs import BENCHMARKS, CronJob
 from slotwise.startd.cron.service import Cron
 from slotwise.startd.driver import Driver
 from slotwise.startd.fingerprint import bench

@@ -11,11 +11,11 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from slotwise.classad.evaluate import attribute
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import BrokenCode, SlotKind
 from slotwise.startd import events as ev
-from slotwise.startd.evaluate import attribute
 
 _log = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from slotwise.classad.evaluate import attribute, truth
 from slotwise.model.claim import Run
 from slotwise.model.slot import BrokenCode, SlotKind, State, VacateCode
 from slotwise.startd import breaking, capabilities, dynamic
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match, why_not_to_its_match
-from slotwise.startd.evaluate import attribute, truth
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Activation, Holding, Job
 from slotwise.startd.outbox import RefusedRun, ToSchedd

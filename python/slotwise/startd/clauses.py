@@ -6,7 +6,7 @@ import logging
 import re
 from typing import Any
 
-from slotwise.startd.evaluate import Expr, knob_expression
+from slotwise.classad.evaluate import Expr, knob_expression
 from slotwise.startd.slot_config import SlotConfig
 
 _log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from slotwise.classad.evaluate import compiled, truth
 from slotwise.errors import BusyError, ConfigError, UsageError
 from slotwise.model.slot import SlotKind
 from slotwise.startd import events as ev
-from slotwise.startd.evaluate import compiled, truth
 from slotwise.startd.retirement import own_remaining, remaining
 from slotwise.startd.states import Drained, Draining
 

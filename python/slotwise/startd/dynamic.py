@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from slotwise.classad.evaluate import attribute, write
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd import ads, capabilities, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match
-from slotwise.startd.evaluate import attribute, write
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.holding import Holding, Job
 from slotwise.startd.outbox import Granted, ToSchedd

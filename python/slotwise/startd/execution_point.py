@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from slotwise.classad.evaluate import attribute, number, write
 from slotwise.daemon.containment import contained
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
@@ -19,7 +20,6 @@ from slotwise.startd import events as ev
 from slotwise.startd.carrying_out import CARRY_OUT
 from slotwise.startd.cron.published import Published
 from slotwise.startd.drain import DrainBook, DrainOrder, longest_retirement
-from slotwise.startd.evaluate import attribute, number, write
 from slotwise.startd.holding import Holding
 from slotwise.startd.machine import Step, next_timer, step, validate
 from slotwise.startd.outbox import (

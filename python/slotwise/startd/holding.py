@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import attribute
 from slotwise.model.ownership import owner_attributes
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
 from slotwise.startd.breaking import Breakage, Loss
-from slotwise.startd.evaluate import attribute
 from slotwise.startd.events import Facts
 from slotwise.startd.states import Slot
 from slotwise.table import pack_ads

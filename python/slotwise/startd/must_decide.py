@@ -7,8 +7,8 @@ UNDEFINED: START waits for a job, SUSPEND, CONTINUE, PREEMPT, KILL and WANT_* co
 from __future__ import annotations
 
 from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import Value, write
 from slotwise.errors import ConfigError
-from slotwise.startd.evaluate import Value, write
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.settings import Settings
 

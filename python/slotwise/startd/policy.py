@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree, new_syntax
+from slotwise.classad.evaluate import Expression, Value, compiled, number, truth
 from slotwise.model.slot import State
-from slotwise.startd.evaluate import Expression, Value, compiled, number, truth
 from slotwise.startd.events import Facts
 from slotwise.startd.slot_config import SlotConfig
 from slotwise.startd.states import Claimed, Hold, Preempting, Slot

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import Expression, Value, attribute, number
 from slotwise.model.resources import Resources
-from slotwise.startd.evaluate import Expression, Value, attribute, number
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import literal_or_expression
 from slotwise.daemon.containment import cause, contained
 from slotwise.errors import NotFoundError
 from slotwise.model.slot import SlotKind, VacateCode
@@ -17,7 +18,6 @@ from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask
 from slotwise.startd.daemon_ad import daemon_attributes
 from slotwise.startd.driver import Driver
-from slotwise.startd.evaluate import literal_or_expression
 from slotwise.startd.holding import Activation, Job, Terms
 from slotwise.startd.outbox import Granted
 from slotwise.startd.states import Claimed, Preempting

@@ -8,13 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.config import Config
-from slotwise.errors import ConfigError
-from slotwise.model.resources import Resources
-from slotwise.startd import ads
-from slotwise.startd.ads import SlotKnobs
-from slotwise.startd.clauses import clause_names, health_attributes
-from slotwise.startd.evaluate import (
+from slotwise.classad.evaluate import (
     Expr,
     Expression,
     compiled,
@@ -22,6 +16,12 @@ from slotwise.startd.evaluate import (
     knob_expression,
     literal_or_expression,
 )
+from slotwise.config import Config
+from slotwise.errors import ConfigError
+from slotwise.model.resources import Resources
+from slotwise.startd import ads
+from slotwise.startd.ads import SlotKnobs
+from slotwise.startd.clauses import clause_names, health_attributes
 from slotwise.startd.policy import Policy, Timers
 from slotwise.startd.requests import Requesting
 from slotwise.startd.slot_config import SlotConfig

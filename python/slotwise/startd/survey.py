@@ -10,10 +10,11 @@ from typing import Any
 
 from slotwise import __version__
 from slotwise.config import Config
+from slotwise.daemon import own_programs
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.errors import ConfigError
 from slotwise.model.slot import Activity
-from slotwise.startd import following, own_programs
+from slotwise.startd import following
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from slotwise.cron import jobs
+from slotwise.cron.jobs import AutoPublish, CronJob, Mode
+from slotwise.cron.output import Output, Reader
 from slotwise.errors import ConfigError
-from slotwise.startd.cron import jobs
-from slotwise.startd.cron.jobs import AutoPublish, CronJob, Mode
-from slotwise.startd.cron.published import Output, Published, Reader
+from slotwise.startd.cron.published import Published
 from slotwise.startd.daemon_ad import daemon_attributes
 
 from tests.support.configured import configured
@@ -32,9 +33,10 @@ def test_a_job_has_its_knobs() -> None:
         STARTD_CRON_probe_EXECUTABLE="/bin/probe", STARTD_CRON_PROBE_ARGS="-a  b", STARTD_CRON_probe_ENV="A=1;B=2 3",
         STARTD_CRON_probe_MODE="WaitForExit", STARTD_CRON_probe_PERIOD="5m", STARTD_CRON_probe_PREFIX="x_",
         STARTD_CRON_probe_SLOTS="1, 3", STARTD_CRON_probe_KILL="true", STARTD_CRON_probe_JOB_LOAD="0.05",
+        LOG="/var/log/condor",
     )  # fmt: skip
     assert job == CronJob(
-        "probe", "/bin/probe", ("-a", "b"), {"A": "1", "B": "2 3"}, "/", Mode.WAIT_FOR_EXIT, 300, "x_",
+        "probe", "/bin/probe", ("-a", "b"), {"A": "1", "B": "2 3"}, "/var/log/condor", Mode.WAIT_FOR_EXIT, 300, "x_",
         frozenset({1, 3}), kill=True, load=0.05,
     )  # fmt: skip
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from slotwise.cron import jobs
+from slotwise.cron.jobs import AutoPublish, CronJob
+from slotwise.cron.metrics import Metric, parse_metrics
+from slotwise.cron.output import Reader
 from slotwise.startd import claiming
 from slotwise.startd import events as ev
-from slotwise.startd.cron import jobs
-from slotwise.startd.cron.jobs import AutoPublish, CronJob
-from slotwise.startd.cron.monitors import Metric, Monitor, of_job, parse_metrics
-from slotwise.startd.cron.published import Reader
+from slotwise.startd.cron.monitors import Monitor, of_job
 from slotwise.startd.slots.custom import CustomResource
 
 from tests.support.configured import configured

@@ -12,34 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Metric:
-    """One of STARTD_CRON_<name>_METRICS."""
-
-    resource: str
-    peak: bool
-
-    @property
-    def attribute(self) -> str:
-        """What samples call it."""
-        return f"Uptime{self.resource}{'PeakUsage' if self.peak else 'Seconds'}"
-
-    def joined(self, values: Iterable[float]) -> float:
-        """Several values as one."""
-        return max(values) if self.peak else math.fsum(values)
-
-
-def parse_metrics(text: str) -> tuple[list[Metric], list[str]]:
-    """The metrics of a METRICS knob, and the words that are none."""
-    found, wrong = [], []
-    for word in text.replace(",", " ").split():
-        kind, _, resource = word.partition(":")
-        if kind.upper() in ("SUM", "PEAK") and resource.isidentifier():
-            found.append(Metric(resource, kind.upper() == "PEAK"))
-        else:
-            wrong.append(word)
-    return found, wrong
+from slotwise.cron.metrics import Metric
 
 
 @dataclass

@@ -1,82 +1,28 @@
-"""What cron jobs have printed, as ads, and which slots each ad belongs to.
+"""Which slots the ads belong to that cron jobs have printed.
 
-Lines ``name = expression`` make an ad; a line that begins with ``-`` ends it. Behind the dash may stand a name, so that
-one job has several ads, and ``update:true`` or ``update:false``. An ad goes to the slots that its SlotMergeConstraint,
-else SlotName or Name (a beginning of the slot's name), else SlotTypeId, else SlotId chooses; without these to all.
+An ad goes to the slots that its SlotMergeConstraint, else SlotName or Name (a beginning of the slot's name), else
+SlotTypeId, else SlotId chooses; without these to all.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.errors import AdSyntaxError
-from slotwise.startd.cron.jobs import CRON, AutoPublish, CronJob
-from slotwise.startd.cron.monitors import Metric, Monitor, of_device, of_job
-from slotwise.startd.evaluate import Expr, attribute, literal_or_expression, truth
+from slotwise.classad.evaluate import Expr, attribute, truth
+from slotwise.cron.jobs import CRON, AutoPublish, CronJob
+from slotwise.cron.metrics import Metric
+from slotwise.cron.output import Output
+from slotwise.startd.cron.monitors import Monitor, of_device, of_job
 
 _log = logging.getLogger(__name__)
 
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-
 #: Attributes that choose slots, and are not merged into their ads.
 CHOOSING = frozenset({"name", "slotid", "slotmergeconstraint", "slotname", "slottypeid"})
-
-
-@dataclass(frozen=True)
-class Output:
-    """An ad that a job printed. ``tag``: its name behind the dash; ``update``: what the job says of sending it."""
-
-    attributes: dict[str, Any]
-    tag: str = ""
-    update: bool | None = None
-
-
-class Reader:
-    """Puts a job's lines together."""
-
-    def __init__(self, job: CronJob) -> None:
-        self._job = job
-        self._lines: dict[str, Any] = {}
-
-    def line(self, text: str) -> Output | None:
-        """Take a line; the ad that it ends, if any."""
-        text = text.strip()
-        if text.startswith("-"):
-            return self.end(text[1:])
-        name, equals, value = text.partition("=")
-        if not equals or text.startswith("#"):
-            if text and not text.startswith("#"):
-                _log.warning("cron job %s: %r is not an attribute", self._job.name, text)
-            return None
-        name = self._job.prefix + name.strip()
-        if not _NAME.fullmatch(name):
-            _log.warning("cron job %s: %r is not a valid attribute name", self._job.name, name)
-            return None
-        try:
-            self._lines[name] = literal_or_expression(value)
-        except (AdSyntaxError, ValueError) as error:
-            _log.warning("cron job %s: %s: %s", self._job.name, name, error)
-        return None
-
-    def end(self, words: str = "") -> Output | None:
-        """The ad so far; None when nothing was printed."""
-        found, self._lines = self._lines, {}
-        if not found:
-            return None
-        tag, update = "", None
-        for number, word in enumerate(words.split()):
-            key, colon, value = word.partition(":")
-            if number == 0 and not colon:
-                tag = word
-            elif key.lower() == "update":
-                update = value.lower() not in ("false", "f", "no", "n", "0")
-        return Output(found, tag, update)
 
 
 @dataclass(frozen=True)

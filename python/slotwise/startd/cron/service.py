@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import truth, write
 from slotwise.clock import Clock
 from slotwise.config import Config
-from slotwise.startd.cron import jobs
-from slotwise.startd.cron.jobs import CRON, CronJob, CronRules
-from slotwise.startd.cron.published import Output
-from slotwise.startd.cron.runner import CronRunner
+from slotwise.cron import jobs
+from slotwise.cron.jobs import CRON, CronJob, CronRules
+from slotwise.cron.output import Output
+from slotwise.cron.runner import CronRunner
 from slotwise.startd.driver import Driver
-from slotwise.startd.evaluate import truth, write
 from slotwise.startd.outbox import Measured
 
 

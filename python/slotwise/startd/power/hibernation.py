@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.daemon.containment import contained
 from slotwise.model.slot import State
 from slotwise.startd import events as ev
 from slotwise.startd.advertiser import Advertiser
 from slotwise.startd.driver import Driver
-from slotwise.startd.evaluate import Value
 from slotwise.startd.power import decision, methods
 from slotwise.startd.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
 from slotwise.startd.power.levels import OFF, listed, name_of

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.classad.evaluate import Expression, compiled, truth
 from slotwise.errors import ConfigError
-from slotwise.startd.evaluate import Expression, compiled, truth
 
 _NAME = re.compile(r"[^\s\",<>=!&|?(){}\[\]]+")
 

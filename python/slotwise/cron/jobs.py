@@ -1,6 +1,6 @@
-"""Programs that the startd runs: STARTD_CRON_JOBLIST, BENCHMARKS_JOBLIST, and the knobs of each job.
+"""Programs that daemons run: STARTD_CRON_JOBLIST, BENCHMARKS_JOBLIST, SCHEDD_CRON_JOBLIST, and the knobs of each job.
 
-Source: manual, "Startd Cron", daemon hook options and "Benchmarks".
+Source: manual, "Startd Cron and Schedd Cron", daemon hook options and "Benchmarks".
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from slotwise.classad.evaluate import Expression, compiled
 from slotwise.config import Config
+from slotwise.cron.metrics import Metric, parse_metrics
 from slotwise.errors import ConfigError
-from slotwise.startd.cron.monitors import Metric, parse_metrics
-from slotwise.startd.evaluate import Expression, compiled
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +23,7 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 #: How the names of knobs begin.
 CRON = "STARTD_CRON_"
 BENCHMARKS = "BENCHMARKS_"
+SCHEDD_CRON = "SCHEDD_CRON_"
 
 
 class Mode(StrEnum):
@@ -50,6 +51,7 @@ class CronJob:
     executable: str
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: Where it begins; the daemon's log directory unless its knob says otherwise.
     directory: str = "/"
     mode: Mode = Mode.PERIODIC
     period_s: float = 60
@@ -90,35 +92,70 @@ class CronRules:
     faults: tuple[str, ...] = ()
 
 
-def read(config: Config, family: str = CRON) -> CronRules:
+class _Knobs:
+    """The knobs of a family. Those of another name have the family's defaults: the knob table does not know them."""
+
+    def __init__(self, config: Config, family: str, named: str) -> None:
+        self._config, self._family = config, family
+        self.prefix = named
+
+    def text(self, name: str) -> str:
+        if self.prefix == self._family:
+            return self._config.get_text(self.prefix + name)
+        return self._config.get_str(self.prefix + name).strip() or self._config.get_text(self._family + name)
+
+    def words(self, name: str) -> list[str]:
+        return self._config.get_list(self.prefix + name)
+
+    def truth(self, name: str) -> bool:
+        own = self._config.find_bool(self.prefix + name)
+        return own if own is not None else self._config.get_bool(self._family + name)
+
+    def number(self, name: str) -> float:
+        own = self._config.find_float(self.prefix + name)
+        return own if own is not None else self._config.get_float(self._family + name)
+
+
+def read(config: Config, family: str = CRON, named: str = "") -> CronRules:
     """The jobs of the configuration; one that cannot be is left out, and said so in the log.
 
-    :param family: :data:`CRON` or :data:`BENCHMARKS`.
+    :param family: :data:`CRON`, :data:`BENCHMARKS` or :data:`SCHEDD_CRON`.
+    :param named: SCHEDD_CRON_NAME, with which the knobs begin then; by default they begin with the family's name.
     """
+    knobs = _Knobs(config, family, f"{named}_" if named else family)
+    own = knobs.prefix
     jobs: dict[str, CronJob] = {}
     faults = []
-    for name in config.get_list(f"{family}JOBLIST"):
+    for name in knobs.words("JOBLIST"):
         if name.lower() in jobs:
-            faults.append(f"{family}JOBLIST names {name} twice")
+            faults.append(f"{own}JOBLIST names {name} twice")
             continue
         try:
-            jobs[name.lower()] = _job(name, config, family)
+            jobs[name.lower()] = _job(name, knobs, family, config.get_text("LOG"))
         except (ConfigError, ValueError) as error:
             faults.append(f"the cron job {name} does not run: {error}")
     for fault in faults:
         _log.error("%s", fault)
-    own = family.rstrip("_")
-    environment = {f"{family}INTERFACE_VERSION": "1", f"{family}NAME": own}
-    if program := config.get_text(f"{family}CONFIG_VAL"):
-        environment[f"{family}CONFIG_VAL"] = program
     return CronRules(
         tuple(jobs.values()),
-        config.get_float(f"{family}MAX_JOB_LOAD"),
-        _publish(family, config.get_text(f"{family}AUTOPUBLISH").lower()),
-        config.get_bool(f"{family}LOG_NON_ZERO_EXIT"),
-        environment,
+        knobs.number("MAX_JOB_LOAD"),
+        _publish(own, knobs.text("AUTOPUBLISH").lower()) if family != SCHEDD_CRON else AutoPublish.IF_CHANGED,
+        knobs.truth("LOG_NON_ZERO_EXIT"),
+        _environment_of(family, named, knobs.text("CONFIG_VAL")),
         tuple(faults),
     )
+
+
+def _environment_of(family: str, named: str, config_val: str) -> dict[str, str]:
+    """What programs of a family find in their environment: how it is called, and what reads the configuration."""
+    if family == SCHEDD_CRON:
+        name = (named or "SCHEDD").upper()
+        found = {f"{name}_INTERFACE_VERSION": "1", "SCHEDD_CRON_NAME": name}
+        prefix = f"{name}_" if named else family
+    else:
+        found = {f"{family}INTERFACE_VERSION": "1", f"{family}NAME": family.rstrip("_")}
+        prefix = family
+    return {**found, f"{prefix}CONFIG_VAL": config_val} if config_val else found
 
 
 def _publish(family: str, text: str) -> AutoPublish:
@@ -128,11 +165,11 @@ def _publish(family: str, text: str) -> AutoPublish:
     return AutoPublish.NEVER
 
 
-def _job(name: str, config: Config, family: str) -> CronJob:
-    own = f"{family}{name}_"
+def _job(name: str, knobs: _Knobs, family: str, directory: str) -> CronJob:
+    own = f"{knobs.prefix}{name}_"
 
     def text(knob: str) -> str:
-        return config.get_text(f"{own}{knob}")
+        return knobs.text(f"{name}_{knob}")
 
     if not text("EXECUTABLE"):
         raise ConfigError(f"{own}EXECUTABLE is not set")
@@ -144,7 +181,8 @@ def _job(name: str, config: Config, family: str) -> CronJob:
         raise ConfigError(f"{own}MODE is {mode}: it runs {wanted}")
     if not re.fullmatch(r"\w*", text("PREFIX")):
         raise ConfigError(f"{own}PREFIX may have letters, digits and underscores only")
-    metrics, unknown = parse_metrics(text("METRICS"))
+    of_startd = family != SCHEDD_CRON
+    metrics, unknown = parse_metrics(text("METRICS") if of_startd else "")
     for word in unknown:
         _log.error("ignoring %s in %sMETRICS: it is not SUM:<resource> or PEAK:<resource>", word, own)
     job = CronJob(
@@ -152,15 +190,15 @@ def _job(name: str, config: Config, family: str) -> CronJob:
         text("EXECUTABLE"),
         _arguments(text("ARGS")),
         environment(text("ENV")),
-        text("CWD"),
+        text("CWD") or directory,
         Mode(mode),
         _period_of(Mode(mode), text("PERIOD")),
         text("PREFIX"),
-        _slots(own, config.get_list(f"{own}SLOTS")),
-        config.get_bool(f"{own}RECONFIG"),
-        family == CRON and config.get_bool(f"{own}RECONFIG_RERUN"),
-        family == CRON and config.get_bool(f"{own}KILL"),
-        config.get_float(f"{own}JOB_LOAD"),
+        _slots(own, knobs.words(f"{name}_SLOTS") if of_startd else []),
+        knobs.truth(f"{name}_RECONFIG"),
+        family != BENCHMARKS and knobs.truth(f"{name}_RECONFIG_RERUN"),
+        family != BENCHMARKS and knobs.truth(f"{name}_KILL"),
+        knobs.number(f"{name}_JOB_LOAD"),
         text("CONDITION"),
         tuple(metrics),
         family,

@@ -10,11 +10,11 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from slotwise.cron.jobs import CronJob, CronRules, Mode
+from slotwise.cron.output import Output, Reader
+from slotwise.daemon import own_programs
 from slotwise.daemon.offspring import program
 from slotwise.daemon.privileges import as_daemon_account
-from slotwise.startd import own_programs
-from slotwise.startd.cron.jobs import CronJob, CronRules, Mode
-from slotwise.startd.cron.published import Output, Reader
 
 _log = logging.getLogger(__name__)
 
@@ -25,8 +25,9 @@ _LONGEST_LINE, _LOGGED = 1 << 20, 4096
 
 
 class CronRunner:
-    """All jobs of a startd.
+    """All jobs of a family that a daemon runs.
 
+    :param env: what programs find in their environment, beside that of their family and their own.
     :param said: told of each ad that a job printed.
     :param allowed: whether a job's condition lets it run now.
     """

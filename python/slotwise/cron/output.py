@@ -1,0 +1,71 @@
+"""What cron jobs print, as ads.
+
+Lines ``name = expression`` make an ad; a line that begins with ``-`` ends it. Behind the dash may stand a name, so that
+one job has several ads, and ``update:true`` or ``update:false``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from slotwise.classad.evaluate import literal_or_expression
+from slotwise.cron.jobs import CronJob
+from slotwise.errors import AdSyntaxError
+
+_log = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Output:
+    """An ad that a job printed. ``tag``: its name behind the dash; ``update``: what the job says of sending it."""
+
+    attributes: dict[str, Any]
+    tag: str = ""
+    update: bool | None = None
+
+
+class Reader:
+    """Puts a job's lines together."""
+
+    def __init__(self, job: CronJob) -> None:
+        self._job = job
+        self._lines: dict[str, Any] = {}
+
+    def line(self, text: str) -> Output | None:
+        """Take a line; the ad that it ends, if any."""
+        text = text.strip()
+        if text.startswith("-"):
+            return self.end(text[1:])
+        name, equals, value = text.partition("=")
+        if not equals or text.startswith("#"):
+            if text and not text.startswith("#"):
+                _log.warning("cron job %s: %r is not an attribute", self._job.name, text)
+            return None
+        name = self._job.prefix + name.strip()
+        if not _NAME.fullmatch(name):
+            _log.warning("cron job %s: %r is not a valid attribute name", self._job.name, name)
+            return None
+        try:
+            self._lines[name] = literal_or_expression(value)
+        except (AdSyntaxError, ValueError) as error:
+            _log.warning("cron job %s: %s: %s", self._job.name, name, error)
+        return None
+
+    def end(self, words: str = "") -> Output | None:
+        """The ad so far; None when nothing was printed."""
+        found, self._lines = self._lines, {}
+        if not found:
+            return None
+        tag, update = "", None
+        for number, word in enumerate(words.split()):
+            key, colon, value = word.partition(":")
+            if number == 0 and not colon:
+                tag = word
+            elif key.lower() == "update":
+                update = value.lower() not in ("false", "f", "no", "n", "0")
+        return Output(found, tag, update)
