@@ -93,6 +93,26 @@ class OneSlot(RuleBasedStateMachine):
         answers = [a for a in actions if isinstance(a, ev.ClaimGranted | ev.ClaimQueued | ev.ClaimRefused)]
         assert answers, "a request is always answered or queued"
 
+    @rule(rank=st.sampled_from([0.0, 1.0, 2.0]))
+    def work_is_fetched(self, rank: float) -> None:
+        self.number += 1
+        claim = Claim(f"claim-{self.number}", "", self.now, 60.0, self.now, rank, fetched=True)
+        before = self.slot.state
+        actions = self.happen(ev.WorkFetched(claim, Run(f"{self.number}.0#f", self.now)))
+        taken = [a for a in actions if isinstance(a, ev.StartRun | ev.ClaimQueued)]
+        refused = [a for a in actions if isinstance(a, ev.ClaimRefused) and a.claim_id == claim.claim_id]
+        assert len(taken) + len(refused) == 1, "fetched work starts, waits or is refused"
+        if refused:
+            assert self.slot.state == before
+
+    @rule()
+    def no_work_is_fetched(self) -> None:
+        self.happen(ev.NoWorkFetched())
+
+    @rule(why=st.sampled_from(["", "it failed"]))
+    def work_is_over(self, why: str) -> None:
+        self.happen(ev.RunGone(unfinished=why))
+
     @rule(retirement=st.sampled_from([None, 0.0, 200.0]), vacate=st.sampled_from([None, 5.0, 900.0]))
     def a_job_starts(self, retirement: float | None, vacate: float | None) -> None:
         self.number += 1

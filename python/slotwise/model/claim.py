@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 
@@ -41,7 +42,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A schedd's hold on a slot. ``claim_id`` is the capability: whoever has it may use the claim."""
+    """A schedd's hold on a slot, or that of fetched work, which has no schedd. ``claim_id`` is the capability: whoever
+    has it may use the claim."""
 
     claim_id: str
     schedd_name: str
@@ -57,10 +59,12 @@ class Claim:
     suspended_s: float = 0.0
     #: When it ends at the latest, whatever its schedd says: claims of partitionable slots only.
     ends_at: float | None = None
+    #: A hook fetched the work. Nobody renews such a claim: it has no lease, and ``lease_s`` is the keeper's alone.
+    fetched: bool = False
 
     def lease_ends(self) -> float:
         """When the lease runs out unless the schedd is heard of before; or the claim's time is up."""
-        lease = self.last_alive + self.lease_s
+        lease = math.inf if self.fetched else self.last_alive + self.lease_s
         return lease if self.ends_at is None else min(lease, self.ends_at)
 
 

@@ -46,6 +46,11 @@ class Entry:
         if self.cause is not None:
             return f"{self.cause.reason} (code {self.cause.code})" if self.cause.code else self.cause.reason
         state, run = self.outcome.slot.state, self.outcome.slot.run
+        claim = self.outcome.slot.claim
+        former = self.before.run.run_id if self.before.run is not None else ""
+        if run is not None and claim is not None and claim.fetched and run.run_id != former:
+            who = claim.submitter or self.submitter or "nobody known"
+            return f"fetched work starts for {who} (run {run.run_id})"
         if run is not None and self.before.run is None:
             return f"activated for {self.submitter or 'nobody known'} (run {run.run_id})"
         if run is None and self.before.run is not None:

@@ -79,6 +79,22 @@ class ClaimRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkFetched:
+    """A hook has fetched work that suits the slot: ``run`` is to start under ``claim``, or under the idle claim of
+    fetched work that there is."""
+
+    claim: Claim
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class NoWorkFetched:
+    """The hook has no work for the slot, or none that it takes: an idle claim of fetched work ends."""
+
+    reason: str = "There is no more work to fetch"
+
+
+@dataclass(frozen=True, slots=True)
 class PreempterWithdrawn:
     """The schedd whose claim waits has gone."""
 
@@ -97,10 +113,12 @@ class RunFinishing:
 
 @dataclass(frozen=True, slots=True)
 class RunGone:
-    """Nothing is left of the job. ``broken``: something is, so the slot must not be used: why, and SlotBrokenCode."""
+    """Nothing is left of the job. ``broken``: something is, so the slot must not be used: why, and SlotBrokenCode.
+    ``unfinished``: why fetched work did not come to its end; its claim ends then."""
 
     broken: str | None = None
     code: int = BrokenCode.UNCLEAN
+    unfinished: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +230,8 @@ Stimulus = (
     | MatchNoticed
     | MatchFailed
     | ClaimRequested
+    | WorkFetched
+    | NoWorkFetched
     | PreempterWithdrawn
     | Activated
     | RunFinishing

@@ -11,7 +11,7 @@ from dataclasses import replace
 from slotwise.model.slot import Activity, State, VacateCode
 from slotwise.startd import events as ev
 from slotwise.startd.motion import Motion
-from slotwise.startd.states import Backfill, Claimed, Matched, Owner
+from slotwise.startd.states import Backfill, Matched, Owner
 
 
 def begin(m: Motion) -> None:
@@ -58,9 +58,7 @@ def ended(m: Motion, _: ev.FillerEnded) -> None:
     if not isinstance(state, Backfill):
         return
     if state.activity is Activity.KILLING and state.claim is not None:
-        claim = replace(state.claim, claimed_at=m.now, last_alive=m.now)
-        m.enter(Claimed(claim))
-        m.do(ev.ClaimGranted(claim), ev.ReplaceClaimId())
+        m.take(replace(state.claim, claimed_at=m.now, last_alive=m.now), state.run)
     elif state.activity is Activity.KILLING and state.matched:
         m.enter(Matched(m.now + m.facts.match_timeout_s))
     else:
@@ -70,23 +68,23 @@ def ended(m: Motion, _: ev.FillerEnded) -> None:
             m.do(ev.StartFiller())
 
 
-def requested(m: Motion, stimulus: ev.ClaimRequested) -> None:
-    """A schedd wants the slot: at once if nothing runs, else when the filler has gone."""
+def requested(m: Motion, stimulus: ev.ClaimRequested | ev.WorkFetched) -> None:
+    """A schedd, or fetched work, wants the slot: at once if nothing runs, else when the filler has gone."""
     state = m.slot.state
     assert isinstance(state, Backfill)
+    run = stimulus.run if isinstance(stimulus, ev.WorkFetched) else None
     if state.claim is not None or state.leaving:
         why = "another claim waits for the filler's end" if state.claim is not None else "the slot goes to its owner"
         m.do(ev.ClaimRefused(stimulus.claim.claim_id, VacateCode.NO_MATCH, why))
     elif state.activity is Activity.IDLE:
         m.do(ev.StopFiller(hard=False))
-        m.enter(Claimed(stimulus.claim))
-        m.do(ev.ClaimGranted(stimulus.claim), ev.ReplaceClaimId())
+        m.take(stimulus.claim, run)
     else:
         m.do(ev.ClaimQueued(stimulus.claim))
         if state.activity is Activity.KILLING:
-            m.enter(replace(state, claim=stimulus.claim))
+            m.enter(replace(state, claim=stimulus.claim, run=run))
         else:
-            kill(m, replace(state, claim=stimulus.claim))
+            kill(m, replace(state, claim=stimulus.claim, run=run))
 
 
 def matched(m: Motion) -> None:
@@ -109,7 +107,7 @@ def leave(m: Motion) -> None:
         return
     if state.claim is not None:
         m.do(ev.ClaimRefused(state.claim.claim_id, VacateCode.NO_MATCH, "the slot goes to its owner"))
-    gone = replace(state, leaving=True, claim=None, matched=False)
+    gone = replace(state, leaving=True, claim=None, run=None, matched=False)
     if state.activity is Activity.BUSY:
         kill(m, gone)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slotwise.model.claim import Run
+from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, State
 from slotwise.startd.events import (
     Action,
@@ -19,9 +19,11 @@ from slotwise.startd.events import (
     ReplaceClaimId,
     ResumeRun,
     SoftKill,
+    StartRun,
 )
 from slotwise.startd.retirement import vacate_time
 from slotwise.startd.states import (
+    Busy,
     Cause,
     Claimed,
     Cleaning,
@@ -180,13 +182,34 @@ class Motion:
         waiting, welcome = state.waiting, self._waiting_is_welcome()
         if waiting is not None and welcome:
             claim = replace(waiting.claim, claimed_at=self.now, last_alive=self.now)
-            self.enter(Claimed(claim))
-            self.do(ClaimGranted(claim), ReplaceClaimId())
+            self.take(claim, waiting.run)
             return
         if waiting is not None:
             self.do(ClaimRefused(waiting.claim.claim_id, 0, "the slot is no longer willing"))
         self.enter(Owner())
         self.do(ReplaceClaimId())
+
+    def take(self, claim: Claim, run: Run | None) -> None:
+        """Give the slot to ``claim``; fetched work starts with it."""
+        claimed = Claimed(claim)
+        self.enter(claimed)
+        self.do(ClaimGranted(claim), ReplaceClaimId())
+        if run is not None:
+            self.begin(claimed, run)
+
+    def begin(self, state: Claimed, run: Run) -> None:
+        """Start a job under an idle claim."""
+        started = replace(
+            run,
+            activated_at=self.now,
+            machine_vacate_s=self.facts.machine_vacate_s,
+            accepted_while_draining=self.slot.draining is not None,
+        ).resumed(self.now)
+        claim = replace(state.claim, activations=state.claim.activations + 1, last_alive=self.now)
+        self.enter(replace(state, claim=claim, doing=Busy(started), ending=None))
+        counters = self.slot.counters
+        self.slot = replace(self.slot, counters=replace(counters, job_starts=counters.job_starts + 1))
+        self.do(StartRun(started))
 
     def delete(self) -> None:
         """A dynamic slot vanishes."""

@@ -113,11 +113,59 @@ def _queue(m: Motion, state: Claimed, claim: Claim) -> None:
             m.do(ev.ClaimRefused(claim.claim_id, 0, "the machine prefers the claim that waits already"))
             return
         m.do(ev.ClaimRefused(state.waiting.claim.claim_id, 0, "a better claim came while this one waited"))
-    waiting = Waiting(claim, claim.rank > state.claim.rank)
+    _wait(m, state, Waiting(claim, claim.rank > state.claim.rank))
+
+
+def _wait(m: Motion, state: Claimed, waiting: Waiting) -> None:
+    """Put a better claim behind the present one."""
     m.enter(replace(state, waiting=waiting))
     m.slot = replace(m.slot, counters=m.slot.counters.preempted(waiting.by_rank))
-    m.do(ev.ClaimQueued(claim), ev.ReplaceClaimId())
+    m.do(ev.ClaimQueued(waiting.claim), ev.ReplaceClaimId())
     m.look = True
+
+
+def _fetched(m: Motion, stimulus: ev.WorkFetched) -> None:
+    """A hook has fetched work: it starts at once, or when the present claim has gone, or is refused."""
+    claim, run, state = stimulus.claim, stimulus.run, m.slot.state
+    refusal = _closed(m.slot)
+    if refusal is not None:
+        m.do(ev.ClaimRefused(claim.claim_id, *refusal))
+    elif isinstance(state, Owner | Unclaimed):
+        if isinstance(state, Unclaimed) and state.benchmarking:
+            m.do(ev.StopBenchmarks())
+        m.take(claim, run)
+    elif isinstance(state, Claimed) and awaits_work(state):
+        m.begin(replace(state, claim=replace(state.claim, rank=claim.rank)), run)
+    elif isinstance(state, Claimed):
+        _displace(m, state, stimulus)
+    elif isinstance(state, Backfill):
+        filler.requested(m, stimulus)
+    else:
+        code = VacateCode.BEING_PREEMPTED if isinstance(state, Preempting) else 0
+        m.do(ev.ClaimRefused(claim.claim_id, code, f"the slot is in state {state.state}"))
+
+
+def _displace(m: Motion, state: Claimed, stimulus: ev.WorkFetched) -> None:
+    """Fetched work has no user whose priority could count: only a higher rank makes others leave."""
+    claim = stimulus.claim
+    others = [state.claim, *([state.waiting.claim] if state.waiting is not None else [])]
+    if any(claim.rank <= other.rank for other in others):
+        m.do(ev.ClaimRefused(claim.claim_id, 0, "its rank is not higher than that of the present claim"))
+        return
+    if state.waiting is not None:
+        m.do(ev.ClaimRefused(state.waiting.claim.claim_id, 0, "better work was fetched while this claim waited"))
+    _wait(m, state, Waiting(claim, by_rank=True, run=stimulus.run))
+
+
+def awaits_work(state: Claimed) -> bool:
+    """Whether a claim of fetched work is idle, and nothing wants it to end."""
+    return state.claim.fetched and isinstance(state.doing, Idle) and state.waiting is None and not state.final
+
+
+def _nothing_fetched(m: Motion, stimulus: ev.NoWorkFetched) -> None:
+    state = m.slot.state
+    if isinstance(state, Claimed) and awaits_work(state):
+        m.preempt(Cause(VacateCode.RELEASE_COMMAND, stimulus.reason, tell_schedd=False))
 
 
 def _withdraw(m: Motion, _: ev.PreempterWithdrawn) -> None:
@@ -145,17 +193,7 @@ def _activate(m: Motion, stimulus: ev.Activated) -> None:
         m.do(ev.ActivationRefused(run.run_id, *refusal))
         return
     assert isinstance(state, Claimed)
-    started = replace(
-        run,
-        activated_at=m.now,
-        machine_vacate_s=m.facts.machine_vacate_s,
-        accepted_while_draining=m.slot.draining is not None,
-    ).resumed(m.now)
-    claim = replace(state.claim, activations=state.claim.activations + 1, last_alive=m.now)
-    m.enter(replace(state, claim=claim, doing=Busy(started), ending=None))
-    counters = m.slot.counters
-    m.slot = replace(m.slot, counters=replace(counters, job_starts=counters.job_starts + 1))
-    m.do(ev.StartRun(started))
+    m.begin(state, run)
 
 
 def _cannot_activate(m: Motion) -> tuple[int, str] | None:
@@ -195,10 +233,10 @@ def _gone(m: Motion, stimulus: ev.RunGone) -> None:
     if isinstance(state, Preempting):
         m.leave()
     elif isinstance(state, Claimed) and not isinstance(state.doing, Idle):
-        _run_over(m, state)
+        _run_over(m, state, stimulus.unfinished)
 
 
-def _run_over(m: Motion, state: Claimed) -> None:
+def _run_over(m: Motion, state: Claimed, unfinished: str) -> None:
     run = state.run
     cause: Cause | None = None
     if m.slot.broken:
@@ -207,6 +245,8 @@ def _run_over(m: Motion, state: Claimed) -> None:
         cause = state.doing.then_leave
     elif isinstance(state.doing, Retiring):
         cause = state.pledge or (DRAINED if m.slot.draining else SHUT_DOWN)
+    elif unfinished and state.claim.fetched:
+        cause = Cause(VacateCode.CLAIM_DEACTIVATED, unfinished, tell_schedd=False)
     claim = state.claim
     if run is not None:
         ran = run.ran(m.now)
@@ -355,6 +395,8 @@ REACTIONS: dict[type, Callable[[Motion, Any], None]] = {
     ev.MatchNoticed: _matched,
     ev.MatchFailed: _match_failed,
     ev.ClaimRequested: _claim,
+    ev.WorkFetched: _fetched,
+    ev.NoWorkFetched: _nothing_fetched,
     ev.PreempterWithdrawn: _withdraw,
     ev.Activated: _activate,
     ev.RunFinishing: _finishing,

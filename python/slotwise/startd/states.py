@@ -90,10 +90,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A claim that waits for the present one to make room. ``by_rank``: the machine likes it better."""
+    """A claim that waits for the present one to make room. ``by_rank``: the machine likes it better. ``run``: the
+    fetched work that starts with the claim."""
 
     claim: Claim
     by_rank: bool
+    run: Run | None = None
 
 
 # --------------------------------------------------------------------------------------------------- states with data
@@ -149,7 +151,7 @@ _DOING = {
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """Held by a schedd.
+    """Held by a schedd, or by fetched work.
 
     ``final``: retirement has begun for a reason that cannot be taken back. ``preempt_fired``: PREEMPT was that reason;
     ``hold`` is what WANT_HOLD said at that moment. ``pledge``: the vacate cause to give when retirement ends.
@@ -205,11 +207,13 @@ class Preempting:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Filler work. While it is killed, ``claim`` or a match may wait for its end, or the slot is ``leaving``."""
+    """Filler work. While it is killed, ``claim`` (of fetched work: with its ``run``) or a match may wait for its end,
+    or the slot is ``leaving``."""
 
     activity: Activity = Activity.IDLE
     again_at: float = 0
     claim: Claim | None = None
+    run: Run | None = None
     matched: bool = False
     leaving: bool = False
     state = State.BACKFILL
@@ -349,15 +353,18 @@ TRANSITIONS: tuple[Transition, ...] = (
     _row(2, "Unclaimed/Idle", "Owner/Idle", "IS_OWNER is true"),
     _row(3, "Unclaimed/Idle", "Unclaimed/Benchmarking", "RunBenchmarks is true"),
     _row(4, "Unclaimed/Benchmarking", "Unclaimed/Idle", "benchmarks are done"),
-    _row(5, "Unclaimed/Idle,Benchmarking", "Claimed/Idle", "a schedd claims the slot"),
+    _row(5, "Unclaimed/Idle,Benchmarking", "Claimed/Idle", "a schedd claims the slot; fetched work is accepted"),
     _row(6, "Unclaimed/Idle,Benchmarking", "Matched/Idle", "the negotiator tells of a match"),
     _row(7, "Unclaimed/Idle", "Backfill/Idle", "START_BACKFILL is true"),
     _row(8, "Matched/Idle", "Owner/Idle", "START is false, or MATCH_TIMEOUT passed"),
     _row(9, "Matched/Idle", "Claimed/Idle", "the matched schedd claims the slot"),
     _row(
-        10, "Claimed/Idle", "Preempting/Vacating,Killing", "better claim, IS_OWNER, release, lease, work life, draining"
+        10,
+        "Claimed/Idle",
+        "Preempting/Vacating,Killing",
+        "better claim, IS_OWNER, release, lease, work life, draining, no more work to fetch",
     ),
-    _row(11, "Claimed/Idle", "Claimed/Busy", "the schedd activates the claim"),
+    _row(11, "Claimed/Idle", "Claimed/Busy", "the schedd activates the claim; fetched work starts"),
     _row(12, "Claimed/Busy,Suspended,Cleaning", "Claimed/Idle", "the job ended"),
     _row(13, "Claimed/Busy", "Claimed/Retiring", "PREEMPT, better claim, vacate or drain, gracefully"),
     _row(14, "Claimed/Busy", "Claimed/Suspended", "WANT_SUSPEND and SUSPEND; suspend command"),
@@ -378,7 +385,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     _row(29, "Backfill/Killing", "Backfill/Idle", "filler gone, nothing pending"),
     _row(30, "Backfill/Idle", "Owner/Idle", "EVICT_BACKFILL is true"),
     _row(31, "Backfill/Idle,Killing", "Matched/Idle", "the negotiator tells of a match"),
-    _row(32, "Backfill/Idle,Killing", "Claimed/Idle", "a schedd claims the slot"),
+    _row(32, "Backfill/Idle,Killing", "Claimed/Idle", "a schedd claims the slot; fetched work is accepted"),
     _row(33, "Drained/Retiring", "Drained/Idle", "all slots are drained"),
     _row(34, "Drained/Retiring", "Owner/Idle", "draining is cancelled"),
     _row(35, "Drained/Idle", "Owner/Idle", "draining is cancelled, or its end resumes"),
@@ -386,6 +393,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     _row(37, "Unclaimed/Idle", "Drained/Retiring", "draining"),
     _row(None, "Claimed/Busy,Suspended,Retiring", "Claimed/Cleaning", "the job's last report"),
     _row(None, "Claimed/Busy,Cleaning", "Preempting/Vacating,Killing", "release, lease end, fast vacate or drain"),
+    _row(None, "Owner/Idle", "Claimed/Idle", "fetched work is accepted"),
     _row(None, "Owner/Idle", "Delete/None", "dynamic slot with nothing to do"),
     _row(None, "Unclaimed/Idle,Benchmarking", "Delete/None", "dynamic slot with nothing to do"),
     _row(None, "Drained/Retiring,Idle", "Delete/None", "dynamic slot with nothing to do"),
