@@ -186,7 +186,7 @@ def define_user_map(name: str, text: str | bytes | None, *, prefixes: bool = Fal
 class MapFile:
     """Lines of METHOD PRINCIPAL CANONICAL, the first that fits wins."""
 
-    bad_lines: list[int]
+    bad_lines: list[tuple[int, str]]
     def __new__(cls, text: bytes, *, hash_keys: bool) -> MapFile: ...
     def lookup(self, method: str, principal: str) -> str | None: ...
 

@@ -131,13 +131,50 @@ def test_files_that_cannot_be_relied_on_are_refused(tmp_path: Path) -> None:
     (tmp_path / "map").chmod(0o666)
     with pytest.raises(ConfigError, match="others may write"):
         issuers.read(config)
-    with pytest.raises(ConfigError, match="line 2: the principal is no regular expression"):
+    with pytest.raises(ConfigError, match="line 2: the principal is not a regular expression"):
         issuers.read(trusted(tmp_path, "# map\nSCITOKENS ( x@y\n", hash_keys=False))
     config = trusted(tmp_path, LINES)
     (tmp_path / "issuers.json").write_text(json.dumps({ISSUER: {"keys": [{"kty": "oct", "k": "AAAA"}]}}))
     with pytest.raises(ConfigError, match="symmetric"):
         issuers.read(config)
     assert issuers.read(trusted(tmp_path, LINES, SLOTWISE_TRUSTED_ISSUERS="")) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("SCITOKENS /(/ x@y", "not a regular expression"),
+        (f"SCITOKENS {ISSUER},bob", "a line is METHOD PRINCIPAL"),
+        ("SSL /C=US/CN=bob bob@y", "goes between quotes"),
+        ("SSL CN=Bob Miller bob@y", "goes between quotes"),
+        ("SSL", "a line is METHOD PRINCIPAL"),
+    ],
+)
+def test_a_line_that_maps_nobody_is_refused_with_its_place(tmp_path: Path, line: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=f"map, line 2: .*{reason}"):
+        issuers.read(trusted(tmp_path, f"# map\n{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("canonical", "user"),
+    [
+        ("bob", "bob@here.example"),
+        ("bob@y", "bob@y"),
+        ("b@o@b", None),
+        ("@y", None),
+        ('"b ob@y"', None),
+        ("bob@y/z", None),
+    ],
+)
+def test_what_a_line_makes_of_a_principal_is_a_user(tmp_path: Path, canonical: str, user: str | None) -> None:
+    # HTCondor takes UID_DOMAIN where a line names no domain.
+    found = issuers.read(trusted(tmp_path, f"SCITOKENS {ISSUER},bob {canonical}\n", UID_DOMAIN="here.example"))
+    assert found is not None
+    if user is not None:
+        assert found.identity(signed()).name == user
+        return
+    with pytest.raises(UnauthenticatedError, match="which is not user@domain"):
+        found.identity(signed())
 
 
 def test_the_map_file_includes_files_and_directories(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import jwt
 
-from slotwise._native import MapFile
 from slotwise.errors import ConfigError, UnauthenticatedError
 from slotwise.wire import map_file
+from slotwise.wire.map_file import UserMap
 from slotwise.wire.token import LEVELS, Identity, with_implied
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Issuers:
 
     keys: Mapping[str, Mapping[str, jwt.PyJWK]]
     audience: Sequence[str]
-    users: MapFile
+    users: UserMap
 
     def knows(self, token: str) -> bool:
         """Whether a token says that one of the issuers made it; unchecked."""
@@ -60,14 +60,7 @@ class Issuers:
         issuer = str(_unchecked(token).get("iss", ""))
         claims = self._claims(token, issuer)
         subject = str(claims["sub"])
-        name = self.users.lookup(METHOD, f"{issuer},{subject}")
-        if name is None or "@" not in name:
-            raise UnauthenticatedError(
-                f"no line of CERTIFICATE_MAPFILE makes a user of {issuer},{subject}"
-                if name is None
-                else f"CERTIFICATE_MAPFILE makes {name!r} of {issuer},{subject}, which lacks its domain",
-                hint=f"write a line such as `SCITOKENS {issuer},{subject} user@domain`",
-            )
+        name = self.users.user(METHOD, f"{issuer},{subject}")
         levels = levels_of(claims.get("scope"))
         expires = float(claims["exp"])
         return Identity(name, levels, METHOD, str(claims.get("jti", "")), expires)

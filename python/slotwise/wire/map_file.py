@@ -7,12 +7,14 @@ file includes no others, as in HTCondor. Who may write one of them decides who i
 from __future__ import annotations
 
 import re
+import socket
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slotwise._native import MapFile
-from slotwise.errors import ConfigError
+from slotwise.errors import ConfigError, UnauthenticatedError
 
 if TYPE_CHECKING:
     from slotwise.config import Config
@@ -21,19 +23,50 @@ KNOB = "CERTIFICATE_MAPFILE"
 _INCLUDE = re.compile(rb"\s*@include(?:\s+(.*?))?\s*", re.IGNORECASE)
 
 
-def read(config: Config) -> MapFile:
+#: What lists of users, job queues and logs can name.
+_USER = re.compile(r"[^@/\s\x00-\x1f\x7f]+@[^@/\s\x00-\x1f\x7f]+")
+
+
+@dataclass(frozen=True)
+class UserMap:
+    """The lines of a map file. ``domain``: that of users whom a line names without one (UID_DOMAIN)."""
+
+    lines: MapFile
+    domain: str
+
+    def user(self, method: str, principal: str) -> str:
+        """Whom a principal that proved itself by ``method`` stands for, as ``user@domain``.
+
+        :raises UnauthenticatedError: when no line maps it, or what a line makes of it is not a user.
+        """
+        found = self.lines.lookup(method, principal)
+        if found is None:
+            raise UnauthenticatedError(
+                f"no line of {KNOB} maps the {method} principal {principal}",
+                hint=f'add a line to the map file: {method} "{principal}" user@domain',
+            )
+        user = found if "@" in found else f"{found}@{self.domain}"
+        if not _USER.fullmatch(user):
+            raise UnauthenticatedError(
+                f"{KNOB} maps the {method} principal {principal} to {found!r}, which is not user@domain"
+            )
+        return user
+
+
+def read(config: Config) -> UserMap:
     """The map file of a configuration; an empty one where none is named.
 
-    :raises ConfigError: for a file that cannot be used, or that others than its owner may write.
+    :raises ConfigError: for a file that cannot be used, a line that maps nobody, and a file that others than its owner
+        may write.
     """
     mapped = config.get(KNOB)
     lines = _lines(Path(mapped)) if mapped else []
     text = b"\n".join(line for line, _ in lines)
-    users = MapFile(text, hash_keys=config.get_bool("CERTIFICATE_MAPFILE_ASSUME_HASH_KEYS"))
-    if users.bad_lines:
-        place = lines[users.bad_lines[0] - 1][1]
-        raise ConfigError(f"{place}: the principal is no regular expression", key=KNOB)
-    return users
+    found = MapFile(text, hash_keys=config.get_bool("CERTIFICATE_MAPFILE_ASSUME_HASH_KEYS"))
+    for number, reason in found.bad_lines:
+        raise ConfigError(f"{lines[number - 1][1]}: {reason}", key=KNOB)
+    domain = config.get("UID_DOMAIN") or config.get("FULL_HOSTNAME") or socket.gethostname()
+    return UserMap(found, domain)
 
 
 def _lines(path: Path, *, included: bool = False) -> list[tuple[bytes, str]]:

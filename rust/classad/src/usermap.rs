@@ -18,6 +18,35 @@ enum Entry {
     Prefixes(Vec<(Vec<u8>, Vec<u8>)>),
 }
 
+/// What the principals of a map are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Principals {
+    /// Texts, and patterns where they stand between slashes.
+    Texts,
+    /// All of them patterns (CERTIFICATE_MAPFILE_ASSUME_HASH_KEYS is false).
+    Patterns,
+    /// Beginnings (CLASSAD_USER_MAP_PREFIX_<name>).
+    Prefixes,
+}
+
+/// What is wrong with a line of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It lacks a principal or a canonical name.
+    Incomplete,
+    /// Its principal is not a regular expression.
+    NoPattern,
+    /// More follows where a field, or the line, should end: a principal with blanks or slashes lacks its quotes.
+    GoesOn,
+}
+
+/// A line, by its number from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    pub line: usize,
+    pub reason: Reason,
+}
+
 /// Named maps; names ignore case.
 #[derive(Default)]
 pub struct UserMaps {
@@ -26,39 +55,38 @@ pub struct UserMaps {
 }
 
 impl UserMaps {
-    /// Reads a map from text and keeps it under `name`; a line that says too little, or whose pattern is none, is
-    /// passed over. With `prefixes`, principals are beginnings (CLASSAD_USER_MAP_PREFIX_<name>).
-    pub fn define(&mut self, name: &[u8], text: &[u8], prefixes: bool) {
+    /// Reads a map from text and keeps it under `name`. A line that says too little, or whose pattern is none, maps
+    /// nobody; the numbers of such lines come back, and of those that may not mean what they say.
+    pub fn define(&mut self, name: &[u8], text: &[u8], principals: Principals) -> Vec<BadLine> {
         let mut methods: FxHashMap<Vec<u8>, Vec<Entry>> = FxHashMap::default();
-        for line in text.split(|b| *b == b'\n') {
-            if let Some(line) = parse_line(line, !prefixes) {
-                let entries = methods.entry(line.method.to_ascii_lowercase());
-                add(entries.or_default(), line, prefixes);
+        let mut bad = Vec::new();
+        for (number, text) in text.split(|b| *b == b'\n').enumerate() {
+            let mut report = |reason| {
+                let line = number + 1;
+                bad.push(BadLine { line, reason });
+            };
+            let mut line = match parse_line(text, principals == Principals::Texts) {
+                Parsed::Nothing => continue,
+                Parsed::Incomplete => {
+                    report(Reason::Incomplete);
+                    continue;
+                }
+                Parsed::Line(line) => line,
+            };
+            if line.goes_on {
+                report(Reason::GoesOn);
+            }
+            if principals == Principals::Patterns {
+                line.pattern = Some(Options::default());
+            }
+            let entries = methods.entry(line.method.to_ascii_lowercase()).or_default();
+            if !add(entries, line, principals == Principals::Prefixes) {
+                report(Reason::NoPattern);
             }
         }
         for entry in methods.values_mut().flatten() {
             if let Entry::Prefixes(list) = entry {
                 list.sort_by(|a, b| b.0.cmp(&a.0));
-            }
-        }
-        self.maps.insert(name.to_ascii_lowercase(), methods);
-    }
-
-    /// Reads a map from text whose principals are all patterns (CERTIFICATE_MAPFILE_ASSUME_HASH_KEYS is false), and
-    /// keeps it under `name`. A pattern that is none names nobody; the numbers of such lines come back.
-    pub fn define_patterns(&mut self, name: &[u8], text: &[u8]) -> Vec<usize> {
-        let mut methods: FxHashMap<Vec<u8>, Vec<Entry>> = FxHashMap::default();
-        let mut bad = Vec::new();
-        for (number, line) in text.split(|b| *b == b'\n').enumerate() {
-            let Some(mut line) = parse_line(line, false) else {
-                continue;
-            };
-            line.pattern = Some(Options::default());
-            let entries = methods.entry(line.method.to_ascii_lowercase()).or_default();
-            let before = entries.len();
-            add(entries, line, false);
-            if entries.len() == before {
-                bad.push(number + 1);
             }
         }
         self.maps.insert(name.to_ascii_lowercase(), methods);
@@ -88,12 +116,13 @@ impl UserMaps {
     }
 }
 
-fn add(entries: &mut Vec<Entry>, line: Line, prefixes: bool) {
+/// Adds a line; false when its pattern is none.
+fn add(entries: &mut Vec<Entry>, line: Line, prefixes: bool) -> bool {
     if let Some(options) = line.pattern {
-        if let Some(pattern) = Pattern::new(&line.principal, options) {
-            entries.push(Entry::Pattern(Mutex::new(pattern), line.canonical));
-        }
-        return;
+        let pattern = Pattern::new(&line.principal, options);
+        let usable = pattern.is_some();
+        entries.extend(pattern.map(|pattern| Entry::Pattern(Mutex::new(pattern), line.canonical)));
+        return usable;
     }
     if prefixes {
         let known = matches!(entries.last(), Some(Entry::Prefixes(_)));
@@ -105,7 +134,7 @@ fn add(entries: &mut Vec<Entry>, line: Line, prefixes: bool) {
         {
             list.push((line.principal, line.canonical));
         }
-        return;
+        return true;
     }
     if !matches!(entries.last(), Some(Entry::Exact(_))) {
         entries.push(Entry::Exact(FxHashMap::default()));
@@ -113,6 +142,7 @@ fn add(entries: &mut Vec<Entry>, line: Line, prefixes: bool) {
     if let Some(Entry::Exact(names)) = entries.last_mut() {
         names.entry(line.principal).or_insert(line.canonical);
     }
+    true
 }
 
 impl Entry {
@@ -164,24 +194,40 @@ struct Line {
     /// How the principal matches, if it is a pattern.
     pattern: Option<Options>,
     canonical: Vec<u8>,
+    /// Whether there is more than three fields, or a field does not end where its quotes or slashes do.
+    goes_on: bool,
 }
 
-fn parse_line(line: &[u8], patterns: bool) -> Option<Line> {
+enum Parsed {
+    /// An empty line, or a comment.
+    Nothing,
+    Incomplete,
+    Line(Line),
+}
+
+fn parse_line(line: &[u8], patterns: bool) -> Parsed {
     let (method, rest) = field(line, false);
     if method.text.is_empty() || method.text[0] == b'#' {
-        return None;
+        return Parsed::Nothing;
     }
     let (principal, rest) = field(rest, patterns);
-    let (canonical, _) = field(rest, false);
+    let joined = rest.first().is_some_and(|b| !is_blank(b));
+    let (canonical, rest) = field(rest, false);
     if principal.text.is_empty() || canonical.text.is_empty() {
-        return None;
+        return Parsed::Incomplete;
     }
-    Some(Line {
+    let after = rest.iter().find(|b| !is_blank(b));
+    Parsed::Line(Line {
         method: method.text,
         principal: principal.text,
         pattern: principal.pattern,
         canonical: canonical.text,
+        goes_on: joined || after.is_some_and(|b| *b != b'#'),
     })
+}
+
+fn is_blank(b: &u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\r')
 }
 
 struct Field {
@@ -191,14 +237,13 @@ struct Field {
 
 /// The next field of a line: a word, a text in quotes, or (where allowed) a pattern in slashes with flags.
 fn field(line: &[u8], patterns: bool) -> (Field, &[u8]) {
-    let blank = |b: &u8| matches!(b, b' ' | b'\t' | b'\r');
-    let start = line.iter().position(|b| !blank(b)).unwrap_or(line.len());
+    let start = line.iter().position(|b| !is_blank(b)).unwrap_or(line.len());
     let line = &line[start..];
     let end = match line.first() {
         Some(b'"') => b'"',
         Some(b'/') if patterns => b'/',
         _ => {
-            let end = line.iter().position(blank).unwrap_or(line.len());
+            let end = line.iter().position(is_blank).unwrap_or(line.len());
             return (
                 Field {
                     text: line[..end].to_vec(),
@@ -235,7 +280,7 @@ fn field(line: &[u8], patterns: bool) -> (Field, &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::UserMaps;
+    use super::{BadLine, Principals, Reason, UserMaps};
 
     #[test]
     fn the_first_line_that_fits_wins() {
@@ -244,12 +289,12 @@ mod tests {
             b"groups",
             b"# users and their groups\n* alice physics,bio\n* alice later\n* /^(.*)@example\\.org$/i \\1-group\\7\n\
               * /(/ bad\n* /q*/ \"no group\"\nSSL bob x\nssl carol y\n",
-            false,
+            Principals::Texts,
         );
         maps.define(
             b"Homes",
             b"* /home a\n* /home/x b\n* /ho c\n* /ho later\n",
-            true,
+            Principals::Prefixes,
         );
         let look = |map: &str, input: &str| {
             maps.lookup(map.as_bytes(), input.as_bytes())
@@ -275,7 +320,14 @@ mod tests {
     fn principals_may_all_be_patterns() {
         let mut maps = UserMaps::default();
         let text = b"SSL /CN=(.*)$ \\1@pool\n# c\nSSL ( x\nSSL \"a b\" blank\nSCITOKENS ^https://i\\.org,(\\w+)$ \\1@i.org\n";
-        assert_eq!(maps.define_patterns(b"m", text), [3]);
+        let bad = maps.define(b"m", text, Principals::Patterns);
+        assert_eq!(
+            bad,
+            [BadLine {
+                line: 3,
+                reason: Reason::NoPattern
+            }]
+        );
         let look = |map: &str, input: &str| {
             maps.lookup(map.as_bytes(), input.as_bytes())
                 .map(|v| String::from_utf8_lossy(&v).into_owned())
@@ -290,5 +342,24 @@ mod tests {
             Some("bob@i.org")
         );
         assert_eq!(look("m.SCITOKENS", "https://i.org,bob,eve"), None);
+    }
+
+    #[test]
+    fn lines_that_map_nobody_or_somebody_else_come_back() {
+        let mut maps = UserMaps::default();
+        let text = b"# fine\nSSL /(/ x\n\nSSL alice\nSSL /C=US/CN=alice alice@pool\nSSL \"/C=US/CN=alice\" alice@pool # her\n\
+            SSL John Doe john@pool\nSSL /^x$/i y\n";
+        let bad = maps.define(b"m", text, Principals::Texts);
+        let found: Vec<_> = bad.iter().map(|bad| (bad.line, bad.reason)).collect();
+        assert_eq!(
+            found,
+            [
+                (2, Reason::NoPattern),
+                (4, Reason::Incomplete),
+                (5, Reason::GoesOn),
+                (7, Reason::GoesOn)
+            ]
+        );
+        assert_eq!(maps.lookup(b"m.ssl", b"X").as_deref(), Some(&b"y"[..]));
     }
 }

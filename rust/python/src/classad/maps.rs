@@ -3,7 +3,7 @@
 
 use super::convert::with_bytes;
 use ::classad::Host;
-use ::classad::usermap::UserMaps;
+use ::classad::usermap::{Principals, Reason, UserMaps};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -95,7 +95,14 @@ pub fn define_user_map(
     };
     VERSION.fetch_add(1, Ordering::Relaxed);
     match text {
-        Some(text) => with_bytes(text, |text| maps.define(name.as_bytes(), text, prefixes)),
+        Some(text) => with_bytes(text, |text| {
+            let principals = if prefixes {
+                Principals::Prefixes
+            } else {
+                Principals::Texts
+            };
+            maps.define(name.as_bytes(), text, principals);
+        }),
         None => {
             maps.forget(name.as_bytes());
             Ok(())
@@ -105,12 +112,12 @@ pub fn define_user_map(
 
 /// A map of its own, as CERTIFICATE_MAPFILE is one: lines of ``METHOD PRINCIPAL CANONICAL``, the first that fits wins.
 /// With ``hash_keys`` a PRINCIPAL is a text, or a ``/pattern/``; without, every one is a pattern. Names of methods
-/// ignore case. ``bad_lines``: numbers of lines whose pattern is none.
+/// ignore case. ``bad_lines``: numbers of lines that map nobody, or not whom they seem to, each with what is wrong.
 #[pyclass(frozen, module = "slotwise._native")]
 pub struct MapFile {
     maps: UserMaps,
     #[pyo3(get)]
-    bad_lines: Vec<usize>,
+    bad_lines: Vec<(usize, &'static str)>,
 }
 
 #[pymethods]
@@ -119,12 +126,13 @@ impl MapFile {
     #[pyo3(signature = (text, *, hash_keys))]
     fn new(text: &[u8], hash_keys: bool) -> Self {
         let mut maps = UserMaps::default();
-        let bad_lines = if hash_keys {
-            maps.define(b"m", text, false);
-            Vec::new()
+        let principals = if hash_keys {
+            Principals::Texts
         } else {
-            maps.define_patterns(b"m", text)
+            Principals::Patterns
         };
+        let bad = maps.define(b"m", text, principals);
+        let bad_lines = bad.iter().map(|bad| (bad.line, said(bad.reason))).collect();
         Self { maps, bad_lines }
     }
 
@@ -134,6 +142,16 @@ impl MapFile {
             .maps
             .lookup(format!("m.{method}").as_bytes(), principal.as_bytes())?;
         String::from_utf8(found).ok()
+    }
+}
+
+fn said(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Incomplete => "a line is METHOD PRINCIPAL user@domain",
+        Reason::NoPattern => "the principal is not a regular expression",
+        Reason::GoesOn => {
+            "there is more than METHOD PRINCIPAL user@domain: a principal with blanks or slashes goes between quotes"
+        }
     }
 }
 
