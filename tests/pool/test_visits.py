@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 _JOB = """
@@ -133,6 +135,40 @@ def test_visits_end_with_the_job_and_leave_no_process(pool: Pool) -> None:
         assert shell.wait(30) != 0
         assert followed.wait(30) == 0
     pool.until("the sleepers are gone", lambda: not _sleepers(mark))
+
+
+def test_a_visit_ends_when_its_visitor_is_no_queue_superuser_any_more(pool: Pool, job: str) -> None:
+    config = pool.config_file.read_text()
+    token = pool.root / "operator"
+    pool.run("token", "create", "--identity", "op@elsewhere", "--scope", "WRITE", "--file", str(token))
+
+    def superusers(names: str) -> None:
+        pool.config_file.write_text(f"{config}QUEUE_SUPER_USERS = {names}\n")
+        pool.run("reconfig", "schedd")
+
+    mark, own_mark = (f"{seconds}.{time.monotonic_ns()}" for seconds in (86400, 86401))
+    words = [sys.executable, "-m", "slotwise", "ssh-to-job", job, f"sleep {mark}"]
+    env = pool.env | {"SLOTWISE_TOKEN_FILE": str(token)}
+    try:
+        superusers("op@elsewhere")
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with contextlib.ExitStack() as undo:
+            visit = subprocess.Popen(words, env=env, text=True, **quiet)  # type: ignore[call-overload]
+            owners = subprocess.Popen([*words[:-1], f"sleep {own_mark}"], env=pool.env, **quiet)  # type: ignore[call-overload]
+            for each in (visit, owners):
+                undo.enter_context(each)
+                undo.callback(each.kill)
+            pool.until("both sleep", lambda: _sleepers(mark) and _sleepers(own_mark))
+            superusers("op@elsewhere, also@elsewhere")
+            assert visit.poll() is None
+            superusers("also@elsewhere")
+            assert visit.wait(30 * PATIENCE) == 255
+            assert "op@elsewhere may no longer act on job" in visit.stderr.read()
+            pool.until("the visitor's process is gone", lambda: not _sleepers(mark))
+            assert owners.poll() is None and _sleepers(own_mark), "the owner's own visit goes on"
+    finally:
+        pool.config_file.write_text(config)
+        pool.run("reconfig", "schedd")
 
 
 def _sleepers(mark: str) -> list[Path]:

@@ -254,6 +254,7 @@ class AccessPoint:
         self.queue.date_form = settings.date_form
         self._configure(settings)
         self.servicer.superusers = settings.superusers
+        self.shadows.visits.look_again()
         self.claiming.settings = claim_settings(settings, self._context.address.target)
         self.admission.settings = admission_settings(settings, self._context.address.shown)
         self.requests.replace(autoclusters(settings))

@@ -9,12 +9,12 @@ from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
-from slotwise.errors import UsageError
+from slotwise.errors import DeniedError, UsageError
+from slotwise.model.ownership import same_user
 from slotwise.schedd import submissions
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.claiming import Claiming
-from slotwise.schedd.claims import Run
 from slotwise.schedd.draft import Incoming
 from slotwise.schedd.history import History
 from slotwise.schedd.intake import Holding
@@ -205,7 +205,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Spool(self, request_iterator: AsyncIterator[schedd_pb2.SpoolPart], context: Any) -> schedd_pb2.ActReply:
         """Files for jobs that wait for them."""
         caller = self._authenticator.caller(context)
-        return await self._spooling.receive(caller, request_iterator, self._is_superuser(caller))
+        return await self._spooling.receive(caller, request_iterator, lambda: self._is_superuser(caller))
 
     @answers_errors
     async def FetchSandboxes(
@@ -213,21 +213,21 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
         """What jobs left in their directories."""
         caller = self._authenticator.caller(context)
-        async for piece in self._spooling.fetch(caller, request, self._is_superuser(caller)):
+        superuser = self._is_superuser(caller)
+        async for piece in self._spooling.fetch(caller, request, superuser):
+            if superuser and not self._is_superuser(caller):
+                raise DeniedError(f"{caller.name} is not a queue superuser any more", hint="ask for your own jobs")
             yield piece
 
     @answers_errors
     async def Visit(self, request_iterator: Any, context: Any) -> AsyncIterator[schedd_pb2.JobVisit]:
         """A visit to a running job."""
         caller = self._authenticator.caller(context)
-        superuser, visits = self._is_superuser(caller), self._shadows.visits
 
-        def may_visit(key: str) -> Run:
-            run = visits.run_of(key, caller.name, superuser=superuser)
-            audit.note_now("visit of %s", key)
-            return run
+        def may_act(user: str) -> bool:
+            return self._is_superuser(caller) or same_user(user, caller.name)
 
-        async for said in visits.serve(aiter(request_iterator), may_visit):
+        async for said in self._shadows.visits.serve(aiter(request_iterator), caller.name, may_act):
             yield said
 
     # ---- negotiation

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -93,13 +93,13 @@ class Spooling:
     # ---- in
 
     async def receive(
-        self, caller: Identity, parts: AsyncIterator[schedd_pb2.SpoolPart], superuser: bool
+        self, caller: Identity, parts: AsyncIterator[schedd_pb2.SpoolPart], is_superuser: Callable[[], bool]
     ) -> schedd_pb2.ActReply:
-        """Take files in; with the commit the jobs are released."""
+        """Take files in; with the commit the jobs are released. ``is_superuser``: asked with each part."""
         made: dict[str, Sandbox] = {}
         reply = schedd_pb2.ActReply()
         async for part in parts:
-            jobs = self._named(part.jobs, caller, superuser)
+            jobs = self._named(part.jobs, caller, is_superuser())
             for job in jobs:
                 if not self._waits(job):
                     raise UsageError(f"job {job.key} does not wait for spooled files", hint="submit it with -spool")

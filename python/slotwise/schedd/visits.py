@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 
 from slotwise.errors import BusyError, DeniedError, NotFoundError, SlotwiseError, UsageError
-from slotwise.model.ownership import same_user
 from slotwise.schedd.claims import ClaimBook, Run
 from slotwise.schedd.codes import Status
 from slotwise.schedd.job_book import JobBook
+from slotwise.wire import audit
 from slotwise.wire.gen import schedd_pb2
 
+_log = logging.getLogger(__name__)
 #: States from which a job does not come to run by waiting.
 _NOT_RUNNING = {
     Status.REMOVED: "is being removed",
     Status.COMPLETED: "has completed",
     Status.HELD: "is on hold",
 }
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """``may_act``: whether the visitor may still act on jobs of a user."""
+
+    run: Run
+    visitor: str
+    may_act: Callable[[str], bool]
+    answers: asyncio.Queue[schedd_pb2.JobVisit] = field(default_factory=asyncio.Queue)
 
 
 class Visits:
@@ -32,10 +45,10 @@ class Visits:
         self._jobs = jobs
         self._book = book
         self._ids = itertools.count(1)
-        self._open: dict[int, tuple[Run, asyncio.Queue[schedd_pb2.JobVisit]]] = {}
+        self._open: dict[int, _Visit] = {}
 
-    def run_of(self, key: str, user: str, *, superuser: bool) -> Run:
-        """The run of a job that may be visited.
+    def run_of(self, key: str, may_act: Callable[[str], bool]) -> Run:
+        """The run of a job that may be visited by somebody who ``may_act`` on jobs of some users.
 
         :raises NotFoundError: when there is no such job.
         :raises DeniedError: when it is somebody else's.
@@ -45,7 +58,7 @@ class Visits:
         job = self._jobs.by_key(key)
         if job is None:
             raise NotFoundError(f"there is no job {key} in the queue")
-        if not superuser and not same_user(job.cluster.user, user):
+        if not may_act(job.cluster.user):
             raise DeniedError(f"job {key} is {job.cluster.user}'s")
         for run in self._book.runs.values():
             if run.job is job and not run.over and run.stream is not None and run.executing_at:
@@ -57,21 +70,21 @@ class Visits:
         raise BusyError(f"job {key} {said}", hint="only running jobs can be visited; -auto-retry waits for it")
 
     async def serve(
-        self, said: AsyncIterator[schedd_pb2.JobVisit], may_visit: Callable[[str], Run]
+        self, said: AsyncIterator[schedd_pb2.JobVisit], visitor: str, may_act: Callable[[str], bool]
     ) -> AsyncIterator[schedd_pb2.JobVisit]:
-        """One visit, from the command's first message to its end."""
+        """One visit, from the command's first message to its end; ``may_act``: see :meth:`run_of`."""
         first = await anext(said, None)
         if first is None or not first.job:
             raise UsageError("a visit begins with the name of its job")
-        run = may_visit(first.job)
+        run = self.run_of(first.job, may_act)
+        audit.note_now("visit of %s", first.job)
         number = next(self._ids)
-        answers: asyncio.Queue[schedd_pb2.JobVisit] = asyncio.Queue()
-        self._open[number] = (run, answers)
+        visit = self._open[number] = _Visit(run, visitor, may_act)
         self._tell(run, number, first)
         reading = asyncio.get_running_loop().create_task(self._listen(said, run, number))
         try:
             while True:
-                answer = await answers.get()
+                answer = await visit.answers.get()
                 answer.id = 0
                 yield answer
                 if answer.WhichOneof("what") == "end":
@@ -97,12 +110,22 @@ class Visits:
             return
         if said.WhichOneof("what") == "end":
             del self._open[said.id]
-        found[1].put_nowait(said)
+        found.answers.put_nowait(said)
 
     def lost(self, run: Run) -> None:
         """The run is over, or its starter is out of reach."""
-        for number, (visited, answers) in list(self._open.items()):
-            if visited is run:
-                del self._open[number]
-                error = f"the visit ended because job {run.key} ended, or its machine is out of reach"
-                answers.put_nowait(schedd_pb2.JobVisit(end=schedd_pb2.VisitEnd(status=255, error=error)))
+        for number, visit in list(self._open.items()):
+            if visit.run is run:
+                self._end(number, f"job {run.key} ended, or its machine is out of reach")
+
+    def look_again(self) -> None:
+        """End the visits of those who may no longer act on the job: QUEUE_SUPER_USERS has changed."""
+        for number, visit in list(self._open.items()):
+            if not visit.may_act(visit.run.job.cluster.user):
+                _log.info("ending the visit of %s to job %s, who may no longer act on it", visit.visitor, visit.run.key)
+                self._tell(visit.run, number, schedd_pb2.JobVisit(end=schedd_pb2.VisitEnd()))
+                self._end(number, f"{visit.visitor} may no longer act on job {visit.run.key}")
+
+    def _end(self, number: int, why: str) -> None:
+        ended = schedd_pb2.VisitEnd(status=255, error=f"the visit ended because {why}")
+        self._open.pop(number).answers.put_nowait(schedd_pb2.JobVisit(end=ended))

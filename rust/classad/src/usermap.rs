@@ -43,7 +43,9 @@ pub enum Reason {
 /// A line, by its number from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLine {
+    /// Its number, from 1.
     pub line: usize,
+    /// What is wrong with it.
     pub reason: Reason,
 }
 
