@@ -129,7 +129,7 @@ async def test_the_machine_that_is_back_takes_the_place_of_its_ad_at_once(collec
         elif how == "delta":
             await collector.merge("slot1@h", ("Offline",), State="Owner")
         else:
-            collector.store.invalidate("Machine", ["slot1@h"], "", collector.clock.now())
+            collector.store.invalidate("Machine", ["slot1@h"], collector.clock.now())
         assert not await collector.ads('Name == "slot1@h" && Offline =?= true')
     async with collectors() as collector:
         assert (await collector.one())["Name"] == "slot2@h"
@@ -180,12 +180,12 @@ async def test_an_ad_that_is_taken_back_may_become_absent(collectors: Collectors
     async with collectors() as collector:
         collector.offline.rules.absent_requirements = ExprTree("true")
         await collector.slots(slot(1), slot(2))
-        assert collector.store.invalidate("Machine", ["slot1@h"], "", 1000.0) == ["slot1@h"]
+        assert collector.store.invalidate("Machine", ["slot1@h"], 1000.0) == ["slot1@h"]
         assert not await collector.ads("Absent")
         collector.offline.rules.expire_invalidated = True
-        assert collector.store.invalidate("Machine", ["slot2@h"], "", 1000.0) == ["slot2@h"]
+        assert collector.store.invalidate("Machine", ["slot2@h"], 1000.0) == ["slot2@h"]
         assert (await collector.one("Absent"))["Name"] == "slot2@h" and not await collector.ads()
-        collector.store.invalidate("Machine", ["slot2@h"], "", 1000.0)
+        collector.store.invalidate("Machine", ["slot2@h"], 1000.0)
         assert not await collector.ads("Absent")
 
 

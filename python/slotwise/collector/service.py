@@ -12,10 +12,11 @@ from slotwise.classad import ExprTree
 from slotwise.clock import Clock
 from slotwise.collector.ownership import NAMING, Owners, Sender, misnamed, sender_of
 from slotwise.collector.store import AdStore
-from slotwise.daemon.ad_query import answer, counts
+from slotwise.daemon.ad_query import answer
+from slotwise.daemon.questions import Questions
 from slotwise.errors import BusyError, DeniedError, SlotwiseError, UnauthenticatedError, UsageError
 from slotwise.observe.log import listed
-from slotwise.table import AdTable, ApplyReport, Form, PackKeys, pack_ads, pack_keys
+from slotwise.table import AdTable, ApplyReport, PackKeys, pack_keys
 from slotwise.wire import call, security
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 from slotwise.wire.status import answers_errors
@@ -23,16 +24,10 @@ from slotwise.wire.status import answers_errors
 _log = logging.getLogger(__name__)
 #: A pack this long keeps the event loop busy for about a millisecond; longer ones go to a thread.
 _SMALL_PACK = 48 * 1024
-#: Tables of at most this many ads are read on the event loop; questions with a constraint go to a thread.
+#: Tables of at most this many ads are read on the event loop.
 _SMALL_TABLE = 500
-_FORMS: dict[int, Form] = {
-    common_pb2.AdQuery.PACK: "pack",
-    common_pb2.AdQuery.LONG: "long",
-    common_pb2.AdQuery.JSON: "json",
-}
-#: Ads in a piece of an answer: packs are small, whole ads as text are not, and pieces of a few MB travel best.
+#: Ads in a piece of what subscribers are told.
 _CHUNK_ROWS = 4000
-_CHUNK_ROWS_TEXT = 200
 T = TypeVar("T")
 
 
@@ -55,6 +50,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         self._clock = clock
         self._refresh = refresh
         self.owners = Owners(store.has)
+        self._questions = Questions(clock, in_threads_from=_SMALL_TABLE)
         self._subscribers: set[_Subscriber] = set()
         #: Queries so far, open now, open at once at most, and given up; for the collector's own ad.
         self.queries = 0
@@ -158,10 +154,10 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         if not request.keys and not request.constraint:
             raise UsageError("nothing was named to forget", hint="give keys or a constraint")
         kind, sender = self.store.canonical(request.kind), self._require_kind(request.kind)
-        keys, constraint, refused = self._own_of(sender, kind, request)
+        keys, refused = await self._own_of(sender, kind, request)
         if refused and not keys:
             raise self._taken(sender, kind, refused, context)
-        removed = self.store.invalidate(kind, keys, constraint, self._clock.now()) if keys or constraint else []
+        removed = self.store.invalidate(kind, keys, self._clock.now()) if keys else []
         self.owners.release(kind, removed)
         who = (call.caller.get(), call.peer_of(context))
         _log.info("invalidated %d %s ads by order of %s from %s: %s", len(removed), request.kind, *who, listed(removed))
@@ -169,25 +165,22 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
             self.ring(request.kind, private)
         return collector_pb2.InvalidateReply(removed=len(removed))
 
-    def _own_of(
+    async def _own_of(
         self, sender: Sender, kind: str, request: collector_pb2.InvalidateRequest
-    ) -> tuple[list[str], str, str]:
-        """What of a request to forget ads a sender may ask for: keys, constraint, and why the first other one is not.
+    ) -> tuple[list[str], str]:
+        """What of a request to forget ads a sender may ask for: keys, and why the first other one is not.
 
-        A constraint of a sender who may not take back just any ad is turned into the keys that it means.
+        A constraint means the ads for which it is true, of those that the sender may take back.
         """
-        keys, constraint = list(request.keys), request.constraint
-        if sender.is_administrator:
-            return keys, constraint, ""
-        if constraint:
-            offline = self.store.of_slots(kind)
-            found = [self.store.find(kind), None if offline is None else offline.absent]
-            now = int(self._clock.now())
-            meant = {key for table in found if table is not None for key in table.query_keys(constraint, now=now)}
-            keys += sorted(key for key in meant if self.owners.refusal(sender, kind, key, new=False) is None)
-        refusals = {key: self.owners.refusal(sender, kind, key, new=False) for key in keys}
-        why = next((why for key, why in refusals.items() if why and self.store.has(kind, key)), "")
-        return [key for key, each in refusals.items() if each is None], "", why
+        keys = {key: self.owners.refusal(sender, kind, key, new=False) for key in request.keys}
+        meant: set[str] = set()
+        if request.constraint:
+            constraint = ExprTree(request.constraint)
+            for table in self.store.selected(kind, constraint):
+                meant.update(await self._questions.keys(table, constraint))
+        meant = {key for key in meant if self.owners.refusal(sender, kind, key, new=False) is None}
+        why = next((why for key, why in keys.items() if why and self.store.has(kind, key)), "")
+        return [*(key for key, each in keys.items() if each is None), *sorted(meant)], why
 
     @answers_errors
     async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
@@ -199,7 +192,9 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         began = self._clock.monotonic()
         complete = False
         try:
-            async for chunk in self._answer(request):
+            constraint = ExprTree(request.constraint) if request.constraint else None  # wrong even if there are no ads
+            tables = self.store.selected(request.kind, constraint)
+            async for chunk in answer(self._questions, tables, constraint, request):
                 yield chunk
                 if self.longest_query_s and self._clock.monotonic() - began > self.longest_query_s and not chunk.done:
                     raise BusyError(
@@ -209,35 +204,6 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         finally:
             self.open_queries -= 1
             self.dropped_queries += not complete
-
-    async def _answer(self, request: common_pb2.AdQuery) -> AsyncIterator[common_pb2.AdChunk]:
-        constraint = ExprTree(request.constraint) if request.constraint else None  # wrong even if there are no ads
-        tables = self.store.selected(request.kind, constraint)
-        now = int(self._clock.now())
-        small = sum(len(table) for table in tables) <= _SMALL_TABLE
-        if request.form == common_pb2.AdQuery.COUNT:
-            work = (tables, constraint, list(request.count_by), now)
-            total, rows = counts(*work) if small else await asyncio.to_thread(counts, *work)
-            yield common_pb2.AdChunk(data=pack_ads(rows) if rows else b"", done=True, total=total)
-            return
-        pieces = answer(
-            tables,
-            constraint,
-            list(request.projection),
-            max(0, request.limit),
-            _FORMS[request.form],
-            now,
-            chunk_rows=_CHUNK_ROWS if request.form == common_pb2.AdQuery.PACK else _CHUNK_ROWS_TEXT,
-        )
-        total = 0
-        while True:
-            piece = next(pieces, None) if small and constraint is None else await asyncio.to_thread(_next, pieces)
-            if piece is None:
-                break
-            data, total = piece
-            if data:
-                yield common_pb2.AdChunk(data=data)
-        yield common_pb2.AdChunk(done=True, total=total)
 
     @answers_errors
     async def Subscribe(
@@ -283,10 +249,6 @@ def _log_changes(kind: str, report: ApplyReport) -> None:
     if report.removed:
         _log.info("removed %d %s ads: %s", report.removed, kind, listed(report.removed_keys, report.removed))
     _log.debug("updated %d %s ads", report.updated, kind)
-
-
-def _next(pieces: Iterator[tuple[bytes, int]]) -> tuple[bytes, int] | None:
-    return next(pieces, None)
 
 
 async def _off_loop(table: AdTable, work: Callable[[], T]) -> T:

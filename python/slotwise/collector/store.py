@@ -108,37 +108,31 @@ class AdStore:
             self.updates_initial[kind] += report.inserted
         return report
 
-    def invalidate(self, kind: str, keys: Sequence[str], constraint: str, now: float) -> list[str]:
-        """Forget ads by key or by constraint, public and private ones; returns the keys of the public ones."""
+    def invalidate(self, kind: str, keys: Sequence[str], now: float) -> list[str]:
+        """Forget ads, public and private ones; returns the keys of the public ones."""
         removed: list[str] = []
         offline = self.of_slots(kind)
         if offline is not None:
-            removed = self._invalidate_off(offline, keys, constraint, now)
+            removed = self._invalidate_off(offline, keys, now)
         for private in (False, True):
             table = self._tables.get((self.canonical(kind), private))
             if table is None:
                 continue
             gone = [key for key in keys if table.remove(key)]
-            if constraint:
-                gone += table.remove_where(constraint, now=int(now))
             if not private:
                 removed += gone
                 if offline is not None:
                     offline.gone(gone)
         return removed
 
-    def _invalidate_off(self, offline: OfflineAds, keys: Sequence[str], constraint: str, now: float) -> list[str]:
+    def _invalidate_off(self, offline: OfflineAds, keys: Sequence[str], now: float) -> list[str]:
         """Absent ads go; with EXPIRE_INVALIDATED_ADS others become absent instead of going."""
-        asked = offline.asks_for_absent(ExprTree(constraint) if constraint else None)
         named = [key for key in keys if key in offline.absent]
-        named += offline.absent.query_keys(constraint, now=int(now)) if asked else []
         for key in named:
             offline.absent.remove(key)
         offline.gone(named)
         if offline.rules.expire_invalidated:
-            slots = self.table(SLOTS)
-            going = [*keys, *(slots.query_keys(constraint, now=int(now)) if constraint else [])]
-            missed = offline.miss(going, now)
+            missed = offline.miss([key for key in keys if key not in named], now)
             self._drop_capabilities(SLOTS, missed)
             return [*named, *missed]
         return named

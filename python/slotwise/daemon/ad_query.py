@@ -2,57 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 
 from slotwise.classad import ExprTree
-from slotwise.table import AdTable, Form
+from slotwise.daemon.questions import Questions
+from slotwise.table import AdTable, Form, pack_ads
+from slotwise.wire.gen import common_pb2
+
+_FORMS: dict[int, Form] = {
+    common_pb2.AdQuery.PACK: "pack",
+    common_pb2.AdQuery.LONG: "long",
+    common_pb2.AdQuery.JSON: "json",
+}
+#: Ads in a piece of an answer: packs are small, whole ads as text are not, and pieces of a few MB travel best.
+_CHUNK_ROWS = 4000
+_CHUNK_ROWS_TEXT = 200
 
 
-def answer(
-    tables: Sequence[AdTable],
-    constraint: ExprTree | str | None,
-    projection: Sequence[str],
-    limit: int,
-    form: Form,
-    now: int,
-    *,
-    chunk_rows: int = 5000,
-) -> Iterator[tuple[bytes, int]]:
-    """Pieces of the answer to a query over several tables, each with the number of ads found in tables so far.
+async def answer(
+    questions: Questions, tables: Sequence[AdTable], constraint: ExprTree | None, request: common_pb2.AdQuery
+) -> AsyncIterator[common_pb2.AdChunk]:
+    """The answer to a query over several tables; a piece is made when the reader has taken the one before.
 
-    Text forms are complete: JSON pieces together are one array.
+    JSON pieces together are one array.
 
-    :raises SlotwiseError: when the constraint is no expression.
+    :param constraint: that of the request.
+    :raises BusyError: when the constraint takes more work than a question may.
     """
-    total = 0
-    first = True
-    if form == "json":
-        yield b"[", 0
+    if request.form == common_pb2.AdQuery.COUNT:
+        yield await _counts(questions, tables, constraint, list(request.count_by))
+        return
+    form: Form = _FORMS.get(request.form, "pack")
+    chunk_rows = _CHUNK_ROWS if form == "pack" else _CHUNK_ROWS_TEXT
+    left = request.limit if request.limit > 0 else None
+    is_json, total = form == "json", 0
+    opening = b"[" if is_json else b""
     for table in tables:
-        left = None if not limit else max(0, limit - total)
         if left == 0:
             break
-        chunks = table.query_chunks(
-            constraint or None, list(projection) or None, left, now=now, form=form, chunk_rows=chunk_rows
-        )
-        for piece in chunks:
-            if form == "json":
-                piece = piece if first else b",\n" + piece
-            first = first and not piece
-            yield piece, total
-        total += chunks.total
-    yield (b"]\n" if form == "json" else b""), total
+        projection = list(request.projection)
+        async for chunks in questions.chunks(table, constraint, projection, left, form, chunk_rows):
+            total += chunks.total
+            left = None if left is None else left - chunks.total
+            while (piece := await asyncio.to_thread(next, chunks, None)) is not None:
+                if piece:
+                    yield common_pb2.AdChunk(data=opening + piece)
+                    opening = b",\n" if is_json else b""
+    yield common_pb2.AdChunk(data=(b"]\n" if total else b"[]\n") if is_json else b"", done=True, total=total)
 
 
-def counts(
-    tables: Sequence[AdTable], constraint: ExprTree | str | None, names: Sequence[str], now: int
-) -> tuple[int, list[dict[str, Any]]]:
+async def _counts(
+    questions: Questions, tables: Sequence[AdTable], constraint: ExprTree | None, names: list[str]
+) -> common_pb2.AdChunk:
     """How many ads match, and with ``names`` how many per distinct values of these attributes, as ads with Count."""
     if not names:
-        return sum(table.count(constraint or None, now=now) for table in tables), []
-    rows: list[dict[str, Any]] = []
+        return common_pb2.AdChunk(done=True, total=sum([await questions.count(each, constraint) for each in tables]))
+    rows = []
     for table in tables:
-        for *values, count in table.count_by(list(names), constraint or None, now=now):
+        for *values, count in await questions.count_by(table, names, constraint):
             rows.append(dict(zip(names, values, strict=True)) | {"Count": count})
-    return sum(int(row["Count"]) for row in rows), rows
+    total = sum(int(row["Count"]) for row in rows)
+    return common_pb2.AdChunk(data=pack_ads(rows) if rows else b"", done=True, total=total)

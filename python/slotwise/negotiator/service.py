@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 from slotwise.classad import ExprTree
-from slotwise.daemon.ad_query import answer, counts
+from slotwise.daemon.ad_query import answer
+from slotwise.daemon.questions import Questions
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.negotiator.analysis import analyze
 from slotwise.negotiator.cycle import Cycles
@@ -17,16 +18,11 @@ from slotwise.negotiator.gather import AccessPoint, gather
 from slotwise.negotiator.reports import accounting_ads
 from slotwise.negotiator.schedule import Schedule
 from slotwise.negotiator.snapshot import CycleInput, snapshot_files
-from slotwise.table import AdTable, Form, pack_ads, unpack_ads
+from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import answers_errors
 
 _EDIT = negotiator_pb2.AccountingEdit
-_FORMS: dict[int, Form] = {
-    common_pb2.AdQuery.PACK: "pack",
-    common_pb2.AdQuery.LONG: "long",
-    common_pb2.AdQuery.JSON: "json",
-}
 _SETTINGS = {_EDIT.FACTOR: "factor", _EDIT.CEILING: "ceiling", _EDIT.FLOOR: "floor"}
 _CANCELS = {
     _EDIT.CANCEL_FACTOR_LEASE: "factor",
@@ -56,6 +52,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         self._schedule = schedule
         self._wake = wake
         self._edited = edited
+        self._questions = Questions(cycles.context.clock)
 
     @property
     def _now(self) -> float:
@@ -76,20 +73,9 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     @answers_errors
     async def Accounting(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
         """Accounting ads, one per submitter and group."""
-        table = self._accounting_table()
         constraint = ExprTree(request.constraint) if request.constraint else None
-        now = int(self._now)
-        if request.form == common_pb2.AdQuery.COUNT:
-            total, rows = counts([table], constraint, list(request.count_by), now)
-            yield common_pb2.AdChunk(data=pack_ads(rows) if rows else b"", done=True, total=total)
-            return
-        total = 0
-        limit = max(0, request.limit)
-        for data, found in answer([table], constraint, list(request.projection), limit, _FORMS[request.form], now):
-            total = found
-            if data:
-                yield common_pb2.AdChunk(data=data)
-        yield common_pb2.AdChunk(done=True, total=total)
+        async for chunk in answer(self._questions, [self._accounting_table()], constraint, request):
+            yield chunk
 
     def _accounting_table(self) -> AdTable:
         cycles = self._cycles

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from slotwise.clock import Clock
+from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
 from slotwise.model.ownership import same_user
 from slotwise.schedd import events
@@ -20,7 +21,6 @@ from slotwise.schedd.draft import log_of, priority_of
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.materializer import Materializer
-from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.selection import constraint_of, parse_id
 from slotwise.schedd.store import Batch
@@ -240,7 +240,7 @@ class Actions:
         if not (selection.all or selection.ids or selection.owners or selection.constraint):
             raise UsageError("no jobs were named")
         constraint = constraint_of(selection.ids, selection.owners, selection.constraint)
-        keys = await self._questions.keys(constraint)
+        keys = await self._questions.keys(self._ads.table, constraint)
         return ((job, "") for key in keys if (job := self._queue.by_key(key)))
 
     def _named(self, ids: Iterable[str], outcome: Outcome) -> Iterable[tuple[Job, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 from slotwise import __version__
 from slotwise.config import Config
 from slotwise.daemon.peers import collector_target, negotiator_target
+from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd import rights
@@ -30,7 +31,6 @@ from slotwise.schedd.memory import Memory
 from slotwise.schedd.news import Advertiser, NegotiatorCall
 from slotwise.schedd.periodic import Periodic
 from slotwise.schedd.proxy_renewal import ProxyRenewal
-from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.requests import Requests
@@ -127,7 +127,7 @@ class AccessPoint:
             recall=self.store.submission,
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
-        self.questions = Questions(self.ads, clock)
+        self.questions = Questions(clock)
         self.actions = Actions(
             self.queue, self.ads, self.ledger, self.claiming, clock, self.admission, self.materializer, self.questions
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+from slotwise.daemon.questions import Questions
 from slotwise.errors import HostError, UsageError
 from slotwise.schedd.ads import native, removed
 from slotwise.schedd.selection import constraint_of
@@ -33,65 +35,66 @@ class History:
         """Wait until everything decided so far is in the database."""
         await self._store.commit(Batch())
 
-    def answer(self, query: schedd_pb2.HistoryQuery, now: int) -> Iterator[tuple[bytes, int]]:
-        """(piece, number of ads in it), in order. Runs in a worker thread.
+    async def answer(self, questions: Questions, query: schedd_pb2.HistoryQuery) -> AsyncIterator[tuple[bytes, int]]:
+        """(piece, number of ads in it), in order. Rows are read in worker threads.
 
         :raises UsageError: for a selection that is none.
         """
+        loop = asyncio.get_running_loop()
         ask = query.query
         form: Form = _FORMS.get(ask.form, "pack")
         left = ask.limit or 1 << 60
         constraint = constraint_of(
             [], list(query.jobs.owners), " && ".join(f"({p})" for p in (ask.constraint, query.jobs.constraint) if p)
         )
-        projection = list(ask.projection) or None
+        projection = list(ask.projection)
         counting = ask.form == common_pb2.AdQuery.COUNT
+        pieces = self._pieces(query)
+        while (found := await loop.run_in_executor(None, next, pieces, None)) is not None:
+            table, last = found
+            last = await _cut(questions, table, query) or last
+            if counting:
+                count = min(left, await questions.count(table, constraint))
+                left -= count
+                yield b"", count
+            else:
+                # Rows come in the order they were put in.
+                async for chunks in questions.chunks(table, constraint, projection, left, form, _PIECE):
+                    left -= chunks.total
+                    said = chunks.total
+                    while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
+                        yield piece, said
+                        said = 0
+            if left <= 0 or last:
+                return
+
+    def _pieces(self, query: schedd_pb2.HistoryQuery) -> Iterator[tuple[AdTable, bool]]:
+        """Tables of some hundred ads each, in order, and whether no more shall be read."""
+        where, values = _where(query)
+        direction = "ASC" if query.forwards else "DESC"
         try:
             connection = self._store.reader()
         except sqlite3.Error as error:
             raise HostError(f"the history cannot be read: {error}") from None
         try:
-            for table, last in self._pieces(connection, query, now):
-                count = min(left, table.count(constraint or None, now=now))
-                left -= count
-                if counting:
-                    yield b"", count
-                elif count:
-                    # Rows come in the order they were put in.
-                    yield table.query(constraint or None, projection, count, now=now, form=form), count
-                if left <= 0 or last:
-                    return
+            rows = connection.execute(
+                f"SELECT seq, cluster, proc, status, delta, changes FROM history {where} ORDER BY seq {direction}",
+                values,
+            )
+            clusters: dict[int, tuple[Any, dict[str, Any], int, str]] = {}
+            scanned = 0
+            piece = min(_PIECE, query.query.limit or _PIECE)
+            while batch := rows.fetchmany(piece):
+                piece = _PIECE
+                if query.scan_limit:
+                    batch = batch[: query.scan_limit - scanned]
+                scanned += len(batch)
+                table = AdTable()
+                for row in batch:
+                    table.upsert(str(row[0]), self._ad(connection, clusters, row))
+                yield table, bool(query.scan_limit and scanned >= query.scan_limit)
         finally:
             connection.close()
-
-    def _pieces(
-        self, connection: sqlite3.Connection, query: schedd_pb2.HistoryQuery, now: int
-    ) -> Iterator[tuple[AdTable, bool]]:
-        """Tables of some hundred ads each, in order, and whether no more shall be read."""
-        where, values = _where(query)
-        direction = "ASC" if query.forwards else "DESC"
-        rows = connection.execute(
-            f"SELECT seq, cluster, proc, status, delta, changes FROM history {where} ORDER BY seq {direction}", values
-        )
-        clusters: dict[int, tuple[Any, dict[str, Any], int, str]] = {}
-        scanned = 0
-        piece = min(_PIECE, query.query.limit or _PIECE)
-        while batch := rows.fetchmany(piece):
-            piece = _PIECE
-            if query.scan_limit:
-                batch = batch[: query.scan_limit - scanned]
-            scanned += len(batch)
-            table, order = AdTable(), []
-            for row in batch:
-                key = str(row[0])
-                table.upsert(key, self._ad(connection, clusters, row))
-                order.append(key)
-            order, stopped = _until(table, order, query, now)
-            keep = set(order)
-            for key in list(table.keys()):
-                if key not in keep:
-                    table.remove(key)
-            yield table, stopped or bool(query.scan_limit and scanned >= query.scan_limit)
 
     def _ad(self, connection: sqlite3.Connection, clusters: dict[int, Any], row: tuple[Any, ...]) -> Any:
         _, cluster, proc, status, delta, changes = row
@@ -137,11 +140,11 @@ def _where(query: schedd_pb2.HistoryQuery) -> tuple[str, list[Any]]:
     return (f"WHERE {' AND '.join(clauses)}" if clauses else ""), values
 
 
-def _until(table: AdTable, order: list[str], query: schedd_pb2.HistoryQuery, now: int) -> tuple[list[str], bool]:
-    """The keys before the one at which ``since`` stops the reading."""
+async def _cut(questions: Questions, table: AdTable, query: schedd_pb2.HistoryQuery) -> bool:
+    """Take out the ads from the one on at which ``since`` stops the reading; whether there is one."""
     since = query.since.strip()
     if not since:
-        return order, False
+        return False
     head, dot, tail = since.partition(".")
     if head.isdigit() and (not dot or tail.isdigit()):
         if not dot and int(head) > 100_000_000:
@@ -152,8 +155,10 @@ def _until(table: AdTable, order: list[str], query: schedd_pb2.HistoryQuery, now
             stop = f"ClusterId == {head}"
     else:
         stop = since
-    stops = set(table.query_keys(stop, now=now))
-    for place, key in enumerate(order):
-        if key in stops:
-            return order[:place], True
-    return order, False
+    stops = set(await questions.keys(table, stop))
+    has_stopped = False
+    for key in list(table.keys()):  # in the order they were put in
+        has_stopped = has_stopped or key in stops
+        if has_stopped:
+            table.remove(key)
+    return has_stopped

@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from slotwise.clock import Clock
+from slotwise.daemon.questions import Questions
 from slotwise.model.ownership import same_user
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import LETTERS, Status
 from slotwise.schedd.factory import DONE, Factory
 from slotwise.schedd.job import Cluster, Job
-from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.rounding import rounded
 from slotwise.schedd.selection import constraint_of
@@ -90,18 +90,19 @@ class Listing:
         """The selected ads in pieces."""
         constraint, _ = self.constraint(caller, query)
         ask = query.query
-        return self.questions.chunks(constraint, list(ask.projection), ask.limit or None, _FORMS[ask.form], CHUNK_ROWS)
+        wanted = (constraint, list(ask.projection), ask.limit or None)
+        return self.questions.chunks(self._ads.table, *wanted, _FORMS[ask.form], CHUNK_ROWS)
 
     async def count(self, caller: Identity, query: schedd_pb2.JobQuery) -> int:
         """How many ads are selected."""
         constraint, _ = self.constraint(caller, query)
-        return await self.questions.count(constraint)
+        return await self.questions.count(self._ads.table, constraint)
 
     async def count_by(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
         """Counts by distinct values of some attributes."""
         constraint, _ = self.constraint(caller, query)
         names = list(query.query.count_by)
-        rows = await self.questions.count_by(names, constraint)
+        rows = await self.questions.count_by(self._ads.table, names, constraint)
         return [{**dict(zip(names, row, strict=False)), "Count": row[-1]} for row in rows]
 
     # ---- totals
@@ -137,7 +138,7 @@ class Listing:
                 totals.add(cluster.counts)
             return totals
         constraint, _ = self.constraint(caller, query)
-        for row in await self.questions.count_by(["JobStatus"], constraint):
+        for row in await self.questions.count_by(self._ads.table, ["JobStatus"], constraint):
             if isinstance(row[0], int) and 0 < row[0] < 8:
                 totals.counts[row[0]] += row[1]
         return totals
@@ -161,7 +162,7 @@ class Listing:
         if clusters is not None:
             return itertools.chain.from_iterable(cluster.jobs.values() for cluster in clusters)
         constraint, _ = self.constraint(caller, query)
-        keys = await self.questions.keys(constraint, query.query.limit or None)
+        keys = await self.questions.keys(self._ads.table, constraint, query.query.limit or None)
         found = [job for key in keys if (job := self._queue.by_key(key)) is not None]
         return sorted(found, key=lambda job: (job.cluster.number, job.proc))
 

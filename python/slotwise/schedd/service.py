@@ -185,13 +185,10 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     @answers_errors
     async def History(self, request: schedd_pb2.HistoryQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
         """Jobs that have left the queue."""
-        loop = asyncio.get_running_loop()
         await self._history.settled()  # a job that left the queue a moment ago is to be found
-        answer = self._history.answer(request, int(self._clock.now()))
         is_json = request.query.form == common_pb2.AdQuery.JSON
         opening, total = (b"[\n" if is_json else b""), 0
-        while (found := await loop.run_in_executor(None, next, answer, None)) is not None:
-            piece, count = found
+        async for piece, count in self._history.answer(self._listing.questions, request):
             total += count
             if piece:
                 yield common_pb2.AdChunk(data=opening + piece)

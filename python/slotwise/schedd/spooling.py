@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.clock import Clock
+from slotwise.daemon.questions import Questions
 from slotwise.errors import DeniedError, NotFoundError, UsageError
 from slotwise.model.ownership import same_user
 from slotwise.observe.log import listed
@@ -23,7 +24,6 @@ from slotwise.schedd.decision import Decision
 from slotwise.schedd.draft import log_of
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
-from slotwise.schedd.questions import Questions
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.sandbox import Sandbox, inputs_of, relocated
 from slotwise.schedd.selection import parse_id
@@ -201,7 +201,7 @@ class Spooling:
         from slotwise.schedd.selection import constraint_of
 
         constraint = constraint_of([], selection.owners, selection.constraint)
-        keys = await self._questions.keys(constraint)
+        keys = await self._questions.keys(self._ads.table, constraint)
         jobs = [job for key in keys if (job := self._queue.by_key(key)) is not None]
         return [job for job in jobs if superuser or same_user(job.cluster.user, caller.name)]
 

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-from slotwise.classad import ClassAd
+from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import literal_or_expression
+from slotwise.daemon.ad_query import answer
 from slotwise.daemon.containment import cause, contained
+from slotwise.daemon.questions import Questions
 from slotwise.errors import NotFoundError
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd import claiming, drain
@@ -37,6 +39,7 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self._questions = Questions(driver.clock)
 
     # -------------------------------------------------------------------------------------------------------- claims
 
@@ -138,15 +141,9 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
             for h in point.holdings.values():
                 point.show(h, now)
                 table.upsert(h.name, h.ad)
-        constraint, projection = request.constraint or None, list(request.projection) or None
-        limit = request.limit or None
-        total = table.count(constraint, now=int(now))
-        if request.form == common_pb2.AdQuery.COUNT:
-            yield common_pb2.AdChunk(done=True, total=total)
-            return
-        form = {common_pb2.AdQuery.LONG: "long", common_pb2.AdQuery.JSON: "json"}.get(request.form, "pack")
-        data = table.query(constraint, projection=projection, limit=limit, form=form, now=int(now))  # type: ignore[arg-type]
-        yield common_pb2.AdChunk(data=data, done=True, total=total)
+        constraint = ExprTree(request.constraint) if request.constraint else None
+        async for chunk in answer(self._questions, [table], constraint, request):
+            yield chunk
 
 
 def _slots_named(driver: Driver, names: list[str]) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.clock import SystemClock
+from slotwise.daemon.questions import Questions
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.draft import Incoming
-from slotwise.schedd.questions import Questions
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.security import Identity
@@ -71,7 +71,7 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
     await schedd.until(runs)
     of = schedd.point
     clock = SystemClock()
-    questions = Questions(of.ads, clock)
+    questions = Questions(clock)
     actions = Actions(of.queue, of.ads, of.ledger, of.claiming, clock, of.admission, of.materializer, questions)
     request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
     request.jobs.constraint = "true"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,11 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.errors import BusyError
-from slotwise.table import SLICE_STEPS, AdTable, Allowance, limit_evaluations, unpack_ads
+from slotwise.table import SLICE_STEPS, AdTable, Allowance, unpack_ads
 from slotwise.wire.gen import common_pb2, schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
-
-
-def bomb(name: str, then: str = "false") -> dict[str, Any]:
-    """Attributes that double the work with each level; 10 million steps and more were done for one evaluation."""
-    from slotwise.classad import ExprTree
-
-    levels = {f"D{n}": ExprTree(f"D{n - 1} + D{n - 1}") for n in range(1, 40)}
-    return {"D0": ExprTree("1 + (ProcId ?: Number)"), **levels, name: ExprTree(f"D39 == 0 || {then}")}
-
-
-@pytest.fixture
-def limited() -> Iterator[None]:
-    """As in a daemon."""
-    limit_evaluations()
-    yield
-    limit_evaluations(1 << 40, None)
+from tests.support.hostile_expressions import HOSTILE, bomb
 
 
 async def test_a_pass_over_costly_policies(limited: None, tmp_path: Path) -> None:
@@ -112,16 +97,6 @@ def test_a_question_over_hostile_ads(limited: None) -> None:
         assert table.query_keys("Start") == ["good"]
     assert spent.used < 7 * 500_000
     assert spent.broken >= 7
-
-
-#: Constraints that cost much for each of many jobs, each in another way: none of them is over the limit of a question
-#: before hundreds of milliseconds of work are done.
-HOSTILE = {
-    "arithmetic": " + ".join(["ProcId"] * 500) + " < 0",
-    "calls": " || ".join(f'regexp("^(a|aa)+{n}$", strcat(ProcId, "aaaaaaaaaaaa"))' for n in range(40)),
-    "text": " || ".join(f'eval(strcat("ProcId + {n}")) < 0' for n in range(40)),
-    "definitions": "D12 == 0 && ProcId < 0",
-}
 
 
 def many(count: int) -> AdTable:
