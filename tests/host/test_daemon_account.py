@@ -64,10 +64,11 @@ class _Open:
         who.write_text('#!/bin/sh\necho "CronUser = \\"$(id -un)\\""\necho -\n')
         who.chmod(0o755)
 
-    def up(self, *, as_account: bool) -> None:
+    def up(self, *, as_account: bool, more: str = "", groups: str = "") -> None:
         ids = f"CONDOR_IDS = {self.daemon.uid}.{self.daemon.gid}\n" if as_account else ""
-        self.pool.config_file.write_text(_CONFIG.format(top=self.top) + ids)
-        words = [*(opened() or []), sys.executable, "-m", "slotwise", "up"]
+        self.pool.config_file.write_text(_CONFIG.format(top=self.top) + ids + more)
+        given = ["setpriv", "--groups", groups, "--"] if groups else []
+        words = [*(opened() or []), *given, sys.executable, "-m", "slotwise", "up"]
         done = subprocess.run(words, env=self.pool.env, cwd="/", capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stdout + done.stderr + self.pool.logs()
 
@@ -201,6 +202,50 @@ def test_a_pool_of_roots_becomes_one_of_the_account(place: _Open) -> None:
     pool.until("the master is there again", lambda: pool.pid("master") and pool.answers("master"))
     place.run_job()
     assert len(place.as_user("history", "-af", "Owner").split()) == 4
+
+
+#: Tells with which rights, and with which open files, it runs; then it does what the program that is named would do.
+_TELLS = """#!/bin/sh
+part={top}/told/$(basename $0)
+{{ grep -E '^(Uid|Gid|Groups|CapEff|CapPrm):' /proc/self/status; ls /proc/self/fd | sed 's/^/Open:/'; }} > $part.$$
+mv $part.$$ $part
+case $0 in
+*inventory) echo 'DetectedTells = 1' ;;
+*cron) printf 'Told = true\n-\n' ;;
+esac
+"""
+_PROGRAMS = """
+STARTD_CRON_JOBLIST = TELLS
+STARTD_CRON_TELLS_EXECUTABLE = {top}/cron
+STARTD_CRON_TELLS_MODE = OneShot
+MACHINE_RESOURCE_INVENTORY_TELLS = {top}/inventory
+STARTER_DEFAULT_JOB_HOOK_KEYWORD = SITE
+SITE_HOOK_PREPARE_JOB = {top}/hook
+"""
+
+
+def test_programs_of_the_administrator_have_no_rights_of_roots(place: _Open) -> None:
+    """Root's groups, capabilities and open files stay with the daemons."""
+    told = place.top / "told"
+    told.mkdir()
+    told.chmod(0o1777)
+    for name in ("cron", "inventory", "hook"):
+        (place.top / name).write_text(_TELLS.format(top=place.top))
+        (place.top / name).chmod(0o755)
+    place.up(as_account=True, more=_PROGRAMS.format(top=place.top), groups="0,4242")
+    groups = Path(f"/proc/{place.pool.pid('starter')}/status").read_text()
+    assert "4242" in groups, "the daemons of root have this group"
+    place.run_job()
+    accounts = {"cron": place.daemon, "inventory": place.daemon, "hook": place.user}
+    for name, account in accounts.items():
+        said = place.pool.until(f"{name} tells", lambda: (told / name).exists() and (told / name).read_text())  # noqa: B023
+        found = {line.partition(":")[0]: line.partition(":")[2].split() for line in said.splitlines()}
+        assert found["Uid"] == [str(account.uid)] * 4, name
+        assert found["Gid"] == [str(account.gid)] * 4, name
+        assert not {"0", "4242"} & set(found["Groups"]), name
+        assert {found["CapEff"][0], found["CapPrm"][0]} == {"0" * 16}, name
+        # Standard input, output and error, and the directory that is listed.
+        assert [line for line in said.splitlines() if line.startswith("Open:")] == [f"Open:{n}" for n in range(4)], name
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -196,3 +197,35 @@ def test_what_a_monitor_measures_of_a_device_is_in_the_ads_of_slot_and_job(make_
     (slot,) = slots(pool, Name=slots(pool)[0]["Name"])
     assert slot["DeviceDevMemoryPeakUsage"] == 7 and float(str(slot["DeviceDevAverageUsage"])) > 0
     assert "UptimeDevSeconds" not in slot
+
+
+def test_daemons_take_descriptors_that_jobs_do_not_get(make_pool: Callable[[str], Pool]) -> None:
+    """Each daemon, whoever started it, has room for a crowd of connections; a job has the limit that the pool had."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    pool = make_pool(BASE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (900, hard))
+    try:
+        pool.up()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+
+    def limits() -> dict[str, int]:
+        return {name: resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] for name, pid in pool.pids().items()}
+
+    everyone = {"master", "collector", "negotiator", "schedd", "startd", "starter", "front"}
+    assert {name: limits().get(name) for name in everyone} == dict.fromkeys(everyone, wanted)
+    before = {name: pool.kill(name) for name in ("starter", "startd", "schedd", "master")}
+    for name, pid in before.items():
+        pool.until(f"{name} is there again", lambda: pool.pid(name) not in (None, pid) and pool.answers(name))  # noqa: B023
+    pool.until("all have room again", lambda: {limits().get(name) for name in everyone} == {wanted})
+    script, out = pool.root / "limit.sh", pool.root / "limit.out"
+    script.write_text("#!/bin/sh\nulimit -Sn\nulimit -Hn\n")
+    script.chmod(0o755)
+    pool.root.parent.chmod(0o755)
+    out.touch()
+    out.chmod(0o666)
+    (pool.root / "limit.sub").write_text(f"executable = {script}\noutput = {out}\nlog = {pool.root}/limit.log\nqueue\n")
+    pool.run("submit", str(pool.root / "limit.sub"))
+    pool.until("the job has ended", lambda: events(pool.root / "limit.log", "005") == 1)
+    assert out.read_text().split() == ["900", "unlimited" if hard == resource.RLIM_INFINITY else str(hard)]

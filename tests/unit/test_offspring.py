@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import resource
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,21 @@ def test_a_program_runs_as_another_account() -> None:
 def test_a_missing_program_is_named() -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         offspring.program(["no-such-program", "-x"])
+
+
+def test_a_daemon_takes_descriptors_and_what_it_starts_does_not() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    code = (
+        "import resource, subprocess\n"
+        "from slotwise.daemon import offspring\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))\n"
+        "assert offspring.as_started() == []\n"
+        "offspring.take_descriptors()\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "command = [*offspring.as_started(), 'sh', '-c', 'ulimit -Sn; ulimit -Hn']\n"
+        "print(subprocess.run(command, capture_output=True, text=True, check=True).stdout)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    shown = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    assert said.split("\n")[:3] == [f"({wanted}, {hard})", "256", shown]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ExprTree
+from slotwise.daemon.program_trust import fault_for_root
 from slotwise.starter.hook_rules import HookRules
-from slotwise.starter.hook_trust import fault
-from slotwise.starter.hooks import Said, parse_output, prepare_verdict
+from slotwise.starter.hooks import Said, _fault, parse_output, prepare_verdict
 from slotwise.starter.keeper_spec import Identity, KeeperResult
 from slotwise.starter.report import exit_attributes
 from slotwise.starter.verdict import How
@@ -33,9 +33,9 @@ def hook(tmp_path: Path) -> Path:
 
 
 def test_a_sound_program_may_be_a_hook(hook: Path) -> None:
-    assert fault(str(hook), ANN) == fault(str(hook), Identity()) == ""
+    assert _fault(str(hook), ANN) == _fault(str(hook), Identity()) == ""
     hook.chmod(0o775)  # as in HTCondor, where only "others" count
-    assert fault(str(hook), ANN) == ""
+    assert _fault(str(hook), ANN) == ""
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_sound_program_may_be_a_hook(hook: Path) -> None:
 )
 def test_what_everybody_may_write_is_no_hook(hook: Path, place: int, mode: int, words: str) -> None:
     [hook, *hook.parents][place].chmod(mode)
-    found = fault(str(hook), ANN)
+    found = _fault(str(hook), ANN)
     assert found.startswith(words) and bool(found) == bool(words)
 
 
@@ -67,28 +67,61 @@ def test_nor_is_what_the_jobs_account_may_write(
     path = [hook, *hook.parents][place]
     os.chown(path, *owner)
     path.chmod(mode)
-    assert bool(fault(str(hook), ANN)) is refused
+    assert bool(_fault(str(hook), ANN)) is refused
     # A starter that is not root is the job's account itself.
-    assert fault(str(hook), Identity()) == ""
+    assert _fault(str(hook), Identity()) == ""
 
 
 def test_links_are_judged_by_both_ends(hook: Path, tmp_path: Path) -> None:
     sound = tmp_path / "link"
     sound.symlink_to(hook)
-    assert fault(str(sound), ANN) == ""
+    assert _fault(str(sound), ANN) == ""
     hook.parent.chmod(0o777)
-    assert "world-writable directory" in fault(str(sound), ANN)
+    assert "world-writable directory" in _fault(str(sound), ANN)
     hook.parent.chmod(0o755)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "open" / "link").symlink_to(hook)
-    assert "world-writable directory" in fault(str(tmp_path / "open" / "link"), ANN)
+    assert "world-writable directory" in _fault(str(tmp_path / "open" / "link"), ANN)
+
+
+def test_links_on_the_way_count(hook: Path, tmp_path: Path) -> None:
+    """A link that leads to another link, which others may exchange."""
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "site").symlink_to("../site")
+    (tmp_path / "first").symlink_to(tmp_path / "open" / "site")
+    named = str(tmp_path / "first" / "hooks" / "prog")
+    assert _fault(named, ANN) == ""
+    (tmp_path / "open").chmod(0o777)
+    assert f"world-writable directory ({tmp_path / 'open'})" in _fault(named, ANN)
+    (tmp_path / "open").chmod(0o1777)  # whoever made a link there may exchange it
+    assert f"world-writable directory ({tmp_path / 'open'})" in _fault(named, ANN)
+    (tmp_path / "loop").symlink_to("loop")
+    assert "cannot be looked at" in _fault(str(tmp_path / "loop"), ANN)
+
+
+@ROOT
+def test_what_runs_as_root_is_roots_alone(hook: Path) -> None:
+    assert fault_for_root(str(hook)) == ""
+    for place in (0, 1, 2):
+        path = [hook, *hook.parents][place]
+        os.chown(path, 4001, 0)
+        assert "others than root" in fault_for_root(str(hook))
+        os.chown(path, 0, 4002)
+        assert fault_for_root(str(hook)) == ""
+        path.chmod(0o775)
+        assert fault_for_root(str(hook))
+        os.chown(path, 0, 0)
+        assert fault_for_root(str(hook)) == ""
+        path.chmod(0o777)
+        assert "world-writable" in fault_for_root(str(hook))
+        path.chmod(0o755)
 
 
 def test_what_is_no_program_is_no_hook(hook: Path) -> None:
-    assert fault("prog", ANN) == "is not an absolute path"
-    assert fault(str(hook.parent), ANN) == "is not a file"
-    assert fault(str(hook) + "2", ANN) == "cannot be looked at: No such file or directory"
+    assert _fault("prog", ANN) == "is not an absolute path"
+    assert _fault(str(hook.parent), ANN) == "is not a file"
+    assert _fault(str(hook) + "2", ANN) == "cannot be looked at: No such file or directory"
 
 
 def said(status: int, **attributes: str) -> Said:

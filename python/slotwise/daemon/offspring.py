@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 from collections.abc import Sequence
 
@@ -23,6 +24,32 @@ def as_account(uid: int, gid: int, groups: Sequence[int] = ()) -> list[str]:
     """
     also = ["--groups", ",".join(map(str, groups))] if groups else ["--clear-groups"]
     return ["setpriv", "--reuid", str(uid), "--regid", str(gid), *also, "--"]
+
+
+#: Descriptors that a daemon takes if it may: a crowd of connections cannot take these between two looks of
+#: :mod:`slotwise.wire.connections`.
+_DESCRIPTORS = 65536
+#: The soft limit that this process was started with, once it has taken more.
+_given: int | None = None
+
+
+def take_descriptors() -> None:
+    """Let this process open as many files as the hard limit lets it, up to 65536."""
+    global _given
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    _given = soft
+
+
+def as_started() -> list[str]:
+    """Words before a command that give it the soft limit of open files that this daemon was started with: jobs, and
+    daemons that outlive this one, shall not have what it took for itself. Empty where nothing differs, or ``prlimit``
+    is not there."""
+    found = shutil.which("prlimit", path=_PATH)
+    return [] if _given is None or found is None else [found, f"--nofile={_given}:", "--"]
 
 
 def program(words: Sequence[str], path: str = _PATH) -> list[str]:

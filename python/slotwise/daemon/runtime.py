@@ -29,7 +29,7 @@ from slotwise.authorization.authorizer import Authorizer
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.config.remote import RemoteSettings
-from slotwise.daemon import classad_facts, membership, owner, privileges
+from slotwise.daemon import classad_facts, membership, offspring, owner, privileges
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
@@ -58,10 +58,6 @@ _MODES = ("peaceful", "graceful", "fast")
 #: among their own files is made with a mode of its own. What other daemons make is theirs alone unless they
 #: say otherwise.
 _OPEN_FILES = ("startd", "starter")
-
-#: Daemons whom many connect to, and who start no program that would inherit the limit: they take as many descriptors as
-#: they may have, up to so many. A crowd cannot take these between two looks of :mod:`slotwise.wire.connections`.
-_MANY_DESCRIPTORS, _DESCRIPTORS = ("collector", "negotiator", "schedd", "defrag"), 65536
 
 #: A fast stop that takes longer hangs: the stacks of all threads go into ``<daemon>.out`` and the process ends.
 _FAST_S = 30.0
@@ -216,16 +212,13 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
     if name not in DAEMONS:
         raise UsageError(f"there is no daemon {name!r}", hint=f"one of {', '.join(DAEMONS)}")
     os.umask(0o022 if name in _OPEN_FILES else 0o077)
-    if name in _MANY_DESCRIPTORS:
-        least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(least, wanted), most))
     faulthandler.enable()  # a crash, or SIGABRT, leaves the stacks of all threads in <daemon>.out
     faulthandler.register(STACKS_SIGNAL)
     # What must happen before gRPC starts in this process (the master forks its spawner).
     prepare = getattr(importlib.import_module(DAEMONS[name]), "prepare", None)
     if prepare is not None:
         prepare(env, config_file)
+    offspring.take_descriptors()  # what was forked before has its own
     try:
         return asyncio.run(_run(name, env, config_file))
     finally:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from slotwise.daemon import lock, process
+from slotwise.daemon.offspring import as_started
 from slotwise.errors import HostError
 from slotwise.home import PoolHome
 from slotwise.master.spawner import READY_FD, SPAWNER_FD
@@ -124,7 +125,7 @@ class SpawnerClient:
         if self._config_file:
             env["SLOTWISE_CONFIG_FILE"] = self._config_file
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "slotwise.master.spawner", "--room-for-the-title-of-a-daemon"],
+            [*as_started(), sys.executable, "-m", "slotwise.master.spawner", "--room-for-the-title-of-a-daemon"],
             env=env,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from typing import Any
 
 import grpc
 
+from slotwise.daemon.offspring import as_started
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
 from slotwise.wire import address
@@ -187,7 +188,7 @@ def spawn_starter(home: PoolHome, env: Mapping[str, str]) -> None:
     log = (home.log / "starter.out").open("ab")
     with log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "slotwise", "daemon", "starter"],
+            [*as_started(), sys.executable, "-m", "slotwise", "daemon", "starter"],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=log,

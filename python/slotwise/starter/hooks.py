@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.daemon.program_trust import fault
 from slotwise.errors import AdSyntaxError
 from slotwise.starter import environment, helpers, report
 from slotwise.starter.ads import lookup, text
 from slotwise.starter.failures import LaunchRefusedError
 from slotwise.starter.hook_rules import BEFORE_TRANSFER, EXIT, PREPARE, UPDATE, HookRules
-from slotwise.starter.hook_trust import fault
-from slotwise.starter.keeper_spec import KeeperResult
+from slotwise.starter.keeper_spec import Identity, KeeperResult
 from slotwise.starter.preparation import places_of
 from slotwise.starter.verdict import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
 
@@ -85,7 +85,7 @@ def check(run: Run, rules: HookRules) -> None:
     :raises LaunchRefusedError: when one may not: a job does not start without what its machine demands.
     """
     for knob, path in rules.all(_wanted(run)):
-        wrong = fault(path, run.identity)
+        wrong = _fault(path, run.identity)
         if wrong:
             reason = f"{knob} ({path}) {wrong}: it is not used, and jobs that need it do not start"
             _log.error("run %s: %s", run.run_id, reason)
@@ -202,7 +202,7 @@ async def _call(
 
     :raises OSError: when it cannot be started.
     """
-    wrong = fault(path, run.identity)
+    wrong = _fault(path, run.identity)
     if wrong:
         raise PermissionError(0, f"the program {wrong}")
     cwd = str(run.directory.scratch) if run.transfers or run.job is None else run.job.iwd
@@ -225,3 +225,8 @@ def _sorted(ad: ClassAd) -> str:
     return "".join(
         f"{line}\n" for line in sorted(text(ad).splitlines(), key=lambda line: line.partition(" ")[0].upper())
     )
+
+
+def _fault(program: str, identity: Identity) -> str:
+    """Why a program must not be a hook of a job that runs as ``identity``; empty when it may."""
+    return fault(program, identity.uid, {identity.gid, *identity.groups})

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slotwise import _native
+from slotwise.daemon.offspring import as_started
 from slotwise.errors import HostError
 
 _log = logging.getLogger(__name__)
@@ -86,9 +87,9 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         native = str(_native.__file__)
-        command = [sys.executable, "-I", "-S", "-c", _ZYGOTE, native, str(theirs.fileno())]
+        words = [sys.executable, "-I", "-S", "-c", _ZYGOTE, native, str(theirs.fileno())]
         self._zygote = subprocess.Popen(
-            command,
+            [*as_started(), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import ipaddress
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -65,6 +66,21 @@ def host_of(peer: str) -> str:
     return peer.strip("<>").rpartition(":")[0] or peer
 
 
+def network_of(host: str) -> str:
+    """Whom bounds and waits count as one: an IPv4 address, or the network of 64 bits of an IPv6 address, all of whose
+    addresses one host may have."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        if not address.is_loopback:
+            return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return str(address)
+
+
 class RefusalLog:
     """Refusals by caller: the first ones of a while each with a line, the others counted."""
 
@@ -74,7 +90,7 @@ class RefusalLog:
 
     def note(self, who: str, peer: str, text: str, *args: Any) -> None:
         """Log a refusal, or count it."""
-        key = (who, host_of(peer))
+        key = (who, network_of(host_of(peer)))
         if key not in self._counts and len(self._counts) >= _CALLERS_MOST:
             key = ("other callers", "other hosts")
         now = self._now()
@@ -117,7 +133,7 @@ class Backoff:
 
     def failed(self, peer: str) -> float:
         """Count a failure of a caller at ``peer``; how long its answer has to wait, in seconds."""
-        host = host_of(peer)
+        host = network_of(host_of(peer))
         count, last = self._failures.get(host, (0, 0.0))
         now = self._now()
         if now > last + _FORGOTTEN_S:

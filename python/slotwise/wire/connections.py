@@ -31,7 +31,7 @@ class ConnectionBounds:
     :param own: path of the daemon's UNIX socket, empty without one.
     :param port: its TCP port.
     :param of_user: most connections of one account on the socket; 0: any number.
-    :param of_address: most connections of one address on the port; 0: any number.
+    :param of_address: most connections of one address on the port, or of one IPv6 network of 64 bits; 0: any number.
     :param exempt: accounts that are not bounded.
     """
 
@@ -100,7 +100,7 @@ class ConnectionBounds:
                     uid = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
                     return "" if uid in self._exempt else _account_name(uid)
                 if one.getsockname()[1] == self._port:
-                    return f"<{one.getpeername()[0]}>"
+                    return f"<{call.network_of(one.getpeername()[0])}>"
         except OSError:
             pass  # it listens, or is gone
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,26 @@ def test_a_plug_in_speaks_for_itself(tmp_path: Path) -> None:
     for wrong in ("echo nonsense", "echo Cpus = 1", "exit 1"):
         broken = str(program(tmp_path / "broken", wrong))
         assert not methods.find(configured("STARTD", HIBERNATION_PLUGIN=broken)).levels
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_plug_in_that_root_would_run_is_roots_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever could write it, or exchange it, was root a moment later."""
+    ran = tmp_path / "ran"
+    text = f"""touch {ran}; echo 'HibernationSupportedStates = "S3"'"""
+    plugin = program(tmp_path / "site/plugin", text)
+    sound = configured("STARTD", HIBERNATION_PLUGIN=str(plugin))
+    assert methods.find(sound).levels
+    for path, owner, mode in ((plugin, 4001, 0o755), (plugin.parent, 4001, 0o755), (plugin, 0, 0o757)):
+        ran.unlink()
+        os.chown(path, owner, -1)
+        path.chmod(mode)
+        assert not methods.find(sound).levels
+        assert not ran.exists()
+        os.chown(path, 0, -1)
+        path.chmod(0o755)
+        assert methods.find(sound).levels
+    assert "it would run as root, and is not used" in caplog.text
 
 
 def test_what_the_network_card_says() -> None:

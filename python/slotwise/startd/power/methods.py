@@ -18,6 +18,8 @@ from pathlib import Path
 
 from slotwise.classad.stream import parse_ads
 from slotwise.config import Config
+from slotwise.daemon.privileges import root_files
+from slotwise.daemon.program_trust import fault_for_root
 from slotwise.errors import SlotwiseError
 from slotwise.startd.power.levels import level_of, levels_in, name_of
 
@@ -67,6 +69,12 @@ def find(config: Config, root: Path = Path("/")) -> Method:
 
 def of_plugin(plugin: str, args: Sequence[str], *, debug: bool = False) -> Method:
     """What a plug-in says of itself: ``PLUGIN ARGS ad`` prints an ad; ``PLUGIN ARGS set LEVEL`` is to come."""
+    found = shutil.which(plugin)
+    with root_files():
+        wrong = "is not there, or no program" if found is None else fault_for_root(os.path.abspath(found))  # noqa: PTH100
+    if wrong and os.geteuid() == 0:
+        _log.error("HIBERNATION_PLUGIN (%s) %s: it would run as root, and is not used", plugin, wrong)
+        return Method()
     said = _answer((plugin, *args, "ad"))
     if said is None:
         return Method()
