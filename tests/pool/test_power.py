@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -30,6 +31,7 @@ KNOBS = (
     "NUM_CPUS = 2\nRunBenchmarks = false\nNEGOTIATOR_INTERVAL = 1\nNUM_SLOTS_TYPE_1 = 2\nSLOT_TYPE_1 = cpus=1\n"
     "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD, ROOSTER\nROOSTER_INTERVAL = 1\n"
     "HIBERNATE_CHECK_INTERVAL = 1\nHIBERNATION_OVERRIDE_WOL = true\nSLOTWISE_HIBERNATION_WAIT = 0.5\n"
+    "SLOTWISE_POWER_WATTS = 90\nSLOTWISE_POWER_ASLEEP_WATTS = 2\n"
     'HIBERNATE = ifThenElse(State == "Unclaimed" && time() - EnteredCurrentState >= 2, "RAM", "NONE")\n'
 )
 
@@ -68,7 +70,9 @@ def test_a_machine_sleeps_through_a_crash_of_the_collector_and_wakes_for_a_job(
     assert (tmp_path / "tools/sleeps").read_text().split()[1:] == ["-x", "set", "S3"]
     pool.kill("collector")
     pool.until("the collector is back, and knows", lambda: pool.answers("collector") and len(asleep(pool)) == 2)
-    assert pool.run("status", "-power").stdout.count("S3") == 2
+    view = pool.run("status", "-power").stdout
+    assert view.count("S3") == 2 and view.count(" 0.00 ") == 2, "kWh of seconds"
+    assert 'sleeps_now": true' in pool.run("power", "report", "-json").stdout, "the record outlives the collector"
     pool.kill("rooster")
     log = submit(pool, 0.1)
     pool.until("the job has run", lambda: events(log, "005"), 60)
@@ -76,6 +80,10 @@ def test_a_machine_sleeps_through_a_crash_of_the_collector_and_wakes_for_a_job(
     assert "Offline = true" in told and "MachineLastMatchTime = " in told and "HardwareAddress" in told
     assert len(slots(pool)) == 2 and not asleep(pool), "the machine's own ads are back"
     assert len((tmp_path / "tools/sleeps").read_text().splitlines()) == 1, "it stays awake for a while"
+    (one,) = json.loads(pool.run("power", "report", "-json").stdout)["machines"]
+    assert (one["sleeps"], one["sleeps_now"]) == (1, False) and 0 < one["hours_asleep"] < 1
+    assert one["kwh_saved"] == pytest.approx(one["hours_asleep"] * 0.088, abs=1e-3)
+    assert one["machine"] in pool.run("power", "report").stdout
 
 
 def test_a_startd_that_dies_asleep_is_awake_when_it_is_back(sleeper: Callable[[str], Pool]) -> None:

@@ -13,6 +13,7 @@ from slotwise.clock import ManualClock
 from slotwise.collector.ad_log import AdLog
 from slotwise.collector.offline import OfflineAds
 from slotwise.collector.service import CollectorServicer
+from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import AdStore
 from slotwise.table import PackBuilder, pack_ads, unpack_ads
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
@@ -81,9 +82,10 @@ def collectors(tmp_path: Path) -> Collectors:
     @asynccontextmanager
     async def opened() -> AsyncIterator[Offline]:
         store = AdStore()
-        offline = OfflineAds(store.table("Machine"), AdLog(tmp_path / "off.log", clock.now()), clock.now())
+        sleeps = SleepRecord(tmp_path / "sleeps.sqlite", 1000)
+        offline = OfflineAds(store.table("Machine"), AdLog(tmp_path / "off.log", clock.now()), clock.now(), sleeps)
         store.offline = offline
-        servicer = CollectorServicer(store, clock, lambda: None)
+        servicer = CollectorServicer(store, clock, lambda: None, sleeps)
         async with serving(lambda s: collector_pb2_grpc.add_CollectorServicer_to_server(servicer, s)) as channel:
             found = Offline(channel, store, clock, servicer)
             found.offline = offline

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from slotwise.classad import ClassAd
+from slotwise.classad import UNDEFINED, ClassAd
 from slotwise.startd.power.decision import Awake, Clearing, Telling
 from slotwise.table import unpack_ads
-from slotwise.wire.gen import collector_pb2
+from slotwise.wire.gen import collector_pb2, startd_pb2
 
 from tests.support.fake_collector import FakeCollector
 from tests.support.startd_host import Host, Schedd, schedd_at, startd_host, until
@@ -130,3 +130,33 @@ async def test_reconfig_switches_it_on_and_off(tmp_path: Path) -> None:
         ad = collector.public.get(next(iter(collector.public.keys())))
         assert ad is not None and ad["CanHibernate"] is True and ad["HibernationSupportedStates"] == "S3"
         assert str(ad.lookup("Unhibernate")) == "MY.MachineLastMatchTime isnt undefined"
+
+
+async def test_ads_tell_since_when_nothing_of_the_machine_is_claimed(tmp_path: Path) -> None:
+    async with machine(tmp_path, "HIBERNATE_CHECK_INTERVAL = 0\n") as (host, schedd, collector):
+        began = int(host.clock.now())
+        await seen(host, collector, UnclaimedSince=began)
+        host.clock.advance(100)
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await seen(host, collector, UnclaimedSince=UNDEFINED)
+        host.clock.advance(50)
+        await schedd.send(claim_id, release=startd_pb2.ReleaseClaim())
+        await seen(host, collector, UnclaimedSince=began + 150)
+        host.startd._clock_was_set(1000.0)
+        assert host.startd.hibernation.attributes()["UnclaimedSince"] == began + 1150
+
+
+async def test_a_partitionable_slot_was_idle_as_long_as_nothing_was_claimed(tmp_path: Path) -> None:
+    policy = "use POLICY : Hibernate_Idle( 10, RAM )\nHIBERNATE_CHECK_INTERVAL = 1\n"
+    async with machine(tmp_path, policy) as (host, schedd, collector):
+        host.clock.advance(590)
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await seen(host, collector, UnclaimedSince=UNDEFINED)
+        host.clock.advance(3000)
+        await schedd.send(claim_id, release=startd_pb2.ReleaseClaim())
+        await until(lambda: host.startd.hibernation.attributes()["UnclaimedSince"], "the claim has ended")
+        host.clock.advance(590)
+        await asyncio.sleep(1.2)
+        assert not collector.offline, "its slot has been Unclaimed for an hour, the machine for less than ten minutes"
+        host.clock.advance(20)
+        await until(lambda: collector.offline, "the machine goes to sleep")

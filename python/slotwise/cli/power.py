@@ -21,6 +21,8 @@ _OPTIONS = [
 USAGE = """usage: slotwise power [-d] -m ADDRESS [-s MASK] [-p PORT]
        slotwise power [-d] -i [FILE]
        slotwise power [-d] [-pool HOST:PORT] MACHINE ...
+       slotwise power report [-days N] [-plot FILE] [-json] [MACHINE ...]
+       slotwise power what-if [-policy EXPR] [-level S3] [-file HISTORY]
   Send a Wake-on-LAN packet to a network card (-m 00:1a:2b:3c:4d:5e), to the machine of an ad on standard input or in a
   file (-i), or to machines of the pool, by the name of the machine or of one of its slots.
   -s MASK    subnet mask; without it the packet goes to 255.255.255.255
@@ -29,7 +31,15 @@ USAGE = """usage: slotwise power [-d] -m ADDRESS [-s MASK] [-p PORT]
 
 
 def main(args: list[str], inv: Invocation) -> int:
-    """Send one packet for each machine."""
+    """Send one packet for each machine, report, or replay the past."""
+    if args and args[0] == "report":
+        from slotwise.cli import power_report
+
+        return power_report.main(args[1:], inv)
+    if args and args[0] == "what-if":
+        from slotwise.cli import power_what_if
+
+        return power_what_if.main(args[1:], inv)
     parsed = parse(args, _OPTIONS)
     if parsed.has("help"):
         inv.out(USAGE)

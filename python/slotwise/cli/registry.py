@@ -56,7 +56,7 @@ COMMANDS: dict[str, Command] = {
     "negotiate": Command("slotwise.cli.negotiate:main", "run the negotiator on files, without a pool"),
     "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
     "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
-    "power": Command("slotwise.cli.power:main", "wake a machine that sleeps"),
+    "power": Command("slotwise.cli.power:main", "wake machines that sleep; report what was saved, and try policies"),
     "update-machine-ad": Command("slotwise.cli.machine_ad:main", "add attributes to the ads of a machine's slots"),
     "advertise": Command("slotwise.cli.advertise:main", "put ads of any kind into the collector, or take them back"),
     "off": Command("slotwise.cli.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),

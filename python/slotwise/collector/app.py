@@ -11,6 +11,7 @@ from slotwise.collector.ad_log import AdLog
 from slotwise.collector.expiry import Expiry
 from slotwise.collector.offline import OfflineAds, OfflineRules
 from slotwise.collector.service import CollectorServicer
+from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import HEARD, SLOTS, AdStore
 from slotwise.collector.tokens import TokenServicer
 from slotwise.config import Config
@@ -31,9 +32,10 @@ class Collector:
         self._context = context
         now = context.clock.now()
         self.store = AdStore()
-        self.offline = OfflineAds(self.store.table(SLOTS), AdLog(self._ad_log(), now), now)
+        self.sleeps = SleepRecord(context.home.spool / "sleeps.sqlite", _most_sleeps(context.config))
+        self.offline = OfflineAds(self.store.table(SLOTS), AdLog(self._ad_log(), now), now, self.sleeps)
         self.store.offline = self.offline
-        self.servicer = CollectorServicer(self.store, context.clock, self.refresh_own_ad)
+        self.servicer = CollectorServicer(self.store, context.clock, self.refresh_own_ad, self.sleeps)
         self.tokens = TokenServicer(
             context.secrets or PoolSecrets(context.home),
             context.clock,
@@ -53,6 +55,7 @@ class Collector:
         self.store.counts = config.get_bool("COLLECTOR_DAEMON_STATS")
         self.servicer.longest_query_s = config.get_float("COLLECTOR_QUERY_MAX_WORKTIME")
         self.offline.rules = offline_rules(config)
+        self.sleeps.most = _most_sleeps(config)
         self._name = own or f"My Pool - {self._context.address.name}"
 
     def _ad_log(self) -> Path:
@@ -73,6 +76,7 @@ class Collector:
         self._keeping_house.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._keeping_house
+        self.sleeps.close()
 
     async def _keep_house(self) -> None:
         while True:
@@ -125,6 +129,10 @@ class Collector:
             totals[name] = sum(value for value in values if isinstance(value, int))
         totals["CurrentJobsRunningAll"] = totals["RunningJobs"]
         return totals
+
+
+def _most_sleeps(config: Config) -> int:
+    return config.get_int("SLOTWISE_MAX_SLEEP_RECORDS")
 
 
 def offline_rules(config: Config) -> OfflineRules:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.collector.ad_log import AdLog
+from slotwise.collector.ownership import host_in
+from slotwise.collector.sleeps import SleepRecord
 from slotwise.table import AdTable, PackKeys
 
 #: What the collector says when it heard of an ad last.
@@ -46,17 +48,27 @@ class OfflineAds:
     """Follows what happens to the slots' ads.
 
     :param slots: the table of all slots.
+    :param record: where sleeps are written down.
     """
 
-    def __init__(self, slots: AdTable, log: AdLog, now: float) -> None:
+    def __init__(self, slots: AdTable, log: AdLog, now: float, record: SleepRecord) -> None:
         self.rules = OfflineRules()
         self.absent = AdTable()
+        self.record = record
         self._slots = slots
         self._log = log
+        sleeping: dict[str, tuple[ClassAd, float]] = {}
         for name, ad in log.ads.items():
             heard = ad.eval(_HEARD)
             at = float(heard) if isinstance(heard, int | float) else now
-            (self.absent if ad.eval("Absent") is True else slots).upsert(name, ad, at)
+            if ad.eval("Absent") is True:
+                self.absent.upsert(name, ad, at)
+                continue
+            slots.upsert(name, ad, at)
+            machine = host_in(name)
+            if machine not in sleeping or at < sleeping[machine][1]:
+                sleeping[machine] = (ad, at)
+        record.take_up(sleeping, now)
 
     @property
     def kept(self) -> dict[str, ClassAd]:
@@ -76,6 +88,7 @@ class OfflineAds:
         """A pack was applied at ``now``: keep ads of machines that are off, and let go of those that came back."""
         off: dict[str, ClassAd] = {}
         back: list[str] = []
+        slept: dict[str, ClassAd] = {}
         for key in what.keys:
             ad = self._slots.get(key)
             if ad is None:
@@ -91,15 +104,33 @@ class OfflineAds:
                 self._slots.upsert(key, ad, what.merged[key])
             if ad.eval("Offline") is True:
                 off[key] = ad
+                if not self._sleeps(key):
+                    slept[host_in(key)] = ad
             elif key in self.kept:
                 back.append(key)
-        self._log.remove(back)
+                self.record.woke(host_in(key), now)
+        self._let_go(back, now)
         if off:
             self._log.put(off)
+        for machine, ad in slept.items():
+            self.record.slept(machine, ad, now)
 
-    def gone(self, keys: Iterable[str]) -> None:
+    def gone(self, keys: Iterable[str], now: float) -> None:
         """Ads that the collector was told to forget, or that have expired."""
-        self._log.remove(list(keys))
+        self._let_go(list(keys), now)
+
+    def _sleeps(self, key: str) -> bool:
+        ad = self.kept.get(key)
+        return ad is not None and ad.eval("Offline") is True and ad.eval("Absent") is not True
+
+    def _let_go(self, keys: list[str], now: float) -> None:
+        """Keep these ads no more; the machines of which no other offline ad is left do not count as asleep."""
+        machines = {host_in(key) for key in keys if key in self.kept}.intersection(self.record.asleep)
+        self._log.remove(keys)
+        if machines:
+            left = {host_in(key) for key in self.kept if self._sleeps(key)}
+            for machine in machines - left:
+                self.record.woke(machine, now)
 
     def miss(self, keys: Iterable[str], now: float) -> list[str]:
         """Of ads that are about to go, keep as absent those that ABSENT_REQUIREMENTS wants; returns their keys."""
@@ -123,6 +154,7 @@ class OfflineAds:
             self.absent.upsert(key, ad, now)
             self._slots.remove(key)
         if missed:
+            self._let_go([key for key in missed if self._sleeps(key)], now)
             self._log.put(missed)
         return list(missed)
 
@@ -135,7 +167,7 @@ class OfflineAds:
     def expire_absent(self, now: float) -> list[str]:
         """Forget machines that have been missed for ABSENT_EXPIRE_ADS_AFTER."""
         keys = self.absent.expire(now, float(_FOREVER_S))
-        self.gone(keys)
+        self.gone(keys, now)
         return keys
 
     def asks_for_absent(self, constraint: ExprTree | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
 from slotwise.collector.ownership import NAMING, Owners, Sender, misnamed, sender_of
+from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import AdStore
 from slotwise.daemon.ad_query import answer
 from slotwise.daemon.questions import Questions
@@ -43,12 +45,16 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
     """Adapts calls to the store.
 
     :param refresh: brings the collector's own ad up to date before a query.
+    :param sleeps: the record of which machines slept when; None: there is none.
     """
 
-    def __init__(self, store: AdStore, clock: Clock, refresh: Callable[[], None]) -> None:
+    def __init__(
+        self, store: AdStore, clock: Clock, refresh: Callable[[], None], sleeps: SleepRecord | None = None
+    ) -> None:
         self.store = store
         self._clock = clock
         self._refresh = refresh
+        self._sleeps = sleeps
         self.owners = Owners(store.has)
         self._questions = Questions(clock, in_threads_from=_SMALL_TABLE)
         self._subscribers: set[_Subscriber] = set()
@@ -204,6 +210,27 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         finally:
             self.open_queries -= 1
             self.dropped_queries += not complete
+
+    @answers_errors
+    async def Sleeps(
+        self, request: collector_pb2.SleepsRequest, context: Any
+    ) -> AsyncIterator[collector_pb2.SleepsReply]:
+        """The sleeps of machines that touch a span of time, oldest first."""
+        until = request.until or int(self._clock.now()) + 1
+        found = iter(() if self._sleeps is None else self._sleeps.between(request.since, until, set(request.machines)))
+        while piece := list(itertools.islice(found, _CHUNK_ROWS)):
+            yield collector_pb2.SleepsReply(
+                sleeps=[
+                    collector_pb2.Sleep(
+                        machine=one.machine,
+                        level=one.level,
+                        began=one.began,
+                        ended=one.ended or 0,
+                        saved_watts=one.saved_watts or 0.0,
+                    )
+                    for one in piece
+                ]
+            )
 
     @answers_errors
     async def Subscribe(

@@ -122,7 +122,7 @@ class AdStore:
             if not private:
                 removed += gone
                 if offline is not None:
-                    offline.gone(gone)
+                    offline.gone(gone, now)
         return removed
 
     def _invalidate_off(self, offline: OfflineAds, keys: Sequence[str], now: float) -> list[str]:
@@ -130,7 +130,7 @@ class AdStore:
         named = [key for key in keys if key in offline.absent]
         for key in named:
             offline.absent.remove(key)
-        offline.gone(named)
+        offline.gone(named, now)
         if offline.rules.expire_invalidated:
             missed = offline.miss([key for key in keys if key not in named], now)
             self._drop_capabilities(SLOTS, missed)
@@ -162,7 +162,7 @@ class AdStore:
                 gone[kind] = gone.get(kind, 0) + len(keys)
                 on_lost(kind, keys)
                 if self.offline is not None and kind == SLOTS:
-                    self.offline.gone(keys)
+                    self.offline.gone(keys, now)
                 self._drop_capabilities(kind, keys)
         return gone
 

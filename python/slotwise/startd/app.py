@@ -234,6 +234,7 @@ class Startd:
             if self.hibernation.asleep:
                 last = now
                 continue
+            self.hibernation.watch(now)
             self._no_claim_shutdown(now)
             timer = self.point.next_timer(now)
             if now < due and (timer is None or timer > now):
@@ -255,6 +256,7 @@ class Startd:
         for h in self.point.holdings.values():
             h.slot = shifted(h.slot, by_s)
             self.point.outbox.dirty[h.name] = None
+        self.hibernation.clock_was_set(by_s)
         self.point.started_at += by_s  # what keyboards that are not there count from
         if self._idle_deadline is not None:
             self._idle_deadline += by_s

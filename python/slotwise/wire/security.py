@@ -70,6 +70,7 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     # Members of the pool may look for each other: a schedd asks where the negotiator is.
     "slotwise.v1.Collector/Query": ("READ", "ADVERTISE_SCHEDD", "ADVERTISE_STARTD", "ADVERTISE_MASTER"),
     "slotwise.v1.Collector/Subscribe": ("NEGOTIATOR",),
+    "slotwise.v1.Collector/Sleeps": ("READ",),
     "slotwise.v1.Negotiator": ("READ",),
     "slotwise.v1.Negotiator/Reschedule": ("WRITE", "ADVERTISE_SCHEDD"),
     "slotwise.v1.Negotiator/EditAccounting": ("ADMINISTRATOR",),

@@ -70,6 +70,10 @@ _SLOTS = _layout(_NAME, _OPSYS, _ARCH, _STATE, _ACTIVITY, _LOAD, _MEM, _ACTIVITY
 _CLAIMED = _layout(_NAME, _OPSYS, _ARCH, _LOAD, _text("RemoteUser", width=20), _text("ClientMachine", width=16))
 _IS_CLAIMED = 'State == "Claimed"'
 _IS_FREE = 'State == "Unclaimed" && Cpus > 0 && Memory > 0'
+#: What a slot's share of its machine's sleep has saved until now.
+_SAVED_KWH = _count(
+    "(time() - LastHeardFrom) / 3.6e6 * (IdleWatts - AsleepWatts) * (TotalSlotCpus ?: Cpus) / TotalCpus",
+    "kWh", printf="%.2f", width=6, instead="-")  # fmt: skip
 _GPU_NAMES = 'GPUs_DeviceName ?: join(",", evalInEachContext(DeviceName, AvailableGPUs)) ?: CUDADeviceName'
 _HEALTH = _count("int(HealthFactor * 100)", "HEALTH", printf="%d%%", width=6, instead="?")
 _FAILED = _as("HealthExprs", "FAILED_HEALTH_CHECKS", "UNIQUE", left=True, instead=" ")
@@ -118,7 +122,7 @@ VIEWS: dict[str, View] = {
         _as("LastHeardFrom", "Asleep", "ELAPSED_TIME", width=12),
         _as("MachineLastMatchTime", "LastMatch", "DATE", width=11, instead="-"),
         _as("LastWakeupCall", "LastCall", "DATE", width=11, instead="-"),
-        _count("WakeupFailures", "Failed", width=6, instead="0"),
+        _count("WakeupFailures", "Failed", width=6, instead="0"), _SAVED_KWH,
         _text("HardwareAddress", "Card", width=17, instead="-")), "Offline =?= true", "slots"),
     "absent": View("Machine", _layout(_NAME, _OPSYS, _ARCH, _as("LastHeardFrom", "Went Absent", "DATE", width=11),
                                       _as("ClassAdLifetime", "Will Forget", "DUE_DATE", width=11)),

@@ -48,6 +48,8 @@ class Hibernation:
         self._sample = sample
         self._method = methods.find(config)
         self._wait_s = 0.0
+        self._watts: dict[str, float] = {}
+        self._unclaimed_since: float | None = driver.clock.now()
         self._rules = Rules()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -70,6 +72,9 @@ class Hibernation:
             wakeable=self._card.wakes or config.get_bool("HIBERNATION_OVERRIDE_WOL"),
         )
         self._wait_s = config.get_float("SLOTWISE_HIBERNATION_WAIT")
+        idle_watts = config.get_float("SLOTWISE_POWER_WATTS")
+        asleep_watts = max(0.0, config.get_float("SLOTWISE_POWER_ASLEEP_WATTS"))
+        self._watts = {"IdleWatts": idle_watts, "AsleepWatts": asleep_watts} if idle_watts > 0 else {}
         if self._rules.interval_s != former and isinstance(self.stage, Awake):
             _log.info("hibernation is %s", "enabled" if self._rules.interval_s > 0 else "disabled")
             self.stage = decision.begin(self._rules, self._driver.clock.now())
@@ -83,8 +88,32 @@ class Hibernation:
             "HibernationLevel": level,
             "HibernationState": name_of(level),
             "HibernationSupportedStates": listed(self._method.levels),
+            "UnclaimedSince": None if self._unclaimed_since is None else int(self._unclaimed_since),
+            **self._watts,
             **self._card.attributes(),
         }
+
+    def watch(self, now: float) -> None:
+        """Note in the slots' ads since when nothing of the machine is claimed (UnclaimedSince)."""
+        point = self._driver.point
+        claimed = any(h.slot.claim is not None for h in point.holdings.values())
+        if claimed == (self._unclaimed_since is None):
+            return
+        self._unclaimed_since = None if claimed else now
+        point.machine.update(self.attributes())
+        for h in point.holdings.values():
+            point.show(h, now)
+        self._driver.touch_all()
+        self._driver.flush()
+
+    def clock_was_set(self, by_s: float) -> None:
+        """The wall clock was set: times that are counted from move with it."""
+        if self._unclaimed_since is not None:
+            self._unclaimed_since += by_s
+            self._driver.point.machine.update(self.attributes())
+        if isinstance(self.stage, Awake):
+            self.stage = Awake(self.stage.look_at + by_s)
+            self._changed.set()
 
     def start(self) -> None:
         """Begin to look."""
@@ -122,6 +151,7 @@ class Hibernation:
         if not isinstance(self.stage, Awake):
             return decision.Look((), self._usage())
         self._sample()
+        self.watch(now)
         votes: list[Value] = []
         for h in point.holdings.values():
             point.refresh(h, now)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from slotwise.wire.gen import common_pb2 as slotwise_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bslotwise/v1/collector.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"e\n\x10\x41\x64vertiseRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x0e\n\x06serial\x18\x03 \x01(\x04\x12\x0f\n\x07private\x18\x04 \x01(\x08\x12\x14\n\x0cgoes_offline\x18\x05 \x01(\x08\"S\n\x0e\x41\x64vertiseReply\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\r\x12\x0e\n\x06resend\x18\x03 \x03(\t\x12\x0f\n\x07refused\x18\x04 \x03(\t\"C\n\x11InvalidateRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x12\n\nconstraint\x18\x03 \x01(\t\"\"\n\x0fInvalidateReply\x12\x0f\n\x07removed\x18\x01 \x01(\x04\"P\n\x10SubscribeRequest\x12\r\n\x05kinds\x18\x01 \x03(\t\x12\x17\n\x0finclude_private\x18\x02 \x01(\x08\x12\x14\n\x0cmax_delay_ms\x18\x03 \x01(\r\"`\n\x0eSubscribeReply\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x0f\n\x07private\x18\x04 \x01(\x08\x12\x0f\n\x07version\x18\x05 \x01(\x04\x32\xa6\x02\n\tCollector\x12K\n\tAdvertise\x12\x1d.slotwise.v1.AdvertiseRequest\x1a\x1b.slotwise.v1.AdvertiseReply(\x01\x30\x01\x12J\n\nInvalidate\x12\x1e.slotwise.v1.InvalidateRequest\x1a\x1c.slotwise.v1.InvalidateReply\x12\x35\n\x05Query\x12\x14.slotwise.v1.AdQuery\x1a\x14.slotwise.v1.AdChunk0\x01\x12I\n\tSubscribe\x12\x1d.slotwise.v1.SubscribeRequest\x1a\x1b.slotwise.v1.SubscribeReply0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bslotwise/v1/collector.proto\x12\x0bslotwise.v1\x1a\x18slotwise/v1/common.proto\"e\n\x10\x41\x64vertiseRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x0e\n\x06serial\x18\x03 \x01(\x04\x12\x0f\n\x07private\x18\x04 \x01(\x08\x12\x14\n\x0cgoes_offline\x18\x05 \x01(\x08\"S\n\x0e\x41\x64vertiseReply\x12\x0e\n\x06serial\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\r\x12\x0e\n\x06resend\x18\x03 \x03(\t\x12\x0f\n\x07refused\x18\x04 \x03(\t\"C\n\x11InvalidateRequest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04keys\x18\x02 \x03(\t\x12\x12\n\nconstraint\x18\x03 \x01(\t\"\"\n\x0fInvalidateReply\x12\x0f\n\x07removed\x18\x01 \x01(\x04\"P\n\x10SubscribeRequest\x12\r\n\x05kinds\x18\x01 \x03(\t\x12\x17\n\x0finclude_private\x18\x02 \x01(\x08\x12\x14\n\x0cmax_delay_ms\x18\x03 \x01(\r\"`\n\x0eSubscribeReply\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04pack\x18\x02 \x01(\x0c\x12\x10\n\x08\x63omplete\x18\x03 \x01(\x08\x12\x0f\n\x07private\x18\x04 \x01(\x08\x12\x0f\n\x07version\x18\x05 \x01(\x04\"?\n\rSleepsRequest\x12\r\n\x05since\x18\x01 \x01(\x03\x12\r\n\x05until\x18\x02 \x01(\x03\x12\x10\n\x08machines\x18\x03 \x03(\t\"Z\n\x05Sleep\x12\x0f\n\x07machine\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\r\x12\r\n\x05\x62\x65gan\x18\x03 \x01(\x03\x12\r\n\x05\x65nded\x18\x04 \x01(\x03\x12\x13\n\x0bsaved_watts\x18\x05 \x01(\x01\"1\n\x0bSleepsReply\x12\"\n\x06sleeps\x18\x01 \x03(\x0b\x32\x12.slotwise.v1.Sleep2\xe8\x02\n\tCollector\x12K\n\tAdvertise\x12\x1d.slotwise.v1.AdvertiseRequest\x1a\x1b.slotwise.v1.AdvertiseReply(\x01\x30\x01\x12J\n\nInvalidate\x12\x1e.slotwise.v1.InvalidateRequest\x1a\x1c.slotwise.v1.InvalidateReply\x12\x35\n\x05Query\x12\x14.slotwise.v1.AdQuery\x1a\x14.slotwise.v1.AdChunk0\x01\x12I\n\tSubscribe\x12\x1d.slotwise.v1.SubscribeRequest\x1a\x1b.slotwise.v1.SubscribeReply0\x01\x12@\n\x06Sleeps\x12\x1a.slotwise.v1.SleepsRequest\x1a\x18.slotwise.v1.SleepsReply0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,6 +44,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIBEREQUEST']._serialized_end=443
   _globals['_SUBSCRIBEREPLY']._serialized_start=445
   _globals['_SUBSCRIBEREPLY']._serialized_end=541
-  _globals['_COLLECTOR']._serialized_start=544
-  _globals['_COLLECTOR']._serialized_end=838
+  _globals['_SLEEPSREQUEST']._serialized_start=543
+  _globals['_SLEEPSREQUEST']._serialized_end=606
+  _globals['_SLEEP']._serialized_start=608
+  _globals['_SLEEP']._serialized_end=698
+  _globals['_SLEEPSREPLY']._serialized_start=700
+  _globals['_SLEEPSREPLY']._serialized_end=749
+  _globals['_COLLECTOR']._serialized_start=752
+  _globals['_COLLECTOR']._serialized_end=1112
 # @@protoc_insertion_point(module_scope)

@@ -2,8 +2,8 @@ from slotwise.wire.gen import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -72,3 +72,33 @@ class SubscribeReply(_message.Message):
     private: bool
     version: int
     def __init__(self, kind: _Optional[str] = ..., pack: _Optional[bytes] = ..., complete: _Optional[bool] = ..., private: _Optional[bool] = ..., version: _Optional[int] = ...) -> None: ...
+
+class SleepsRequest(_message.Message):
+    __slots__ = ("since", "until", "machines")
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    MACHINES_FIELD_NUMBER: _ClassVar[int]
+    since: int
+    until: int
+    machines: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, since: _Optional[int] = ..., until: _Optional[int] = ..., machines: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Sleep(_message.Message):
+    __slots__ = ("machine", "level", "began", "ended", "saved_watts")
+    MACHINE_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    BEGAN_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    SAVED_WATTS_FIELD_NUMBER: _ClassVar[int]
+    machine: str
+    level: int
+    began: int
+    ended: int
+    saved_watts: float
+    def __init__(self, machine: _Optional[str] = ..., level: _Optional[int] = ..., began: _Optional[int] = ..., ended: _Optional[int] = ..., saved_watts: _Optional[float] = ...) -> None: ...
+
+class SleepsReply(_message.Message):
+    __slots__ = ("sleeps",)
+    SLEEPS_FIELD_NUMBER: _ClassVar[int]
+    sleeps: _containers.RepeatedCompositeFieldContainer[Sleep]
+    def __init__(self, sleeps: _Optional[_Iterable[_Union[Sleep, _Mapping]]] = ...) -> None: ...

@@ -55,6 +55,11 @@ class CollectorStub:
                 request_serializer=slotwise_dot_v1_dot_collector__pb2.SubscribeRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_collector__pb2.SubscribeReply.FromString,
                 _registered_method=True)
+        self.Sleeps = channel.unary_stream(
+                '/slotwise.v1.Collector/Sleeps',
+                request_serializer=slotwise_dot_v1_dot_collector__pb2.SleepsRequest.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_collector__pb2.SleepsReply.FromString,
+                _registered_method=True)
 
 
 class CollectorServicer:
@@ -86,6 +91,13 @@ class CollectorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Sleeps(self, request, context):
+        """Which machines slept when, from the collector's record; oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CollectorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -108,6 +120,11 @@ def add_CollectorServicer_to_server(servicer, server):
                     servicer.Subscribe,
                     request_deserializer=slotwise_dot_v1_dot_collector__pb2.SubscribeRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_collector__pb2.SubscribeReply.SerializeToString,
+            ),
+            'Sleeps': grpc.unary_stream_rpc_method_handler(
+                    servicer.Sleeps,
+                    request_deserializer=slotwise_dot_v1_dot_collector__pb2.SleepsRequest.FromString,
+                    response_serializer=slotwise_dot_v1_dot_collector__pb2.SleepsReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -218,6 +235,33 @@ class Collector:
             '/slotwise.v1.Collector/Subscribe',
             slotwise_dot_v1_dot_collector__pb2.SubscribeRequest.SerializeToString,
             slotwise_dot_v1_dot_collector__pb2.SubscribeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Sleeps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/slotwise.v1.Collector/Sleeps',
+            slotwise_dot_v1_dot_collector__pb2.SleepsRequest.SerializeToString,
+            slotwise_dot_v1_dot_collector__pb2.SleepsReply.FromString,
             options,
             channel_credentials,
             insecure,
