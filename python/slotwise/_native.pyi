@@ -26,6 +26,8 @@ __all__ = [
     "SpecialValue",
     "SubmissionData",
     "TextLoader",
+    "TransformRules",
+    "Transformed",
     "__version__",
     "begin_allowance",
     "complete_prefix",
@@ -64,6 +66,8 @@ __all__ = [
     "submit_commands",
     "survey_pack",
     "take_debug_lines",
+    "transform_ad",
+    "transform_rows",
     "typed_text",
     "unpack_ads",
     "unpack_ops",
@@ -439,3 +443,46 @@ def keeper_measure_tree(path: str | os.PathLike[str]) -> tuple[int, int]: ...
 # Speed of one core, for the machine ad.
 def integer_benchmark(seconds: float) -> float: ...
 def float_benchmark(seconds: float) -> float: ...
+
+# Job transforms
+@final
+class TransformRules:
+    """One transform. Frozen."""
+
+    def __new__(cls, name: str, text: str) -> Self: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def universe(self) -> str | None: ...
+    @property
+    def iterates(self) -> str | None: ...
+    @property
+    def is_config(self) -> bool: ...
+    def assignments(self) -> list[tuple[str, str]]: ...
+    def writes(self) -> list[tuple[int, str]]: ...
+
+@final
+class Transformed:
+    """What transforms did to an ad."""
+
+    @property
+    def ad(self) -> ClassAd: ...
+    @property
+    def applied(self) -> list[int]: ...
+    @property
+    def changed(self) -> list[str]: ...
+    @property
+    def read(self) -> list[str] | None: ...
+    @property
+    def problems(self) -> list[str]: ...
+    @property
+    def steps(self) -> list[str]: ...
+    @property
+    def variables(self) -> list[tuple[str, str]]: ...
+
+def transform_ad(
+    rules: Sequence[TransformRules], ad: ClassAd, facts: dict[str, Any], config: ConfigData | None = None
+) -> Transformed: ...
+def transform_rows(
+    rules: TransformRules, facts: dict[str, Any], config: ConfigData | None = None
+) -> list[tuple[int, int, list[tuple[str, str]]]]: ...

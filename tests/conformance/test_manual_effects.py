@@ -33,6 +33,9 @@ ELSEWHERE = {
     "consumption policy": "unit/startd/test_claiming.py::test_a_consumption_policy_decides_what_is_taken",
     "quotas": "pool/test_negotiator.py::test_groups_are_charged_for_what_they_run_and_keep_to_their_quota",
     "backfill with BOINC": "pool/test_backfill.py::test_filler_work_makes_room_for_jobs_and_ends_with_its_startd",
+    "job transforms": "service/schedd/test_submit_rules.py::test_the_manuals_accounting_groups_come_from_a_map",
+    "submit requirements": "service/schedd/test_submit_rules.py::test_a_requirement_refuses_the_whole_submission",
+    "submit warnings": "service/schedd/test_submit_rules.py::test_warnings_reach_the_user_and_the_event_log",
     "hooks that prepare jobs": "host/test_hooks.py::test_a_hook_prepares_the_job_and_another_hears_of_its_end",
 }
 #: Examples of which only the values are looked at (test_manual_examples), and why.

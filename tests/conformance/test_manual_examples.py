@@ -33,9 +33,6 @@ NOT_THERE_YET: dict[str, dict[str, str]] = {
     },
     "containers": {"SINGULARITY_JOB": "error", "SINGULARITY_BIND_EXPR": "warning", "DOCKER_VOLUMES": "warning"},
     "virtual machines": {"VM_TYPE": "warning", "VM_MEMORY": "warning"},
-    "submit requirements": {"SUBMIT_REQUIREMENT_NAMES": "error"},
-    "submit warnings": {"SUBMIT_REQUIREMENT_NAMES": "error"},
-    "job transforms": {"JOB_TRANSFORM_NAMES": "error"},
 }  # fmt: skip
 
 

@@ -139,10 +139,9 @@ def told(tmp_path: Path, text: str) -> dict[str, Problem]:
     "text",
     [
         "SINGULARITY_JOB = true", "SINGULARITY_JOB = TARGET.WantContainer", "ENCRYPT_EXECUTE_DIRECTORY = True",
-        "NAMED_CHROOT = /a=/b", "SUBMIT_REQUIREMENT_NAMES = A", "JOB_TRANSFORM_NAMES = A", "SECURE_JOB_ATTRS = x",
+        "NAMED_CHROOT = /a=/b", "SECURE_JOB_ATTRS = x",
         "DENY_CLIENT = *", "HOSTDENY_ADMINISTRATOR_STARTD = a", "ALLOW_CLIENT = *.example.org", "STARTD.SINGULARITY_JOB = true",
         "NO_JOB_NETWORKING = true", "USE_DEFAULT_CONTAINER = true",
-        "use FEATURE : AssignAccountingGroup(/dev/null)",
     ],
 )  # fmt: skip
 def test_promises_of_isolation_and_refusal_keep_the_pool_from_starting(tmp_path: Path, text: str) -> None:
@@ -165,6 +164,7 @@ def test_promises_of_isolation_and_refusal_keep_the_pool_from_starting(tmp_path:
         "use SECURITY : HOST_BASED", "use SECURITY : recommended", "use SECURITY : recommended_v9_0", "use SECURITY : STRONG",
         "use SECURITY : USER_BASED", "use ROLE : Personal", "use ROLE : CentralManager", "use ROLE : Execute",
         "use ROLE : Submit", "use ROLE : get_htcondor_submit", "use POLICY : Desktop", "use FEATURE : PartitionableSlot",
+        "use FEATURE : AssignAccountingGroup(/dev/null)", "SUBMIT_REQUIREMENT_NAMES = A\nSUBMIT_REQUIREMENT_A = true",
     ],
 )  # fmt: skip
 def test_what_is_off_or_done_anyway_is_fine(tmp_path: Path, text: str) -> None:

@@ -64,6 +64,7 @@ COMMANDS: dict[str, Command] = {
     "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
     "startd": Command("slotwise.cli.startd:main", "take recorded steps of slots again: replay"),
     "chirp": Command("slotwise.cli.chirp:main", "in a running job: files, attributes and log of the access point"),
+    "transform-ads": Command("slotwise.cli.transform_ads:main", "change ads by job transforms, to try these"),
     "gpu-discovery": Command("slotwise.cli.gpu_discovery:main", "the GPUs of this host and their properties"),
     "gpu-utilization": Command(
         "slotwise.cli.gpu_utilization:main", "measure the use of GPUs for STARTD_CRON, until ended"

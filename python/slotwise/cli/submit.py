@@ -267,6 +267,8 @@ def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -
 
 
 def _report(inv: Invocation, wish: Wish, submission: Submission, reply: Any) -> None:
+    if reply.warnings:
+        inv.err("WARNING: Committed job submission into the queue with the following warning(s):")
     for text in reply.warnings:
         inv.err(f"WARNING: {text}")
     if wish.parsed.has("terse"):

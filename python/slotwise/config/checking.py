@@ -141,7 +141,7 @@ class _Names:
 def _name_problem(config: Config, name: str, origin: Origin, names: _Names) -> Problem | None:
     knob = find_knob(name)
     if knob is not None and knob.used:
-        return None
+        return _misspelt_list(knob, name, origin)
     bare = name if knob is not None and "." not in knob.name and "." not in name else name.split(".", 1)[-1]
     rule = rule_of(bare)
     if rule is not None and rule.effect is not Effect.NONE:
@@ -160,6 +160,15 @@ def _name_problem(config: Config, name: str, origin: Origin, names: _Names) -> P
     return Problem(NOTE, "config-unknown-name", name, message, origin)
 
 
+def _misspelt_list(knob: Knob, name: str, origin: Origin) -> Problem | None:
+    """A setting that is taken for a member of a family, and is rather the list of its members, misspelt."""
+    near = _near_promise(knob, name) if "<" in knob.name and origin.template is None else []
+    if not near:
+        return None
+    hint = f"did you mean {near[0]}?"
+    return Problem(WARNING, "config-unknown-name", name, f"there is no knob {name}", origin, hint)
+
+
 def _near(name: str) -> list[str]:
     """What a name without a meaning may be a misspelling of."""
     return (
@@ -172,7 +181,13 @@ def _near(name: str) -> list[str]:
 
 def _near_promise(knob: Knob, name: str) -> list[str]:
     """What a name may be a misspelling of that is taken for a member of a family, such as JOB_TRANSFORM_<NAME>."""
-    return get_close_matches(name.upper(), promises(), n=1, cutoff=0.9) if "<" in knob.name else []
+    family, part, _ = knob.name.partition("<")
+    if not part:
+        return []
+    lists = [each.name for each in knobs() if each.used and "<" not in each.name and each.name.startswith(family)]
+    parts = [each.removeprefix(family) for each in lists]
+    found = get_close_matches(name.upper().removeprefix(family), parts, n=1, cutoff=0.8)
+    return [family + part for part in found] or get_close_matches(name.upper(), promises(), n=1, cutoff=0.9)
 
 
 def _no_slot_form(name: str, bare: str, attribute: str, origin: Origin) -> Problem:

@@ -99,8 +99,6 @@ RULES: tuple[Rule, ...] = (
     _refusal("DENY_CLIENT(_[A-Z_]+)?", "keeps no command and no daemon from calling others", _CALLED),
     _refusal("ALLOW_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see ALLOW_ADMINISTRATOR", _EVERYBODY, words_off=True),
     _refusal("DENY_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see DENY_ADMINISTRATOR"),
-    _refusal("SUBMIT_REQUIREMENT_NAMES", "refuses no job: there are no submit requirements"),
-    _refusal("JOB_TRANSFORM_NAMES", "changes no job: there are no job transforms"),
     _refusal("SECURE_JOB_ATTRS|SYSTEM_SECURE_JOB_ATTRS", "protects no job attribute", "see IMMUTABLE_JOB_ATTRS"),
     _refusal(
         "SYSTEM_(IMMUTABLE|PROTECTED)_JOB_ATTRS",
@@ -169,8 +167,6 @@ RULES: tuple[Rule, ...] = (
     _service("SSH_TO_JOB_.*|CONDOR_SSH.*|SSHD(_ARGS)?|SSH_KEYGEN(_ARGS)?|SCP|SCHEDD_ENABLE_SSH_TO_JOB", "has no effect: `slotwise ssh-to-job` starts no sshd"),
     # ------------------------------------------------------------------------------------------------------- harmless
     _none("ABSENT_SUBMITTER_(LIFETIME|UPDATE_RATE)"),
-    _none("JOB_TRANSFORM_.+", "has no effect: JOB_TRANSFORM_NAMES is not honoured"),
-    _none("SUBMIT_REQUIREMENT_.+", "has no effect: SUBMIT_REQUIREMENT_NAMES is not honoured"),
     _none(
         "SEC_[A-Z_]+_(AUTHENTICATION|ENCRYPTION|INTEGRITY|NEGOTIATION)|SECURITY_MODEL|FIPS",
         "changes nothing: every call carries a token, and beyond this machine goes through TLS",

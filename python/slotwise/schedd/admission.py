@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -29,6 +30,7 @@ from slotwise.schedd.log_lines import jobs_of
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reserved import Reservation, ReservedClusters, check_number
 from slotwise.schedd.store import Batch, StoredCluster, StoredFactory
+from slotwise.schedd.submit_rules import SubmitRules
 from slotwise.schedd.superusers import SuperUsers
 from slotwise.schedd.values import Changes, encode, literal
 from slotwise.table import pack_ads
@@ -57,6 +59,7 @@ class AdmissionSettings:
     #: Accounts with lower uids own no jobs.
     least_uid: int = 0
     superusers: SuperUsers = field(default_factory=SuperUsers)
+    rules: SubmitRules = field(default_factory=SubmitRules)
 
     @property
     def draft(self) -> DraftSettings:
@@ -94,6 +97,7 @@ class Submission:
         reply = schedd_pb2.SubmitReply()
         for draft in self.drafts:
             reply.clusters.add(cluster_id=draft.cluster.number, first_proc=0, num_procs=draft.cluster.next_proc)
+        reply.warnings.extend(dict.fromkeys(text for draft in self.drafts for text in draft.warnings))
         return reply
 
 
@@ -129,6 +133,7 @@ class Admission:
         *,
         reserved: ReservedClusters,
         recall: Callable[[str, bytes], bytes | None],
+        own_ad: Callable[[], ClassAd] = ClassAd,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -138,6 +143,7 @@ class Admission:
         self._next = next_cluster
         self._reserved = reserved
         self._recall = recall
+        self._own_ad = own_ad
         #: Bytes of submissions that have come and are not queued yet.
         self.intake = Intake()
         #: Submissions with keys that are on their way to the disk.
@@ -283,7 +289,22 @@ class Admission:
     def _draft(self, user: str, sender: str, incoming: Incoming, submitted: ClassAd, now: int) -> Draft:
         wanted = incoming.sent.cluster_id
         number = partial(self._number, sender, wanted, now)
-        return drafting.draft(user, incoming, submitted, number, now, self.settings.draft)
+        draft = drafting.draft(user, incoming, submitted, number, now, self.settings.draft)
+        self.keep_rules(draft, now, late=False)
+        return draft
+
+    def keep_rules(self, draft: Draft, now: int, *, late: bool) -> None:
+        """Have the administrator's rules change and judge jobs on their way in; ``late``: a factory's jobs.
+
+        :raises DeniedError: when they are refused.
+        """
+        rules = self.settings.rules
+        if not rules:
+            return
+        keep = rules.materialized if late else rules.admit
+        draft.warnings, problems = keep(draft, self._own_ad(), now, secrets.randbits(63))
+        for problem in problems:
+            _log.warning("cluster %d: a statement of a job transform has no effect: %s", draft.cluster.number, problem)
 
     def _number(self, user: str, wanted: int, now: int) -> int:
         if wanted:
@@ -432,7 +453,7 @@ class Admission:
         for job in logged:
             frame = self._queue.frame(job, decision.now)
             # As in HTCondor, the log of a job that is submitted on hold does not mention the hold.
-            decision.log(job, events.submitted(frame, host, log_notes, user_notes))
+            decision.log(job, events.submitted(frame, host, log_notes, user_notes, "; ".join(draft.warnings)))
 
     def enter(self, draft: Draft) -> None:
         """The draft's jobs are durable: they are in the queue from now on."""

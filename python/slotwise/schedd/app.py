@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from slotwise import __version__
+from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
@@ -17,7 +18,7 @@ from slotwise.model.ownership import LocalDomains
 from slotwise.schedd import rights
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission, AdmissionSettings
-from slotwise.schedd.ads import JobAds
+from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.claiming import Claiming, ClaimSettings
 from slotwise.schedd.cron import Cron
@@ -125,6 +126,7 @@ class AccessPoint:
             self._stored.next_cluster,
             reserved=reserved,
             recall=self.store.submission,
+            own_ad=lambda: ClassAd(native(self._scheduler_ad())),
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
         self.questions = Questions(clock)
@@ -349,6 +351,7 @@ def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
         fallback_account=settings.fallback_account,
         least_uid=settings.least_uid,
         superusers=settings.superusers,
+        rules=settings.rules,
     )
 
 

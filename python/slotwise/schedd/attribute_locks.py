@@ -78,6 +78,8 @@ COUNTED = frozenset(
 )
 #: Attributes that no job of a submission may set for itself, in lower case: they are laid over the ad of its cluster.
 _NOT_SUBMITTED = (_NEVER | _OWN | COUNTED) - _SUBMITTED_HELD
+#: Attributes that no transform of the administrator changes, in lower case.
+NOT_TRANSFORMED = (_NEVER | _OWN | COUNTED) - {"jobuniverse"}
 
 
 def check_submitted(names: Iterable[str]) -> None:
@@ -129,12 +131,12 @@ class AttributeLocks:
                 tree = ExprTree(text)
             except AdSyntaxError as error:
                 raise AdSyntaxError(f"{name}: {error.message}", hint=error.hint) from None
-            value = plain(_literal(tree))
+            value = plain(literal_of(tree))
             changes[name] = value if value is not None else Expr(text)
         return changes
 
 
-def _literal(tree: ExprTree) -> object:
+def literal_of(tree: ExprTree) -> object:
     """The value of a literal, else None."""
     ad = ClassAd()
     ad["X"] = tree

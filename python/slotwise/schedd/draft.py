@@ -84,6 +84,8 @@ class Draft:
     globals: list[str]
     #: What a factory makes its jobs from: (first proc, count, delta pack). Empty when all jobs are made at once.
     parts: list[tuple[int, int, bytes]] = field(default_factory=list)
+    #: What its user is warned of.
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -167,11 +169,15 @@ def submitted_ad(pack: bytes) -> ClassAd:
     status = ads[0].get("JobStatus", Status.IDLE)
     if status not in (Status.IDLE, Status.HELD):
         raise UsageError(f"a job cannot begin with JobStatus {status}", hint="1 (idle) or 5 (held)")
-    universe = ads[0].get("JobUniverse", _VANILLA)
+    _require_universe(ads[0])
+    return ads[0]
+
+
+def _require_universe(ad: ClassAd) -> None:
+    universe = ad.get("JobUniverse", _VANILLA)
     if universe != _VANILLA:
         name = _UNIVERSES.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
         raise UsageError(f"this access point runs no jobs of universe {name}", hint="use universe = vanilla")
-    return ads[0]
 
 
 def draft(
@@ -225,6 +231,35 @@ def jobs_of(
     _status(made)
     _each_job(made)
     return made
+
+
+def redescribe(made: Draft, *, late: bool = False) -> None:
+    """Derive what follows from the ads of a draft anew: they have been changed.
+
+    ``late``: the draft's jobs belong to a cluster that is in the queue already, and whose ad stays as it is.
+
+    :raises UsageError: when they have a universe now that does not run here.
+    """
+    cluster = made.cluster
+    _require_universe(made.submitted)
+    for delta in made.deltas or ():
+        if "JobUniverse" in delta:
+            _require_universe(delta)
+    if made.deltas is not None and not any(len(delta) for delta in made.deltas):
+        made.deltas = None
+    made.delta_pack = pack_ads(made.deltas) if made.deltas is not None else b""
+    varied = frozenset(name.lower() for name in varied_names(made.deltas))
+    if late:
+        cluster.varied |= varied
+    else:
+        cluster.varied = varied if cluster.factory is None else cluster.varied
+        made.pack = pack_ads([made.submitted])
+        cluster.submitter = submitter_of(cluster.user, made.submitted)
+        describe(cluster, made.submitted)
+        asked = asked_for(made.submitted, 0)
+        if cluster.factory is not None and asked is not None:
+            cluster.factory.limit, cluster.factory.max_idle = asked.limit, asked.max_idle
+    _each_job(made)
 
 
 def _cluster(

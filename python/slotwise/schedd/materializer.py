@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
-from slotwise.errors import HostError
+from slotwise.errors import DeniedError, HostError, UsageError
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.ads import native, removed
 from slotwise.schedd.attribute_locks import check_submitted
@@ -22,6 +22,7 @@ from slotwise.schedd.job import Cluster
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.store import Batch, Store
+from slotwise.schedd.submit_rules import EDITED, without
 from slotwise.schedd.values import Changes
 from slotwise.table import pack_ads, unpack_ads
 
@@ -150,6 +151,11 @@ class Materializer:
             )
             asyncio.get_running_loop().call_later(_AGAIN_S, self.advance, cluster)
             return
+        except (DeniedError, UsageError) as error:
+            factory.busy = False
+            _log.warning("cluster %d: no more jobs are materialized: %s", cluster.number, error)
+            self._pause(cluster, error.message)
+            return
         except Exception:
             factory.busy = False
             _log.exception("cluster %d: error while materializing jobs", cluster.number)
@@ -177,6 +183,7 @@ class Materializer:
             if source.deltas is not None:
                 names = varied_names(source.deltas)
                 check_submitted(names)  # as it was at the submission: the part was kept as it came
+                names = without(source.deltas, source.submitted.get(EDITED), names)
                 cluster.varied |= {name.lower() for name in names}
         at = first - source.first
         count = min(count, source.count - at)
@@ -191,6 +198,7 @@ class Materializer:
             self._admission.settings.draft,
         )
         now = int(self._clock.now())
+        self._admission.keep_rules(draft, now, late=True)
         made: Changes = {"JobMaterializeDate": now, "EnteredCurrentStatus": now}
         for changes in {id(job.changes): job.changes for job in draft.jobs}.values():
             merged = {**(changes or {}), **made}

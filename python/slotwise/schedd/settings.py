@@ -15,6 +15,7 @@ from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED
 from slotwise.schedd.run_history import RunHistorySettings
 from slotwise.schedd.start_policy import StartPolicy
+from slotwise.schedd.submit_rules import SubmitRules
 from slotwise.schedd.superusers import SuperUsers
 
 
@@ -67,6 +68,7 @@ class Settings:
     date_form: DateForm = field(default_factory=DateForm)
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
+    rules: SubmitRules = field(default_factory=SubmitRules)
 
 
 def read_settings(config: Config, host: str) -> Settings:
@@ -137,6 +139,7 @@ def read_settings(config: Config, host: str) -> Settings:
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         system=_system(config),
         rounding=_rounding(config),
+        rules=SubmitRules.read(config),
     )
 
 

@@ -23,7 +23,7 @@ pub mod number;
 pub mod ops;
 pub mod parser;
 pub mod print;
-mod regex;
+pub mod regex;
 mod scope;
 pub mod spans;
 pub mod spelling;

@@ -235,7 +235,9 @@ fn evaluate(text: &str, scope: &dyn Scope) -> Result<bool, &'static str> {
         Shape::Name => loose_truth(text).ok_or("expression is not a conditional"),
         Shape::Version => version(trim_start(text)),
         Shape::Defined => defined(trim_start(text), scope),
-        Shape::Complex => Err("complex conditionals are not supported"),
+        Shape::Complex => scope
+            .condition(text)
+            .ok_or("complex conditionals are not supported"),
         Shape::Empty | Shape::Macro => Err("expression is not a conditional"),
     }
 }

@@ -21,6 +21,19 @@ pub trait Scope {
     fn cwd(&self) -> Option<&str> {
         None
     }
+    /// Whether what functions give is data: what looks like a macro in it is not one.
+    fn results_are_data(&self) -> bool {
+        false
+    }
+    /// The truth of a condition that is more than a number, a truth value or `defined`; `None` where such conditions
+    /// are not supported, or when it has no truth.
+    fn condition(&self, _text: &str) -> Option<bool> {
+        None
+    }
+    /// The value of an expression as text, for `$EVAL`; `None` when it is not one.
+    fn evaluated(&self, text: &str) -> Option<String> {
+        crate::expr::evaluated(text, self.source().now())
+    }
 }
 
 /// Bounds of one expansion.
@@ -127,7 +140,12 @@ impl<'s> Expander<'s> {
     fn value(&self, text: &str, found: &Found) -> Result<Cow<'_, str>, ConfigError> {
         let body = found.body(text);
         if !matches!(found.kind, Kind::Plain | Kind::Env) {
-            return functions::call(self, found.kind, found.function(text), body).map(Cow::Owned);
+            let value = functions::call(self, found.kind, found.function(text), body)?;
+            return Ok(Cow::Owned(if self.scope.results_are_data() {
+                value.replace('$', "$(DOLLAR)")
+            } else {
+                value
+            }));
         }
         let (name, default) = match body.split_once(':') {
             Some((name, default)) => (name, Some(default)),

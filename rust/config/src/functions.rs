@@ -279,7 +279,7 @@ fn string(with: &Expander<'_>, body: &str) -> Text {
 fn eval(with: &Expander<'_>, body: &str) -> Text {
     let raw = with.scope.raw(body).unwrap_or(Cow::Borrowed(body));
     let text = with.expand(&raw)?;
-    Ok(match expr::evaluated(&text, with.scope.source().now()) {
+    Ok(match with.scope.evaluated(&text) {
         Some(value) => value,
         None if raw.contains('$') => text,
         None => String::new(),

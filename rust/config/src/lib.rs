@@ -23,6 +23,7 @@ pub mod source;
 pub mod statement;
 pub mod submit;
 pub mod templates;
+pub mod transform;
 pub mod typed;
 
 pub use error::{Code, ConfigError, Place};

@@ -15,6 +15,7 @@ mod keeper;
 mod keys;
 mod submit;
 mod table;
+mod transform;
 
 /// The extension module.
 #[pymodule]
@@ -23,6 +24,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     self::classad::register(module)?;
     self::config::register(module)?;
     self::submit::register(module)?;
+    self::transform::register(module)?;
     self::table::register(module)?;
     self::cycle::register(module)?;
     self::hostbench::register(module)?;

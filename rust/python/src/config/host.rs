@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::config::bytes::{hold, release};
 use ::config::{Seeded, Source};
@@ -11,6 +12,7 @@ pub(crate) struct Host {
     cwd: String,
     environment: HashMap<String, String>,
     numbers: Seeded,
+    drew: AtomicBool,
     /// Files count only where root has them and not everybody may write to them.
     roots_only: bool,
 }
@@ -21,8 +23,14 @@ impl Host {
             cwd,
             environment,
             numbers: Seeded::new(seed),
+            drew: AtomicBool::new(false),
             roots_only: false,
         }
+    }
+
+    /// Whether a random number was asked for.
+    pub(crate) fn was_random(&self) -> bool {
+        self.drew.load(Ordering::Relaxed)
     }
 
     /// For reading the configuration: what root reads may run commands, so nobody else may have written it.
@@ -167,6 +175,7 @@ impl Source for Host {
     }
 
     fn random(&self, below: u64) -> u64 {
+        self.drew.store(true, Ordering::Relaxed);
         self.numbers.below(below)
     }
 
