@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,3 +177,77 @@ def _run_job(ap: Host, name: str) -> str:
     ap.run("submit", f"{name}.sub")
     ap.run("wait", "-wait", str(int(60 * PATIENCE)), f"{name}.log")
     return (ap.root / f"{name}.out").read_text()
+
+
+def _join(cm: Host, *others: Host) -> None:
+    """Start the hosts, and approve them."""
+    cm.up()
+    for host in others:
+        asked = re.search(r"request (\d+), code", host.run("up").stderr)
+        assert asked
+        cm.run("token", "approve", asked[1])
+        host.until("the host has joined", lambda at=host: (at.home.secrets / "host.token").exists())
+
+
+def _key_of(token: str) -> str:
+    from slotwise.wire.token import peek
+
+    return str(peek(token.strip())[0]["kid"])
+
+
+def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> None:
+    """By id and by expression; and the pool's first key goes, without a stop, once all have asked again."""
+    cm, ap, ep = hosts.values()
+    _join(cm, ap, ep)
+    ep.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Machine", "Negotiator", "Collector"})
+    asked = {"ap": ("q", "-name", "ap.example"), "ep": ("status", "-direct", "ep.example")}
+
+    def said(token: str) -> list[str]:
+        """What the hosts say to someone elsewhere who shows a token; nothing where all is well."""
+        shown = {"SLOTWISE_TOKEN_FILE": str(cm.root / token)}
+        done = [cm.run(*words, check=False, **shown) for words in asked.values()]
+        return [each.stderr if each.returncode else "" for each in done]
+
+    def ask_again() -> None:
+        for host in (ap, ep):
+            host.run("reconfig")  # without, within half a minute
+
+    def make(name: str) -> None:
+        user = name.rstrip("123")
+        cm.run("token", "create", "--identity", f"{user}@example", "--scope", "READ", "--file", str(cm.root / name))
+
+    for name in ("ann1", "ann2", "bob"):
+        make(name)
+    assert said("ann1") == said("bob") == ["", ""]
+    cm.run("token", "revoke", "-file", str(cm.root / "ann1"))
+    with cm.config_file.open("a") as config:
+        config.write('SEC_TOKEN_REVOCATION_EXPR = sub == "bob@example"\n')
+    cm.run("reconfig")
+    ask_again()
+    for name in ("ann1", "bob"):
+        ap.until("all refuse it", lambda: all("has been revoked" in why for why in said(name)))  # noqa: B023
+    assert said("ann2") == ["", ""]
+
+    (first,) = (cm.home.secrets / "signing").glob("*.pem")
+    cm.run("token", "keys", "--rotate")
+    (second,) = set((cm.home.secrets / "signing").glob("*.pem")) - {first}
+    for path, age_s in ((first, 2000), (second, 1000)):  # all hosts have had the time to hear of it
+        os.utime(path, (time.time() - age_s,) * 2)
+    cm.run("restart", "collector")
+    before = {host: _key_of((host.home.secrets / "host.token").read_text()) for host in (ap, ep)}
+    assert set(before.values()) == {first.stem}
+    ask_again()
+    for host in (ap, ep):
+        token = host.home.secrets / "host.token"
+        host.until("its token is signed with the new key", lambda at=token: _key_of(at.read_text()) == second.stem)
+    make("ann3")
+    assert _key_of((cm.root / "ann3").read_text()) == second.stem
+    assert said("ann2") == said("ann3") == ["", ""]
+    pids = {name: host.pids() for name, host in hosts.items()}
+    cm.run("token", "keys", "--remove", first.stem)
+    ask_again()
+    ap.until("all refuse what the former key signed", lambda: all(said("ann2")))
+    assert _run_job(ap, "third") == "ep.example\n"
+    assert {name: hosts[name].pids() for name in ("ap", "ep")} == {name: pids[name] for name in ("ap", "ep")}
+    for host in hosts.values():
+        host.down()

@@ -419,3 +419,28 @@ async def test_a_slot_that_counts_its_matches_keeps_the_count_until_newer_news()
         assert pool.negotiator.cycles.mirror.slots.value("slot1@h", "UpdateSequenceNumber") == 2
         await pool.slots(slot(1, UpdateSequenceNumber=3, **counting))
         assert len(await pool.cycle()) == 1
+
+
+async def test_a_cycle_waits_for_one_look_at_the_pool_and_not_for_all(
+    pool: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may READ may have any ad analyzed: many at once kept the cycles from their turn."""
+    from slotwise.negotiator import service
+
+    looks = 0
+
+    def look(*arguments: Any) -> dict[str, Any]:
+        nonlocal looks
+        looks += 1
+        return {}
+
+    monkeypatch.setattr(service, "analyze", look)
+    asked = negotiator_pb2.AnalyzeRequest(job=pack_ads([ClassAd(wants("ann@d", 1))]))
+    waiting = [asyncio.ensure_future(pool.stub.Analyze(asked, metadata=READ)) for _ in range(40)]
+    while not looks:
+        await asyncio.sleep(0)
+    before = looks
+    async with pool.negotiator.cycles.lock:
+        assert looks <= before + 2
+    await asyncio.gather(*waiting)
+    assert looks == 40

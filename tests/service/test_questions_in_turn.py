@@ -175,3 +175,17 @@ async def test_a_question_that_is_refused_gives_its_turn_back(limited: None) -> 
     )
     assert results[-1] == 10
     assert all(isinstance(result, BusyError) or result == 0 for result in results[:-1])
+
+
+async def test_what_is_work_for_every_ad_is_bounded(limited: None) -> None:
+    """Counting by 3,000 attributes, all the same, held the collector for a minute, and no step was counted."""
+    async with collector(slots(10)) as stub:
+        for words in (
+            {"form": common_pb2.AdQuery.COUNT, "count_by": ["Name"] * 33},
+            {"projection": ["Name"] * 10_001},
+        ):
+            with pytest.raises(grpc.aio.AioRpcError, match="at most") as refused:
+                [_ async for _ in stub.Query(common_pb2.AdQuery(kind="Machine", **words), metadata=READ)]
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert await answered(stub, form=common_pb2.AdQuery.COUNT, count_by=["Name"] * 32) == 10
+        assert await answered(stub, projection=["Name"] * 10_000) == 10

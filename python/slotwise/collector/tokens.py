@@ -107,7 +107,8 @@ class Requests:
         """
         self.expire(now)
         _check(asked)
-        if len(self.pending) >= MOST or sum(each.peer == peer for each in self.pending.values()) >= MOST_OF_PEER:
+        of_peer = sum(call.network_of(each.peer) == call.network_of(peer) for each in self.pending.values())
+        if len(self.pending) >= MOST or of_peer >= MOST_OF_PEER:
             raise BusyError("too many requests wait for approval", hint="an administrator approves or waits an hour")
         made = self.pending[request_id] = Pending(asked, request_id, code_of(asked), peer, now)
         return made
@@ -298,7 +299,8 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
             return reply
         now = self._clock.now()
         issued, ends = float(granted.get("iat", now)), float(granted.get("exp", now))
-        if now > issued + (ends - issued) / 3:
+        # Once another key signs, the former one can be removed as soon as all hosts have asked again.
+        if now > issued + (ends - issued) / 3 or granted.get("kid") != self._secrets.signer(now).kid:
             scopes = str(granted.get("scope", "")).split()
             bound_to = str(granted["cnf"]["jwk"]["x"])
             reply.token = self._secrets.mint(caller.name, scopes, now=now, lifetime_s=ends - issued, bound_to=bound_to)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import Clock
+from slotwise.errors import UsageError
 from slotwise.table import SLICE_STEPS, AdChunks, AdTable, Allowance, Form, question_most, too_much
 from slotwise.wire import call
 
@@ -23,6 +24,8 @@ U = TypeVar("U")
 Constraint = ExprTree | str | None
 #: A slice that is not worth a rest, in seconds.
 _SHORT_S = 0.001
+#: Attributes by whose values one question counts, and those that it asks to see: their number is work for every ad.
+_COUNTED_MOST, _SHOWN_MOST = 32, 10_000
 
 
 class Questions:
@@ -50,7 +53,12 @@ class Questions:
         return sum([count async for count in self._in_turn(slices, table)])
 
     async def count_by(self, table: AdTable, names: Sequence[str], constraint: Constraint) -> list[tuple[Any, ...]]:
-        """Tuples of the values of attributes or expressions, each with the number of ads that have them."""
+        """Tuples of the values of attributes or expressions, each with the number of ads that have them.
+
+        :raises UsageError: for more than 32 of them.
+        """
+        if len(names) > _COUNTED_MOST:
+            raise UsageError(f"a question counts by at most {_COUNTED_MOST} attributes, not by {len(names)}")
         counts: dict[str, tuple[Any, ...]] = {}
         slices = table.counts_by_in_slices(names, constraint or None, now=self._now())
         async for rows in self._in_turn(slices, table):
@@ -69,7 +77,12 @@ class Questions:
         form: Form,
         chunk_rows: int,
     ) -> AsyncIterator[AdChunks]:
-        """Their ads, in pieces."""
+        """Their ads, in pieces.
+
+        :raises UsageError: when it asks for more than 10,000 attributes.
+        """
+        if len(projection) > _SHOWN_MOST:
+            raise UsageError(f"a question asks for at most {_SHOWN_MOST} attributes, not for {len(projection)}")
         slices = table.chunks_in_slices(
             constraint or None, projection or None, limit, now=self._now(), form=form, chunk_rows=chunk_rows
         )

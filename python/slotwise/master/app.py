@@ -58,10 +58,12 @@ class Master:
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
         self._joining: asyncio.Task[None] | None = None
+        self._membership: Membership | None = None
         if is_central(context.config):
             self._joining = asyncio.create_task(_keep_word(context), name="word")
         else:
-            self._joining = asyncio.create_task(Membership(context, pool.keepers).run(), name="membership")
+            self._membership = Membership(context, pool.keepers)
+            self._joining = asyncio.create_task(self._membership.run(), name="membership")
 
     def _advertise(self) -> None:
         """Tell the collector of this host's master."""
@@ -92,6 +94,8 @@ class Master:
         for keeper in self._pool.keepers.values():
             keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
             keeper.patience = Patience.of_config(config, keeper.name)
+        if self._membership is not None:
+            self._membership.ask_now()
         wanted, unknown = daemons_of(config.get_list("DAEMON_LIST"))
         warnings = [f"DAEMON_LIST names {name}, which is no daemon" for name in unknown]
         if set(wanted) != set(self._pool.keepers):

@@ -2,12 +2,14 @@
 
 A host that has no token yet asks for one, bound to the key that the host made for itself, and waits for an
 administrator's approval; nothing that is sent either way is worth anything to others. Once it is there the master asks
-the collector twice a minute for the pool's public keys and what is revoked, and gets the token renewed in time.
+the collector twice a minute, and at each reconfig, for the pool's public keys and what is revoked, and gets the token
+renewed in time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -47,6 +49,11 @@ class Membership:
         self._levels = levels_of(daemons)
         self._secrets = PoolSecrets(context.home)
         self._said = ""
+        self._asked = asyncio.Event()
+
+    def ask_now(self) -> None:
+        """Ask the central manager at once: an administrator wants to see what was revoked there."""
+        self._asked.set()
 
     async def run(self) -> None:
         """Work for ever."""
@@ -54,7 +61,9 @@ class Membership:
             try:
                 if self._secrets.token_file.exists():
                     await self._sync()
-                    await asyncio.sleep(SYNC_S)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._asked.wait(), SYNC_S)
+                    self._asked.clear()
                 else:
                     await self._join()
             except grpc.RpcError as failure:

@@ -52,6 +52,8 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         self._schedule = schedule
         self._wake = wake
         self._edited = edited
+        #: Held by who waits for a look at the pool between cycles, so that a cycle never waits for more than one look.
+        self._looking = asyncio.Lock()
         self._questions = Questions(cycles.context.clock)
 
     @property
@@ -149,7 +151,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
     async def _of_now(self, work: Callable[[CycleInput], _T]) -> _T:
         """Do something with what a cycle would be given now; nothing is matched by this."""
         cycles = self._cycles
-        async with cycles.lock:
+        async with self._looking, cycles.lock:
             points = cycles.points().values()
             demand = await gather(points, cycles.channels, cycles.context.credential, cycles.asking())
             cycles.in_flight.hear(demand.fates, demand.tellers)

@@ -139,7 +139,8 @@ class Actions:
         found = [cluster for cluster in self._queue.clusters.values() if cluster.factory is not None]
         found = [cluster for cluster in found if superuser or same_user(cluster.user, caller.name)]
         if selection.ids:
-            found = [cluster for cluster in found if str(cluster.number) in selection.ids]
+            ids = set(selection.ids)
+            found = [cluster for cluster in found if str(cluster.number) in ids]
         if selection.owners:
             found = [cluster for cluster in found if not {cluster.owner, cluster.user}.isdisjoint(selection.owners)]
         if selection.constraint.strip():

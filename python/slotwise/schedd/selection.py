@@ -7,6 +7,21 @@ from collections.abc import Sequence
 from slotwise.errors import UsageError
 from slotwise.schedd.values import quoted
 
+#: Jobs and owners that one call names: each is looked at on the daemon's event loop.
+NAMED_MOST = 20_000
+
+
+def require_few(*names: Sequence[str]) -> None:
+    """See that a call names no more than a daemon can look at in one go.
+
+    :raises UsageError: when it does.
+    """
+    if sum(map(len, names)) > NAMED_MOST:
+        raise UsageError(
+            f"a call names at most {NAMED_MOST} jobs and owners",
+            hint="select them by a constraint, or in several calls",
+        )
+
 
 def parse_id(text: str) -> tuple[int, int | None]:
     """``12`` or ``12.3`` as (cluster, proc or None).

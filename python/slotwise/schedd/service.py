@@ -22,6 +22,7 @@ from slotwise.schedd.listing import Listing, as_json
 from slotwise.schedd.log_lines import acted, came, edited
 from slotwise.schedd.rejections import Rejections
 from slotwise.schedd.requests import Requests
+from slotwise.schedd.selection import require_few
 from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
 from slotwise.schedd.submissions import SubmissionStream
@@ -122,6 +123,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Act(self, request: schedd_pb2.ActRequest, context: Any) -> schedd_pb2.ActReply:
         """Remove, hold, release, suspend, continue or vacate jobs."""
         caller = self._authenticator.caller(context)
+        require_few(request.jobs.ids, request.jobs.owners)
         reply = await self._actions.act(caller, request, self._is_superuser(caller))
         line = acted(caller.name, peer_of(context), request, reply)
         _log.info(*line)
@@ -132,6 +134,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Edit(self, request: schedd_pb2.EditRequest, context: Any) -> schedd_pb2.ActReply:
         """Change attributes of jobs."""
         caller = self._authenticator.caller(context)
+        require_few(request.jobs.ids, request.jobs.owners)
         reply = await self._actions.edit(caller, request, self._is_superuser(caller))
         if not request.dry_run:
             line = edited(caller.name, peer_of(context), request, reply)
@@ -143,6 +146,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     async def Query(self, request: schedd_pb2.JobQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
         """Jobs in the queue."""
         caller = self._authenticator.caller(context)
+        require_few(request.jobs.ids, request.jobs.owners)
         if request.mine_only and self._is_superuser(caller):
             request.mine_only = False
         if request.totals_only or request.batches or request.view:
@@ -185,6 +189,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
     @answers_errors
     async def History(self, request: schedd_pb2.HistoryQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
         """Jobs that have left the queue."""
+        require_few(request.jobs.ids, request.jobs.owners)
         await self._history.settled()  # a job that left the queue a moment ago is to be found
         is_json = request.query.form == common_pb2.AdQuery.JSON
         opening, total = (b"[\n" if is_json else b""), 0
@@ -211,6 +216,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         """What jobs left in their directories."""
         caller = self._authenticator.caller(context)
         superuser = self._is_superuser(caller)
+        require_few(request.ids, request.owners)
         async for piece in self._spooling.fetch(caller, request, superuser):
             if superuser and not self._is_superuser(caller):
                 raise DeniedError(f"{caller.name} is not a queue superuser any more", hint="ask for your own jobs")

@@ -35,7 +35,7 @@ caller: ContextVar[str] = ContextVar("caller", default="an unauthenticated user"
 identity: ContextVar[Identity | None] = ContextVar("identity", default=None)
 #: What the lists of users and hosts say of that caller, level by level; empty where no list was asked.
 decisions: ContextVar[Mapping[str, Decision]] = ContextVar("decisions", default=MappingProxyType({}))
-#: The claims of the host token that came with the call's proof; None without one.
+#: The claims of the host token that came with the call's proof, with the ``kid`` that signed it; None without one.
 host_token: ContextVar[dict[str, Any] | None] = ContextVar("host_token", default=None)
 
 #: Level of messages of a category that every log has: ``slotwise.observe.log.ALSO_ALWAYS``.

@@ -301,7 +301,7 @@ class Authenticator:
         self._require_addressed(claims)
         asked = with_implied(str(claims.get("scope", "")).split())
         ends = [float(end) for end in (claims.get("exp"), host.expires) if end is not None]
-        self._host_tokens[token] = granted
+        self._host_tokens[token] = {**granted, "kid": word_kid}
         return Identity(host.name, host.levels & asked, "IDTOKENS", host.token_id, min(ends, default=None))
 
     def _require_addressed(self, claims: dict[str, Any]) -> None:

@@ -181,3 +181,26 @@ async def test_others_are_answered_while_a_hostile_question_is_worked_on(
         with contextlib.suppress(grpc.aio.AioRpcError):  # it may take more steps than it may
             await waiting
         assert answered >= 4, name
+
+
+async def test_a_call_names_a_bounded_number_of_jobs(schedd: RunningAccessPoint) -> None:
+    """Half a million ids in one message held the event loop for a second and more."""
+    cluster = await schedd.submit(3)
+    for jobs in (
+        schedd_pb2.JobSelection(ids=[f"{cluster}.0"] * 20_001),
+        schedd_pb2.JobSelection(owners=["eve"] * 20_001),
+    ):
+        calls = [
+            schedd.stub.Act(schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.HOLD, jobs=jobs), metadata=schedd.user),
+            schedd.stub.Edit(schedd_pb2.EditRequest(jobs=jobs, set={"Note": "1"}), metadata=schedd.user),
+            schedd.stub.Query(schedd_pb2.JobQuery(jobs=jobs), metadata=schedd.user).read(),
+            schedd.stub.History(schedd_pb2.HistoryQuery(jobs=jobs), metadata=schedd.user).read(),
+            schedd.stub.FetchSandboxes(jobs, metadata=schedd.user).read(),
+        ]
+        for call in calls:
+            with pytest.raises(grpc.aio.AioRpcError, match="at most 20000 jobs") as refused:
+                await call
+            assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    few = schedd_pb2.JobSelection(ids=[f"{cluster}.0"] * 100)
+    hold = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.HOLD, jobs=few)
+    assert (await schedd.stub.Act(hold, metadata=schedd.user)).totals["success"] >= 1

@@ -1,0 +1,60 @@
+"""`make audit`: what it finds, and what it could not look at, are told apart by its status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_AUDIT = Path(__file__).resolve().parents[2] / "build_support" / "audit.py"
+_SOUND = {"name": "grpcio", "version": "1", "vulns": []}
+_FAULTY = {"name": "grpcio", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2"]}]}
+_UNKNOWN = {"name": "grpcio", "skip_reason": "the index says nothing"}
+_OF_CRATE = {"package": {"name": "pyo3", "version": "1"}, "advisory": {"id": "RUSTSEC-1"}}
+
+
+@pytest.mark.skipif(not _AUDIT.exists(), reason="needs the sources of the build")
+@pytest.mark.parametrize(
+    ("python", "rust", "status", "words"),
+    [
+        ([_SOUND], [], 0, ["requirements.lock: no known", "Cargo.lock: no known"]),
+        (
+            [_SOUND, _UNKNOWN],
+            [],
+            2,
+            ["NOT CHECKED: requirements.lock (the index tells", "of 1 of 2"],
+        ),
+        (None, [], 2, ["NOT CHECKED: requirements.lock (pip install pip-audit)", "Cargo.lock: no known"]),
+        ([_SOUND], None, 2, ["NOT CHECKED: Cargo.lock (cargo install cargo-audit)"]),
+        (None, None, 2, ["NOT CHECKED: requirements.lock", "NOT CHECKED: Cargo.lock"]),
+        ([_FAULTY], None, 1, ["grpcio 1: PYSEC-1, mended in ['2']", "NOT CHECKED: Cargo.lock"]),
+        (None, [_OF_CRATE], 1, ["Cargo.lock: pyo3 1: RUSTSEC-1", "NOT CHECKED: requirements.lock"]),
+    ],
+)
+def test_what_was_not_looked_at_is_no_sound_result(
+    python: list[object] | None, rust: list[object] | None, status: int, words: list[str], tmp_path: Path
+) -> None:
+    def tool(name: str, answer: object) -> None:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
+        path.chmod(0o755)
+
+    if python is not None:
+        tool("pip-audit", {"dependencies": python})
+    if rust is not None:
+        tool("cargo-audit", {})
+        tool("cargo", {"vulnerabilities": {"list": rust}})
+    # Without the scripts beside this Python, where a pip-audit may be.
+    code = (
+        f"import sysconfig, runpy; sysconfig.get_path = lambda _: {str(tmp_path)!r}; "
+        f"runpy.run_path({str(_AUDIT)!r}, run_name='__main__')"
+    )
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    for word in words:
+        assert word in done.stdout
