@@ -148,6 +148,7 @@ class Known:
     """Tells the callers of the table apart by what they show."""
 
     calls_of_user = 0
+    users = None
 
     def token_of(self, metadata: Any) -> str:
         shown = dict(metadata or ()).get("authorization", "")
@@ -162,9 +163,6 @@ class Known:
 
     def host_token(self, token: str) -> None:
         """Nobody shows a proof of a host."""
-
-    def from_metadata(self, metadata: Any) -> Identity:
-        return self.identity(self.token_of(metadata))
 
     @contextlib.asynccontextmanager
     async def while_valid(self, token: str) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from slotwise.authorization.entries import Entry, Peer
 
@@ -94,11 +94,21 @@ class Decision:
         return f"{self.knob} ({self.entry}) in {self.origin}" if self.entry else f"{self.knob} in {self.origin}"
 
 
+class Methods(NamedTuple):
+    """The knob that names the authentication methods of a level, what it holds, and where it is set."""
+
+    knob: str
+    value: str
+    origin: str
+
+
 @dataclass(frozen=True)
 class Policy:
     """The lists of all levels, as one daemon has them."""
 
     lists: Mapping[str, Lists] = field(default_factory=dict)
+    #: The levels that nobody has by a certificate, with the knob that says so.
+    without_certificates: Mapping[str, Methods] = field(default_factory=dict)
 
     @property
     def needs_names(self) -> bool:
@@ -115,7 +125,9 @@ class Policy:
         """Whether ``caller``, calling from ``peer``, has ``level``."""
         if caller.method == FAMILY_METHOD and level in caller.levels:
             return Decision(True, level, "daemons of one pool on one host trust each other")
-        if caller.method != LOCAL_METHOD and level not in caller.levels:
+        if caller.method == CERTIFICATE_METHOD and (methods := self.without_certificates.get(level)) is not None:
+            return Decision(False, level, f"{methods.knob} does not list SSL ({methods.origin})", *methods)
+        if caller.method not in LISTED_METHODS and level not in caller.levels:
             levels = " ".join(sorted(caller.levels)) or "nothing"
             return Decision(False, level, f"the {_proof(caller)} of {caller.name} is limited to {levels}")
         return self._verify(caller, level, peer)
@@ -143,20 +155,27 @@ class Policy:
                 reason = f"{higher} includes it: {found.reason}"
                 return Decision(True, level, reason, found.knob, found.entry, found.origin)
         if allow is None:
-            return Decision(False, level, f"no ALLOW_{level} is set, and {caller.name} has the level by nothing else")
+            unset = f"no ALLOW_{level} is set, and {caller.name} has the level by nothing else"
+            if caller.method == CERTIFICATE_METHOD:
+                unset = f"no ALLOW_{level} is set, and a certificate alone allows nothing: name {caller.name} in it"
+            return Decision(False, level, unset)
         reason = f"no entry of {allow.knob} names {caller.name} from {_where(peer)}"
         return Decision(False, level, reason, allow.knob, "", allow.origin)
 
 
 #: The method of callers that the kernel tells. Their levels are what they have where no list is set, not a limit.
 LOCAL_METHOD = "FS"
+#: The method of callers whom a certificate and the map file tell.
+CERTIFICATE_METHOD = "SSL"
+#: Methods that say who calls and nothing of what they may do: that, lists alone say.
+LISTED_METHODS = frozenset({LOCAL_METHOD, CERTIFICATE_METHOD})
 #: The method of daemons that one master started. No list keeps them from each other.
 FAMILY_METHOD = "FAMILY"
 _NO_LISTS = Lists()
 
 
 def _proof(caller: Caller) -> str:
-    return "login" if caller.method == LOCAL_METHOD else "token"
+    return {LOCAL_METHOD: "login", CERTIFICATE_METHOD: "certificate"}.get(caller.method, "token")
 
 
 def _where(peer: Peer) -> str:

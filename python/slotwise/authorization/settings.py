@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slotwise.authorization.entries import Entry, parse_entry, words
-from slotwise.authorization.policy import LEVELS, Listing, Lists, Policy
+from slotwise.authorization.policy import CERTIFICATE_METHOD, LEVELS, Listing, Lists, Methods, Policy
 from slotwise.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +31,31 @@ def read(config: Config, subsystem: str) -> Policy:
         name = next((name for name in names if config.get(name)), None)
         return None if name is None else _listing(config, name, pool_names_equal=equal is not False)
 
-    return Policy({level: Lists(listing("ALLOW_", level), listing("DENY_", level)) for level in LEVELS})
+    lists = {level: Lists(listing("ALLOW_", level), listing("DENY_", level)) for level in LEVELS}
+    return Policy(lists, _without_certificates(config))
+
+
+def _without_certificates(config: Config) -> dict[str, Methods]:
+    """The levels for which the authentication methods that are set leave out SSL."""
+    found = {}
+    for level in LEVELS:
+        methods = authentication_methods(config, level)
+        if CERTIFICATE_METHOD not in words(methods.value.upper()):
+            found[level] = methods
+    return found
+
+
+def authentication_methods(config: Config, level: str) -> Methods:
+    """By which methods callers may prove themselves who want a level: of ADVERTISE_* levels those of DAEMON where their
+    own are not set, and of all levels those of SEC_DEFAULT_AUTHENTICATION_METHODS.
+    """
+    levels = [level, "DAEMON"] if level.startswith("ADVERTISE_") else [level]
+    for each in levels:
+        name = f"SEC_{each}_AUTHENTICATION_METHODS"
+        if config.get(name):
+            return Methods(name, config.get_str(name), str(config.origin(name) or ""))
+    name = "SEC_DEFAULT_AUTHENTICATION_METHODS"
+    return Methods(name, config.get_str(name), str(config.origin(name) or ""))
 
 
 def _knobs(level: str, subsystem: str, *, legacy: bool) -> Iterator[str]:
@@ -77,8 +101,12 @@ def resolved(policy: Policy, addresses: Mapping[str, Sequence[str]]) -> Policy:
     def with_addresses(listing: Listing | None) -> Listing | None:
         return None if listing is None else replace(listing, entries=tuple(at(entry) for entry in listing.entries))
 
-    return Policy(
-        {level: Lists(with_addresses(lists.allow), with_addresses(lists.deny)) for level, lists in policy.lists.items()}
+    return replace(
+        policy,
+        lists={
+            level: Lists(with_addresses(lists.allow), with_addresses(lists.deny))
+            for level, lists in policy.lists.items()
+        },
     )
 
 

@@ -104,16 +104,29 @@ class Invocation:
         return self.open(locate.target_of(self, daemon))
 
     def open(self, target: str) -> grpc.Channel:
-        """A channel to a gRPC target, open from an earlier call or new."""
+        """A channel to a gRPC target, open from an earlier call or new, that shows who calls: the caller's token, or
+        where there is none the caller's certificate, to a port that takes certificates.
+
+        :raises DeniedError: when the daemon does not accept the certificate.
+        """
         from slotwise.cli import locate
+        from slotwise.wire import channel
+
+        credential = self._credential()
+        if not target.startswith("unix:"):
+            locate.trust_configured(self)
+            if channel.own_certificate() and not credential.is_at_hand():
+                target = locate.certificate_target(self, target)
+        return channel.showing(self.plain(target), credential, target)
+
+    def plain(self, target: str) -> grpc.Channel:
+        """A channel to a gRPC target that shows no token."""
         from slotwise.wire import channel
 
         found = self.channels.get(target)
         if found is None:
-            if not target.startswith("unix:"):
-                locate.trust_configured(self)
             found = self.channels[target] = channel.open_blocking(target)
-        return channel.showing(found, self._credential(), target)
+        return found
 
     def _credential(self) -> UserCredential:
         """What the caller shows."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
+from slotwise.errors import DeniedError, NotFoundError, PeerUnavailableError, UsageError
 
 if TYPE_CHECKING:
+    import grpc
+
     from slotwise.cli.invocation import Invocation
+    from slotwise.config import Config
+    from slotwise.wire.gen import daemon_pb2
 
 _KINDS = {"negotiator": "Negotiator", "schedd": "Scheduler", "startd": "Machine", "master": "DaemonMaster"}
 
@@ -91,4 +97,59 @@ def trust_configured(inv: Invocation) -> None:
 
     if not channel.uses_tls():
         config = load(None, env=inv.env, home=inv.home)
-        channel.use_tls(tls.client_credentials(config), cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"))
+        certificate = tls.own_certificate(config)
+        channel.use_tls(
+            tls.client_credentials(config, shows=bool(certificate)),
+            cleartext=config.get_bool("SLOTWISE_ALLOW_CLEARTEXT"),
+            certificate=certificate if _by_certificate(config) else "",
+        )
+
+
+def _by_certificate(config: Config) -> bool:
+    """Whether commands may prove themselves by a certificate, as SEC_CLIENT_AUTHENTICATION_METHODS says."""
+    methods = config.get("SEC_CLIENT_AUTHENTICATION_METHODS") or config.get("SEC_DEFAULT_AUTHENTICATION_METHODS") or ""
+    return "SSL" in methods.upper().replace(",", " ").split()
+
+
+def certificate_target(inv: Invocation, target: str) -> str:
+    """Where the daemon at ``target`` takes callers that prove themselves by a certificate: ``target`` itself where it
+    takes none, or does not answer.
+
+    :raises DeniedError: when the own certificate has expired, or the daemon does not accept it.
+    """
+    import grpc
+
+    from slotwise.wire import channel
+
+    file = channel.own_certificate()
+    _require_current(file)
+    try:
+        port = _ping(inv.plain(target)).certificate_port
+    except grpc.RpcError:
+        return target
+    if not port:
+        return target
+    found = f"{target.rpartition(':')[0]}:{port}"
+    try:
+        _ping(inv.plain(found))
+    except grpc.RpcError as error:
+        raise DeniedError(
+            f"{found} does not accept the certificate in {file}: {error.details()}",
+            hint="an authority in AUTH_SSL_SERVER_CAFILE or AUTH_SSL_SERVER_CADIR of that daemon must have signed it",
+        ) from None
+    return found
+
+
+def _ping(opened: grpc.Channel) -> daemon_pb2.PingReply:
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+
+    reply: daemon_pb2.PingReply = daemon_pb2_grpc.DaemonStub(opened).Ping(daemon_pb2.PingRequest(), timeout=20)
+    return reply
+
+
+def _require_current(file: str) -> None:
+    from cryptography import x509
+
+    ends = x509.load_pem_x509_certificate(Path(file).read_bytes()).not_valid_after_utc
+    if ends <= datetime.now(UTC):
+        raise DeniedError(f"the certificate in {file} has expired on {ends:%Y-%m-%d}", hint="renew it")

@@ -175,7 +175,7 @@ RULES: tuple[Rule, ...] = (
         "SEC_.*|AUTH_SSL_.*|KERBEROS_.*|SCITOKENS_FILE|TRUST_(DOMAIN.*|LOCAL_UID_DOMAIN)|TOKENS_DATABASE|USER_MAPFILE"
         "|.*KEYRING.*|FS_.*|SSL_SKIP_HOST_CHECK|BOOTSTRAP_.*|DISABLE_AUTHENTICATION_IP_CHECK|ENCRYPT_SECRETS"
         "|USE_VOMS_ATTRIBUTES|DELEGATE_.*|SOFT_UID_DOMAIN|COLLECTOR_BOOTSTRAP_SSL_CERTIFICATE|HAVE_EXT_KRB5",
-        "changes nothing: callers prove themselves by tokens",
+        "changes nothing: callers prove themselves by tokens, or by certificates that CERTIFICATE_MAPFILE maps",
     ),
     _none("ALLOW_(ADMIN_COMMANDS|COMMON_FILES_ON_LVS|TRANSFER_REMAP_TO_MKDIR|SCRIPTS_TO_RUN_AS_EXECUTABLES)"),
     # Programs and files of HTCondor's own daemons.

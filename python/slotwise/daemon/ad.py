@@ -7,6 +7,7 @@ from typing import Any
 
 from slotwise import __version__
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.wire.address import DaemonAddress
 
 #: The release of the reference whose behaviour is the specification; programs compare this number.
 REFERENCE = "25.14.0"
@@ -22,6 +23,7 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
         "Name": name or me.name,
         "Machine": me.name,
         "MyAddress": me.target,
+        **certificate_address(me),
         "CondorVersion": f"$CondorVersion: {REFERENCE} Slotwise {__version__} $",
         "CondorPlatform": "$CondorPlatform: X86_64-Linux $",
         "SlotwiseVersion": __version__,
@@ -29,6 +31,11 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
         "MyCurrentTime": now,
         **vitals(now, me.started_at),
     }
+
+
+def certificate_address(me: DaemonAddress) -> dict[str, str]:
+    """CertificateAddress: where the daemon takes callers that prove themselves by a certificate."""
+    return {"CertificateAddress": me.for_certificates} if me.certificate_port else {}
 
 
 def vitals(now: int, started_at: int) -> dict[str, Any]:

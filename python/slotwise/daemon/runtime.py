@@ -37,14 +37,14 @@ from slotwise.errors import ConfigError, DeniedError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 from slotwise.observe.log import flush_logs, start_log
 from slotwise.table import QUESTION_MOST, limit_evaluations
-from slotwise.wire import address, audit, call, channel, issuers, security, tls
+from slotwise.wire import address, audit, call, channel, issuers, map_file, security, tls
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.connections import ConnectionBounds
 from slotwise.wire.credential import HostCredential
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.login import LIFETIME_S, LoginServer, socket_of
-from slotwise.wire.server import listen, make_server
+from slotwise.wire.server import bind, listen, make_server
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
@@ -155,7 +155,11 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         """Who is there, and who the caller is here."""
         me = self._context.address
         reply = daemon_pb2.PingReply(
-            daemon=self._context.name, name=me.name, version=__version__, started_at=me.started_at
+            daemon=self._context.name,
+            name=me.name,
+            version=__version__,
+            started_at=me.started_at,
+            certificate_port=me.certificate_port,
         )
         try:
             caller = self._context.authenticator.caller(context)
@@ -305,13 +309,16 @@ async def _serve(
             lists = await context.authorizer.read(fresh)
             with privileges.root_files():
                 trusted = issuers.read(fresh)
+                users = map_file.read(fresh) if context.address.certificate_port else None
             context.config = fresh
             _limit_tokens(context.authenticator, fresh)
             context.authenticator.forget()
             warnings = doubts + await daemon.reconfig(fresh)
             warnings += context.authorizer.follow(lists)
-            context.authenticator.issuers = trusted
+            context.authenticator.issuers, context.authenticator.users = trusted, users
             context.authenticator.forget()
+            if users is None and tls.certificates_count(fresh):
+                warnings.append("certificates of callers count from the next start of the daemon")
             _bound_peers(bounds, context)
             start_log(home, name, fresh, again=True)
             _log.info("reconfigured from %s", _sources(fresh))
@@ -407,8 +414,15 @@ async def _context(
     with privileges.root_files():
         credentials = _credentials(host, config)
         tcp, sock = listen(server, host=host, port=port, socket=_socket(home, name), tls=credentials)
+        certificate_port = 0
+        if tls.certificates_count(config):
+            authenticator.users = map_file.read(config)
+            certificate_port = int(tcp.rpartition(":")[2])
+            if not config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE"):
+                wanted = _port(f"SLOTWISE_{name.upper()}_CERTIFICATE_PORT", config)
+                certificate_port = bind(server, host, wanted, tls.certificate_credentials(config))
     reach = "" if tls.is_loopback(host) else f"{full_name}:{tcp.rpartition(':')[2]}"
-    me = DaemonAddress(name, os.getpid(), tcp, sock, name=full_name, started_at=int(clock.now()), reach=reach)
+    me = DaemonAddress(name, os.getpid(), tcp, sock, full_name, int(clock.now()), reach, certificate_port)
     with privileges.root_files():
         authenticator.audiences |= tls.audiences(config, me, full_name)
     # Where daemons have an account the pool's private keys are the collector's and the master's alone.
@@ -435,7 +449,8 @@ def _limit_tokens(authenticator: security.Authenticator, config: Config) -> None
 def _connection_bounds(me: DaemonAddress) -> ConnectionBounds:
     account = privileges.account()
     exempt = frozenset({0, os.geteuid(), *(() if account is None else (account.uid,))})
-    return ConnectionBounds(me.socket, int(me.tcp.rpartition(":")[2]), of_user=0, of_address=0, exempt=exempt)
+    ports = {int(me.tcp.rpartition(":")[2]), *([me.certificate_port] if me.certificate_port else [])}
+    return ConnectionBounds(me.socket, ports, of_user=0, of_address=0, exempt=exempt)
 
 
 def _bound_peers(bounds: ConnectionBounds, context: DaemonContext) -> None:
@@ -480,13 +495,20 @@ def _endpoint(name: str, config: Config) -> tuple[str, int]:
     A collector that other machines may reach is at COLLECTOR_PORT, where they look for it, unless it is told otherwise.
     """
     host = config.get_text("SLOTWISE_LISTEN")
-    text = config.get(f"SLOTWISE_{name.upper()}_PORT")
-    if text is None and name == "collector" and not tls.is_loopback(host):
-        text = config.get_text("COLLECTOR_PORT")
-    text = (text or "0").strip()
+    knob = f"SLOTWISE_{name.upper()}_PORT"
+    if config.get(knob) is None and name == "collector" and not tls.is_loopback(host):
+        knob = "COLLECTOR_PORT"
+    return host, _port(knob, config)
+
+
+def _port(knob: str, config: Config) -> int:
+    text = config.get(knob)
+    if text is None:
+        return 0
+    text = text.strip()
     if not text.isdigit() or int(text) > 65535:
-        raise ConfigError(f"SLOTWISE_{name.upper()}_PORT = {text} is no port", hint="a number from 0 to 65535")
-    return host, int(text)
+        raise ConfigError(f"{knob} = {text} is not a port", hint="a number from 0 to 65535", key=knob)
+    return int(text)
 
 
 def _socket(home: PoolHome, name: str) -> Path | None:

@@ -11,6 +11,7 @@ from typing import Any
 from slotwise import __version__
 from slotwise.classad import ClassAd
 from slotwise.config import Config
+from slotwise.daemon.ad import certificate_address
 from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
@@ -293,6 +294,7 @@ class AccessPoint:
             "Name": name,
             "Machine": self._settings.host,
             "MyAddress": address.target,
+            **certificate_address(address),
             "ScheddIpAddr": address.target,
             "CondorVersion": version_text(),
             "DaemonStartTime": address.started_at,

@@ -37,7 +37,8 @@ class DaemonAddress:
     """Where a daemon answers.
 
     ``tcp`` is ``host:port`` as bound; ``socket`` the path of a UNIX socket, empty when the path would be too long;
-    ``reach`` is ``host:port`` for other machines, empty when the daemon listens on the loopback only.
+    ``reach`` is ``host:port`` for other machines, empty when the daemon listens on the loopback only;
+    ``certificate_port`` the port that requires a certificate of its callers, 0 where none does.
     """
 
     daemon: str
@@ -47,6 +48,7 @@ class DaemonAddress:
     name: str = ""
     started_at: int = 0
     reach: str = ""
+    certificate_port: int = 0
 
     @property
     def target(self) -> str:
@@ -57,6 +59,11 @@ class DaemonAddress:
     def shown(self) -> str:
         """``host:port`` for people and records: as others reach it, else as bound."""
         return self.reach or self.tcp
+
+    @property
+    def for_certificates(self) -> str:
+        """``host:port`` for callers that prove themselves by a certificate; empty where none count."""
+        return f"{self.shown.rpartition(':')[0]}:{self.certificate_port}" if self.certificate_port else ""
 
     @property
     def local(self) -> str:

@@ -54,6 +54,8 @@ def who(caller: Identity) -> str:
 
 
 def _token(caller: Identity) -> str:
+    if caller.subject:
+        return f", certificate {caller.subject}"
     return f", token {caller.token_id}" if caller.token_id else ""
 
 

@@ -12,7 +12,7 @@ import inspect
 import ipaddress
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
@@ -163,6 +163,21 @@ def refused(peer: str, method: str, reason: str, *, denied: bool) -> None:
 def kind_of(handler: grpc.RpcMethodHandler) -> str:
     """How a method's behaviour is called in its handler: ``unary_unary``, ``unary_stream``, ..."""
     return f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
+
+
+async def as_stream(handler: grpc.RpcMethodHandler, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+    """The replies of a handler of any kind to a stream of requests; one that takes a single message reads one."""
+    inner = getattr(handler, kind_of(handler))
+    request = requests if handler.request_streaming else await anext(aiter(requests), None)
+    if request is None:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message")
+    if inspect.isasyncgenfunction(inner):
+        async for reply in inner(request, context):
+            yield reply
+        return
+    reply = await inner(request, context)
+    if not handler.response_streaming:
+        yield reply
 
 
 def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[str], needed: str) -> Any:

@@ -31,21 +31,28 @@ OPTIONS: list[tuple[str, Any]] = [
 
 #: What this process trusts and shows on connections that leave the machine; set once at its start.
 _tls: grpc.ChannelCredentials | None = None
+_certificate = ""
 
 
-def use_tls(credentials: grpc.ChannelCredentials | None, *, cleartext: bool = False) -> None:
+def use_tls(credentials: grpc.ChannelCredentials | None, *, cleartext: bool = False, certificate: str = "") -> None:
     """Make every later channel to a TCP address use TLS (None: none of them). UNIX sockets never do.
 
     :param cleartext: tokens may be sent without it (SLOTWISE_ALLOW_CLEARTEXT).
+    :param certificate: the file of the certificate by which this user may prove itself, empty without one.
     """
-    global _tls
-    _tls = credentials
+    global _tls, _certificate
+    _tls, _certificate = credentials, certificate
     places.tls, places.cleartext = credentials is not None, cleartext
 
 
 def uses_tls() -> bool:
     """Whether channels to TCP addresses use TLS."""
     return _tls is not None
+
+
+def own_certificate() -> str:
+    """The file of the certificate by which this user may prove itself; empty without one."""
+    return _certificate
 
 
 def _options_for(tls: bool) -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ import stat
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from slotwise.wire import call
 
@@ -29,14 +29,16 @@ class ConnectionBounds:
     """Keeps the connections of each peer to a daemon's socket and port bounded.
 
     :param own: path of the daemon's UNIX socket, empty without one.
-    :param port: its TCP port.
+    :param ports: its TCP ports.
     :param of_user: most connections of one account on the socket; 0: any number.
     :param of_address: most connections of one address on the port, or of one IPv6 network of 64 bits; 0: any number.
     :param exempt: accounts that are not bounded.
     """
 
-    def __init__(self, own: str, port: int, *, of_user: int, of_address: int, exempt: frozenset[int]) -> None:
-        self._own, self._port = own, port
+    def __init__(
+        self, own: str, ports: Collection[int], *, of_user: int, of_address: int, exempt: frozenset[int]
+    ) -> None:
+        self._own, self._ports = own, frozenset(ports)
         self.of_user, self.of_address = of_user, of_address
         self._exempt = exempt
         #: By descriptor, in the order in which they were seen: the socket's inode, and whose it is.
@@ -99,7 +101,7 @@ class ConnectionBounds:
                         return ""
                     uid = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
                     return "" if uid in self._exempt else _account_name(uid)
-                if one.getsockname()[1] == self._port:
+                if one.getsockname()[1] in self._ports:
                     return f"<{call.network_of(one.getpeername()[0])}>"
         except OSError:
             pass  # it listens, or is gone

@@ -125,6 +125,13 @@ class UserCredential:
         self._find = find
         self._own = own
 
+    def is_at_hand(self) -> bool:
+        """Whether there is a token, or what stands for one, to be shown at other hosts.
+
+        :raises DeniedError: when a named one is no good.
+        """
+        return self._named or self._find() is not None or self._own() is not None
+
     def metadata(self, target: str) -> Metadata:
         """See the class.
 

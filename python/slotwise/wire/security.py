@@ -19,15 +19,16 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from slotwise.authorization.authorizer import Authorizer
-from slotwise.authorization.policy import LOCAL_METHOD
+from slotwise.authorization.policy import LISTED_METHODS
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import BusyError, DeniedError, PeerUnavailableError, UnauthenticatedError
-from slotwise.wire import call, keys
+from slotwise.wire import call, certificates, keys
 from slotwise.wire.connections import CallBounds
 from slotwise.wire.credential import HOST_TOKEN, PROOF
 from slotwise.wire.gate import guarded
 from slotwise.wire.issuers import Issuers
 from slotwise.wire.keys import ALGORITHM, RUN, PoolTrust, SigningKey
+from slotwise.wire.map_file import UserMap
 from slotwise.wire.status import abort
 from slotwise.wire.token import DAEMON_LEVELS, LEVELS, Identity, with_implied, write_secret
 
@@ -51,6 +52,8 @@ _log = logging.getLogger(__name__)
 WATCH_S = 5.0
 #: The name of an ad's attributes that a revocation expression sees: those of the token's header and claims.
 _REMEMBERED = 2000
+_NO_TOKEN = "the call carries no token"
+_HOW_TO_GET_ONE = "on the daemon's own host none is needed; elsewhere `slotwise token request` gets one"
 
 #: Methods that need no token at all.
 OPEN_METHODS = frozenset({"/slotwise.v1.Daemon/Ping", "/slotwise.v1.Tokens/Request", "/slotwise.v1.Tokens/Collect"})
@@ -126,8 +129,12 @@ def require_kind(caller: Identity, kind: str) -> None:
         raise DeniedError(f"{caller.name} may not advertise ads of kind {kind}: that needs {' or '.join(needed)}")
 
 
+#: What a caller shows: a token, or the certificate (PEM) that its connection was made with.
+Proof = str | bytes
+
+
 class Authenticator:
-    """Says who calls, by the token that a call carries.
+    """Says who calls, by the token that a call carries; without one, by the certificate of its connection.
 
     Four kinds of tokens are known, by the key that signed them: those of the pool; proofs of a host (see
     :mod:`slotwise.wire.credential`), of which those of this daemon's own host speak for its family of daemons; those
@@ -163,9 +170,11 @@ class Authenticator:
         self.calls_of_user = 0
         #: Issuers outside the pool whose tokens count, if any do.
         self.issuers: Issuers | None = None
-        self._known: dict[str, Identity] = {}
+        #: Whom certificates stand for; None: for nobody, and gRPC asks for none.
+        self.users: UserMap | None = None
+        self._known: dict[Proof, Identity] = {}
         self._host_tokens: dict[str, dict[str, Any]] = {}
-        self._open: dict[asyncio.Timeout, str] = {}
+        self._open: dict[asyncio.Timeout, tuple[Proof, str]] = {}
         self._logins: dict[int, tuple[str, float]] = {}
 
     # ---- keys
@@ -199,12 +208,14 @@ class Authenticator:
         self.end_streams()
 
     def end_streams(self) -> None:
-        """End the streams whose tokens do not hold any more."""
-        for timeout, token in list(self._open.items()):
+        """End the streams whose tokens or certificates do not hold any more, or are somebody else's by now."""
+        for timeout, (proof, name) in list(self._open.items()):
             try:
-                self.identity(token)
+                if self.identity(proof).name == name:
+                    continue
             except DeniedError:
-                timeout.reschedule(asyncio.get_running_loop().time())
+                pass
+            timeout.reschedule(asyncio.get_running_loop().time())
 
     async def watch(self) -> None:
         """Look again for ever."""
@@ -214,28 +225,36 @@ class Authenticator:
 
     # ---- tokens
 
-    def identity(self, token: str) -> Identity:
-        """Who ``token`` stands for.
+    def identity(self, proof: Proof) -> Identity:
+        """Who a token or a certificate stands for.
 
         :raises UnauthenticatedError: when it is not valid, or no longer.
         """
-        known = self._known.get(token)
+        known = self._known.get(proof)
         if known is not None and (known.expires is None or self._now() < known.expires):
             return known
-        self._known.pop(token, None)
-        self._host_tokens.pop(token, None)
-        try:
-            found = self._verified(token)
-        except UnauthenticatedError:
-            # A host that has joined just now, or a key that was added: others know of it before this daemon looks.
-            if not self.refresh():
-                raise
-            found = self._verified(token)
+        self._known.pop(proof, None)
+        if isinstance(proof, bytes):
+            found = self._of_certificate(proof)
+        else:
+            self._host_tokens.pop(proof, None)
+            try:
+                found = self._verified(proof)
+            except UnauthenticatedError:
+                # A host that has joined just now, or a key that was added: others know of it before this daemon looks.
+                if not self.refresh():
+                    raise
+                found = self._verified(proof)
         if len(self._known) > _REMEMBERED:
             self._known.clear()
             self._host_tokens.clear()
-        self._known[token] = found
+        self._known[proof] = found
         return found
+
+    def _of_certificate(self, certificate: bytes) -> Identity:
+        if self.users is None:
+            raise UnauthenticatedError(_NO_TOKEN, hint=_HOW_TO_GET_ONE)
+        return certificates.identity(certificate, self.users, self._now())
 
     def _verified(self, token: str) -> Identity:
         try:
@@ -361,42 +380,53 @@ class Authenticator:
             if name == "authorization":
                 text = value.decode() if isinstance(value, bytes) else value
                 return text.removeprefix("Bearer ")
-        raise UnauthenticatedError(
-            "the call carries no token",
-            hint="on the daemon's own host none is needed; elsewhere `slotwise token request` gets one",
-        )
+        raise UnauthenticatedError(_NO_TOKEN, hint=_HOW_TO_GET_ONE)
 
-    def host_token(self, token: str) -> dict[str, Any] | None:
-        """The claims of the host token in a proof that has been verified; None of another token."""
-        return self._host_tokens.get(token)
+    def certificate_of(self, context: Any) -> bytes:
+        """The certificate (PEM) that a call's connection was made with, which gRPC has verified.
 
-    def from_metadata(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> Identity:
-        """Who sent a call with this metadata.
-
-        :raises UnauthenticatedError: without a token, or with one that is not valid.
+        :raises UnauthenticatedError: without one.
         """
-        return self.identity(self.token_of(metadata))
+        shown = context.auth_context().get("x509_pem_cert") if self.users is not None else None
+        if not shown:
+            raise UnauthenticatedError(_NO_TOKEN, hint=_HOW_TO_GET_ONE)
+        return bytes(shown[0])
+
+    def host_token(self, proof: Proof) -> dict[str, Any] | None:
+        """The claims of the host token in a proof that has been verified; None of another one."""
+        return self._host_tokens.get(proof) if isinstance(proof, str) else None
 
     def caller(self, context: Any) -> Identity:
-        """Who makes the call that ``context`` belongs to (a servicer context behind :class:`TokenInterceptor`)."""
-        return call.identity.get() or self.from_metadata(context.invocation_metadata())
+        """Who makes the call that ``context`` belongs to (a servicer context behind :class:`TokenInterceptor`).
+
+        :raises UnauthenticatedError: when the call, one that needs no proof, carries none that is valid.
+        """
+        known = call.identity.get()
+        if known is not None:
+            return known
+        try:
+            proof: Proof = self.token_of(context.invocation_metadata())
+        except UnauthenticatedError:
+            proof = self.certificate_of(context)
+        return self.identity(proof)
 
     @contextlib.asynccontextmanager
-    async def while_valid(self, token: str) -> Any:
-        """Ends what runs inside when the token ends, or is revoked.
+    async def while_valid(self, proof: Proof) -> Any:
+        """Ends what runs inside when the token or certificate ends, or is revoked.
 
         :raises PeerUnavailableError: then.
         """
-        expires = self.identity(token).expires
-        limit = asyncio.timeout(None if expires is None else max(0.0, expires - self._now()))
+        found = self.identity(proof)
+        limit = asyncio.timeout(None if found.expires is None else max(0.0, found.expires - self._now()))
         try:
             async with limit:
-                self._open[limit] = token
+                self._open[limit] = (proof, found.name)
                 yield
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise PeerUnavailableError("the token of this stream has ended", hint="connect again") from None
+            what = "token" if isinstance(proof, str) else "certificate"
+            raise PeerUnavailableError(f"the {what} of this stream has ended", hint="connect again") from None
         finally:
             self._open.pop(limit, None)
 
@@ -445,23 +475,67 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         """Let the call through, or answer it with the refusal."""
         if details.method in OPEN_METHODS:
             return await continuation(details)
-        needed = required_levels(details.method)
         try:
             token = self._authenticator.token_of(details.invocation_metadata)
-            identity = self._authenticator.identity(token)
-            call.caller.set(identity.name)
-            call.identity.set(identity)
-            call.host_token.set(self._authenticator.host_token(token))
-            # A login's levels are what it has where no list says more, a token's are a limit.
-            if identity.method != LOCAL_METHOD and not identity.may(*needed):
-                raise DeniedError(f"{identity.name} may not call {details.method}: it needs {' or '.join(needed)}")
+        except UnauthenticatedError as error:
+            if self._authenticator.users is None:
+                return _refusal(error, details.method)
+            return self._by_certificate(await continuation(details), details.method)
+        try:
+            identity = self._identified(token, details.method)
         except DeniedError as error:
             return _refusal(error, details.method)
-        handler = call.traced(await continuation(details), details.method, identity.levels, " or ".join(needed))
-        handler = self._limited(handler, token)
+        return self._checked(await continuation(details), details.method, token, identity)
+
+    def _identified(self, proof: Proof, method: str) -> Identity:
+        """Who makes the present call, as far as the proof alone allows it.
+
+        :raises DeniedError: when it does not.
+        """
+        identity = self._authenticator.identity(proof)
+        call.caller.set(identity.name)
+        call.identity.set(identity)
+        call.host_token.set(self._authenticator.host_token(proof))
+        needed = required_levels(method)
+        # A login's levels are what it has where no list says more, a token's are a limit.
+        if identity.method not in LISTED_METHODS and not identity.may(*needed):
+            raise DeniedError(f"{identity.name} may not call {method}: it needs {' or '.join(needed)}")
+        return identity
+
+    def _checked(
+        self, handler: grpc.RpcMethodHandler | None, method: str, proof: Proof, identity: Identity
+    ) -> grpc.RpcMethodHandler:
+        """The handler for a call of ``identity``, with all that a call has to pass."""
+        needed = required_levels(method)
+        handler = call.traced(handler, method, identity.levels, " or ".join(needed))
+        handler = self._limited(handler, proof)
         if call.host_token.get() is None and identity.method not in ("FAMILY", "RUN"):
             handler = self._bounded(handler, identity)
-        return guarded(handler, details.method, needed, identity, self._authorizer)
+        return guarded(handler, method, needed, identity, self._authorizer)
+
+    def _by_certificate(self, handler: grpc.RpcMethodHandler | None, method: str) -> grpc.RpcMethodHandler:
+        """A handler for a call without a token, which asks for the certificate of the connection.
+
+        gRPC tells of that only once the call is being answered. So the handler is one of streams whatever the method
+        takes, as that of a refusal is: nothing is read before it is known who calls.
+        """
+
+        async def answer(requests: Any, context: Any) -> Any:
+            try:
+                proof = self._authenticator.certificate_of(context)
+                identity = self._identified(proof, method)
+            except DeniedError as error:
+                await _refuse(error, method, context)
+                return
+            checked = self._checked(handler, method, proof, identity)
+            if checked is None:
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+            async for reply in call.as_stream(checked, requests, context):
+                yield reply
+
+        if handler is None:
+            return grpc.stream_stream_rpc_method_handler(answer)
+        return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
 
     def _bounded(self, handler: grpc.RpcMethodHandler | None, identity: Identity) -> Any:
         """The handler, which refuses more calls of one user than may be under way."""
@@ -496,8 +570,8 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         return make(behaviour, handler.request_deserializer, handler.response_serializer)
 
-    def _limited(self, handler: grpc.RpcMethodHandler | None, token: str) -> Any:
-        """The handler, whose streams end with the token."""
+    def _limited(self, handler: grpc.RpcMethodHandler | None, proof: Proof) -> Any:
+        """The handler, whose streams end with the token or certificate."""
         if handler is None or not (handler.request_streaming or handler.response_streaming):
             return handler
         kind = call.kind_of(handler)
@@ -506,7 +580,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
         async def generated(request: Any, context: Any) -> Any:
             try:
-                async with while_valid(token):
+                async with while_valid(proof):
                     async for reply in inner(request, context):
                         yield reply
             except DeniedError as error:
@@ -516,7 +590,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
         async def plain(request: Any, context: Any) -> Any:
             try:
-                async with while_valid(token):
+                async with while_valid(proof):
                     return await inner(request, context)
             except DeniedError as error:
                 await abort(context, error)
@@ -536,11 +610,15 @@ def _refusal(error: DeniedError, method: str) -> grpc.RpcMethodHandler:
     """
 
     async def refuse(_requests: Any, context: Any) -> Any:
-        peer = call.peer_of(context)
-        call.refused(peer, call.method_name(method), error.message, denied=True)
-        if isinstance(error, UnauthenticatedError):
-            await asyncio.sleep(call.backoff.failed(peer))
-        await abort(context, error)
+        await _refuse(error, method, context)
         yield None
 
     return grpc.stream_stream_rpc_method_handler(refuse)
+
+
+async def _refuse(error: DeniedError, method: str, context: Any) -> None:
+    peer = call.peer_of(context)
+    call.refused(peer, call.method_name(method), error.message, denied=True)
+    if isinstance(error, UnauthenticatedError):
+        await asyncio.sleep(call.backoff.failed(peer))
+    await abort(context, error)

@@ -65,16 +65,23 @@ def listen(
 
     :raises HostError: when the port is taken or the address is not of this host.
     """
-    try:
-        if tls is None:
-            bound = server.add_insecure_port(f"{host}:{port}")
-        else:
-            bound = server.add_secure_port(f"{host}:{port}", tls)
-    except RuntimeError as error:
-        raise HostError(f"cannot listen on {host}:{port}: {error}", hint="is another daemon using it?") from None
+    bound = bind(server, host, port, tls)
     if socket is not None:
         with contextlib.suppress(FileNotFoundError):
             socket.unlink()
         server.add_insecure_port(f"unix:{socket}")
         socket.chmod(0o666)  # all may connect; what they may do is another matter
     return f"{host}:{bound}", str(socket or "")
+
+
+def bind(server: grpc.aio.Server, host: str, port: int, tls: grpc.ServerCredentials | None) -> int:
+    """Bind ``host:port`` (0: any free port); returns the port.
+
+    :raises HostError: when the port is taken or the address is not of this host.
+    """
+    try:
+        if tls is None:
+            return int(server.add_insecure_port(f"{host}:{port}"))
+        return int(server.add_secure_port(f"{host}:{port}", tls))
+    except RuntimeError as error:
+        raise HostError(f"cannot listen on {host}:{port}: {error}", hint="is another daemon using it?") from None

@@ -3,28 +3,40 @@
 ==============================  =======================================================================
 AUTH_SSL_SERVER_CERTFILE        the daemons' certificate (PEM, with intermediates)
 AUTH_SSL_SERVER_KEYFILE         its private key
-AUTH_SSL_SERVER_CAFILE          who may have signed certificates of clients; only looked at if they are required
-AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE  clients must show one
-AUTH_SSL_CLIENT_CAFILE          who may have signed certificates of daemons
+AUTH_SSL_SERVER_CAFILE, _CADIR  who may have signed certificates of clients
+AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE  clients must show one, also those that have a token
+AUTH_SSL_CLIENT_CAFILE, _CADIR  who may have signed certificates of daemons
 AUTH_SSL_CLIENT_CERTFILE, AUTH_SSL_CLIENT_KEYFILE  what clients show
 ==============================  =======================================================================
 
-Tokens decide what a caller may do, with or without TLS; TLS keeps them secret on the way and proves the daemon.
+Tokens say who calls, with or without TLS; TLS keeps them secret on the way and proves the daemon. A caller without a
+token may prove itself by a certificate instead (:mod:`slotwise.wire.certificates`). gRPC cannot ask for one without
+requiring it: so where certificates count and are not required of all, they have a port of their own.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 import grpc
 
+from slotwise.authorization.entries import words
+from slotwise.authorization.policy import CERTIFICATE_METHOD, LEVELS
+from slotwise.authorization.settings import authentication_methods
 from slotwise.errors import ConfigError
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.credential import places
+
+if TYPE_CHECKING:
+    from slotwise.config import Config
+
+#: Names of the files in a directory of authorities by which OpenSSL finds one.
+_HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 
 
 class Knobs(Protocol):
@@ -48,33 +60,103 @@ def server_credentials(config: Knobs) -> grpc.ServerCredentials | None:
 
     :raises ConfigError: when a file is missing or unreadable, or only one of certificate and key is named.
     """
-    certificate = _file(config, "AUTH_SSL_SERVER_CERTFILE")
-    key = _private_key(config, "AUTH_SSL_SERVER_KEYFILE")
-    if certificate is None and key is None:
+    pair = _pair(config, "AUTH_SSL_SERVER")
+    if pair is None:
         return None
-    if certificate is None or key is None:
-        missing = "AUTH_SSL_SERVER_CERTFILE" if certificate is None else "AUTH_SSL_SERVER_KEYFILE"
-        raise ConfigError(f"{missing} is missing", hint="a certificate and its key go together", key=missing)
     required = config.get_bool("AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE")
-    authority = _file(config, "AUTH_SSL_SERVER_CAFILE") if required else None
-    if required and authority is None:
+    authorities = _authorities(config, "AUTH_SSL_SERVER") if required else None
+    if required and authorities is None:
         raise ConfigError(
-            "AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE needs AUTH_SSL_SERVER_CAFILE", key="AUTH_SSL_SERVER_CAFILE"
+            "AUTH_SSL_REQUIRE_CLIENT_CERTIFICATE needs AUTH_SSL_SERVER_CAFILE or AUTH_SSL_SERVER_CADIR",
+            key="AUTH_SSL_SERVER_CAFILE",
         )
-    return grpc.ssl_server_credentials([(key, certificate)], authority, required)
+    return grpc.ssl_server_credentials([pair], authorities, required)
 
 
-def client_credentials(config: Knobs) -> grpc.ChannelCredentials | None:
-    """What callers trust and show, or None when neither is configured.
+def certificate_credentials(config: Knobs) -> grpc.ServerCredentials | None:
+    """What daemons show at a port that requires a certificate of every caller; None without a certificate of theirs, or
+    an authority for those of callers.
 
     :raises ConfigError: when a file is missing or unreadable.
     """
-    authority = _file(config, "AUTH_SSL_CLIENT_CAFILE")
-    certificate = _file(config, "AUTH_SSL_CLIENT_CERTFILE")
-    key = _private_key(config, "AUTH_SSL_CLIENT_KEYFILE")
-    if authority is None and certificate is None:
+    pair, authorities = _pair(config, "AUTH_SSL_SERVER"), _authorities(config, "AUTH_SSL_SERVER")
+    return None if pair is None or authorities is None else grpc.ssl_server_credentials([pair], authorities, True)
+
+
+def certificates_count(config: Config) -> bool:
+    """Whether callers without a token may prove themselves by a certificate: there is a map file, authorities are
+    named, and SSL is among the authentication methods of a level.
+    """
+    if not config.get("CERTIFICATE_MAPFILE") or not _is_named(config, "AUTH_SSL_SERVER_CERTFILE"):
+        return False
+    if not any(_is_named(config, f"AUTH_SSL_SERVER_CA{kind}") for kind in ("FILE", "DIR")):
+        return False
+    return any(CERTIFICATE_METHOD in words(authentication_methods(config, level).value.upper()) for level in LEVELS)
+
+
+def client_credentials(config: Knobs, *, shows: bool = True) -> grpc.ChannelCredentials | None:
+    """What callers trust and show, or None when neither is configured.
+
+    :param shows: whether the certificate is shown where a daemon requires one.
+    :raises ConfigError: when a file is missing or unreadable.
+    """
+    authorities = _authorities(config, "AUTH_SSL_CLIENT")
+    pair = _pair(config, "AUTH_SSL_CLIENT") if shows else None
+    if authorities is None and pair is None:
         return None
-    return grpc.ssl_channel_credentials(authority, key, certificate)
+    return grpc.ssl_channel_credentials(authorities, *(pair or ()))
+
+
+def own_certificate(config: Knobs) -> str:
+    """The file of the certificate that this user has to show; empty without one, or with one whose key is another
+    account's: a configuration for the whole host names the daemons'."""
+    certificate, key = (config.get(f"AUTH_SSL_CLIENT_{kind}FILE") for kind in ("CERT", "KEY"))
+    if not certificate or not (_is_named(config, "AUTH_SSL_CLIENT_CERTFILE")):
+        return ""
+    closed = key is not None and os.path.exists(key) and not os.access(key, os.R_OK, effective_ids=True)  # noqa: PTH110
+    return "" if closed else certificate
+
+
+def _is_named(config: Knobs, name: str) -> bool:
+    return config.is_set(name) and bool(config.get(name))
+
+
+def _pair(config: Knobs, prefix: str) -> tuple[bytes, bytes] | None:
+    """A private key and its certificate, as gRPC takes them."""
+    certificate = _file(config, f"{prefix}_CERTFILE")
+    key = _private_key(config, f"{prefix}_KEYFILE")
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        missing = f"{prefix}_CERTFILE" if certificate is None else f"{prefix}_KEYFILE"
+        raise ConfigError(f"{missing} is missing", hint="a certificate and its key go together", key=missing)
+    if b"ENCRYPTED" in key:
+        raise ConfigError(
+            f"{prefix}_KEYFILE: the private key is encrypted, and nobody is asked for its password",
+            hint=f"openssl pkey -in {config.get(f'{prefix}_KEYFILE')} -out plain.key; chmod 0600 plain.key",
+            key=f"{prefix}_KEYFILE",
+        )
+    return key, certificate
+
+
+def _authorities(config: Knobs, prefix: str) -> bytes | None:
+    """The certificates of the authorities in CAFILE and CADIR; None when neither is named."""
+    found = [text for text in (_file(config, f"{prefix}_CAFILE"),) if text is not None]
+    name = f"{prefix}_CADIR"
+    if _is_named(config, name):
+        directory = Path(str(config.get(name)))
+        try:
+            files = sorted(path for path in directory.iterdir() if _HASHED.fullmatch(path.name))
+            found += [path.read_bytes() for path in files]
+        except OSError as error:
+            raise ConfigError(f"{name}: cannot read {error.filename}: {error.strerror}", key=name) from None
+        if not files:
+            raise ConfigError(
+                f"{name} = {directory} has no authority under a name that OpenSSL would look for",
+                hint=f"openssl rehash {directory}",
+                key=name,
+            )
+    return b"\n".join(found) or None
 
 
 def audiences(config: Knobs, me: DaemonAddress, full_name: str) -> set[str]:

@@ -75,6 +75,7 @@ class Identity:
     :param method: how the caller was authenticated, as HTCondor names it: ``IDTOKENS``, ``FS``, ``SSL``, ...
     :param token_id: the id of the token (claim ``jti``), empty without one.
     :param expires: when the authentication ends, in epoch seconds; None: never.
+    :param subject: of the certificate that proved it, empty without one.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Identity:
     method: str = "IDTOKENS"
     token_id: str = ""
     expires: float | None = None
+    subject: str = ""
 
     @property
     def user(self) -> str:
