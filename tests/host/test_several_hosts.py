@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.accounts import HostUser, host_users
+from tests.support.open_installation import opened
 from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
@@ -65,9 +67,15 @@ class Host(Pool):
     def run(
         self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
+        return self.run_by([], *words, check=check, timeout=timeout, cwd=cwd, **env)
+
+    def run_by(
+        self, who: list[str], *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``slotwise`` on the host, behind the words of a command that makes somebody else of root."""
         inside = ["ip", "netns", "exec", self.namespace, "unshare", "-u", "sh", "-c", INSIDE, "sh", str(self._hosts)]
         done = subprocess.run(
-            [*inside, f"{self.name}.example", sys.executable, "-m", "slotwise", *words],
+            [*inside, f"{self.name}.example", *who, sys.executable, "-m", "slotwise", *words],
             env=self.env | env,
             cwd=cwd or self.root,
             capture_output=True,
@@ -104,6 +112,7 @@ def hosts() -> Iterator[dict[str, Host]]:
 
     with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
         root = Path(directory)
+        root.chmod(0o755)
         _certificates(root / "tls")
         made = {
             name: Host(root, name, COMMON.format(tls=root / "tls", host=name, daemons=daemons, start_s=60 * PATIENCE))
@@ -163,6 +172,52 @@ def test_the_guide_makes_a_pool_that_runs_jobs_over_tls(hosts: dict[str, Host]) 
     assert doubted.returncode == 1 and "does not answer" in doubted.stderr
     for host in (ap, cm):
         host.down()
+
+
+def test_users_without_a_token_see_the_pool_from_an_access_point(hosts: dict[str, Host]) -> None:
+    cm, ap, _ = hosts.values()
+    with host_users("alice", "banned") as (alice, banned):
+        ban = f"DENY_READ = {banned.name}@example\n"
+        cm.config_file.write_text(cm.config_file.read_text() + ban)
+        cm.up()
+        said = ap.run("up").stderr
+        asked = re.search(r"request (\d+), code (\S+)\.", said)
+        assert asked, said
+        cm.run("token", "approve", asked[1])
+        ap.until("all have advertised", lambda: _kinds(ap) >= {"Scheduler", "Negotiator", "Collector"})
+
+        def by(who: HostUser, *words: str) -> subprocess.CompletedProcess[str]:
+            drop = ["setpriv", "--reuid", str(who.uid), "--regid", str(who.gid), "--clear-groups"]
+            env = {"HOME": str(who.home), "_CONDOR_SLOTWISE_MIN_UID": "100"}
+            return ap.run_by([*(opened() or []), *drop], *words, check=False, cwd=who.home, **env)
+
+        (alice.home / "job.sub").write_text("executable = /bin/true\nqueue\n")
+        submitted = by(alice, "submit", "job.sub")
+        assert submitted.returncode == 0, submitted.stderr
+        for words, shown in (
+            (("status", "-any", "-af", "MyType"), "Scheduler"),
+            (("status", "-schedd"), "ap.example"),
+            (("q", "-global", "-af", "Owner"), alice.name),
+            (("analyze", "1.0"), "Job 1.0"),
+            (("q", "-better-analyze", "1.0"), ""),
+        ):
+            done = by(alice, *words)
+            told = done.stdout if shown else done.stderr
+            assert "carries no token" not in done.stderr and (shown or "no slots to look at") in told, (words, done)
+
+        # The lists of the central manager count for whom the question is asked, and so do those of this host.
+        refused = by(banned, "status", "-any")
+        assert refused.returncode and f"DENY_READ ({banned.name}@example)" in refused.stderr
+        ap.config_file.write_text(ap.config_file.read_text() + f"DENY_READ = {alice.name}@example\n")
+        ap.run("reconfig")
+        refused = by(alice, "status", "-any")
+        assert refused.returncode and f"{alice.name}@example may not call Collector/Query" in refused.stderr
+        # Nothing but questions is passed on, and root's own proof is as before.
+        (alice.home / "ad").write_text('MyType = "Generic"\nName = "x"\n')
+        assert by(alice, "advertise", "UPDATE_AD_GENERIC", "ad").returncode
+        assert "Scheduler" in ap.run("status", "-any", "-af", "MyType").stdout
+        for host in (ap, cm):
+            host.down()
 
 
 def _kinds(host: Host) -> set[str]:

@@ -40,7 +40,7 @@ METHODS: dict[str, str] = {
     "Master/Status": "READ",
     "Master/StopDaemons": "ADMINISTRATOR",
     "Negotiator/Accounting": "READ",
-    "Negotiator/Analyze": "READ",
+    "Negotiator/Analyze": "READ ADVERTISE_MASTER",
     "Negotiator/EditAccounting": "ADMINISTRATOR",
     "Negotiator/LastCycle": "READ",
     "Negotiator/Reschedule": "WRITE ADVERTISE_SCHEDD",

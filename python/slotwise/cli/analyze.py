@@ -83,7 +83,7 @@ def ask_pool(job: ClassAd, inv: Invocation) -> dict[str, Any]:
     from slotwise.table import pack_ads
     from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc
 
-    stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
+    stub = inv.reading(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
     reply = stub.Analyze(negotiator_pb2.AnalyzeRequest(job=pack_ads([job])), timeout=120)
     report: dict[str, Any] = json.loads(reply.json)
     return report

@@ -159,7 +159,7 @@ def _found(host: str, inv: Invocation, *, alone: bool = False) -> tuple[str, str
     constraint = f"Machine =?= {machine} || Name =?= {machine} || splitSlotName(Name)[1] =?= {machine}"
     query = common_pb2.AdQuery(kind="Machine", constraint=constraint, projection=["Name", "MyAddress"], limit=1)
     try:
-        stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+        stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
         for chunk in stub.Query(query, timeout=20):
             for ad in unpack_ads(chunk.data) if chunk.data else []:
                 return str(ad["MyAddress"]), host if str(ad.get("Name")).lower() == host.lower() else ""

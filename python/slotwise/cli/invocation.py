@@ -167,6 +167,24 @@ class Invocation:
             return None  # another user's home: its secrets are closed
         return None
 
+    def reading(self, stub_class: Any, daemon: str) -> Any:
+        """A stub for questions to a daemon of the central manager; without a token, to this host's master, which passes
+        them on."""
+        from slotwise.cli import locate
+
+        return stub_class(self.open(locate.reading_target(self, daemon)))
+
+    def proves_itself(self) -> bool:
+        """Whether the caller has something to show at other hosts: a token, what stands for one, or a certificate.
+
+        :raises DeniedError: when a token that was named is no good.
+        """
+        from slotwise.cli import locate
+        from slotwise.wire import channel
+
+        locate.trust_configured(self)
+        return bool(channel.own_certificate()) or self._credential().is_at_hand()
+
     def stub(self, stub_class: Any, daemon: str) -> Any:
         """A service stub on the channel to ``daemon``."""
         return stub_class(self.channel(daemon))

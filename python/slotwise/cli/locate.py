@@ -34,8 +34,36 @@ def target_of(inv: Invocation, daemon: str) -> str:
         except PeerUnavailableError:
             if _configured_collector(inv) is None:
                 raise
-    collector = _collector(inv)
-    return collector if daemon == "collector" else _advertised(inv, collector, daemon)
+    if daemon == "collector":
+        return _collector(inv)
+    asked = _collector(inv) if inv.pool is not None else _relay(inv, "collector") or _collector(inv)
+    return _advertised(inv, asked, daemon)
+
+
+def reading_target(inv: Invocation, daemon: str) -> str:
+    """Where questions to ``daemon`` of the central manager are answered for this caller: by itself, or by this host's
+    master, which passes them on, for who has nothing to show at other hosts.
+
+    :raises PeerUnavailableError: when there is none.
+    """
+    if inv.pool is None and inv.daemon_name is None and (found := _relay(inv, daemon)) is not None:
+        return found
+    return target_of(inv, daemon)
+
+
+def _relay(inv: Invocation, daemon: str) -> str | None:
+    from slotwise.wire import address
+
+    def local(name: str) -> str:
+        try:
+            return address.lookup(inv.home, name).local
+        except PeerUnavailableError:
+            return ""
+
+    master = local("master")
+    if local(daemon) or not master.startswith("unix:") or inv.proves_itself():
+        return None
+    return master
 
 
 def _collector(inv: Invocation) -> str:

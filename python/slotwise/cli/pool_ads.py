@@ -52,7 +52,7 @@ class PoolAds:
             aimed = self._inv if self._direct in ("localhost", "-") else self._inv.aimed(None, self._direct)
             startd = aimed.stub(startd_pb2_grpc.StartdStub, "startd")
             return iter(startd.Query(query))
-        collector = self._inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+        collector = self._inv.reading(collector_pb2_grpc.CollectorStub, "collector")
         return iter(collector.Query(query))
 
     def ads(self, projection: Sequence[str] | None) -> list[ClassAd]:

@@ -75,7 +75,7 @@ def _slot_of(name: str, inv: Invocation) -> ClassAd:
     """The ad of a slot, or of some slot of a machine."""
     query = common_pb2.AdQuery(kind="Machine", constraint=f"Name == {quote(name)} || Machine == {quote(name)}", limit=1)
     try:
-        stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+        stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
         found = [ad for chunk in stub.Query(query) if chunk.data for ad in unpack_ads(chunk.data)]
     except grpc.RpcError as error:
         raise to_error(error, peer="the collector") from None

@@ -90,12 +90,17 @@ def main(args: list[str], inv: Invocation) -> int:
         from slotwise.cli.q_analyze import analyze
 
         return analyze(parsed, query, inv)
-    try:
-        for queue in queues.of(parsed, inv):
+    status = 0
+    for queue in queues.of(parsed, inv):
+        try:
             _Listing(parsed, form, query, queue, inv).show()
-    except grpc.RpcError as error:
-        raise to_error(error, peer="the schedd") from None
-    return 0
+        except grpc.RpcError as failure:
+            error = to_error(failure, peer="the schedd")
+            if not queue.name:
+                raise error from None
+            inv.err(f"-- Failed to fetch ads from: {queue.name}: {error}")  # others of the pool may answer
+            status = 1
+    return status
 
 
 def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:

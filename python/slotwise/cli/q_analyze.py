@@ -214,7 +214,7 @@ def _slots(parsed: Parsed, inv: Invocation) -> list[ClassAd]:
     if (named := parsed.value("slotads")) is not None:
         found = whole.chosen(whole.read_file(inv.path(named)), constraint, None)
     else:
-        stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+        stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
         query = common_pb2.AdQuery(kind="Machine", constraint=constraint)
         try:
             chunks = list(stub.Query(query))

@@ -17,7 +17,7 @@ from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Parsed
 from slotwise.cli.render import ads as whole
 from slotwise.cli.render import jobs as tables
-from slotwise.errors import NotFoundError
+from slotwise.errors import NotFoundError, PeerUnavailableError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -27,6 +27,8 @@ class Queue(ABC):
 
     #: Whether it makes the batch view and the table of jobs itself.
     shows_tables = False
+    #: The access point's, where there may be several.
+    name = ""
 
     @abstractmethod
     def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
@@ -69,9 +71,10 @@ class Live(Queue):
 
     shows_tables = True
 
-    def __init__(self, stub: Any, inv: Invocation) -> None:
+    def __init__(self, stub: Any, inv: Invocation, name: str = "") -> None:
         self._stub = stub
         self._inv = inv
+        self.name = name
 
     def ask(self, query: schedd_pb2.JobQuery) -> Iterator[common_pb2.AdChunk]:
         return iter(self._stub.Query(query))
@@ -166,11 +169,12 @@ def of(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
 def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     """The queues of all access points that the collector knows."""
     from slotwise.table import unpack_ads
+    from slotwise.wire import address
     from slotwise.wire.gen import collector_pb2_grpc
 
     constraint = " && ".join(f"({text})" for text in parsed.expressions("schedd-constraint"))
     query = common_pb2.AdQuery(kind="Scheduler", constraint=constraint, projection=["Name", "MyAddress"])
-    stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+    stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
     try:
         chunks = list(stub.Query(query, timeout=20))
     except grpc.RpcError as error:
@@ -179,7 +183,13 @@ def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     if not ads:
         raise NotFoundError("the pool has no access point" + (" for which the constraint is true" * bool(constraint)))
     for ad in sorted(ads, key=lambda ad: str(ad.get("Name"))):
-        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(str(ad.get("MyAddress")))), inv)
+        target = str(ad.get("MyAddress"))
+        try:
+            own = address.lookup(inv.home, "schedd")
+            target = own.local if own.reach and own.reach == target else target
+        except PeerUnavailableError:
+            pass
+        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(target)), inv, str(ad.get("Name")))
 
 
 def owner_of(path: Path) -> str:

@@ -160,7 +160,7 @@ def _slots_of(user: str, inv: Invocation) -> int:
         constraint=f"AccountingGroup == {quote(user)} || RemoteUser == {quote(user)}",
         projection=["Name", "EnteredCurrentState"],
     )
-    stub = inv.stub(collector_pb2_grpc.CollectorStub, "collector")
+    stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
     found = [ad for chunk in stub.Query(query) if chunk.data for ad in unpack_ads(chunk.data)]
     inv.out(f"{'Resource Name':<34} Start Time")
     for ad in sorted(found, key=lambda ad: str(ad.get("Name"))):

@@ -25,10 +25,11 @@ from slotwise.master.joining import Membership
 from slotwise.master.limits import Limits
 from slotwise.master.policy import Backoff, daemons_of
 from slotwise.master.pulse import Patience
+from slotwise.master.relay import CollectorRelay, NegotiatorRelay, Relay
 from slotwise.master.service import MasterServicer, Pool
 from slotwise.master.spawner import READY_FD, SPAWNER_FD, fork_spawner
 from slotwise.master.supervisor import Keeper
-from slotwise.wire.gen import daemon_pb2_grpc
+from slotwise.wire.gen import collector_pb2_grpc, daemon_pb2_grpc, negotiator_pb2_grpc
 from slotwise.wire.security import WATCH_S
 
 _log = logging.getLogger(__name__)
@@ -186,4 +187,7 @@ async def start(context: DaemonContext) -> Master:
 
     servicer = MasterServicer(pool, context.home, require_startable)
     daemon_pb2_grpc.add_MasterServicer_to_server(servicer, context.server)
+    relay = Relay(context)
+    collector_pb2_grpc.add_CollectorServicer_to_server(CollectorRelay(relay), context.server)
+    negotiator_pb2_grpc.add_NegotiatorServicer_to_server(NegotiatorRelay(relay), context.server)
     return Master(context, pool, spawner, spawner_pid)

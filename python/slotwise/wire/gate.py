@@ -15,6 +15,16 @@ from slotwise.wire import audit, call
 from slotwise.wire.status import abort
 from slotwise.wire.token import Identity
 
+#: Metadata of a call: the user for whom a daemon of another host asks, who needs READ as well. It never gives anything.
+FOR_USER = "slotwise-for-user"
+
+
+def _for_user(context: Any) -> str:
+    for name, value in context.invocation_metadata() or ():
+        if name == FOR_USER:
+            return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return ""
+
 
 def guarded(
     handler: grpc.RpcMethodHandler | None, method: str, needed: Sequence[str], caller: Identity, authorizer: Authorizer
@@ -37,8 +47,15 @@ def guarded(
         call.identity.set(grants.caller)
         call.decisions.set(grants.decisions)
         decision = grants.one_of(needed)
+        error = None
         if not decision.allowed:
             error = DeniedError(f"{caller.name} may not call {name}, which needs {' or '.join(needed)}: {decision.by}")
+        elif user := _for_user(context):
+            asked_for = Identity(user, frozenset({"READ"}))
+            theirs = (await authorizer.grants(asked_for, context.peer())).one_of(["READ"])
+            if not theirs.allowed:
+                error = DeniedError(f"{user} may not call {name} by way of {caller.name}: {theirs.by}")
+        if error is not None:
             call.refused(call.peer_of(context), name, error.message, denied=True)
             await abort(context, error)
         noted = audit.begin(name, call.peer_of(context), caller, decision, stream=stream)

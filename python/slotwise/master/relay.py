@@ -1,0 +1,111 @@
+"""Passes questions about the pool on for users of this host, who have no token for the central manager's daemons.
+
+The kernel says who asks here; the collector and the negotiator are asked with the host's own proof, and told for whom:
+the user needs READ by the lists here and by theirs. Only questions are passed on, only for users of this host, and only
+a few at a time: the answers go through in pieces as they come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import grpc
+
+from slotwise.authorization.policy import LOCAL_METHOD
+from slotwise.daemon.peers import collector_target, negotiator_target
+from slotwise.daemon.runtime import DaemonContext
+from slotwise.errors import BusyError, DeniedError
+from slotwise.wire import channel
+from slotwise.wire.gate import FOR_USER
+from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
+from slotwise.wire.status import answers_errors, to_error
+
+#: Questions that are passed on at a time: in all, and of one user.
+_MOST, _MOST_OF_USER = 16, 4
+#: How long an answer may take, in seconds.
+_ANSWER_S = 120.0
+
+
+class Relay:
+    """What both services share: who may ask, how many at a time, and with what the other side is asked."""
+
+    def __init__(self, context: DaemonContext) -> None:
+        self._context = context
+        self._asking: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def admitted(self, context: Any) -> Iterator[str]:
+        """The user for whom a question is passed on.
+
+        :raises DeniedError: for a caller who is not a user of this host with READ.
+        :raises BusyError: when too many are under way.
+        """
+        caller = self._context.authenticator.caller(context)
+        if caller.method != LOCAL_METHOD or not caller.may("READ"):
+            raise DeniedError(
+                f"questions about the pool are passed on for users of this host with READ, and not for {caller.name}",
+                hint="ask the daemon of the central manager itself",
+            )
+        if self._asking[caller.name] >= _MOST_OF_USER or self._asking.total() >= _MOST:
+            raise BusyError("too many questions about the pool are under way on this host", hint="ask again later")
+        self._asking[caller.name] += 1
+        try:
+            yield caller.name
+        finally:
+            self._asking[caller.name] -= 1
+            if not self._asking[caller.name]:
+                del self._asking[caller.name]
+
+    def metadata(self, target: str, user: str) -> Any:
+        """The host's proof, and for whom it is shown."""
+        return (*self._context.credential.metadata(target), (FOR_USER, user))
+
+    @property
+    def context(self) -> DaemonContext:
+        """The master's."""
+        return self._context
+
+
+class CollectorRelay(collector_pb2_grpc.CollectorServicer):
+    """Answers queries for ads with what the pool's collector answers."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    @answers_errors
+    async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+        """The pool's ads."""
+        with self._relay.admitted(context) as user:
+            target = collector_target(self._relay.context)
+            async with channel.open_async(target) as opened:
+                stub = collector_pb2_grpc.CollectorStub(opened)
+                shown = self._relay.metadata(target, user)
+                try:
+                    async for chunk in stub.Query(request, metadata=shown, timeout=_ANSWER_S):
+                        yield chunk
+                except grpc.RpcError as error:
+                    raise to_error(error, peer="the collector") from None
+
+
+class NegotiatorRelay(negotiator_pb2_grpc.NegotiatorServicer):
+    """Answers why a job is not matched with what the pool's negotiator answers."""
+
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    @answers_errors
+    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Any) -> negotiator_pb2.AnalyzeReply:
+        """Why a job is not matched."""
+        with self._relay.admitted(context) as user:
+            try:
+                target = await negotiator_target(self._relay.context)
+                async with channel.open_async(target) as opened:
+                    stub = negotiator_pb2_grpc.NegotiatorStub(opened)
+                    shown = self._relay.metadata(target, user)
+                    reply: negotiator_pb2.AnalyzeReply = await stub.Analyze(request, metadata=shown, timeout=_ANSWER_S)
+                    return reply
+            except grpc.RpcError as error:
+                raise to_error(error, peer="the negotiator") from None
