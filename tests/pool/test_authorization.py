@@ -49,6 +49,7 @@ def test_one_line_and_a_reconfig_ban_a_user(pool: Pool) -> None:
     assert told.returncode == 1
     assert told.stdout.splitlines() == [
         "schedd: you are bob@example.org, authenticated by IDTOKENS",
+        f"  works as          {pwd.getpwuid(os.geteuid()).pw_name} (uid {os.geteuid()}, gid {os.getegid()})",
         f"  WRITE             denied   DENY_WRITE denies `bob@example.org` ({pool.config_file}, line 3)",
         "  READ              allowed  no ALLOW_READ is set, and the token of bob@example.org grants it",
     ]

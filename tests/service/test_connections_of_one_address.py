@@ -58,7 +58,7 @@ async def test_an_address_has_so_many_connections_and_no_more() -> None:
     address, _ = server.listen(made)
     await made.start()
     port = int(address.rpartition(":")[2])
-    bounds = ConnectionBounds("", port, of_user=1, of_address=5, exempt=frozenset({os.getuid()}))
+    bounds = ConnectionBounds("", [port], of_user=1, of_address=5, exempt=frozenset({os.getuid()}))
     try:
         with crowd(port, "127.0.0.7", "127.0.0.8", each=4) as few:
             for _ in range(20):  # gRPC accepts them
@@ -98,11 +98,11 @@ async def test_accounts_that_are_exempt_and_no_bound_at_all() -> None:
                     one.connect(path)
                     local.append(one)
                 await asyncio.sleep(0.2)
-                exempt = ConnectionBounds(path, port, of_user=3, of_address=3, exempt=frozenset({os.getuid()}))
+                exempt = ConnectionBounds(path, [port], of_user=3, of_address=3, exempt=frozenset({os.getuid()}))
                 assert not exempt.look()
-                assert not ConnectionBounds(path, port, of_user=0, of_address=0, exempt=frozenset()).look()
+                assert not ConnectionBounds(path, [port], of_user=0, of_address=0, exempt=frozenset()).look()
                 assert all(map(lives, local))
-                bound = ConnectionBounds(path, port, of_user=3, of_address=3, exempt=frozenset())
+                bound = ConnectionBounds(path, [port], of_user=3, of_address=3, exempt=frozenset())
                 assert sum(bound.look().values()) == 9
         finally:
             await made.stop(None)

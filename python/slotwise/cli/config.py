@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slotwise.cli.parser import Parser
 from slotwise.errors import ConfigError, SlotwiseError, UsageError
+from slotwise.home import PoolHome
 
 if TYPE_CHECKING:
     from slotwise.cli.invocation import Invocation
@@ -248,15 +249,22 @@ def _safe(config: Config, name: str) -> str | None:
 
 def check(args: list[str], inv: Invocation) -> int:
     """Exit status 0 when nothing is wrong, 1 for errors in values, 2 when the configuration is refused."""
-    parser = _parser(inv, "check", "Look for mistakes: names, types, ranges, expressions, loops.")
+    parser = _parser(
+        inv, "check", "Look for mistakes: names, types, ranges, expressions, loops, and what daemons refuse."
+    )
     parser.add_argument("-notes", "--notes", action="store_true", help="also unknown names that nothing refers to")
     parser.add_argument("-strict", "--strict", action="store_true", help="warnings count as errors")
     options = parser.take(args)
     if options is None:
         return 0
     from slotwise.config import check as check_config
+    from slotwise.daemon import preflight
 
-    problems = check_config(_load(options, inv), notes=True)
+    config = _load(options, inv)
+    home = PoolHome.from_env(inv.env)
+    problems = check_config(config, notes=True)
+    refused = list(preflight.problems(config, home, inv.env))
+    problems += refused
     if not options.notes:
         problems = [
             problem for problem in problems if problem.code != "config-unknown-name" or problem.severity != "note"
@@ -268,6 +276,9 @@ def check(args: list[str], inv: Invocation) -> int:
             inv.out(str(problem))
         count = sum(problem.severity == "error" for problem in problems)
         inv.out(f"{count} error(s), {sum(problem.severity == 'warning' for problem in problems)} warning(s)")
+        named = config.get("CONDOR_IDS") or inv.env.get("CONDOR_IDS")
+        if (named or options.notes) and not any(problem.name == "CONDOR_IDS" for problem in refused):
+            inv.out(f"Daemons that root starts work as {preflight.work_as(config, home, inv.env)}.")
     bad = {"error", "warning"} if options.strict else {"error"}
     return 1 if any(problem.severity in bad for problem in problems) else 0
 

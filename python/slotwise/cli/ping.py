@@ -77,6 +77,7 @@ def _levels(inv: Invocation, names: list[str], levels: list[str], options: Names
             if "Error" in found:
                 row["Error"] = found["Error"]
             row["Method"] = found.get("Method") or ""
+            row["Account"] = found.get("Account") or ""
             reasons = found.get("Access")
             rows.append(row | (reasons.get(level, {}) if isinstance(reasons, dict) else {}))
     if options.json:
@@ -107,6 +108,8 @@ def _explain(inv: Invocation, rows: list[dict[str, object]]) -> None:
             else:
                 method = f", authenticated by {row['Method']}" if row["Method"] else ""
                 inv.out(f"{daemon}: you are {row['Identity'] or 'unauthenticated'}{method}")
+                if row["Account"]:
+                    inv.out(f"  works as          {row['Account']}")
         if "Error" not in row:
             reason = row.get("Reason") or ("everybody has it" if row["Allowed"] else "nobody knows who you are")
             inv.out(f"  {row['Level']:<17} {'allowed' if row['Allowed'] else 'denied':<8} {reason}")
@@ -134,6 +137,7 @@ def _ping(inv: Invocation, name: str) -> dict[str, object]:
         "Identity": reply.identity,
         "Scopes": list(reply.scopes),
         "Method": reply.method,
+        "Account": reply.account,
         "Access": {
             each.level: {"Reason": each.reason, "Knob": each.knob, "Entry": each.entry, "Origin": each.origin}
             for each in reply.access

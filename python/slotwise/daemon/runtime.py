@@ -29,7 +29,7 @@ from slotwise.authorization.authorizer import Authorizer
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.config.remote import RemoteSettings
-from slotwise.daemon import classad_facts, membership, offspring, owner, privileges
+from slotwise.daemon import classad_facts, membership, offspring, owner, preflight, privileges
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
@@ -168,6 +168,7 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         grants = await self._context.authorizer.grants(caller, context.peer())
         reply.identity = caller.name
         reply.method = caller.method
+        reply.account = preflight.described(privileges.account())
         reply.scopes.extend(sorted(grants.caller.levels))
         for found in grants.decisions.values():
             reply.access.add(

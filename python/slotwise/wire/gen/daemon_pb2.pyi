@@ -13,7 +13,7 @@ class PingRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PingReply(_message.Message):
-    __slots__ = ("daemon", "name", "version", "started_at", "identity", "scopes", "method", "access", "certificate_port")
+    __slots__ = ("daemon", "name", "version", "started_at", "identity", "scopes", "method", "access", "certificate_port", "account")
     DAEMON_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class PingReply(_message.Message):
     METHOD_FIELD_NUMBER: _ClassVar[int]
     ACCESS_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_PORT_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
     daemon: str
     name: str
     version: str
@@ -32,7 +33,8 @@ class PingReply(_message.Message):
     method: str
     access: _containers.RepeatedCompositeFieldContainer[Access]
     certificate_port: int
-    def __init__(self, daemon: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., started_at: _Optional[int] = ..., identity: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., method: _Optional[str] = ..., access: _Optional[_Iterable[_Union[Access, _Mapping]]] = ..., certificate_port: _Optional[int] = ...) -> None: ...
+    account: str
+    def __init__(self, daemon: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., started_at: _Optional[int] = ..., identity: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., method: _Optional[str] = ..., access: _Optional[_Iterable[_Union[Access, _Mapping]]] = ..., certificate_port: _Optional[int] = ..., account: _Optional[str] = ...) -> None: ...
 
 class Access(_message.Message):
     __slots__ = ("level", "allowed", "reason", "knob", "entry", "origin")

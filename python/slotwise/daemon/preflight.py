@@ -1,0 +1,68 @@
+"""What a daemon would refuse at its start besides knobs: the account that it is to work as, and the files that say who
+callers are. ``slotwise config check`` asks before anything starts.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from slotwise.authorization import settings
+from slotwise.config import Config, Problem
+from slotwise.config.daemon_account import KNOB, NAMES, DaemonAccount, daemon_account
+from slotwise.daemon import privileges
+from slotwise.errors import ConfigError
+from slotwise.home import PoolHome
+from slotwise.wire import issuers, map_file, tls
+
+
+def problems(config: Config, home: PoolHome, env: Mapping[str, str]) -> Iterator[Problem]:
+    """What daemons of this configuration would refuse. Files that this user may not read are left to those who may."""
+    checks: tuple[Callable[[], Any], ...] = (
+        lambda: work_as(config, home, env),
+        lambda: settings.read(config, str(config.subsystem or "MASTER")),
+        lambda: map_file.read(config),
+        lambda: issuers.read(config),
+        lambda: tls.server_credentials(config),
+        lambda: tls.client_credentials(config),
+    )
+    told = set()
+    for check in checks:
+        try:
+            check()
+        except ConfigError as error:
+            if isinstance(error.__context__, PermissionError) and os.geteuid() != 0:
+                continue
+            if error.message in told:
+                continue
+            told.add(error.message)
+            origin = config.origin(error.key) if error.key else None
+            yield Problem("error", "config-refused", error.key or "", error.message, origin, error.hint or "")
+
+
+def work_as(config: Config, home: PoolHome, env: Mapping[str, str]) -> str:
+    """The account that daemons which root starts do the pool's own work as, in words.
+
+    :raises ConfigError: when CONDOR_IDS names none, or one that cannot be it.
+    """
+    found = daemon_account(config, env)
+    if os.geteuid() == 0 and home.run.is_dir():
+        usable, why = privileges.choose("master", home, config, env)
+        if usable is None and why:
+            return f"root: {why}"
+    if found is None:
+        return f"root: {KNOB} is not set, and there is no account {' or '.join(NAMES)}"
+    return f"{described(found)}{f', as {KNOB} says' if found.named else ''}"
+
+
+def described(account: DaemonAccount | None) -> str:
+    """An account with its ids; None: the one that this process runs as."""
+    if account is not None:
+        return f"{account.name} (uid {account.uid}, gid {account.gid})"
+    uid = os.geteuid()
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid}, gid {os.getegid()})"
+    except KeyError:
+        return f"uid {uid}, gid {os.getegid()}"

@@ -1,0 +1,65 @@
+"""What `config check` finds that daemons would refuse at their start."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+from slotwise.config import load
+from slotwise.daemon import preflight
+from slotwise.home import PoolHome
+
+
+def told(tmp_path: Path, text: str, **env: str) -> list[str]:
+    file = tmp_path / "condor_config"
+    file.write_text(text)
+    config = load(str(file), subsystem="MASTER", env=env)
+    return [str(problem) for problem in preflight.problems(config, PoolHome(tmp_path / "home"), env)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "why"),
+    [
+        ("0.0", "names root"),
+        ("condor", "is not <uid>.<gid>"),
+        ("987654321.1", "there is no account with uid 987654321"),
+    ],
+)
+def test_an_account_that_daemons_cannot_work_as_is_an_error(tmp_path: Path, ids: str, why: str) -> None:
+    (problem,) = told(tmp_path, f"# the account\nCONDOR_IDS = {ids}\n")
+    assert problem.startswith(f"{tmp_path}/condor_config:2: error: ") and why in problem
+    (of_environment,) = told(tmp_path, "", CONDOR_IDS=ids)
+    assert why in of_environment
+
+
+def test_the_account_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "condor_config").write_text("CONDOR_IDS = 65534.65534\n")
+    config = load(str(tmp_path / "condor_config"), subsystem="MASTER", env={})
+    name = pwd.getpwuid(65534).pw_name
+    said = preflight.work_as(config, PoolHome(tmp_path / "home"), {})
+    assert said == f"{name} (uid 65534, gid 65534), as CONDOR_IDS says"
+    assert preflight.described(None).startswith(pwd.getpwuid(os.geteuid()).pw_name)
+
+
+def test_files_that_say_who_callers_are_are_read(tmp_path: Path) -> None:
+    (tmp_path / "map").write_text("SSL /CN=alice alice@x\nSSL ( x\n")
+    (problem,) = told(tmp_path, f"CERTIFICATE_MAPFILE = {tmp_path}/map\n")
+    assert "map, line 2: the principal is not a regular expression" in problem
+    assert problem.startswith(f"{tmp_path}/condor_config:1: error: ")
+    (key := tmp_path / "key").write_text("x")
+    key.chmod(0o644)
+    (problem,) = told(tmp_path, f"AUTH_SSL_SERVER_KEYFILE = {key}\n")
+    assert "others may use the private key" in problem
+    (problem,) = told(tmp_path, "ALLOW_READ = +staff\n")
+    assert "netgroup +staff" in problem
+    assert told(tmp_path, "ALLOW_READ = *\n") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_an_account_that_cannot_reach_the_home_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "home" / "run").mkdir(parents=True)
+    (tmp_path / "home").chmod(0o700)
+    problems = told(tmp_path, "CONDOR_IDS = 65534.65534\n")
+    assert len(problems) == 1 and "CONDOR_IDS names" in problems[0] and "cannot reach" in problems[0]
