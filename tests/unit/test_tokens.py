@@ -1,5 +1,6 @@
 """Tokens: who signs them, whom they stand for, and what is not one."""
 
+import io
 import json
 import os
 import stat
@@ -10,6 +11,7 @@ from typing import Any
 
 import jwt
 import pytest
+from slotwise.cli.invocation import Invocation
 from slotwise.collector.tokens import limit
 from slotwise.config import load
 from slotwise.daemon.membership import Trust
@@ -409,3 +411,13 @@ def test_directories_of_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     write_secret(tmp_path / "own" / "a", "a.b.c")
     assert find_token(home, env, lambda: load(tmp_path / "condor_config", env={})) == "a.b.c"
     assert find_token(home, env) is None
+
+
+def test_a_token_file_is_named_from_the_callers_directory(tmp_path: Path) -> None:
+    # The command server has a directory of its own.
+    write_secret(tmp_path / "bob.token", "a.b.c")
+    env = {"SLOTWISE_HOME": str(tmp_path / "home"), "SLOTWISE_TOKEN_FILE": "bob.token"}
+    inv = Invocation(cwd=tmp_path, env=env, stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO())
+    assert inv.proves_itself()
+    with pytest.raises(DeniedError, match="no token is sent to there:1"):
+        inv.open("there:1").unary_unary("/x/y")(b"")

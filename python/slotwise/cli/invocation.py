@@ -133,7 +133,10 @@ class Invocation:
         from slotwise.wire.credential import UserCredential
         from slotwise.wire.token import find_token
 
-        return UserCredential(self.env, lambda: find_token(self.home, self.env, self.knobs), self._own_credential)
+        env = dict(self.env)
+        if named := env.get("SLOTWISE_TOKEN_FILE"):
+            env["SLOTWISE_TOKEN_FILE"] = str(self.path(named))  # the command server has a directory of its own
+        return UserCredential(env, lambda: find_token(self.home, env, self.knobs), self._own_credential)
 
     def knobs(self) -> Config:
         """The configuration as commands read it."""
