@@ -61,7 +61,7 @@ class Relay:
 
     def metadata(self, target: str, user: str) -> Any:
         """The host's proof, and for whom it is shown."""
-        return (*self._context.credential.metadata(target), (FOR_USER, user))
+        return (*self._context.credential.metadata(target), (FOR_USER, user.encode()))
 
     @property
     def context(self) -> DaemonContext:

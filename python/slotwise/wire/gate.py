@@ -16,7 +16,7 @@ from slotwise.wire.status import abort
 from slotwise.wire.token import Identity
 
 #: Metadata of a call: the user for whom a daemon of another host asks, who needs READ as well. It never gives anything.
-FOR_USER = "slotwise-for-user"
+FOR_USER = "slotwise-for-user-bin"
 
 
 def _for_user(context: Any) -> str:
