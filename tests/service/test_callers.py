@@ -27,6 +27,7 @@ METHODS: dict[str, str] = {
     "Collector/Advertise": "ADVERTISE_STARTD ADVERTISE_SCHEDD ADVERTISE_MASTER NEGOTIATOR",
     "Collector/Invalidate": "ADVERTISE_STARTD ADVERTISE_SCHEDD ADVERTISE_MASTER NEGOTIATOR",
     "Collector/Query": "READ ADVERTISE_SCHEDD ADVERTISE_STARTD ADVERTISE_MASTER",
+    "Collector/Sleeps": "READ",
     "Collector/Subscribe": "NEGOTIATOR",
     "Daemon/ConfigValues": "READ",
     "Daemon/Ping": "",
