@@ -112,7 +112,7 @@ def test_the_scopes_that_matter_most(method: str, scope: str) -> None:
 
 #: What each daemon's own credentials open, besides Ping and SetConfig: that refuses what no SETTABLE_ATTRS list has.
 OPEN_TO = {
-    "master": {"Collector/Advertise", "Collector/Invalidate", "Collector/Query", "Tokens/Sync"},
+    "master": {"Collector/Advertise", "Collector/Invalidate", "Collector/Query", "Negotiator/Analyze", "Tokens/Sync"},
     "collector": set(),
     "schedd": {
         "Collector/Advertise",
