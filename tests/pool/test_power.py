@@ -86,6 +86,50 @@ def test_a_machine_sleeps_through_a_crash_of_the_collector_and_wakes_for_a_job(
     assert one["machine"] in pool.run("power", "report").stdout
 
 
+#: Takes its time, as a management controller does.
+SLOW_WAKER = """#!/bin/sh
+echo called >> "${0%/*}/calls"
+[ -e "${0%/*}/killed" ] || sleep 600
+""" + WAKER.partition("\n")[2]
+
+
+def test_a_rooster_that_dies_in_a_call_calls_again_and_no_job_is_lost(
+    sleeper: Callable[[str], Pool], tmp_path: Path
+) -> None:
+    pool = sleeper(f'ROOSTER_WAKEUP_CMD = "{tmp_path}/tools/slow"\nROOSTER_WAKEUP_TIMEOUT = 2\n')
+    (tmp_path / "tools/slow").write_text(SLOW_WAKER)
+    (tmp_path / "tools/slow").chmod(0o755)
+    pool.up()
+    pool.until("the machine sleeps", lambda: len(asleep(pool)) == 2)
+    log = submit(pool, 0.1)
+    pool.until("it is called", lambda: (tmp_path / "tools/calls").exists())
+    pool.kill("rooster")
+    (tmp_path / "tools/killed").touch()
+    pool.kill("collector")
+    pool.until("the job has run", lambda: events(log, "005"), 60)
+    assert (tmp_path / "tools/calls").read_text().split() == ["called", "called"]
+    assert not asleep(pool)
+
+
+def test_a_startd_that_dies_while_jobs_leave_is_awake_again_and_the_job_runs_once_more(
+    sleeper: Callable[[str], Pool],
+) -> None:
+    policy = 'HIBERNATE = ifThenElse(State == "Claimed" && Activity == "Busy", "RAM", "NONE")\n'
+    pool = sleeper(policy + "NUM_SLOTS_TYPE_1 = 1\nMachineMaxVacateTime = 5\n")
+    (pool.root / "job").write_text("#!/bin/sh\ntrap '' TERM\nsleep 600 & wait; wait\n")
+    (pool.root / "job").chmod(0o755)
+    (pool.root / "s").write_text("executable = job\nlog = l\nrequest_disk = 1M\nrequest_memory = 1M\nqueue\n")
+    pool.up()
+    pool.run("submit", "s")
+    log = pool.root / "l"
+    pool.until("the job has to leave", lambda: slots(pool, State="Preempting"))  # type: ignore[arg-type]
+    pool.config_file.write_text(pool.config_file.read_text() + 'HIBERNATE = "NONE"\n')
+    pool.kill("startd")
+    (pool.root / "job").write_text("#!/bin/sh\nexit 0\n")
+    pool.until("the job has run after all", lambda: events(log, "005"), 60)
+    assert slots(pool) and not asleep(pool)
+
+
 def test_a_startd_that_dies_asleep_is_awake_when_it_is_back(sleeper: Callable[[str], Pool]) -> None:
     pool = sleeper("HIBERNATE_CHECK_INTERVAL = 1\nROOSTER_UNHIBERNATE = false\n")
     pool.up()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
+import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -258,3 +262,69 @@ def test_what_the_network_card_says() -> None:
     }  # fmt: skip
     assert wake_on_lan.WakeOnLan(0x20, 0).attributes()["IsWakeAble"] is False
     assert wake_on_lan.read("lo") == wake_on_lan.WakeOnLan(), "loopback wakes nobody"
+
+
+# ------------------------------------------------------------------------------------------------------------- logind
+
+#: Answers as systemd's logind does through busctl; notes what it was asked.
+BUSCTL = """#!/bin/sh
+echo "$*" >> "${0%/*}/asked"
+[ "$1 $2 $3 $4" = "call org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager" ] || exit 1
+case "$5" in
+  CanSuspend) echo 's "yes"';;
+  CanHibernate) echo 's "na"';;
+  CanPowerOff) echo 's "challenge"';;
+  Suspend) [ "$6 $7" = "b false" ];;
+  *) exit 1;;
+esac
+"""
+
+
+def test_logind_is_asked_what_it_may_and_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/busctl").write_text(BUSCTL)
+    (tmp_path / "bin/busctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    wanted = configured("STARTD", LINUX_HIBERNATION_METHOD="logind")
+    assert not methods.find(wanted, tmp_path).levels, "no logind runs there"
+    (tmp_path / "run/systemd/seats").mkdir(parents=True)
+    found = methods.find(wanted, tmp_path)
+    assert (found.name, listed(found.levels)) == ("logind", "S3"), "what needs a password or is not there is none"
+    ((command,),) = found.commands.values()
+    subprocess.run(command, check=True)
+    asked = [line.split()[4:] for line in (tmp_path / "bin/asked").read_text().splitlines()]
+    assert asked == [["CanSuspend"], ["CanHibernate"], ["CanPowerOff"], ["Suspend", "b", "false"]]
+
+
+# ------------------------------------------------------------------------------------------------------------ ethtool
+
+
+def test_bits_of_a_card_come_by_ethtool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``struct ethtool_wolinfo`` is behind the pointer of ``struct ifreq``."""
+
+    def ioctl(file: Any, number: int, request: bytes) -> int:
+        name, address = struct.unpack("16sP16x", request)
+        assert (number, name.rstrip(b"\0"), len(request)) == (0x8946, b"eth7", 40)
+        assert ctypes.string_at(address, 4) == struct.pack("=I", 5)
+        ctypes.memmove(address + 4, struct.pack("=II", 0x2F, 0x20), 8)
+        return 0
+
+    monkeypatch.setattr("fcntl.ioctl", ioctl)
+    assert wake_on_lan.read("eth7") == wake_on_lan.WakeOnLan(0x2F, 0x20)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and ip")
+def test_a_card_that_wakes_nobody_says_so_in_the_ad() -> None:
+    name = f"sww{os.getpid()}"
+    made = subprocess.run(["ip", "link", "add", name, "type", "veth", "peer", "name", f"{name}p"], capture_output=True)
+    if made.returncode:
+        pytest.skip("needs virtual network cards")
+    try:
+        found = wake_on_lan.read(name).attributes()
+    finally:
+        subprocess.run(["ip", "link", "del", name], check=True)
+    assert found == {
+        "IsWakeOnLanSupported": False, "IsWakeOnLanEnabled": False, "IsWakeAble": False,
+        "WakeOnLanSupportedFlags": "NONE", "WakeOnLanEnabledFlags": "NONE",
+    }  # fmt: skip
+    assert wake_on_lan.read("no-such-card") == wake_on_lan.WakeOnLan()
