@@ -53,8 +53,9 @@ search: build ## The properties once more, on new random examples and many of th
 		$(BIN)/python -m pytest tests/property -q
 	SLOTWISE_FUZZ_CALLS=20000 SLOTWISE_FUZZ_SEED=$$(date +%s) $(BIN)/python -m pytest tests/pool/test_fuzz.py -q
 
-test-guest: build ## Host tests on a kernel with cgroup version 2, and LVM, in an emulated guest (up to an hour; root)
-	PYTHON=$(abspath $(BIN))/python bash tests/host/guest.sh
+test-guest: build ## Host tests in emulated guests: cgroup version 2, LVM, machines that sleep (up to an hour; root)
+	@status=0; export PYTHON=$(abspath $(BIN))/python; \
+	bash tests/host/guest.sh || status=1; bash tests/host/power_guest.sh || status=1; exit $$status
 
 lint: build ## Formatting, lints, types, import rules
 	cargo fmt --all --check

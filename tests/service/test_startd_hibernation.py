@@ -112,6 +112,17 @@ async def test_a_collector_that_cannot_keep_the_ads_keeps_the_machine_awake(tmp_
         assert not (tmp_path / "slept").exists() and not collector.invalidated
 
 
+async def test_a_collector_that_says_nothing_keeps_the_machine_awake(tmp_path: Path) -> None:
+    async with machine(tmp_path) as (host, schedd, collector):
+        host.clock.advance(5)
+        await until(lambda: collector.offline, "the collector is told")
+        await until(lambda: isinstance(host.startd.hibernation.stage, Awake), "it has waited long enough", 15)
+        assert not (tmp_path / "slept").exists()
+        collector.acknowledge.set()
+        await seen(host, collector, HibernationState="NONE")
+        assert (await schedd.claim(host.capability())).granted.slots, "and takes jobs as before"
+
+
 async def test_a_startd_that_ends_with_its_machine_leaves_the_offline_ads_where_they_are(tmp_path: Path) -> None:
     async with machine(tmp_path, "SLOTWISE_HIBERNATION_WAIT = 60\n") as (host, _, collector):
         collector.acknowledge.set()
