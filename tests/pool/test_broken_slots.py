@@ -12,6 +12,7 @@ import pytest
 
 from tests.pool.test_execution_point import BASE, events, slots, submit
 from tests.support.pool import Pool
+from tests.support.unkillable import deaf_file_system
 
 
 @pytest.fixture
@@ -80,6 +81,28 @@ def test_what_can_be_removed_later_mends_the_slot(
     assert "BrokenSlotCpus" not in whole[0]
     pool.until("the daemon's ad is glad", lambda: [ad for ad in own_ads(pool) if not ad.get("BrokenReasons")])
     assert not kept.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount what nobody gets an answer from")
+def test_processes_that_cannot_be_killed_break_the_slot_until_the_startd_starts_again(
+    make_pool: Callable[[str], Pool],
+) -> None:
+    # Jobs see the place below /tmp only where they have no /tmp of their own.
+    pool = make_pool(BASE + "STARTD_LEFTOVER_PROCS_BREAK_SLOTS = true\nMOUNT_UNDER_SCRATCH =\n")
+    with deaf_file_system() as place:  # before the daemons have mounts of their own
+        pool.up()
+        script = f"stat {place}/name & sleep 1"
+        log = submit(pool, 0, 1, "executable = /bin/sh", f"arguments = \"-c '{script}'\"")
+        pool.until("it has ended", lambda: events(log, "005") == 1, 60)
+        broken = pool.until("the slot has lost a core", lambda: slots(pool, BrokenSlotCpus=1), 60)
+        assert broken[0]["Cpus"] == 3
+        own = pool.until("the daemon's ad tells", lambda: [ad for ad in own_ads(pool) if ad.get("BrokenReasons")])[0]
+        assert own["BrokenReasons"] == ["Could not terminate all job processes"]
+        assert own["BrokenContextAds"][0]["Code"] == 6
+        log = submit(pool, 0.1, 6)
+        pool.until("what is left still works", lambda: events(log, "005") == 7)
+    pool.run("restart", "startd")
+    pool.until("it is whole", lambda: [ad for ad in slots(pool) if ad.get("Cpus") == 4])
 
 
 def own_ads(pool: Pool) -> list[dict[str, object]]:

@@ -54,6 +54,13 @@ async def test_one_request_carves_as_many_slots_as_fit(tmp_path: Path) -> None:
         assert refused.refused.code == 1027 and "Requirements" in refused.refused.reason
 
 
+async def test_what_is_left_is_kept_to_itself_where_that_is_wanted(tmp_path: Path) -> None:
+    async with startd_host(tmp_path, "CLAIM_PARTITIONABLE_LEFTOVERS = false\n") as host, schedd_at(host) as schedd:
+        granted = (await schedd.claim(host.capability(), want_leftovers=True)).granted
+        assert len(granted.slots) == 1
+        assert (granted.leftover_claim_id, granted.leftover_slot_ad) == ("", b"")
+
+
 async def test_an_activation_waits_for_the_end_of_the_former_run(tmp_path: Path) -> None:
     async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id

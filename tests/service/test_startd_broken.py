@@ -11,6 +11,8 @@ from slotwise.wire.gen import startd_pb2, startd_pb2_grpc, starter_pb2
 from tests.support.serving import metadata
 from tests.support.startd_host import DeafJournal, schedd_at, startd_host, until
 
+BREAKS = "STARTD_LEFTOVER_PROCS_BREAK_SLOTS = true\n"
+
 
 async def test_what_a_broken_slot_took_stays_lost_when_the_startd_is_killed(tmp_path: Path) -> None:
     async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
@@ -68,7 +70,7 @@ async def test_what_a_job_leaves_while_the_startd_is_away_breaks_its_slot(tmp_pa
 
 async def test_what_a_job_leaves_is_taken_from_its_partitionable_slot_once_it_is_free(tmp_path: Path) -> None:
     """The dynamic slot has gone when the starter finds out, and all its cores are in use again."""
-    async with startd_host(tmp_path) as host, schedd_at(host) as schedd:
+    async with startd_host(tmp_path, BREAKS) as host, schedd_at(host) as schedd:
         claims = [s.claim_id for s in (await schedd.claim(host.capability(), num_dynamic_slots=4)).granted.slots]
         left = starter_pb2.JobLeft(
             run_id="9.0#1", slot_name=f"slot1_7@{host.point.settings.name}", reason="stuck", code=6,
@@ -85,6 +87,31 @@ async def test_what_a_job_leaves_is_taken_from_its_partitionable_slot_once_it_is
         await until(lambda: not host.place("slot1_1"))
         assert (len(h.owed), len(h.losses), h.free.cpus, h.lost.cpus) == (0, 1, 0, 1)
         host.point.validate()
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_processes_that_cannot_be_killed_break_a_slot_only_where_that_is_wanted(
+    tmp_path: Path, breaks: bool
+) -> None:
+    text = "NUM_SLOTS = 4\n" + (BREAKS if breaks else "")
+    async with startd_host(tmp_path, text) as host, schedd_at(host) as schedd:
+        claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
+        await schedd.activate(claim_id, "1.0#1")
+        await until(lambda: "1.0#1" in host.starter.runs)
+        name = next(h.name for h in host.point.holdings.values() if h.slot.run is not None)
+        left = starter_pb2.JobLeft(
+            run_id="1.0#1", slot_name=name, reason="Could not terminate all job processes", code=6
+        )
+        host.starter.gone("1.0#1", broken=True, left=left)
+        await until(lambda: host.starter.told("left_noted"), "the starter may forget it")
+        h = host.point.holdings[name]
+        ad = host.point.attributes(h, host.clock.now())
+        assert h.slot.run is None
+        if breaks:
+            assert (ad["SlotBrokenCode"], ad["SlotBrokenReason"], ad["Cpus"]) == (6, left.reason, 0)
+        else:
+            assert ad.get("SlotBrokenCode") is None and ad["Cpus"] == 1
+            await schedd.activate(claim_id, "1.1#1")
 
 
 async def test_a_broken_dynamic_slot_stays_where_that_is_wanted(tmp_path: Path) -> None:

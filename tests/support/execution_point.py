@@ -93,6 +93,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         #: Whose job a schedd said it was, by the message that said so.
         self.users: dict[str, str] = {}
         self.refuse_claims = False
+        #: How many more times it gives what is left of its slot to a schedd that asks for it.
+        self.leftovers = 0
         #: Whether its starter says when it wants the input files; tests then ask in its place.
         self.asks_for_inputs = False
         self.refuse_activations = 0
@@ -211,6 +213,10 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
             claim_id = f"<{self.name}>#1#{self._sequence}#secret{self._sequence}"
             self.claims[claim_id] = name
             granted.slots.add(claim_id=claim_id, slot_name=name, slot_ad=pack_ads([self.slot_ad(name)]))
+        if self.leftovers and request.request.want_leftovers:
+            self.leftovers -= 1
+            granted.leftover_claim_id = f"<{self.name}>#1#0#left{self.leftovers}"
+            granted.leftover_slot_ad = pack_ads([self.slot_ad(f"slot1@{self.name}")])
         queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, granted=granted))
 
     def activate(self, request: Any, queue: Any) -> None:

@@ -101,7 +101,7 @@ def read_settings(config: Config, host: str) -> Settings:
         on_demand=boolean("SLOTWISE_NEGOTIATE_ON_DEMAND"),
         schedd_interval_s=number("SCHEDD_INTERVAL"),
         alive_interval_s=int(number("ALIVE_INTERVAL")),
-        want_leftovers=boolean("SLOTWISE_CLAIM_LEFTOVERS"),
+        want_leftovers=boolean("CLAIM_PARTITIONABLE_LEFTOVERS"),
         jobs_running_most=int(number("MAX_JOBS_RUNNING")),
         start_vanilla=StartPolicy(config.get_expr("START_VANILLA_UNIVERSE")),
         start_count=max(1, config.get_int("JOB_START_COUNT")),

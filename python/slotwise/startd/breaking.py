@@ -85,6 +85,13 @@ def deleted(point: ExecutionPoint, parent: Holding, h: Holding, now: float) -> N
     settle(parent)
 
 
+def haunted(parent: Holding) -> set[int]:
+    """Numbers of dynamic slots that broke because of processes which live on: the cgroups of these are named after the
+    slots, so that a job in a slot of the same name would never be rid of them."""
+    names = (loss.name.partition("@")[0] for loss in parent.losses if loss.breakage.code == BrokenCode.HUNG_PROCESS)
+    return {int(number) for name in names if (number := name.rpartition("_")[2]).isdecimal()}
+
+
 def settle(parent: Holding) -> None:
     """Take what is owed, as far as it is free by now."""
     for loss in list(parent.owed):

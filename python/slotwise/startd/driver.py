@@ -313,6 +313,11 @@ class Driver:
     def _left(self, left: starter_pb2.JobLeft, now: float) -> None:
         """A run left something behind; the starter tells it until it hears that the journal has it."""
         reason, code = left.reason or "Could not clean up after job", left.code or BrokenCode.UNCLEAN
+        if code == BrokenCode.HUNG_PROCESS and not self.point.settings.unkillable_break:
+            _log.error("%s: %s (run %s); the slot stays in use", left.slot_name, reason, left.run_id)
+            claiming.run_gone(self.point, left.run_id, now)
+            self.point.outbox.starter.append(Noted(left.run_id))
+            return
         if not claiming.run_gone(self.point, left.run_id, now, broken=reason, code=code):
             lent = self.point.settings.resources.shared
             devices = {t: tuple(names.split(",")) for t, names in left.assigned.items() if names and t not in lent}

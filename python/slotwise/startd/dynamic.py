@@ -10,7 +10,7 @@ from typing import Any
 from slotwise.classad.evaluate import attribute, write
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, VacateCode
-from slotwise.startd import ads, capabilities, conflicts
+from slotwise.startd import ads, breaking, capabilities, conflicts
 from slotwise.startd import events as ev
 from slotwise.startd.asking import Ask, new_claim, refuse, why_no_match
 from slotwise.startd.execution_point import ExecutionPoint
@@ -37,8 +37,9 @@ def request_dynamic(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> 
     if not granted:
         refuse(point, ask, VacateCode.NO_MATCH, reason)
         return
-    capabilities.used(point, h, ask.claim_id, now, at_once=ask.want_leftovers)
-    left = (h.capability, h.name) if ask.want_leftovers else ("", "")
+    leftovers = ask.want_leftovers and point.settings.gives_leftovers
+    capabilities.used(point, h, ask.claim_id, now, at_once=leftovers)
+    left = (h.capability, h.name) if leftovers else ("", "")
     point.outbox.schedds.append(
         ToSchedd(ask.terms.schedd_name, ask.serial, ask.claim_id, Granted(tuple(granted), *left))
     )
@@ -122,7 +123,7 @@ def _closed(h: Holding, ask: Ask) -> tuple[int, str] | None:
 
 def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, now: float) -> tuple[str, str] | None:
     """Carve one dynamic slot and claim it; None when the policy would not have it."""
-    number = lowest_free({point.holdings[name].dslot_id for name in h.children})
+    number = lowest_free({point.holdings[name].dslot_id for name in h.children} | breaking.haunted(h))
     local, _, rest = h.name.partition("@")
     name = f"{local}_{number}@{rest}"
     slot = Slot(

@@ -17,6 +17,7 @@ from slotwise.classad.evaluate import (
     literal_or_expression,
 )
 from slotwise.config import Config
+from slotwise.config.view import DEFAULT
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.startd import ads
@@ -67,6 +68,10 @@ class Settings:
     #: What is said of the job that broke a slot; whether broken dynamic slots stay.
     broken_context: tuple[str, ...] = ()
     broken_lasts: bool = False
+    #: Whether processes that cannot be killed break the slot of their job.
+    unkillable_break: bool = False
+    #: Whether schedds that ask for it hear what is left of a partitionable slot.
+    gives_leftovers: bool = True
     #: How long a schedd may have a partitionable slot to itself (seconds); 0: not at all.
     pslot_claim_s: float = 0
     #: Over how long Recent... attributes go, and in steps of what.
@@ -118,6 +123,8 @@ class Settings:
                 config.get_float("STATISTICS_WINDOW_QUANTUM"),
             ),
             broken_lasts=config.get_bool("CONTINUE_TO_ADVERTISE_BROKEN_DYNAMIC_SLOTS"),
+            unkillable_break=config.get_bool("STARTD_LEFTOVER_PROCS_BREAK_SLOTS"),
+            gives_leftovers=_unless_set_to_false(config, "CLAIM_PARTITIONABLE_LEFTOVERS"),
             keyboard_slots=config.get_int("SLOTS_CONNECTED_TO_KEYBOARD"),
             console_slots=config.get_int("SLOTS_CONNECTED_TO_CONSOLE"),
             _empty=frozenset(name.upper() for name, raw, _origin in config.settings() if not raw.strip()),
@@ -354,6 +361,11 @@ def slot_types(config: Config, resources: Resources) -> list[SlotType]:
         replace(slot_type, prefix=prefix, partitionable=slot_type.partitionable if whole is None else whole)
         for slot_type in plain
     ]
+
+
+def _unless_set_to_false(config: Config, knob: str) -> bool:
+    """A truth knob whose default is about another daemon: true unless the configuration says false."""
+    return config.origin(knob) in (None, DEFAULT) or config.get_bool(knob)
 
 
 def _how_many(config: Config, knob: str) -> int:

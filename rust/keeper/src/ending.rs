@@ -110,8 +110,10 @@ impl Keeper {
         self.outcome.usage.conclude(&self.spec);
         self.oom = None;
         let mut removed = true;
+        // What has not died by now holds its groups, too: waiting for each of them would take half a minute.
+        let patience_s = if alone { DEATH_PATIENCE_S } else { 0.0 };
         for dir in group.make.iter().rev() {
-            removed &= cgroup::clear(group.version, dir, DEATH_PATIENCE_S);
+            removed &= cgroup::clear(group.version, dir, patience_s);
         }
         self.outcome.leftovers = !alone || !removed;
         let saved = self.outcome.save(&self.spec.control);

@@ -32,6 +32,29 @@ async def test_a_claim_is_kept_idle_for_the_next_job(schedd: RunningAccessPoint,
     assert len(point.history) == 2
 
 
+@pytest.mark.parametrize(("wanted", "started"), [("true", 4), ("false", 1), ("", 1)])
+async def test_one_match_of_a_partitionable_slot_serves_more_jobs_where_leftovers_are_claimed(
+    tmp_path: Path, wanted: str, started: int
+) -> None:
+    running = await RunningAccessPoint(tmp_path / "pool").start(CLAIM_PARTITIONABLE_LEFTOVERS=wanted)
+    point = ExecutionPoint(tmp_path / "ep.sock", running.daemon_token, slots=10)
+    point.leftovers = 3
+    point.script = lambda ad: Script(until_killed=True)
+    await point.start()
+    try:
+        await running.submit(10)
+        assert await running.negotiate(point.address, slots=1) == 1
+
+        async def all_started() -> bool:
+            return len(point.history) >= started
+
+        await running.until(all_started)
+        assert len(point.history) == started
+    finally:
+        await point.stop()
+        await running.stop()
+
+
 async def test_jobs_of_other_submitters_do_not_use_a_claim(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     point.slots = 1
     await schedd.submit(1)
