@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.starter.cgroup.probe import CgroupHost, probe
+from slotwise.starter.tools import has_device_mapper
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +48,7 @@ def lvm() -> None:
     for tool in ("lvcreate", "thin_check", "losetup", "mkfs.ext4"):
         if shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
             pytest.skip(f"needs {tool}")
-    if not Path("/dev/mapper/control").exists():
+    if not has_device_mapper():
         pytest.skip("needs a kernel with device mapper (/dev/mapper/control)")
 
 

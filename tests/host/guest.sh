@@ -33,7 +33,7 @@ depmod -b kernel "$version"
 rm -rf initrd; mkdir -p initrd/{bin,dev,proc,sys,newroot,mods,host,rw}
 cp "$busybox" initrd/bin/busybox
 number=100
-for name in virtio_pci virtio_blk 9pnet_virtio 9p overlay loop ext4 crc32c_generic dm_mod dm_thin_pool dm_snapshot veth bridge; do
+for name in virtio_pci virtio_blk 9pnet_virtio 9p overlay loop ext4 crc32c_generic dm_mod dm_thin_pool dm_snapshot dm_crypt xts aes_generic veth bridge; do
   for file in $(modprobe -d kernel -S "$version" --show-depends $name 2>/dev/null | awk '/^insmod/{print $2}'); do
     ls initrd/mods/*-"$(basename "$file")" >/dev/null 2>&1 && continue
     number=$((number + 1)); cp "$file" initrd/mods/$number-"$(basename "$file")"

@@ -123,10 +123,10 @@ def test_restart_gives_a_new_process(pool: Pool) -> None:
 def test_a_daemon_that_could_not_start_again_is_not_stopped_by_restart(pool: Pool) -> None:
     pool.up()
     before = pool.pid("collector")
-    pool.config_file.write_text(SMALL + "COLLECTOR.ENCRYPT_EXECUTE_DIRECTORY = true\n")
+    pool.config_file.write_text(SMALL + "COLLECTOR.NO_JOB_NETWORKING = true\n")
     for name in ("collector", "master"):
         refused = pool.run("restart", name, check=False)
-        assert refused.returncode == 1 and "ENCRYPT_EXECUTE_DIRECTORY" in refused.stderr
+        assert refused.returncode == 1 and "NO_JOB_NETWORKING" in refused.stderr
     assert pool.pid("collector") == before and pool.answers("collector") and pool.answers("master")
 
 

@@ -138,7 +138,7 @@ def told(tmp_path: Path, text: str) -> dict[str, Problem]:
 @pytest.mark.parametrize(
     "text",
     [
-        "SINGULARITY_JOB = true", "SINGULARITY_JOB = TARGET.WantContainer", "ENCRYPT_EXECUTE_DIRECTORY = True",
+        "SINGULARITY_JOB = true", "SINGULARITY_JOB = TARGET.WantContainer", "GLEXEC_JOB = True",
         "NAMED_CHROOT = /a=/b", "SECURE_JOB_ATTRS = x",
         "DENY_CLIENT = *", "HOSTDENY_ADMINISTRATOR_STARTD = a", "ALLOW_CLIENT = *.example.org", "STARTD.SINGULARITY_JOB = true",
         "NO_JOB_NETWORKING = true", "USE_DEFAULT_CONTAINER = true",

@@ -88,7 +88,6 @@ RULES: tuple[Rule, ...] = (
     # ------------------------------------------------------------------------------------------------------ isolation
     _isolation("SINGULARITY_JOB", "promises containers that Slotwise does not make", _NO_CONTAINERS),
     _isolation("USE_DEFAULT_CONTAINER", "promises containers that Slotwise does not make", _NO_CONTAINERS),
-    _isolation("ENCRYPT_EXECUTE_DIRECTORY", "promises encryption of scratch directories that Slotwise does not do"),
     _isolation("NAMED_CHROOT", "promises root directories that jobs do not get", off=()),
     _isolation("NO_JOB_NETWORKING", "promises jobs without network, and they have it"),
     _isolation("GLEXEC_JOB", "promises a change of user by glexec that does not happen"),
@@ -166,6 +165,7 @@ RULES: tuple[Rule, ...] = (
     _service("SSH_TO_JOB_.*|CONDOR_SSH.*|SSHD(_ARGS)?|SSH_KEYGEN(_ARGS)?|SCP|SCHEDD_ENABLE_SSH_TO_JOB", "has no effect: `slotwise ssh-to-job` starts no sshd"),
     # ------------------------------------------------------------------------------------------------------- harmless
     _none("ABSENT_SUBMITTER_(LIFETIME|UPDATE_RATE)"),
+    _none("ENCRYPT_EXECUTE_DIRECTORY_FILENAMES", "changes nothing: names of files are encrypted with their contents"),
     _none(
         "SEC_[A-Z_]+_(AUTHENTICATION|ENCRYPTION|INTEGRITY|NEGOTIATION)|SECURITY_MODEL|FIPS",
         "changes nothing: every call carries a token, and beyond this machine goes through TLS",
@@ -219,7 +219,7 @@ RULES: tuple[Rule, ...] = (
         "|STARTER_(DIAGNOSTIC_.*|DISABLE_USER_SUPPLIED_TRANSFER_PLUGINS|FIRST_CHILDALIVE_DELAY|LOG_NAME_APPEND|LOCAL_LOGGING"
         "|UPDATE_INTERVAL_.*)|SYSTEM_STARTD_(JOB|SLOT)_ATTRS|REAL_TIME_JOB_SUSPEND_UPDATES|PID_SNAPSHOT_INTERVAL|POLLING_PERIOD"
         "|MEMORY_USAGE_METRIC.*|GPU_(MONITOR|DISCOVERY_EXTRA)|CGROUP_ALL_DAEMONS|CHECK_REACTIVATE_AFTER_CHECKPOINT|KEEP_OUTPUT_SANDBOX"
-        "|DISABLE_EXECUTE_DIRECTORY_ENCRYPTION|ADVERTISE_PSLOT_ROLLUP_INFORMATION|BOINC_Universe|KEYBOARD_CPUS|SYSAPI_GET_LOADAVG"
+        "|ADVERTISE_PSLOT_ROLLUP_INFORMATION|BOINC_Universe|KEYBOARD_CPUS|SYSAPI_GET_LOADAVG"
         "|PARENT_CHECK_.*|DEFAULT_KILL_CHILDREN_ON_EXIT|DAEMON_CORE_KILL_ANY_PROCESS|LINUX_KERNEL_TUNING_SCRIPT|ENABLE_KERNEL_TUNING"
     ),
     _none(

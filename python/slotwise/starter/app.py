@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.errors import HostError
+from slotwise.errors import ConfigError, HostError
 from slotwise.starter import mount_space, moves
 from slotwise.starter.cgroup.probe import probe
 from slotwise.starter.control import control_root
@@ -50,6 +50,7 @@ class Starter:
         if settings.execute != self._host.settings.execute:
             warnings.append("EXECUTE changes only with a restart of the starter")
         enforcement, volumes = survey(settings)
+        require_encryption(settings, volumes)
         self._host.take_over(settings, enforcement)
         await self._host.look_for_plugins()
         if volumes.kind != self._host.disks.volumes.kind:
@@ -97,11 +98,32 @@ def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
         if volumes.problem:
             _log.warning("scratch volumes: %s: %s", volumes.kind or "none", volumes.problem)
     absent = tuple(path for path in settings.fixed_mounts if not Path(path).is_dir())
-    enforcement = assess(settings, cgroups, root=root, volumes=volumes.kind, gpus=bool(find_gpus()), absent=absent)
+    enforcement = assess(
+        settings,
+        cgroups,
+        root=root,
+        volumes=volumes.kind,
+        gpus=bool(find_gpus()),
+        absent=absent,
+        encrypts=bool(volumes.encryption),
+    )
     for gap in enforcement.gaps:
         _log.warning("not enforced on this host: %s", gap)
     _log.info("cgroup v%d (%s)", cgroups.version, " ".join(sorted(cgroups.controllers)) or "none")
     return enforcement, volumes
+
+
+def require_encryption(settings: StarterSettings, volumes: Volumes) -> None:
+    """Run no jobs in the clear where the administrator has all of them encrypted.
+
+    :raises ConfigError: when this host cannot.
+    """
+    if settings.encryption.always and not volumes.encryption:
+        raise ConfigError(
+            f"ENCRYPT_EXECUTE_DIRECTORY is true, and this host cannot encrypt: {volumes.no_encryption}",
+            hint="set STARTD_ENFORCE_DISK_LIMITS = true, as root; the host needs cryptsetup and dm-crypt, or fscrypt",
+            key="ENCRYPT_EXECUTE_DIRECTORY",
+        )
 
 
 def _hide_volumes(settings: StarterSettings) -> None:
@@ -131,6 +153,7 @@ async def start(context: DaemonContext) -> Starter:
     if settings.enforce_disk and settings.volumes.hide and is_root():
         _hide_volumes(settings)
     enforcement, volumes = survey(settings)
+    require_encryption(settings, volumes)
     host = JobHost(settings, enforcement, volumes, context.clock, context.address.target)
     await host.open()
     await recover(host)

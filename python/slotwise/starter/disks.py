@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 
 from slotwise.errors import SlotwiseError
 from slotwise.starter import scratch
+from slotwise.starter.facts import Lookup
 from slotwise.starter.failures import scratch_failure
 from slotwise.starter.launcher import measure_tree
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
@@ -18,6 +20,11 @@ from slotwise.starter.verdict import SCRATCH_DIR_ERROR, End, How
 from slotwise.starter.volumes import Volumes, disk_verdict, pool_verdict
 
 _log = logging.getLogger(__name__)
+
+
+def wants_encryption(job: Lookup) -> bool:
+    """Whether a job asks for an encrypted scratch directory (encrypt_execute_directory)."""
+    return job("EncryptExecuteDirectory") is True
 
 
 class ScratchDisks:
@@ -33,13 +40,30 @@ class ScratchDisks:
         """True when the run gets a file system of its own."""
         return bool(self.volumes.kind) and run.slot.disk_kib > 0
 
+    def encrypts(self, run: Run) -> bool:
+        """True when the run's files must be encrypted: for all jobs, or because this one asks for it."""
+        return self.settings.encryption.always or run.wants_encryption
+
+    def refusal(self, run: Run) -> End | None:
+        """What a run ends with whose files must be encrypted where that cannot be done."""
+        if not self.encrypts(run):
+            return None
+        why = self.volumes.no_encryption
+        if self.settings.encryption.forbidden:
+            why = "DISABLE_EXECUTE_DIRECTORY_ENCRYPTION is true"
+        elif self.volumes.encryption and self.gives_volume(run):
+            return None
+        reason = f"Can't create encrypted scratch dir: {why or 'the slot has no disk'}"
+        return End(How.NOT_STARTED, reason=reason, reason_code=SCRATCH_DIR_ERROR)
+
     async def provide(self, run: Run) -> End | None:
         """Make the run's volume; what the run ends with when that cannot be done."""
         loop = asyncio.get_running_loop()
         try:
             scratch.make_mount_point(run.directory)
+            make = partial(self.volumes.make, encrypted=self.encrypts(run))
             run.volume = await loop.run_in_executor(
-                None, self.volumes.make, run.directory.name, run.directory.scratch, run.slot.disk_kib
+                None, make, run.directory.name, run.directory.scratch, run.slot.disk_kib
             )
         except OSError as error:
             return scratch_failure(error)

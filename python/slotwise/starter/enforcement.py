@@ -27,6 +27,8 @@ class Enforcement:
     gaps: tuple[str, ...]
     #: Methods of URLs that plugins here serve.
     url_methods: str = ""
+    #: Whether a scratch volume can be encrypted.
+    encrypts: bool = False
 
     def with_pool(self, use: PoolUse | None) -> Enforcement:
         """The same, with what there is to say of the thin pool now."""
@@ -56,6 +58,7 @@ class Enforcement:
             "HasPrivateTmp": self.private_mounts,
             "HasPidNamespaces": self.pid_namespace,
             "HasUserSwitch": self.root,
+            "HasEncryptExecuteDirectory": self.encrypts,
             "EnforcementGaps": list(self.gaps),
         } | ({"HasFileTransferPluginMethods": self.url_methods} if self.url_methods else {})
 
@@ -73,9 +76,11 @@ def assess(
     volumes: str,
     gpus: bool = False,
     absent: tuple[str, ...] = (),
+    encrypts: bool = False,
 ) -> Enforcement:
     """What holds for jobs under these settings. ``volumes``: lvm, loop, or empty when there are none. ``gpus``: the
-    host has some. ``absent``: directories of MOUNT_UNDER_SCRATCH that the host does not have."""
+    host has some. ``absent``: directories of MOUNT_UNDER_SCRATCH that the host does not have. ``encrypts``: volumes can
+    be encrypted."""
     gaps = list(cgroups.problems)
     if not root:
         gaps.append("jobs run as the daemons' own user: the daemons are not root")
@@ -116,6 +121,7 @@ def assess(
         tracking=tracking,
         private_mounts=root and bool(settings.mounts),
         pid_namespace=root and settings.pid_namespace,
+        encrypts=encrypts and not settings.encryption.forbidden,
         gaps=tuple(gaps),
     )
 

@@ -39,7 +39,7 @@ from slotwise.starter.cgroup.plan import memory_limit_mib
 from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.chirp.desk import ChirpDesk
 from slotwise.starter.control import control_root, discard
-from slotwise.starter.disks import ScratchDisks
+from slotwise.starter.disks import ScratchDisks, wants_encryption
 from slotwise.starter.enforcement import Enforcement
 from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.failures import LaunchRefusedError, scratch_failure
@@ -56,7 +56,7 @@ from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.url_transfer import Plugins, find_plugins
 from slotwise.starter.users import TrackingGroups
-from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, Kill, MemoryRule, held
+from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
 from slotwise.starter.volumes import Volumes
 from slotwise.wire.gen import common_pb2, starter_pb2
 
@@ -163,6 +163,8 @@ class JobHost:
             run.lease_s = float(start.lease_s)
             run.shadow_address = start.shadow_address
             run.limits = {name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)}
+            run.wants_encryption = bool(start.job_ad) and wants_encryption(lookup(unpack_one(start.job_ad)))
+            obstacle = run.obstacle = obstacle or self.disks.refusal(run)
             if self.disks.gives_volume(run) and obstacle is None:
                 run.begin(self._with_volume(run))
             else:
@@ -268,6 +270,9 @@ class JobHost:
         if run.job.image and not self.settings.wrapper:  # a wrapper may be what starts containers
             reason = f"The job is to run in the container {run.job.image}, and this execution point starts none"
             raise LaunchRefusedError(held(reason, FAILED_TO_CREATE_PROCESS, errno.ENOSYS))
+        if wants_encryption(lookup(job_ad)) and not self.disks.encrypts(run):
+            reason = "The job asks for an encrypted scratch directory, and did not when it was given one"
+            raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=SCRATCH_DIR_ERROR))
         rules = self.settings.users
         named = run.limits.get("SlotUser")
         if isinstance(named, str) and named:

@@ -7,17 +7,15 @@ LVM_VOLUME_GROUP_NAME, LVM_THINPOOL_NAME, LVM_USE_THIN_PROVISIONING, LVM_BACKING
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
-import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from slotwise.errors import HostError
 from slotwise.starter.settings import VolumeSettings
+from slotwise.starter.tools import has_device_mapper, installed, run
 
 _log = logging.getLogger(__name__)
 
@@ -61,9 +59,9 @@ class LogicalVolumes:
 
         :raises HostError: when this host has no LVM, or not what is named.
         """
-        if shutil.which("lvcreate", path=_PATH) is None:
+        if not installed("lvcreate"):
             raise HostError("LVM is not installed")
-        if not Path("/dev/mapper/control").exists():
+        if not has_device_mapper():
             raise HostError("the kernel has no device mapper", path="/dev/mapper/control")
         if not self._there():
             if not self._own:
@@ -186,38 +184,3 @@ class LogicalVolumes:
             return PoolUse(name, float(said[0]), float(said[1]))
         except (HostError, IndexError, ValueError):
             return None
-
-
-_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
-#: Where udev listens when it runs; without it LVM has to make device files itself.
-_UDEV = Path("/run/udev/control")
-
-
-def run(*command: str) -> str:
-    """Run a tool of the host; its output.
-
-    :raises HostError: when it is not there or fails, with what it said.
-    """
-    path = shutil.which(command[0], path=_PATH)
-    if path is None:
-        raise HostError(f"{command[0]} is not installed", errno=errno.ENOENT)
-    # Tools must not take their words from the daemon's surroundings, nor complain of its open files.
-    env = {"PATH": _PATH, "LC_ALL": "C", "LVM_SUPPRESS_FD_WARNINGS": "1"}
-    if not _UDEV.exists():
-        env["DM_DISABLE_UDEV"] = "1"
-    try:
-        done = subprocess.run(
-            [path, *command[1:]],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=env,
-        )
-    except subprocess.TimeoutExpired:
-        raise HostError(f"{' '.join(command)}: no answer in 120 s", errno=errno.ETIMEDOUT) from None
-    if done.returncode != 0:
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise HostError(f"{' '.join(command)}: {said[-1].strip() if said else f'exit {done.returncode}'}")
-    return done.stdout

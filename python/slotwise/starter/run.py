@@ -105,6 +105,8 @@ class Run:
         #: Files in and out, by what means.
         self.came, self.went = Traffic(), Traffic()
         self.volume: Volume | None = None
+        #: The job asks for an encrypted scratch directory (encrypt_execute_directory).
+        self.wants_encryption = False
         #: When what is due, on the clock that nobody sets; None until the job runs.
         self.next_update_at: float | None = None
         self.next_disk_at = 0.0

@@ -92,6 +92,7 @@ class StarterSettings:
     misread: tuple[str, ...] = ()
     enforce_disk: bool = False
     volumes: VolumeSettings = field(default_factory=lambda: VolumeSettings())
+    encryption: EncryptionSettings = field(default_factory=lambda: EncryptionSettings())
 
     def number(self, expression: ExprTree | None, machine: ClassAd, job: ClassAd) -> int | None:
         """A whole number from an expression over machine and job; None if it gives none."""
@@ -124,6 +125,15 @@ class StarterSettings:
     def fixed_mounts(self) -> tuple[str, ...]:
         """What is private to every job: a list in MOUNT_UNDER_SCRATCH, not an expression."""
         return _paths(self.mounts) if self.private_mounts and self.mounts_expression is None else ()
+
+
+@dataclass(frozen=True)
+class EncryptionSettings:
+    """Whose scratch directories are encrypted: every job's (ENCRYPT_EXECUTE_DIRECTORY), or those of jobs that ask
+    for it, unless DISABLE_EXECUTE_DIRECTORY_ENCRYPTION forbids it."""
+
+    always: bool = False
+    forbidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,6 +205,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         file_system_domain=config.get_str("FILESYSTEM_DOMAIN"),
         enforce_disk=config.get_bool("STARTD_ENFORCE_DISK_LIMITS"),
         volumes=_volumes(config),
+        encryption=_encryption(config),
         chirp=_chirp(config),
         hooks=_hooks(config),
         visits=_expression(config, "ENABLE_SSH_TO_JOB"),
@@ -352,6 +363,11 @@ def _by_resource(config: Config, family: str) -> dict[str, str]:
     """A family's values by resource in lower case; GPUs have defaults."""
     names = [(family.replace("<RESOURCE>", "GPUs"), "GPUs"), *config.members(family)]
     return {resource.lower(): config.get_str(name) for name, resource in names}
+
+
+def _encryption(config: Config) -> EncryptionSettings:
+    forbidden = config.get_bool("DISABLE_EXECUTE_DIRECTORY_ENCRYPTION")
+    return EncryptionSettings(config.get_bool("ENCRYPT_EXECUTE_DIRECTORY") and not forbidden, forbidden)
 
 
 def _volumes(config: Config) -> VolumeSettings:

@@ -1,6 +1,7 @@
 """A file system of its own for each job's scratch directory, as large as its slot's disk.
 
-With LVM where the host has it (`lvm`), else an ext4 file system in a file. Knobs: STARTD_ENFORCE_DISK_LIMITS, LVM_*.
+With LVM where the host has it (`lvm`), else an ext4 file system in a file; encrypted where that is wanted
+(`encryption`). Knobs: STARTD_ENFORCE_DISK_LIMITS, LVM_*, ENCRYPT_EXECUTE_DIRECTORY.
 All functions block: call them in threads.
 """
 
@@ -13,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotwise.errors import HostError
-from slotwise.starter.lvm import LogicalVolumes, PoolUse, run
+from slotwise.starter import encryption
+from slotwise.starter.encryption import DM_CRYPT, FSCRYPT
+from slotwise.starter.lvm import LogicalVolumes, PoolUse
 from slotwise.starter.report import Disk
 from slotwise.starter.settings import VolumeSettings
+from slotwise.starter.tools import run
 from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, SCRATCH_DIR_ERROR, End, held
 
 _TRIAL = "trial_"
@@ -71,8 +75,13 @@ class Volumes:
     def __init__(self, settings: VolumeSettings, store: Path) -> None:
         self._settings = settings
         self.store = store
-        self._lvm = LogicalVolumes(settings, store, hashlib.sha256(os.fsencode(store)).hexdigest()[:8])
+        tag = hashlib.sha256(os.fsencode(store)).hexdigest()[:8]
+        self._lvm = LogicalVolumes(settings, store, tag)
+        self._prefix = f"slotwise_{tag}_"
         self.kind = ""
+        #: How volumes can be encrypted; empty when they cannot, and why.
+        self.encryption = ""
+        self.no_encryption = "no volume can be made for a job (STARTD_ENFORCE_DISK_LIMITS)"
         self.problem = ""
 
     def probe(self, *, root: bool) -> str:
@@ -94,7 +103,23 @@ class Volumes:
                 self.kind = kind
                 break
         self.problem = "; ".join(problems)
+        if self.kind:
+            self._probe_encryption()
         return self.kind
+
+    def _probe_encryption(self) -> None:
+        problems = []
+        for way in (DM_CRYPT, FSCRYPT):
+            try:
+                self._try_image(way)
+            except HostError as error:
+                problems.append(f"{way}: {error}")
+            except OSError as error:
+                problems.append(f"{way}: {encryption.refusal(error)}")
+            else:
+                self.encryption = way
+                break
+        self.no_encryption = "; ".join(problems) if not self.encryption else ""
 
     def close(self) -> list[str]:
         """Take apart what was made for all jobs together, if no job needs it; what could not be done, in words."""
@@ -111,24 +136,32 @@ class Volumes:
 
     # ---- for one job
 
-    def make(self, name: str, mount: Path, size_kib: int) -> Volume:
+    def make(self, name: str, mount: Path, size_kib: int, *, encrypted: bool = False) -> Volume:
         """A fresh file system of ``size_kib`` for the job, mounted on ``mount``.
 
-        :raises HostError: when the host refuses.
+        :raises HostError: when the host refuses, or cannot encrypt what is to be ``encrypted``.
         """
+        if encrypted and not self.encryption:
+            raise HostError(f"this host cannot encrypt scratch directories: {self.no_encryption}")
         whole_kib = int(size_kib * (1 + _OVERHEAD[0])) + _OVERHEAD[1]
         try:
-            if self.kind == "lvm":
-                run(*_MAKE, self._lvm.make(name, whole_kib))
-            else:
-                self._make_image(name, whole_kib)
-            self._mount(name, mount)
+            device = self._lvm.make(name, whole_kib) if self.kind == "lvm" else self._make_image(name, whole_kib)
+            self._fill(name, device, mount, self.encryption if encrypted else "")
         except (HostError, OSError):
             self.remove(name, mount)
             raise
+        return self._volume(mount, size_kib)
+
+    def _fill(self, name: str, device: str, mount: Path, way: str) -> None:
+        """Make the file system in a device or file, and mount it."""
+        if way == DM_CRYPT:
+            device = encryption.open_device(device, self._prefix + name)
+        run(*_MAKE, *(("-O", encryption.FEATURE) if way == FSCRYPT else ()), device)
+        self._mount(name, mount)
         with contextlib.suppress(OSError):
             mount.joinpath("lost+found").rmdir()
-        return self._volume(mount, size_kib)
+        if way == FSCRYPT:
+            encryption.lock(mount)
 
     def take_up(self, name: str, mount: Path, size_kib: int) -> Volume:
         """The volume of a run from before a restart; mounted again if nobody lived who saw the mount.
@@ -137,6 +170,9 @@ class Volumes:
         """
         if not os.path.ismount(mount):
             self._mount(name, mount)
+            if encryption.unlock_is_lost(mount):
+                run("umount", str(mount))
+                raise HostError("it was encrypted, and its key has gone with its mount")
         return self._volume(mount, size_kib)
 
     def _volume(self, mount: Path, size_kib: int) -> Volume:
@@ -145,8 +181,9 @@ class Volumes:
         return Volume(mount, int(size_kib * margin))
 
     def _mount(self, name: str, mount: Path) -> None:
-        if self.kind == "lvm":
-            run("mount", "-o", _OPTIONS, self._lvm.device(name), str(mount))
+        encrypted = encryption.device_of(self._prefix + name)
+        if encrypted is not None or self.kind == "lvm":
+            run("mount", "-o", _OPTIONS, encrypted or self._lvm.device(name), str(mount))
         else:
             run("mount", "-o", f"loop,{_OPTIONS}", str(self._image(name)), str(mount))
 
@@ -154,6 +191,8 @@ class Volumes:
         """Unmount and remove a job's volume; what could not be done, in words. One that is not there is no problem."""
         problems: list[str] = []
         if os.path.ismount(mount):
+            encryption.forget_key(mount)
+        while os.path.ismount(mount) and not problems:  # one that encrypts its files is mounted twice
             try:
                 run("umount", str(mount))
             except HostError:
@@ -161,6 +200,7 @@ class Volumes:
                     run("umount", "-l", str(mount))
                 except HostError as error:
                     problems.append(str(error))
+        problems += encryption.close_device(self._prefix + name)
         if self.kind == "lvm":
             problems += self._lvm.remove(name)
         try:
@@ -174,6 +214,7 @@ class Volumes:
         found = {path.stem for path in self.store.glob("dir_*.img")} if self.store.is_dir() else set()
         if self.kind == "lvm":
             found |= set(self._lvm.names())
+        found |= {label.removeprefix(self._prefix) for label in encryption.open_labels(f"{self._prefix}dir_")}
         return sorted(found)
 
     def clear_trials(self) -> list[str]:
@@ -182,8 +223,9 @@ class Volumes:
         for name in sorted({path.stem for path in self.store.glob(f"{_TRIAL}*")}):
             place = self.store / name
             try:
-                if os.path.ismount(place):
+                while os.path.ismount(place):
                     run("umount", "-l", str(place))
+                problems += encryption.close_device(self._prefix + name)
                 self._image(name).unlink(missing_ok=True)
                 if place.is_dir():
                     place.rmdir()
@@ -197,22 +239,35 @@ class Volumes:
         return self.store / f"{name}.img"
 
     def _try_loop(self) -> None:
+        self._try_image("")
+
+    def _try_image(self, way: str) -> None:
+        """Make a small volume in a file, encrypted in this way if in any, and take it away again."""
         trial = self.store / f"{_TRIAL}{os.getpid()}"
         trial.mkdir(exist_ok=True)
         try:
-            self._make_image(trial.name, 8192)
-            self._mount(trial.name, trial)
+            device = self._make_image(trial.name, 8192)
+            if way == DM_CRYPT:
+                device = encryption.open_device(device, self._prefix + trial.name)
+            run(*_MAKE, *(("-O", encryption.FEATURE) if way == FSCRYPT else ()), device)
+            run("mount", "-o", _OPTIONS if way == DM_CRYPT else f"loop,{_OPTIONS}", device, str(trial))
+            if way == FSCRYPT:
+                encryption.lock(trial)
         finally:
-            self.remove(trial.name, trial)
-            trial.rmdir()
+            self._remove_trial(trial)
 
-    def _make_image(self, name: str, size_kib: int) -> None:
+    def _remove_trial(self, trial: Path) -> None:
+        encryption.forget_key(trial)
+        while os.path.ismount(trial):
+            run("umount", "-l", str(trial))
+        encryption.close_device(self._prefix + trial.name)
+        self._image(trial.name).unlink(missing_ok=True)
+        trial.rmdir()
+
+    def _make_image(self, name: str, size_kib: int) -> str:
+        """A file for a file system; its path."""
         image = self._image(name)
         with open(image, "wb") as file:
             os.fchmod(file.fileno(), 0o600)
             file.truncate(size_kib * 1024)
-        try:
-            run(*_MAKE, str(image))
-        except HostError:
-            image.unlink(missing_ok=True)
-            raise
+        return str(image)
