@@ -38,6 +38,29 @@ async def configured(bench: StarterBench, **knobs: Any) -> None:
     await bench.start()
 
 
+async def test_a_hook_hears_of_each_update_of_the_job() -> None:
+    async with starter_bench() as bench:
+        heard = bench.root / "heard"
+        heard.touch()
+        heard.chmod(0o666)
+        bench.root.chmod(0o755)
+        tell = program(bench, "tell", f'grep -E "^(JobPid|ImageSize) =" >> {heard}; echo . >> {heard}')
+        await configured(
+            bench,
+            STARTER_DEFAULT_JOB_HOOK_KEYWORD="SITE",
+            SITE_HOOK_UPDATE_JOB_INFO=tell,
+            STARTER_INITIAL_UPDATE_INTERVAL=1,
+            STARTER_UPDATE_INTERVAL=1,
+        )
+        run = bench.submit("/bin/sleep", "100")
+        pid = (await bench.running(run)).pid
+        await bench.eventually(lambda: heard.read_text().count(".") >= 2, "it hears again and again")
+        assert f"JobPid = {pid}" in heard.read_text().splitlines()
+        assert bench.startd is not None
+        bench.startd.command(run, kill={"fast": True})
+        await bench.ended(run)
+
+
 async def test_a_hook_prepares_the_job_and_another_hears_of_its_end() -> None:
     async with starter_bench() as bench:
         last = 'cat > ad; echo "HookSaw = \\"$1\\""; grep -q ^RemoteUserCpu ad && echo "Full = true"'

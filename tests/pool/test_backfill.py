@@ -35,25 +35,30 @@ def home() -> Iterator[Path]:
 
 def test_filler_work_makes_room_for_jobs_and_ends_with_its_startd(make_pool: Callable[[str], Pool], home: Path) -> None:
     client = home / "client"
-    client.write_text("#!/bin/sh\n: > pid_$$\nsleep 1000 &\n: > pid_$!\nwait\n")
+    client.write_text("#!/bin/sh\necho $* $PROJECT\necho no luck >&2\n: > pid_$$\nsleep 1000 &\n: > pid_$!\nwait\n")
     client.chmod(0o755)
     pool = make_pool(
         "NUM_CPUS = 2\nNUM_SLOTS = 2\nRunBenchmarks = false\nPOLLING_INTERVAL = 1\nKILLING_TIMEOUT = 2\n"
         f"ENABLE_BACKFILL = true\nBACKFILL_SYSTEM = BOINC\n"
         f"BOINC_Executable = {client}\nBOINC_InitialDir = {home}\nBOINC_Owner = nobody\n"
+        f"BOINC_Output = {home}/out\nBOINC_Error = {home}/err\n"
+        "BOINC_Arguments = --attach here\nBOINC_Environment = PROJECT=seti\n"
         "START_BACKFILL = Full =!= true\nEVICT_BACKFILL = Full =?= true\nSTARTD_ATTRS = Full\nFull = false\n"
     )
     pool.up()
     pool.until("both slots are filled", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
     pool.until("one client and its child run for both slots", lambda: len(living(home)) == 2)
-    log = submit(pool, 3)
+    said = {name: (home / name).read_text().splitlines()[0] for name in ("out", "err")}
+    assert said == {"out": "--attach here seti", "err": "no luck"}
+    log = submit(pool, 100)
     pool.until("a job takes one slot", lambda: events(log, "001") == 1)
     pool.until("the other stays filled", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 1)
     assert len(living(home)) == 2
-    log = submit(pool, 3)
+    log = submit(pool, 100)
     pool.until("another job takes the other", lambda: events(log, "001") == 2)
     pool.until("the client has gone", lambda: not living(home))
-    pool.until("filled again once they are done", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
+    pool.run("rm", "-all")
+    pool.until("filled again once they are gone", lambda: len(slots(pool, State="Backfill", Activity="Busy")) == 2)
     pool.until("the client and its child are back", lambda: len(living(home)) == 2)
     former = living(home)
     pool.kill("startd")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.support.pool import Pool
 
@@ -57,6 +60,34 @@ def test_a_drained_machine_keeps_its_jobs_for_their_retirement_and_takes_no_new_
     pool.run("vacate", "-fast")
     pool.until("both were evicted and run again", lambda: events(log, "004") == 2 and events(log, "001") == 4)
     pool.run("rm", "-all")
+
+
+@pytest.fixture
+def disks() -> Iterator[list[Path]]:
+    """Two directories that every account reaches: those of pytest are closed."""
+    with tempfile.TemporaryDirectory(prefix="sw-disks-") as top:
+        Path(top).chmod(0o755)
+        found = [Path(top) / "disk1", Path(top) / "disk2"]
+        for disk in found:
+            disk.mkdir(mode=0o755)
+        yield found
+
+
+def test_slots_may_have_their_scratch_directories_on_different_disks(
+    make_pool: Callable[[str], Pool], disks: list[Path]
+) -> None:
+    pool = make_pool(
+        "NUM_CPUS = 2\nNUM_SLOTS = 2\nRunBenchmarks = false\nNEGOTIATOR_INTERVAL = 2\nMOUNT_UNDER_SCRATCH =\n"
+        f"SLOT1_EXECUTE = {disks[0]}\nSLOT2_EXECUTE = {disks[1]}\n"
+    )
+    pool.up()
+    where = ["executable = /bin/sh", """arguments = "-c 'echo $_CONDOR_SCRATCH_DIR'" """]
+    for number in (1, 2):
+        log = submit(pool, 0, 1, *where, f"output = where{number}", f"requirements = TARGET.SlotID == {number}")
+        pool.until(f"the job on slot {number} has ended", lambda log=log, n=number: events(log, "005") == n)
+    places = [Path((pool.root / f"where{number}").read_text().strip()) for number in (1, 2)]
+    assert [place.is_relative_to(disk) for place, disk in zip(places, disks, strict=True)] == [True, True], places
+    pool.until("nothing is left there", lambda: not [found for disk in disks for found in disk.glob("dir_*")])
 
 
 def test_a_job_that_the_machine_likes_better_takes_the_slot(make_pool: Callable[[str], Pool]) -> None:

@@ -32,14 +32,16 @@ def shown(host: Host, attribute: str) -> object:
 
 
 async def test_a_program_that_goes_on_and_on_is_heard_line_by_line(tmp_path: Path) -> None:
-    program = script(tmp_path / "probe", 'echo "Args = \\"$0 $1 $A\\""; echo Beat = 1; echo - update:true\n'
+    args = 'echo "Args = \\"$0 $1 $STARTD_CRON_CONFIG_VAL $A\\""'
+    program = script(tmp_path / "probe", f"{args}; echo Beat = 1; echo - update:true\n"
                      "while [ ! -e go ]; do sleep 0.01; done; echo Beat = 2; echo -; sleep 1000")  # fmt: skip
-    text = "STARTD_CRON_JOBLIST = probe\n" + knobs("probe", program, MODE="WaitForExit", PERIOD="1", ARGS="one",
+    text = "STARTD_CRON_CONFIG_VAL = /bin/values\nSTARTD_CRON_JOBLIST = probe\n"
+    text += knobs("probe", program, MODE="WaitForExit", PERIOD="1", ARGS="one",
                                                    ENV="A=2", CWD=str(tmp_path))  # fmt: skip
     collector = FakeCollector()
     async with startd_host(tmp_path / "home", text, collector=collector) as host:
         await until(lambda: shown(host, "Beat") == 1)
-        assert str(shown(host, "Args")).endswith('one 2"')
+        assert str(shown(host, "Args")).endswith('one /bin/values 2"')
         name = f"slot1@{host.point.settings.name}"
         await until(lambda: collector.public.value(name, "Beat") == 1, "it was sent at once")
         (tmp_path / "go").touch()

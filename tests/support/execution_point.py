@@ -93,6 +93,8 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
         #: Whose job a schedd said it was, by the message that said so.
         self.users: dict[str, str] = {}
         self.refuse_claims = False
+        #: How often schedds said they would tell that they live, seconds.
+        self.alive_intervals: list[int] = []
         #: How many more times it gives what is left of its slot to a schedd that asks for it.
         self.leftovers = 0
         #: Whether its starter says when it wants the input files; tests then ask in its place.
@@ -205,6 +207,7 @@ class ExecutionPoint(startd_pb2_grpc.StartdServicer):
             queue.put_nowait(startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused))
             return
         self.users["claim"] = request.request.user
+        self.alive_intervals.append(request.request.alive_interval_s)
         granted = startd_pb2.ClaimGranted()
         room = max(0, self.slots - len(self.claims))
         for _ in range(min(room, max(1, request.request.num_dynamic_slots))):

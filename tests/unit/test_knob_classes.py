@@ -202,6 +202,11 @@ def test_policies_and_services_without_effect_are_warned_about(tmp_path: Path, t
     assert any(doubt.name == name for doubt in require_sound(configuration(tmp_path, text + "\n")))
 
 
+@pytest.mark.parametrize("knob", ["USE_PROCD", "PROCD_LOG", "STARTD_CRON_NAME", "BOINC_Universe"])
+def test_old_names_that_change_nothing_are_a_note(tmp_path: Path, knob: str) -> None:
+    assert told(tmp_path, f"{knob} = false\n")[knob].severity == "note"
+
+
 def test_harmless_ones_are_a_note(tmp_path: Path) -> None:
     assert told(tmp_path, "CONDOR_ADMIN = ann@example.org\n")["CONDOR_ADMIN"].severity == "note"
 

@@ -55,6 +55,20 @@ async def test_one_match_of_a_partitionable_slot_serves_more_jobs_where_leftover
         await running.stop()
 
 
+async def test_a_claim_says_how_often_its_schedd_tells_that_it_lives(tmp_path: Path) -> None:
+    running = await RunningAccessPoint(tmp_path / "pool").start(ALIVE_INTERVAL="7")
+    point = ExecutionPoint(tmp_path / "ep.sock", running.daemon_token)
+    await point.start()
+    try:
+        await running.submit(1)
+        await running.negotiate(point.address)
+        await running.until_gone()
+        assert point.alive_intervals == [7]
+    finally:
+        await point.stop()
+        await running.stop()
+
+
 async def test_jobs_of_other_submitters_do_not_use_a_claim(schedd: RunningAccessPoint, point: ExecutionPoint) -> None:
     point.slots = 1
     await schedd.submit(1)

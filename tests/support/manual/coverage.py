@@ -91,7 +91,9 @@ def honouring(name: str) -> list[str]:
 def tests_of(name: str) -> list[str]:
     """Test modules that set a knob or a member of its family."""
     parts = [re.escape(part) for part in re.split(r"<\w+>", name)]
-    knob = re.compile(rf"(?<![A-Za-z0-9_]){r'[A-Za-z0-9_]+'.join(parts)}(?![A-Za-z0-9_])", re.IGNORECASE)
+    # In the texts of tests the line before a knob ends with the two characters of an escaped line end.
+    begins = r"(?:(?<![A-Za-z0-9_])|(?<=\\n))"
+    knob = re.compile(rf"{begins}{r'[A-Za-z0-9_]+'.join(parts)}(?![A-Za-z0-9_])", re.IGNORECASE)
     return [path for path, text in _tests().items() if knob.search(text)][:_NAMED_MOST]
 
 
