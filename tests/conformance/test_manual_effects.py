@@ -14,6 +14,7 @@ from slotwise.config import Config, load
 from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
 from slotwise.startd import survey
+from slotwise.startd.fetch import schedule
 from slotwise.startd.outbox import Granted
 from slotwise.startd.settings import machine_resources, slot_types
 from slotwise.startd.slots.layout import plan
@@ -312,6 +313,19 @@ def schedd_cron(tmp_path: Path) -> None:
         ("TEST", "periodic", 300, "/opt/modules/test"),
     ]
     assert found.environment["SCHEDD_CRON_CONFIG_VAL"] == "/usr/bin/condor_config_val"
+
+
+@drives("hooks that fetch work")
+def hooks_that_fetch_work(tmp_path: Path) -> None:
+    d = machine(tmp_path, "hooks that fetch work", slots=4)
+    settings = d.it.settings
+    keywords = [settings.hook_keyword(h.slot_id, h.type_number) for h in d.it.holdings.values()]
+    assert keywords == ["DATABASE", "DATABASE", "DATABASE", "WEB"]
+    expression = settings.fetching(1, 0).delay
+    assert expression is not None
+    d.claim("slot1", job())
+    for slot, seconds in (("slot1", 0), ("slot2", 300)):
+        assert schedule.delay(expression.value(d.ad(slot), None, d.now)) == seconds
 
 
 @drives("GPUs")

@@ -28,9 +28,6 @@ def read(tmp_path: Path, text: str) -> Config:
 
 #: Examples of features that do not exist, and the severity with which the check names which knobs.
 NOT_THERE_YET: dict[str, dict[str, str]] = {
-    "hooks that fetch work": {
-        "STARTD_JOB_HOOK_KEYWORD": "warning", "DATABASE_HOOK_FETCH_WORK": "warning", "FetchWorkDelay": "warning",
-    },
     "containers": {"SINGULARITY_JOB": "error", "SINGULARITY_BIND_EXPR": "warning", "DOCKER_VOLUMES": "warning"},
     "virtual machines": {"VM_TYPE": "warning", "VM_MEMORY": "warning"},
 }  # fmt: skip

@@ -190,8 +190,7 @@ def test_the_configuration_of_a_package_starts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "A_HOOK_FETCH_WORK = /a", "FetchWorkDelay = 3",
-        "STARTD_JOB_HOOK_KEYWORD = A", "FLOCK_TO = cm", "DOCKER_VOLUMES = a",
+        "A_HOOK_REPLY_CLAIM = /a", "FLOCK_TO = cm", "DOCKER_VOLUMES = a",
         "DOCKER_DROP_ALL_CAPABILITIES = regexp(1)", "VM_TYPE = kvm", "PER_JOB_HISTORY_DIR = /x",
         "SCHEDD_ATTRS = a", "DAEMON_LIST = MASTER, CREDD",
     ],

@@ -109,10 +109,14 @@ RULES: tuple[Rule, ...] = (
     _refusal("STARTER_ALLOW_JOB_PRE_AND_POST_CMD", "refuses nothing: jobs have no such commands", off=("true", *_FALSE)),
     # --------------------------------------------------------------------------------------------------------- policy
     _policy(
-        r"[A-Za-z0-9_]+_HOOK_(FETCH_WORK|REPLY_FETCH|REPLY_CLAIM|EVICT_CLAIM|TRANSLATE_JOB|JOB_FINALIZE|JOB_CLEANUP)",
-        "is never called: execution points fetch no work, and there is no job router",
+        r"[A-Za-z0-9_]+_HOOK_REPLY_CLAIM",
+        "is never called, nor by HTCondor 25",
+        "write <KEYWORD>_HOOK_REPLY_FETCH",
     ),
-    _policy(r"STARTD_JOB_HOOK_KEYWORD|SLOT\d+_JOB_HOOK_KEYWORD|FetchWorkDelay", "has no effect: no work is fetched"),
+    _policy(
+        r"[A-Za-z0-9_]+_HOOK_(TRANSLATE_JOB|JOB_FINALIZE|JOB_CLEANUP)",
+        "is never called: there is no job router",
+    ),
     _policy("FLOCK_.*|MIN_FLOCK_LEVEL", "sends no job to another pool"),
     _policy("EXECUTE_LOGIN_IS_DEDICATED|NOBODY_SLOT_USER", "has no effect", "see SLOT<N>_USER"),
     _policy("CGROUP_LOW_MEMORY_LIMIT_EXPR|CGROUP_SOFT_MEMORY_LIMIT.*", "limits nothing", "CGROUP_LOW_MEMORY_LIMIT does"),

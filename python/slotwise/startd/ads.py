@@ -219,6 +219,9 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
         CurrentRank=state.claim.rank,
         PublicClaimId=f"{state.claim.claim_id.rpartition('#')[0]}#...",
     )
+    if state.claim.fetched:  # nobody is charged for it, and no schedd has it: as in HTCondor
+        unknown = ("RemoteUser", "RemoteOwner", "AccountingGroup", "RemoteGroup", "RemoteScheddName", "ClientMachine")
+        attributes.update(dict.fromkeys(unknown))
     if state.claim.ends_at is not None:
         attributes["ClaimEndTime"] = int(state.claim.ends_at)
     ran = run.ran(now) if run is not None else 0.0
@@ -247,6 +250,16 @@ def claim_of(h: Holding, now: float, policy_facts: Any | None) -> dict[str, Any]
         attributes["PreemptingOwner"] = h.waiting.values.get("Owner")
         attributes["PreemptingConcurrencyLimits"] = h.waiting.values.get("ConcurrencyLimits")
     return attributes
+
+
+def fetches_of(h: Holding) -> dict[str, Any]:
+    """When hooks were asked for work, and the seconds from then to the next time (-1: not known yet)."""
+    tried = h.attempts
+    return {
+        "LastFetchWorkSpawned": int(tried.began),
+        "LastFetchWorkCompleted": int(tried.ended),
+        "NextFetchWorkDelay": tried.delay_s,
+    }
 
 
 def children_of(children: Sequence[Holding], names: Sequence[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from slotwise.startd.cron.service import Cron
 from slotwise.startd.device_check import DeviceCheck
 from slotwise.startd.driver import Driver
 from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.fetch.service import FetchWork
 from slotwise.startd.fingerprint import network
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
@@ -109,6 +110,9 @@ class Startd:
         self._boinc = boinc.Client(lambda: self._context.config, self.journal, self._filler)
         self._boinc.end_former()
         self.driver.filler = self._boinc.want
+        self._fetch = FetchWork(self.driver, config, context.clock, context.env, context.home.spool / "fetch")
+        self.driver.hook, self.driver.fetched = self._fetch.tell, self._fetch.settled
+        self.driver.slots_changed = self._fetch.look
         self._cron = Cron(self.driver, context.clock, context.env)
         self._benchmarks = Benchmarks(self.driver, context.clock, context.env)
         self.driver.benchmarks = self._benchmarks.want
@@ -127,6 +131,7 @@ class Startd:
 
     def begin(self) -> None:
         """Start everything that goes on in the background."""
+        self._fetch.start()
         self.driver.flush()
         self._link.start()
         self._advertiser.start()
@@ -156,6 +161,7 @@ class Startd:
         self.hibernation.follow(config)
         self.point.machine = {**settings.machine, **benchmark, **self.hibernation.attributes()}
         self._devices.follow(config)
+        self._fetch.follow(config)
         for h in list(self.point.holdings.values()):
             if h.slot.claim is None:
                 self.point.fresh_capability(h)
@@ -187,6 +193,7 @@ class Startd:
         for end in list(self.driver.hang_up.values()):
             end()
         await asyncio.sleep(0)
+        await self._fetch.stop()
         await self._boinc.close()
         await self._cron.stop()
         await self._benchmarks.stop()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slotwise.model.slot import Activity, VacateCode
 from slotwise.startd import breaking
 from slotwise.startd import events as ev
+from slotwise.startd.fetch import telling
 from slotwise.startd.holding import Holding
 from slotwise.startd.outbox import (
     ActivatedRun,
@@ -29,10 +30,13 @@ if TYPE_CHECKING:
 
 def _start(point: ExecutionPoint, h: Holding, action: ev.StartRun, now: float) -> None:
     point.by_run[action.run.run_id] = h.name
+    h.finished = False
+    if h.coming is not None and h.coming.activation.run_id == action.run.run_id:
+        h.activation, h.coming = h.coming.activation, None
     point.cron.job_begins(h.slot_id, h.ad, now)
     point.outbox.starter.append(Start(h.name, action.run.run_id))
     claim = h.slot.claim
-    if claim is not None:
+    if claim is not None and not claim.fetched:
         point.tell(h, claim.claim_id, ActivatedRun(action.run.run_id))
 
 
@@ -69,7 +73,9 @@ def _granted(point: ExecutionPoint, h: Holding, action: ev.ClaimGranted, now: fl
     if h.waiting is not None and h.waiting_terms is not None:
         h.request, h.terms, h.waiting, h.waiting_terms = h.waiting, h.waiting_terms, None, None
     point.show(h, now)
-    point.tell(h, action.claim.claim_id, Granted(((action.claim.claim_id, h.name),)))
+    h.askers.pop(action.claim.claim_id, None)
+    if not action.claim.fetched:
+        point.tell(h, action.claim.claim_id, Granted(((action.claim.claim_id, h.name),)))
 
 
 def _queued(point: ExecutionPoint, h: Holding, action: ev.ClaimQueued, now: float) -> None:
@@ -77,8 +83,15 @@ def _queued(point: ExecutionPoint, h: Holding, action: ev.ClaimQueued, now: floa
 
 
 def _refused(point: ExecutionPoint, h: Holding, action: ev.ClaimRefused, now: float) -> None:
-    schedd = h.waiting_terms.schedd_name if h.waiting_terms else None
-    point.tell(h, action.claim_id, Refused(action.code, action.reason), schedd=schedd)
+    coming = h.coming
+    if coming is not None and coming.claim_id == action.claim_id:
+        if coming.accepted:
+            h.coming = None
+            telling.evict(point, h, coming, Cause(action.code, action.reason))
+    else:
+        waiting = h.waiting_terms.schedd_name if h.waiting_terms else None
+        asker = h.askers.pop(action.claim_id, "") or waiting
+        point.tell(h, action.claim_id, Refused(action.code, action.reason), schedd=asker)
     waits = isinstance(h.slot.state, Claimed | Preempting) and h.slot.state.waiting is not None
     if not waits:
         h.waiting = h.waiting_terms = None
@@ -93,6 +106,8 @@ def _not_activated(point: ExecutionPoint, h: Holding, action: ev.ActivationRefus
 def _changed(point: ExecutionPoint, h: Holding, action: ev.ClaimChanged, now: float) -> None:
     if action.activity is Activity.IDLE:
         point.by_run.pop(action.run_id, None)
+    if not h.terms.schedd_name:
+        return
     what = NowIn(str(action.state), str(action.activity), int(now), action.run_id)
     point.outbox.schedds.append(ToSchedd(h.terms.schedd_name, 0, action.claim_id, what))
 
@@ -105,7 +120,10 @@ def _ended(point: ExecutionPoint, h: Holding, action: ev.ClaimEnded, now: float)
     if h.queued is not None:
         refusal = RefusedRun(h.queued.run_id, 1034, "the claim has ended")
         point.outbox.schedds.append(ToSchedd(h.terms.schedd_name, h.queued.serial, action.claim_id, refusal))
-    if action.cause.tell_schedd or action.claim_id in h.serials:
+    if h.activation is not None and h.activation.fetched:
+        if not h.finished:
+            telling.tell_evicted(point, h, h.activation, action.claim_id, action.cause)
+    elif h.terms.schedd_name and (action.cause.tell_schedd or action.claim_id in h.serials):
         point.tell(h, action.claim_id, Ended(action.cause))
     h.activation = h.queued = h.request = None
     h.serials.pop(action.claim_id, None)

@@ -48,7 +48,7 @@ def _request_single(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> 
             point.happen(h, ev.MatchFailed(), now)
         return
     claim = new_claim(h, point, ask, ask.claim_id, now)
-    h.serials[ask.claim_id] = ask.serial
+    h.serials[ask.claim_id], h.askers[ask.claim_id] = ask.serial, ask.terms.schedd_name
     if isinstance(h.slot.state, Claimed):
         former = (h.waiting, h.waiting_terms)
         before = h.slot.state.waiting
@@ -61,7 +61,7 @@ def _request_single(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> 
             h.waiting, h.waiting_terms = former
         return
     if isinstance(h.slot.state, Backfill) and h.slot.state.claim is not None:
-        del h.serials[ask.claim_id]
+        del h.serials[ask.claim_id], h.askers[ask.claim_id]
         refuse(point, ask, VacateCode.NO_MATCH, "another claim waits for the end of the filler work")
         return
     h.request, h.terms = ask.job, ask.terms
@@ -100,7 +100,7 @@ def activate(point: ExecutionPoint, claim_id: str, what: Activation, now: float,
         return
     former = h.activation
     h.activation = what
-    run = _run(what, now)
+    run = run_of(what, now)
     point.happen(h, ev.Activated(run), now)
     if h.slot.run is None or h.slot.run.run_id != what.run_id:
         h.activation = former
@@ -118,7 +118,8 @@ def _unfit(point: ExecutionPoint, h: Holding, job: Job, now: float) -> tuple[int
     return None if mismatch is None else (VacateCode.NO_MATCH, mismatch)
 
 
-def _run(what: Activation, now: float) -> Run:
+def run_of(what: Activation, now: float) -> Run:
+    """The run that an activation begins, with what the job says of its end."""
     values = what.job.values
     vacate = values.get("JobMaxVacateTime", values.get("KillSigTimeout"))
     return Run(
@@ -135,9 +136,19 @@ def _seconds(value: object) -> float | None:
 
 
 def run_gone(
-    point: ExecutionPoint, run_id: str, now: float, *, broken: str | None = None, code: int = BrokenCode.UNCLEAN
+    point: ExecutionPoint,
+    run_id: str,
+    now: float,
+    *,
+    broken: str | None = None,
+    code: int = BrokenCode.UNCLEAN,
+    finished: bool = False,
+    reason: str = "",
 ) -> bool:
-    """The starter is done with a run: the slot is free for the next one. False when no slot has this run."""
+    """The starter is done with a run: the slot is free for the next one. False when no slot has this run.
+
+    ``finished``: fetched work came to its end; ``reason``: why it did not.
+    """
     h = point.holdings.get(point.by_run.pop(run_id, ""))
     if h is None or h.slot.run is None or h.slot.run.run_id != run_id:
         return False
@@ -146,7 +157,10 @@ def run_gone(
     h.last_run = run_id
     point.statistics.ended(now - h.slot.run.activated_at, h.slot.run.ran(now), now)
     h.usage, h.condor_load, h.cpu_seen = {}, 0.0, None
-    point.happen(h, ev.RunGone(broken, code), now)
+    h.finished = finished
+    unfinished = "" if finished else reason or "The starter has lost the run"
+    h.attempts = h.attempts if finished or not _is_fetched(h) else h.attempts.work_failed()
+    point.happen(h, ev.RunGone(broken, code, unfinished if _is_fetched(h) else ""), now)
     h.activation = None if h.slot.run is None else h.activation
     if h.parent is None and h.slot.run is None:
         point.park_offline(h)
@@ -157,6 +171,10 @@ def run_gone(
         h.queued = None
         activate(point, claim.claim_id, queued, now)
     return True
+
+
+def _is_fetched(h: Holding) -> bool:
+    return h.slot.claim is not None and h.slot.claim.fetched
 
 
 def _idle(h: Holding) -> bool:

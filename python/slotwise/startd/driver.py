@@ -16,6 +16,7 @@ from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode, VacateCode
 from slotwise.startd import breaking, capabilities, claiming, conflicts, drain
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.failures import abandon
+from slotwise.startd.fetch.calls import HookCall
 from slotwise.startd.holding import Holding
 from slotwise.startd.job_history import JobHistory, JobHistorySettings, record
 from slotwise.startd.journal import Journal
@@ -24,6 +25,7 @@ from slotwise.startd.load import smoothed
 from slotwise.startd.outbox import (
     ActivatedRun,
     Ended,
+    EndNoted,
     Forget,
     Freeze,
     Granted,
@@ -68,9 +70,13 @@ class Driver:
         self.unsent_starts: Callable[[], set[str]] = set
         self.starter_address: Callable[[], str] = lambda: ""
         self.ads_changed: Callable[[], None] = lambda: None
+        self.slots_changed: Callable[[], None] = lambda: None
         self.benchmarks: Callable[[bool], None] = lambda run: None
         self.completed: Callable[[str], None] = lambda action: None
         self.filler: Callable[[str, str], None] = lambda name, what: None
+        #: A hook is to hear of fetched work; and fetches are settled.
+        self.hook: Callable[[HookCall], None] = lambda call: None
+        self.fetched: Callable[[list[str]], None] = lambda call_ids: None
         self.history = JobHistory(JobHistorySettings())
         self.wake = asyncio.Event()
         #: Slots whose ads the advertiser has yet to send, and those that are gone.
@@ -112,9 +118,12 @@ class Driver:
         :raises HostError: when the journal cannot be written.
         """
         point = self.point
-        if out.dirty or out.removed:
+        if out.dirty or out.removed or out.hooks or out.fetched:
             changed = [point.holdings[name] for name in out.dirty if name in point.holdings]
-            self.journal.save(changed, [name for name in (*out.dirty, *out.removed) if name not in point.holdings])
+            self.journal.save(
+                changed, [name for name in (*out.dirty, *out.removed) if name not in point.holdings],
+                out.hooks, out.fetched,
+            )  # fmt: skip
         if (state := drain.state(point)) != self._kept:
             self.journal.remember("drain", drain.kept(point))
             self._kept = state
@@ -123,6 +132,7 @@ class Driver:
         """The claims would not survive a restart now; the next flush tries again."""
         self.point.outbox.dirty.update(out.dirty)
         self.point.outbox.dirty.update(out.removed)
+        self.point.outbox.fetched += out.fetched
 
     def _slots_of(self, run_id: str) -> list[str]:
         name = self.point.by_run.get(run_id)
@@ -139,6 +149,7 @@ class Driver:
         self.own_ad = self.own_ad or out.own_ad
         if out.changed or out.removed:
             self.ads_changed()
+            self.slots_changed()
             self.wake.set()
         if out.benchmarks is not None:
             self.benchmarks(out.benchmarks)
@@ -146,6 +157,10 @@ class Driver:
             self.completed(out.completion)
         for name, what in out.fillers:
             self.filler(name, what)
+        for call in out.hooks:
+            self.hook(call)
+        if out.fetched:
+            self.fetched(out.fetched)
 
     def abandon(self, names: Iterable[str], error: Exception) -> None:
         """A message about these slots could not be processed: their claims end, and the starter is asked what runs."""
@@ -237,6 +252,8 @@ class Driver:
             case Measured(run_id, attributes):
                 batch = common_pb2.AdBatch(pack=pack_ads([attributes]))
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, slot_usage=batch))
+            case EndNoted(run_id):
+                self.send_starter(starter_pb2.JobCommand(run_id=run_id, end_noted=starter_pb2.EndNoted()))
             case Noted(run_id):
                 self.send_starter(starter_pb2.JobCommand(run_id=run_id, left_noted=starter_pb2.LeftNoted()))
 
@@ -258,6 +275,7 @@ class Driver:
                     shadow_address=h.activation.shadow_address,
                     limits=pack_ads([limits_of(h, self.point.settings.config, self.point.settings.limits)]),
                     lease_s=int(claim.lease_s) if claim else 0,
+                    fetched_for=str(h.activation.job.values.get("User", "")) if h.activation.fetched else "",
                 ),
             )
         )
@@ -287,9 +305,13 @@ class Driver:
             self._note_end(run_id, event.gone.how, now)
             self.point.statistics.transferred(event.gone.bytes_received, event.gone.bytes_sent)
             if event.gone.broken:
-                self._left(event.gone.left if event.gone.HasField("left") else starter_pb2.JobLeft(run_id=run_id), now)
+                left = event.gone.left if event.gone.HasField("left") else starter_pb2.JobLeft(run_id=run_id)
+                self._left(left, now, finished=event.gone.finished)
             else:
-                claiming.run_gone(self.point, run_id, now)
+                finished = event.gone.finished
+                claiming.run_gone(self.point, run_id, now, finished=finished, reason=event.gone.reason)
+            if event.gone.fetched:
+                self.point.outbox.starter.append(EndNoted(run_id))
         elif what == "refused":
             self.told.discard(run_id)
             self._refused_run(run_id, event.refused.reason, now)
@@ -310,15 +332,15 @@ class Driver:
             began = h.slot.run.activated_at if h.slot.run is not None else now
             self.history.add(record(h.activation.job.ad, h.name, how, began, now))
 
-    def _left(self, left: starter_pb2.JobLeft, now: float) -> None:
+    def _left(self, left: starter_pb2.JobLeft, now: float, *, finished: bool = False) -> None:
         """A run left something behind; the starter tells it until it hears that the journal has it."""
         reason, code = left.reason or "Could not clean up after job", left.code or BrokenCode.UNCLEAN
         if code == BrokenCode.HUNG_PROCESS and not self.point.settings.unkillable_break:
             _log.error("%s: %s (run %s); the slot stays in use", left.slot_name, reason, left.run_id)
-            claiming.run_gone(self.point, left.run_id, now)
+            claiming.run_gone(self.point, left.run_id, now, finished=finished)
             self.point.outbox.starter.append(Noted(left.run_id))
             return
-        if not claiming.run_gone(self.point, left.run_id, now, broken=reason, code=code):
+        if not claiming.run_gone(self.point, left.run_id, now, broken=reason, code=code, finished=finished):
             lent = self.point.settings.resources.shared
             devices = {t: tuple(names.split(",")) for t, names in left.assigned.items() if names and t not in lent}
             amounts = Resources(
@@ -334,7 +356,7 @@ class Driver:
         if h is not None and h.slot.claim is not None:
             claim_id, schedd = h.slot.claim.claim_id, h.terms.schedd_name
             self.point.outbox.schedds.append(ToSchedd(schedd, 0, claim_id, RefusedRun(run_id, 1026, reason)))
-        claiming.run_gone(self.point, run_id, now)
+        claiming.run_gone(self.point, run_id, now, reason=reason)
 
     def _usage(self, run_id: str, pack: bytes, now: float) -> None:
         h = self.point.holdings.get(self.point.by_run.get(run_id, ""))

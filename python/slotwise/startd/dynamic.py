@@ -79,23 +79,12 @@ def request_whole(point: ExecutionPoint, h: Holding, ask: Ask, now: float) -> No
 
 def _carve(point: ExecutionPoint, h: Holding, ask: Ask, count: int, now: float) -> tuple[list[tuple[str, str]], str]:
     """Up to ``count`` dynamic slots for a request: their claim ids and names, and why there are no more."""
-    how = point.settings.requesting(h.slot_id, h.type_number)
     granted: list[tuple[str, str]] = []
     reason = ""
     for _ in range(count):
-        free = conflicts.open_to(point, h)
-        wanted = requested(how, h.ad, ask.job.ad, free, now)
-        if isinstance(wanted, str):
-            reason = wanted
-            break
-        mismatch = why_no_match(h, ask.job, now, amounts_checked=bool(how.consumption))
-        if mismatch is not None:
-            reason = mismatch
-            break
-        swap_of = h.total.memory_mib if point.settings.proportional_swap else 0
-        taken = carve(free, wanted, proportional_swap_of=swap_of, suits=_suits(point, ask.job, now))
-        if isinstance(taken, NotCarved):
-            reason = taken.reason
+        taken = _amounts(point, h, ask.job, now, lambda: why_no_match(h, ask.job, now))
+        if isinstance(taken, str):
+            reason = taken
             break
         child = _new_child(point, h, taken, ask, now)
         if child is None:
@@ -104,6 +93,42 @@ def _carve(point: ExecutionPoint, h: Holding, ask: Ask, count: int, now: float) 
         granted.append(child)
         _show_amounts(h, conflicts.open_to(point, h))
     return granted, reason
+
+
+def _amounts(
+    point: ExecutionPoint, h: Holding, job: Job, now: float, mismatch: Callable[[], str | None]
+) -> Resources | str:
+    """What a dynamic slot for the job is made of, or why there is none."""
+    free = conflicts.open_to(point, h)
+    wanted = requested(point.settings.requesting(h.slot_id, h.type_number), h.ad, job.ad, free, now)
+    if isinstance(wanted, str):
+        return wanted
+    if (reason := mismatch()) is not None:
+        return reason
+    swap_of = h.total.memory_mib if point.settings.proportional_swap else 0
+    taken = carve(free, wanted, proportional_swap_of=swap_of, suits=_suits(point, job, now))
+    return taken.reason if isinstance(taken, NotCarved) else taken
+
+
+def carve_for_work(
+    point: ExecutionPoint, h: Holding, job: Job, claim: Callable[[Holding], None], now: float
+) -> Holding | str:
+    """A dynamic slot for fetched work, which ``claim`` puts into it, or why there is none."""
+    if not isinstance(h.slot.state, Unclaimed):
+        return f"the slot is in state {h.slot.state.state}"
+    taken = _amounts(point, h, job, now, lambda: None)
+    if isinstance(taken, str):
+        return taken
+    child = _make_child(point, h, taken, now)
+    claim(child)
+    if child.slot.claim is None:
+        if child.name in point.holdings:
+            point.happen(child, ev.Evaluate(), now)
+        return "the dynamic slot does not take it"
+    capabilities.used(point, h, h.capability, now)
+    point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
+    point.show(child, now)
+    return child
 
 
 def _closed(h: Holding, ask: Ask) -> tuple[int, str] | None:
@@ -123,22 +148,9 @@ def _closed(h: Holding, ask: Ask) -> tuple[int, str] | None:
 
 def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, now: float) -> tuple[str, str] | None:
     """Carve one dynamic slot and claim it; None when the policy would not have it."""
-    number = lowest_free({point.holdings[name].dslot_id for name in h.children} | breaking.haunted(h))
-    local, _, rest = h.name.partition("@")
-    name = f"{local}_{number}@{rest}"
-    slot = Slot(
-        name, SlotKind.DYNAMIC, Unclaimed(), now, now, draining=h.slot.draining, lasting=point.settings.broken_lasts
-    )
-    child = Holding(slot, h.slot_id, h.type_number, taken, taken, parent=h.name, dslot_id=number, backfill=h.backfill)
-    child.ad, child.shown = h.ad.copy(), h.shown
+    child = _make_child(point, h, taken, now)
+    name, claim_id = child.name, child.capability
     child.request, child.terms = ask.job, ask.terms
-    h.free = h.free.minus(taken)
-    h.children.add(name)
-    point.holdings[name] = child
-    point.outbox.removed.pop(name, None)
-    claim_id = child.capability = point.new_id()
-    point.by_claim[claim_id] = name
-    point.show(child, now)
     point.happen(child, ev.ClaimRequested(new_claim(child, point, ask, claim_id, now)), now, quiet=True)
     if child.slot.claim is None:
         if name in point.holdings:
@@ -147,6 +159,26 @@ def _new_child(point: ExecutionPoint, h: Holding, taken: Resources, ask: Ask, no
     point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
     point.show(child, now)
     return claim_id, name
+
+
+def _make_child(point: ExecutionPoint, h: Holding, taken: Resources, now: float) -> Holding:
+    """A dynamic slot of these amounts, with a capability of its own."""
+    number = lowest_free({point.holdings[name].dslot_id for name in h.children} | breaking.haunted(h))
+    local, _, rest = h.name.partition("@")
+    name = f"{local}_{number}@{rest}"
+    slot = Slot(
+        name, SlotKind.DYNAMIC, Unclaimed(), now, now, draining=h.slot.draining, lasting=point.settings.broken_lasts
+    )
+    child = Holding(slot, h.slot_id, h.type_number, taken, taken, parent=h.name, dslot_id=number, backfill=h.backfill)
+    child.ad, child.shown = h.ad.copy(), h.shown
+    h.free = h.free.minus(taken)
+    h.children.add(name)
+    point.holdings[name] = child
+    point.outbox.removed.pop(name, None)
+    child.capability = point.new_id()
+    point.by_claim[child.capability] = name
+    point.show(child, now)
+    return child
 
 
 def _show_amounts(h: Holding, free: Resources) -> None:

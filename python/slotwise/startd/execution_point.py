@@ -296,6 +296,8 @@ class ExecutionPoint:
         result.update(ads.history_of(h, now))
         result.update(self.statistics.attributes(now))
         result.update(ads.claim_of(h, now, h.facts))
+        if settings.hook_keyword(h.slot_id, h.type_number):
+            result.update(ads.fetches_of(h))
         of_job = ads.job_attrs_of(h, knobs.job_attrs, now)
         result.update({name: value for name, value in of_job.items() if value is not None or name not in knobs.attrs})
         for knob, text in policy.mentioned.items():

@@ -62,6 +62,7 @@ def repair(point: ExecutionPoint, cause: Cause, now: float) -> None:
         if h.slot.claim is None:
             h.queued = h.request = None
             h.serials.clear()
+            h.askers.clear()
     for claim_id in known.keys() - point.by_claim.keys():
         _tell_of_end(point, known[claim_id], claim_id, cause)
     for h in point.holdings.values():
@@ -75,9 +76,10 @@ def repair(point: ExecutionPoint, cause: Cause, now: float) -> None:
 def _ids(h: Holding) -> list[str]:
     """All ids by which the slot may be spoken of."""
     state = h.slot.state
-    held = [state.claim.claim_id] if isinstance(state, Claimed | Preempting) else []
+    claims = [state.claim] if isinstance(state, Claimed | Preempting) else []
     if isinstance(state, Claimed | Preempting) and state.waiting is not None:
-        held.append(state.waiting.claim.claim_id)
+        claims.append(state.waiting.claim)
+    held = [claim.claim_id for claim in claims if not claim.fetched]  # nobody speaks of those of fetched work
     return [*held, h.capability, *h.former]
 
 

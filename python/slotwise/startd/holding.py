@@ -12,6 +12,7 @@ from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
 from slotwise.startd.breaking import Breakage, Loss
 from slotwise.startd.events import Facts
+from slotwise.startd.fetch.schedule import Attempts
 from slotwise.startd.states import Slot
 from slotwise.table import pack_ads
 
@@ -73,6 +74,23 @@ class Activation:
     run_token: str
     shadow_address: str
     job: Job
+    #: A hook fetched the job: it has no shadow.
+    fetched: bool = False
+
+    @property
+    def fetch_id(self) -> str:
+        """The fetch that the job came with."""
+        return self.run_id.rpartition("#")[2]
+
+
+@dataclass(frozen=True)
+class Coming:
+    """Fetched work that was accepted and is to start with its claim, once the slot is free for it."""
+
+    activation: Activation
+    claim_id: str
+    #: The hook has been told so.
+    accepted: bool = False
 
 
 @dataclass
@@ -104,6 +122,11 @@ class Holding:
     terms: Terms = field(default_factory=Terms)
     request: Job | None = None
     activation: Activation | None = None
+    #: Fetched work that has yet to start; whether that of the run which has just gone came to its end.
+    coming: Coming | None = None
+    finished: bool = False
+    #: When hooks were asked for work for this slot.
+    attempts: Attempts = field(default_factory=Attempts)
     #: The run that ended last on this slot.
     last_run: str = ""
     queued: Activation | None = None
@@ -115,6 +138,8 @@ class Holding:
     #: When the job's cpu time was told last, and how much it was (seconds).
     cpu_seen: tuple[float, float] | None = None
     serials: dict[str, int] = field(default_factory=dict)
+    #: Who asked, by claim id, while the answer is open.
+    askers: dict[str, str] = field(default_factory=dict)
     children: set[str] = field(default_factory=set)
     #: Amounts were given to the partitionable slot before the job was gone (pslot preemption).
     returned: bool = False
@@ -152,4 +177,7 @@ class Holding:
 
     def job_of(self, slot: Slot) -> Job | None:
         """The job of a state that this slot is in or may enter."""
-        return self.activation.job if self.activation and slot.run else self.request
+        run, coming = slot.run, self.coming
+        if run is not None and coming is not None and coming.activation.run_id == run.run_id:
+            return coming.activation.job
+        return self.activation.job if self.activation and run else self.request

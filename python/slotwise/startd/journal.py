@@ -6,6 +6,7 @@ crash of the host may lose the last moments, and with it the jobs, so nothing wa
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import sqlite3
@@ -19,6 +20,7 @@ from slotwise.model.claim import Claim, Run
 from slotwise.model.resources import Resources
 from slotwise.startd import states
 from slotwise.startd.breaking import Breakage, Loss
+from slotwise.startd.fetch.calls import HookCall
 from slotwise.startd.holding import Holding, Terms
 
 _KINDS: dict[str, type] = {
@@ -59,6 +61,8 @@ class Kept:
     activation: tuple[str, str, str] | None
     request: bytes
     job: bytes
+    #: Fetched work that has yet to start: its run, its claim, and its ad.
+    coming: tuple[str, str, bytes] | None = None
 
 
 class Journal:
@@ -72,12 +76,22 @@ class Journal:
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS slots (name TEXT PRIMARY KEY, record TEXT NOT NULL, request BLOB, job BLOB)"
             )
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS hooks (call TEXT PRIMARY KEY, record TEXT NOT NULL, given BLOB)"
+            )
             self._db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
         except (sqlite3.Error, OSError) as error:
             raise HostError(f"the startd's journal cannot be used: {error}", path=str(path)) from None
 
-    def save(self, changed: Iterable[Holding], gone: Iterable[str]) -> None:
-        """Write the slots that changed and forget those that are gone, in one step."""
+    def save(
+        self,
+        changed: Iterable[Holding],
+        gone: Iterable[str],
+        calls: Iterable[HookCall] = (),
+        settled: Iterable[str] = (),
+    ) -> None:
+        """Write the slots that changed and forget those that are gone, in one step; with them the calls of hooks that
+        follow, and without those whose outcome is in this step."""
         rows = [
             (h.name, _record(h), h.request.pack if h.request else b"", h.activation.job.pack if h.activation else b"")
             for h in changed
@@ -86,6 +100,8 @@ class Journal:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", rows)
             self._db.executemany("DELETE FROM slots WHERE name = ?", [(name,) for name in gone])
+            self._db.executemany("INSERT OR REPLACE INTO hooks VALUES (?, ?, ?)", [_call(call) for call in calls])
+            self._db.executemany("DELETE FROM hooks WHERE call = ?", [(call_id,) for call_id in settled])
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if self._db.in_transaction:
@@ -101,18 +117,31 @@ class Journal:
             try:
                 fields = {key: _decoded(value) for key, value in json.loads(record).items()}
                 activation = fields.pop("activation")
+                coming = fields.pop("coming", None)
                 kept.append(
                     Kept(
                         name=name,
                         request=request,
                         job=job,
                         activation=tuple(activation) if activation else None,
+                        coming=(coming[0], coming[1], base64.b64decode(coming[2])) if coming else None,
                         **fields,
                     )
                 )
             except (ValueError, TypeError, KeyError):
                 continue
         return kept
+
+    def calls(self) -> list[HookCall]:
+        """The calls of hooks of which it is not known what came of them, in the order in which they were made."""
+        found = []
+        for call_id, record, given in self._db.execute("SELECT call, record, given FROM hooks ORDER BY rowid"):
+            try:
+                fields = json.loads(record)
+                found.append(HookCall(call_id, given=given, **{**fields, "arguments": tuple(fields["arguments"])}))
+            except (ValueError, TypeError, KeyError):
+                continue
+        return found
 
     def remember(self, name: str, value: Any) -> None:
         """Keep a fact about the startd itself.
@@ -132,6 +161,18 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def _call(call: HookCall) -> tuple[str, str, bytes]:
+    fields = {name: getattr(call, name) for name in ("hook", "slot_name", "keyword", "arguments", "parent")}
+    return call.call_id, json.dumps(fields, separators=(",", ":")), call.given
+
+
+def _coming(h: Holding) -> tuple[str, str, str] | None:
+    if h.coming is None:
+        return None
+    activation = h.coming.activation
+    return activation.run_id, h.coming.claim_id, base64.b64encode(activation.job.pack).decode()
 
 
 def _record(h: Holding) -> str:
@@ -157,6 +198,7 @@ def _record(h: Holding) -> str:
             "owed": _encoded(h.owed),
             "last_run": h.last_run,
             "terms": _encoded(h.terms),
+            "coming": _coming(h),
             "activation": (activation.run_id, activation.run_token, activation.shadow_address) if activation else None,
         },
         separators=(",", ":"),

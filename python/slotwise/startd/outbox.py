@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.startd.diary import Entry
+from slotwise.startd.fetch.calls import HookCall
 from slotwise.startd.states import Cause
 
 
@@ -121,7 +122,14 @@ class Measured:
     attributes: Mapping[str, Any]
 
 
-ToStarter = Start | Kill | Freeze | Forget | Noted | Measured
+@dataclass(frozen=True, slots=True)
+class EndNoted:
+    """How a run of fetched work ended is in the journal."""
+
+    run_id: str
+
+
+ToStarter = Start | Kill | Freeze | Forget | Noted | Measured | EndNoted
 
 
 @dataclass
@@ -141,5 +149,8 @@ class Outbox:
     own_ad: bool = False
     #: Slots that want the backfill client to run, or need it no more.
     fillers: list[tuple[str, str]] = field(default_factory=list)
+    #: Hooks that are to hear of fetched work; and fetches whose outcome is in the other fields.
+    hooks: list[HookCall] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
     #: Lines for the log.
     diary: list[Entry] = field(default_factory=list)

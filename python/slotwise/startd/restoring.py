@@ -11,16 +11,19 @@ from dataclasses import replace
 
 from slotwise.classad import ClassAd
 from slotwise.errors import InvariantError
-from slotwise.model.slot import SlotKind
+from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd import breaking
 from slotwise.startd.drain import DrainBook
 from slotwise.startd.execution_point import ExecutionPoint
-from slotwise.startd.holding import Activation, Holding, Job
+from slotwise.startd.fetch import telling
+from slotwise.startd.holding import Activation, Coming, Holding, Job, Terms
 from slotwise.startd.journal import Kept
 from slotwise.startd.outbox import Forget
-from slotwise.startd.states import Claimed, Owner, Preempting, Slot, Waiting
+from slotwise.startd.states import Cause, Claimed, Owner, Preempting, Slot, Waiting
 
 Unpack = Callable[[bytes], list[ClassAd]]
+
+_NO_SLOT = Cause(VacateCode.CLAIM_NOT_FOUND, "the slot that had the work is there no longer", tell_schedd=False)
 
 
 def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: float) -> list[str]:
@@ -33,6 +36,7 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
         if not isinstance(state, Claimed | Preempting):
             if record.parent is not None and record.broken:
                 _stay_broken(point, record, now)
+            _give_back(point, record, unpack, now)
             _counters(point, record)
             continue
         h = _place(point, record, now)
@@ -43,11 +47,28 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
             if run is not None:
                 lost.append(run.run_id)
                 point.outbox.starter.append(Forget(run.run_id))
+            _give_back(point, record, unpack, now)
             continue
         _fill(point, h, record, state, unpack, now)
     for name in names - point.holdings.keys():
         point.outbox.dirty[name] = point.outbox.removed[name] = None
     return lost
+
+
+def _give_back(point: ExecutionPoint, record: Kept, unpack: Unpack, now: float) -> None:
+    """Fetched work of a slot that cannot have it any more, as the layout has changed or filler work came first."""
+    found: list[tuple[str, str, bytes]] = [record.coming] if record.coming is not None else []
+    state = record.state
+    if isinstance(state, Claimed | Preempting) and state.claim.fetched and state.run is not None:
+        found.append((state.run.run_id, state.claim.claim_id, record.job))
+    slot = point.holdings.get(record.name) or Holding(
+        Slot(record.name, SlotKind.STATIC, Owner(), now, now), record.slot_id, record.type_number, record.total,
+        record.total,
+    )  # fmt: skip
+    for run_id, claim_id, pack in found:
+        job = _job(pack, unpack, now)
+        if job is not None:
+            telling.tell_evicted(point, slot, Activation(0, run_id, "", "", job, fetched=True), claim_id, _NO_SLOT)
 
 
 def _stay_broken(point: ExecutionPoint, record: Kept, now: float) -> None:
@@ -113,25 +134,41 @@ def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
 def _fill(
     point: ExecutionPoint, h: Holding, record: Kept, state: Claimed | Preempting, unpack: Unpack, now: float
 ) -> None:
-    none: Waiting | None = None
+    waiting = _work_that_waits(h, record, state, unpack, now)
     h.slot = Slot(
-        record.name, h.kind, replace(state, waiting=none), record.entered_state, record.entered_activity,
+        record.name, h.kind, replace(state, waiting=waiting), record.entered_state, record.entered_activity,
         counters=record.counters, broken=record.broken, broken_code=record.broken_code,
         lasting=point.settings.broken_lasts and h.kind is SlotKind.DYNAMIC,
     )  # fmt: skip
     h.breakage, h.last_run = record.breakage, record.last_run
     h.terms = record.terms
-    point.by_claim[state.claim.claim_id] = h.name
+    if not state.claim.fetched:
+        point.by_claim[state.claim.claim_id] = h.name
     request = _job(record.request, unpack, now)
     h.request = request
     job = _job(record.job, unpack, now) or request
     if record.activation is not None and job is not None:
         run_id, token, shadow = record.activation
-        h.activation = Activation(0, run_id, token, shadow, job)
+        h.activation = Activation(0, run_id, token, shadow, job, fetched=state.claim.fetched)
     if state.run is not None:
         point.by_run[state.run.run_id] = h.name
     point.show(h, now)
     point.outbox.changed[h.name] = point.outbox.dirty[h.name] = None
+
+
+def _work_that_waits(
+    h: Holding, record: Kept, state: Claimed | Preempting, unpack: Unpack, now: float
+) -> Waiting | None:
+    """Requests of schedds that waited are made again by them; fetched work that was accepted still waits."""
+    if record.coming is None or state.waiting is None or not state.waiting.claim.fetched:
+        return None
+    run_id, claim_id, pack = record.coming
+    job = _job(pack, unpack, now)
+    if job is None:
+        return None
+    h.coming = Coming(Activation(0, run_id, "", "", job, fetched=True), claim_id, accepted=True)
+    h.waiting, h.waiting_terms = job, Terms("", "", state.waiting.claim.submitter)
+    return state.waiting
 
 
 def _job(pack: bytes, unpack: Unpack, now: float) -> Job | None:

@@ -316,6 +316,7 @@ class _Session:
         for h in list(self._driver.point.holdings.values()):
             claim = h.slot.claim
             mine = h.terms.schedd_name == self._schedd and isinstance(h.slot.state, Claimed | Preempting)
+            mine = mine and claim is not None and not claim.fetched
             if claim is not None and mine and claim.claim_id not in believed:
                 with contained(_log, f"releasing {h.name}", partial(self._driver.abandon, [h.name])):
                     released = ev.Released(fast=True, reason="the schedd does not know the claim")

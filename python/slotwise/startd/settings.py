@@ -51,6 +51,14 @@ class Sampled:
     console: tuple[int, int] = (0, 0)
 
 
+@dataclass(frozen=True)
+class Fetching:
+    """STARTD_JOB_HOOK_KEYWORD, or the slot's own, and FetchWorkDelay (None: it says nothing)."""
+
+    keyword: str = ""
+    delay: Expression | None = None
+
+
 @dataclass
 class Settings:
     """One reading of the configuration for one startd."""
@@ -87,6 +95,7 @@ class Settings:
     _knobs: dict[tuple[int, int], SlotKnobs] = field(default_factory=dict)
     _requesting: dict[tuple[int, int], Requesting] = field(default_factory=dict)
     _devices: dict[tuple[str, str], Expr] = field(default_factory=dict)
+    _fetching: dict[tuple[int, int], Fetching] = field(default_factory=dict)
     _choices: dict[tuple[str, str], Choice] = field(default_factory=dict)
 
     @classmethod
@@ -141,6 +150,7 @@ class Settings:
             self.policy(*slot)
             self.slot_knobs(*slot)
             self.requesting(*slot)
+            self.fetching(*slot)
 
     def policy(self, slot_id: int, type_number: int) -> Policy:
         """The policy of a slot; dynamic slots have that of their partitionable one."""
@@ -170,6 +180,27 @@ class Settings:
         if found is None:
             found = self._requesting[slot_id, type_number] = self._read_requesting(slot_id, type_number)
         return found
+
+    def fetching(self, slot_id: int, type_number: int) -> Fetching:
+        """Whether hooks fetch work for a slot, and how often; dynamic slots have that of their partitionable one.
+
+        :raises ConfigError: when FetchWorkDelay is not an expression.
+        """
+        found = self._fetching.get((slot_id, type_number))
+        if found is None:
+            config, own = self.config, SlotConfig(self.config, slot_id, type_number)
+            keyword = config.get_str(f"SLOT{slot_id}_JOB_HOOK_KEYWORD").strip()
+            if type_number and not keyword:
+                keyword = config.get_str(f"SLOT_TYPE_{type_number}_JOB_HOOK_KEYWORD").strip()
+            keyword = keyword or config.get_str("STARTD_JOB_HOOK_KEYWORD").strip()
+            text = own.get_text("FetchWorkDelay")
+            delay = compiled(own.full_name("FetchWorkDelay"), text) if text else None
+            found = self._fetching[slot_id, type_number] = Fetching(keyword, delay)
+        return found
+
+    def hook_keyword(self, slot_id: int, type_number: int) -> str:
+        """The keyword of a slot's hooks; empty when it has none."""
+        return self.fetching(slot_id, type_number).keyword
 
     def device(self, tag: str, name: str) -> ClassAd:
         """A device as an ad: its properties and those that all of its kind share, and ``Id``."""

@@ -54,6 +54,7 @@ from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.shadow_link import ShadowLink
+from slotwise.starter.standalone import Standalone
 from slotwise.starter.url_transfer import Plugins, find_plugins
 from slotwise.starter.users import TrackingGroups
 from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
@@ -82,6 +83,7 @@ class JobHost:
         self.runs: dict[str, Run] = {}
         self._by_directory: dict[str, Run] = {}
         self._links: dict[str, ShadowLink] = {}
+        self._standalone = Standalone()
         self._slot_settings: dict[tuple[object, ...], StarterSettings] = {}
         self._own_address = own_address
         self._groups = TrackingGroups(*settings.tracking_gids)
@@ -162,6 +164,8 @@ class JobHost:
             run.token = start.run_token
             run.lease_s = float(start.lease_s)
             run.shadow_address = start.shadow_address
+            run.fetched_for = start.fetched_for
+            run.fetched_ad = start.job_ad if start.fetched_for else b""
             run.limits = {name: limits(name) for name in ("SlotUser", "MachineMaxVacateTime", *SLOT_KNOBS)}
             run.wants_encryption = bool(start.job_ad) and wants_encryption(lookup(unpack_one(start.job_ad)))
             obstacle = run.obstacle = obstacle or self.disks.refusal(run)
@@ -184,7 +188,11 @@ class JobHost:
         self._by_directory[run.directory.name] = run
 
     def link(self, run: Run) -> None:
-        """Put a run on the stream to its shadow."""
+        """Put a run on the stream to its shadow; fetched work has none."""
+        if run.fetched_for:
+            run.link = self._standalone
+            self._standalone.add(run)
+            return
         found = self._links.get(run.shadow_address)
         if found is None:
             found = ShadowLink(run.shadow_address, self._own_address, self._link_idle)
@@ -240,9 +248,9 @@ class JobHost:
         self.board.post(starter_pb2.JobEvent(run_id=run_id, gone=starter_pb2.JobGone(how="failed")))
 
     def listed(self) -> Iterator[starter_pb2.JobListed]:
-        """The runs that hold a slot."""
+        """The runs that hold a slot, and fetched work whose end the startd has not written down."""
         for run in self.runs.values():
-            if not run.state.told_gone:
+            if not run.state.told_gone or run.fetched_for:
                 yield starter_pb2.JobListed(
                     run_id=run.run_id,
                     slot_name=run.slot.name,
@@ -250,6 +258,18 @@ class JobHost:
                     phase=str(run.state.phase),
                     suspended=run.state.suspended,
                 )
+
+    def end_noted(self, run_id: str) -> None:
+        """The startd has written down how fetched work ended."""
+        run = self.runs.get(run_id)
+        if run is not None and run.fetched_for:
+            run.on(moves.Acked())
+
+    def tell_ends_again(self) -> None:
+        """What the startd may not have heard of the ends of fetched work."""
+        for run in list(self.runs.values()):
+            if run.fetched_for and run.state.told_gone:
+                telling.tell_gone(run)
 
     # ---- what a run asks for
 
@@ -263,6 +283,8 @@ class JobHost:
             raise LaunchRefusedError(held("the access point does not say whose job it is", FAILED_TO_CREATE_PROCESS))
         run.job_ad = job_ad
         run.job_ad.update(owner_attributes(run.user))
+        if run.fetched_for and not isinstance(lookup(job_ad)("Iwd"), str):
+            run.job_ad["Iwd"] = str(run.directory.scratch)
         try:
             run.job = read_job(lookup(job_ad), run.user)
         except UsageError as error:

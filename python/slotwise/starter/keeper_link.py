@@ -84,8 +84,9 @@ class KeeperLink:
             full = disks.over_limit(run) or disks.failed_by_pool(run)
             if run.job is not None and not is_checkpoint(result, run.job):
                 end = self._overruled(result, full) or judge(result, run.state.kill, run.job, run.memory)
+                how = "exit" if run.finished(end) else run.leaving()
                 rules, attributes = run.host.settings.hooks, telling.end_ad(run, end)
-                run.told_by_hook = await hooks.ended(run, rules, run.leaving(), result, attributes)
+                run.told_by_hook = await hooks.ended(run, rules, how, result, attributes)
         except Exception:  # the job has ended, and its end must be told
             _log.exception("run %s: error while finishing the job", run.run_id)
         self._judge(result, full)

@@ -23,6 +23,7 @@ def remember(run: Run) -> dict[str, object]:
         "token": run.token,
         "user": run.user,
         "shadow_address": run.shadow_address,
+        "fetched_for": run.fetched_for,
         "slot_name": run.slot.name,
         "lease_s": run.lease_s,
         "transfers": run.transfers,
@@ -48,6 +49,7 @@ def restore(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> 
     slot = read_slot(lookup(machine_ad), str(kept["slot_name"]))
     run = Run(host, str(kept["run_id"]), slot, machine_ad, directory)
     run.token, run.shadow_address = str(kept["token"]), str(kept["shadow_address"])
+    run.fetched_for = str(kept.get("fetched_for") or "")
     run.lease_s = float(str(kept["lease_s"]))
     run.transfers, run.cgrouped = bool(kept["transfers"]), bool(kept["cgrouped"])
     run.job_ad = unpack_one(base64.b64decode(str(kept["job_ad"])))

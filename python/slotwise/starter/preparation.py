@@ -170,7 +170,7 @@ def _isolation(around: Surroundings, settings: StarterSettings, program: str) ->
     if not around.root:
         return Isolation()
     directory = around.directory
-    used = [] if around.transfers else [around.job.iwd]
+    used = [] if around.transfers else [around.job.iwd, *_streams(around, around.job.iwd)]
     if not program.startswith(f"{directory.scratch}/"):
         used.append(program)
     if settings.wrapper:

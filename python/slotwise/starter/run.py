@@ -31,6 +31,7 @@ from slotwise.starter.report import Disk
 from slotwise.starter.run_host import Host
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.shadow_link import ShadowLink
+from slotwise.starter.standalone import Standalone
 from slotwise.starter.traffic import OWN, Traffic
 from slotwise.starter.verdict import (
     JOB_REMOVED,
@@ -65,7 +66,9 @@ class Run:
         self.token = ""
         self.lease_s = 0.0
         self.shadow_address = ""
-        self.link: ShadowLink | None = None
+        #: Whose job it is that a hook has fetched, and its ad: there is no shadow. Empty for all others.
+        self.fetched_for, self.fetched_ad = "", b""
+        self.link: ShadowLink | Standalone | None = None
         self.accepted = False
         #: Since when no shadow knows of us, on the clock that nobody sets.
         self.lost_at: float | None = host.clock.monotonic()
@@ -338,6 +341,12 @@ class Run:
         if kill is None:
             return "exit"
         return "hold" if kill.hold else "remove" if kill.code == JOB_REMOVED else "evict"
+
+    def finished(self, end: End) -> bool:
+        """Whether fetched work has come to its end, whatever that is: nobody told it to go."""
+        result = self.keeper.result
+        ran = result is not None and result.how in ("exited", "signaled")
+        return bool(self.fetched_for) and ran and (end.by_itself or self.state.kill is None)
 
     def begin(self, work: Any) -> None:
         """Let work of this run go on by itself."""

@@ -28,7 +28,8 @@ def _phase(run: Run, former: Phase, state: RunState) -> None:
     _log.debug("%s: %s -> %s (run %s)", job, former, state.phase, run.run_id)
     if former is Phase.OFFERED and state.phase in (Phase.PREPARING, Phase.INPUT, Phase.STARTING):
         who = run.identity.name or "the starter's own account"
-        _log.info("%s: accepted by the shadow at %s, runs as %s (run %s)", job, run.shadow_address, who, run.run_id)
+        by = "fetched" if run.fetched_for else f"accepted by the shadow at {run.shadow_address}"
+        _log.info("%s: %s, runs as %s (run %s)", job, by, who, run.run_id)
     elif former is Phase.INPUT and state.phase is Phase.STARTING:
         _log.info("%s: received %s", job, run.came.total())
     elif former is Phase.CHECKPOINT and state.phase is Phase.RUNNING:

@@ -69,6 +69,9 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
                 jobs = starter_pb2.JobList(jobs=list(host.listed()), left=list(host.left))
                 host.board.post(starter_pb2.JobEvent(jobs=jobs))
                 self._host.tell_facts()
+                host.tell_ends_again()
+            elif what == "end_noted":
+                host.end_noted(run_id)
             elif what == "left_noted":
                 host.left.settle(run_id)
             elif what == "slot_usage":

@@ -215,6 +215,8 @@ def tell_gone(run: Run) -> None:
         reason=_sendable(end.reason) if end is not None else "",
         code=(end.code if end.by_itself else end.reason_code) if end is not None else 0,
         cpu_s=usage.user_s + usage.system_s if usage is not None else 0.0,
+        fetched=bool(run.fetched_for),
+        finished=end is not None and run.finished(end),
     )
     run.host.board.post(starter_pb2.JobEvent(run_id=run.run_id, gone=gone))
 

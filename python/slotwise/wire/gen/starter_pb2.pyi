@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobCommand(_message.Message):
-    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "left_noted", "slot_usage", "more")
+    __slots__ = ("run_id", "start", "kill", "suspend", "list", "forget", "facts", "left_noted", "slot_usage", "end_noted", "more")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     KILL_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class JobCommand(_message.Message):
     FACTS_FIELD_NUMBER: _ClassVar[int]
     LEFT_NOTED_FIELD_NUMBER: _ClassVar[int]
     SLOT_USAGE_FIELD_NUMBER: _ClassVar[int]
+    END_NOTED_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     start: StartJob
@@ -28,11 +29,12 @@ class JobCommand(_message.Message):
     facts: HostFactsQuery
     left_noted: LeftNoted
     slot_usage: _common_pb2.AdBatch
+    end_noted: EndNoted
     more: _containers.RepeatedCompositeFieldContainer[JobCommand]
-    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., left_noted: _Optional[_Union[LeftNoted, _Mapping]] = ..., slot_usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., start: _Optional[_Union[StartJob, _Mapping]] = ..., kill: _Optional[_Union[KillJob, _Mapping]] = ..., suspend: _Optional[_Union[SuspendJob, _Mapping]] = ..., list: _Optional[_Union[ListJobs, _Mapping]] = ..., forget: _Optional[_Union[ForgetJob, _Mapping]] = ..., facts: _Optional[_Union[HostFactsQuery, _Mapping]] = ..., left_noted: _Optional[_Union[LeftNoted, _Mapping]] = ..., slot_usage: _Optional[_Union[_common_pb2.AdBatch, _Mapping]] = ..., end_noted: _Optional[_Union[EndNoted, _Mapping]] = ..., more: _Optional[_Iterable[_Union[JobCommand, _Mapping]]] = ...) -> None: ...
 
 class StartJob(_message.Message):
-    __slots__ = ("job_ad", "slot_ad", "slot_name", "run_token", "shadow_address", "limits", "lease_s")
+    __slots__ = ("job_ad", "slot_ad", "slot_name", "run_token", "shadow_address", "limits", "lease_s", "fetched_for")
     JOB_AD_FIELD_NUMBER: _ClassVar[int]
     SLOT_AD_FIELD_NUMBER: _ClassVar[int]
     SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +42,7 @@ class StartJob(_message.Message):
     SHADOW_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    FETCHED_FOR_FIELD_NUMBER: _ClassVar[int]
     job_ad: bytes
     slot_ad: bytes
     slot_name: str
@@ -47,7 +50,12 @@ class StartJob(_message.Message):
     shadow_address: str
     limits: bytes
     lease_s: int
-    def __init__(self, job_ad: _Optional[bytes] = ..., slot_ad: _Optional[bytes] = ..., slot_name: _Optional[str] = ..., run_token: _Optional[str] = ..., shadow_address: _Optional[str] = ..., limits: _Optional[bytes] = ..., lease_s: _Optional[int] = ...) -> None: ...
+    fetched_for: str
+    def __init__(self, job_ad: _Optional[bytes] = ..., slot_ad: _Optional[bytes] = ..., slot_name: _Optional[str] = ..., run_token: _Optional[str] = ..., shadow_address: _Optional[str] = ..., limits: _Optional[bytes] = ..., lease_s: _Optional[int] = ..., fetched_for: _Optional[str] = ...) -> None: ...
+
+class EndNoted(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class KillJob(_message.Message):
     __slots__ = ("fast", "reason", "reason_code", "reason_subcode", "vacate_s", "hold")
@@ -120,7 +128,7 @@ class JobRunning(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., phase: _Optional[str] = ...) -> None: ...
 
 class JobGone(_message.Message):
-    __slots__ = ("how", "broken", "reason", "code", "cpu_s", "left", "bytes_received", "bytes_sent")
+    __slots__ = ("how", "broken", "reason", "code", "cpu_s", "left", "bytes_received", "bytes_sent", "fetched", "finished")
     HOW_FIELD_NUMBER: _ClassVar[int]
     BROKEN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -129,6 +137,8 @@ class JobGone(_message.Message):
     LEFT_FIELD_NUMBER: _ClassVar[int]
     BYTES_RECEIVED_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    FETCHED_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
     how: str
     broken: bool
     reason: str
@@ -137,7 +147,9 @@ class JobGone(_message.Message):
     left: JobLeft
     bytes_received: float
     bytes_sent: float
-    def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ..., left: _Optional[_Union[JobLeft, _Mapping]] = ..., bytes_received: _Optional[float] = ..., bytes_sent: _Optional[float] = ...) -> None: ...
+    fetched: bool
+    finished: bool
+    def __init__(self, how: _Optional[str] = ..., broken: _Optional[bool] = ..., reason: _Optional[str] = ..., code: _Optional[int] = ..., cpu_s: _Optional[float] = ..., left: _Optional[_Union[JobLeft, _Mapping]] = ..., bytes_received: _Optional[float] = ..., bytes_sent: _Optional[float] = ..., fetched: _Optional[bool] = ..., finished: _Optional[bool] = ...) -> None: ...
 
 class JobMended(_message.Message):
     __slots__ = ()

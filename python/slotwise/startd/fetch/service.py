@@ -1,0 +1,285 @@
+"""Asks hooks for work when it is time, and tells others what became of it. The edge of :mod:`slotwise.startd.fetch`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pwd
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slotwise import ids
+from slotwise.classad import ClassAd
+from slotwise.classad.long_form import on_one_line
+from slotwise.clock import Clock
+from slotwise.config import Config
+from slotwise.daemon.containment import contained
+from slotwise.daemon.privileges import as_daemon_account
+from slotwise.daemon.program_trust import fault, fault_for_root
+from slotwise.errors import SlotwiseError, UsageError
+from slotwise.model.ownership import LocalDomains
+from slotwise.startd import events as ev
+from slotwise.startd.driver import Driver
+from slotwise.startd.fetch import offers, schedule, work
+from slotwise.startd.fetch.calls import FETCH_WORK, HookCall, knob_of, slot_text
+from slotwise.startd.fetch.programs import Outcome, Programs
+from slotwise.startd.holding import Holding
+
+_log = logging.getLogger(__name__)
+
+#: How often slots are looked at at least, and at most (seconds).
+_LOOK_S, _PACE_S = 60.0, 0.05
+#: How long hooks may go on when the startd ends (seconds).
+_STOP_S = 5.0
+#: How many hooks that only hear something run at once.
+_TELL_AT_ONCE = 8
+#: Most lines of a hook's standard error that go into the log.
+_MOST_LINES = 20
+
+
+class FetchWork:
+    """The hooks of one startd that fetch work and hear of it. All calls come from the event loop's thread."""
+
+    def __init__(self, driver: Driver, config: Config, clock: Clock, env: Mapping[str, str], place: Path) -> None:
+        self._driver, self._clock = driver, clock
+        self._programs = Programs(place, env)
+        self._config = config
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: dict[str, HookCall] = {}
+        self._wake = asyncio.Event()
+        self._room = asyncio.Semaphore(_TELL_AT_ONCE)
+        #: Knobs whose programs cannot be used, as was said in the log.
+        self._complained: dict[str, str] = {}
+        self._stopping = False
+
+    def start(self) -> None:
+        """Take up the calls of a former startd, then ask for work as it becomes time."""
+        calls = self._driver.journal.calls()
+        self._programs.open([call.call_id for call in calls])
+        for call in calls:
+            self._running[call.call_id] = call
+            if call.hook == FETCH_WORK and (h := self._slot_of(call)) is not None:
+                h.attempts = h.attempts.begin(self._clock.now())
+            self._begin(self._take_up(call))
+        self._begin(self._keep())
+
+    def follow(self, config: Config) -> None:
+        """Use these knobs from now on."""
+        self._config = config
+        self._complained.clear()
+        self._wake.set()
+
+    def look(self) -> None:
+        """Slots have changed: it may be time to ask."""
+        self._wake.set()
+
+    async def stop(self) -> None:
+        """Hooks may end, for a moment: what they fetch is refused, and that is told. The next startd asks after those
+        that did not."""
+        self._stopping = True
+        self._wake.set()
+        deadline = asyncio.get_running_loop().time() + _STOP_S
+        while self._tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
+            await asyncio.wait(set(self._tasks), timeout=left)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def _limit_s(self) -> float:
+        return self._config.get_float("SLOTWISE_FETCH_WORK_TIMEOUT")
+
+    # ------------------------------------------------------------------------------------------------- when to ask
+
+    async def _keep(self) -> None:
+        while not self._stopping:
+            next_at = self._clock.now() + _LOOK_S
+            for h in list(self._driver.point.holdings.values()):
+                with contained(_log, f"{h.name}: seeing whether to fetch work"):
+                    next_at = min(next_at, self._ask_if_due(h))
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(_PACE_S, next_at - self._clock.now())):
+                    await self._wake.wait()
+                await asyncio.sleep(_PACE_S)  # many changes, one look
+
+    def _ask_if_due(self, h: Holding) -> float:
+        """Ask for work for a slot if it is time; when to look again."""
+        now, point = self._clock.now(), self._driver.point
+        never = now + _LOOK_S
+        fetching = point.settings.fetching(h.slot_id, h.type_number)
+        if not fetching.keyword or h.attempts.running or not schedule.asks(h.slot):
+            return never
+        point.refresh(h, now)
+        job = h.job.ad if h.job is not None else None
+        delay_s = schedule.delay(fetching.delay.value(h.ad, job, now) if fetching.delay is not None else None)
+        h.attempts = replace(h.attempts, delay_s=delay_s)
+        at = schedule.due_at(h.attempts, h.slot, delay_s)
+        if at > now:
+            return at
+        policy = point.settings.policy(h.slot_id, h.type_number)
+        if policy.start(h.ad, None, now) is False:  # no job whatever would be taken: the hook is not asked
+            return never
+        path = self._program(knob_of(fetching.keyword, FETCH_WORK))
+        if not path:
+            return never
+        point.show(h, now)
+        call = HookCall(
+            f"f{ids.secret(64)}", FETCH_WORK, h.name, fetching.keyword, slot_text(h.ad), parent=h.parent or ""
+        )
+        self._driver.journal.save((), (), [call])
+        h.attempts = h.attempts.begin(now)
+        self._running[call.call_id] = call
+        self._begin(self._fetch(call, path))
+        return never
+
+    def _program(self, knob: str) -> str:
+        """The program of a hook; empty when there is none that may be run, which is said once."""
+        path = self._config.get_str(knob).strip()
+        if not path:
+            return ""
+        as_root = os.geteuid() == 0 and not as_daemon_account()
+        wrong = fault_for_root(path) if as_root else fault(path, None)
+        if wrong and self._complained.get(knob) != wrong:
+            _log.error("%s (%s) %s: it is not used", knob, path, wrong)
+        self._complained[knob] = wrong
+        return "" if wrong else path
+
+    # ----------------------------------------------------------------------------------------------- hooks that fetch
+
+    async def _fetch(self, call: HookCall, path: str) -> None:
+        try:
+            outcome = await self._programs.run(call.call_id, [path], call.given, self._limit_s)
+        except OSError as error:
+            _log.error("%s: could not start %s (%s): %s", call.slot_name, call.knob, path, error)
+            outcome = Outcome(None)
+        self._fetched(call, outcome)
+
+    async def _take_up(self, call: HookCall) -> None:
+        """A call of a former startd: a fetch is waited for; others are told again unless they have ended."""
+        outcome = await self._programs.find(call.call_id, self._limit_s)
+        if call.hook == FETCH_WORK:
+            _log.info(
+                "%s: %s of a former startd %s", call.slot_name, call.knob, "never began" if outcome is None else "ended"
+            )
+            self._fetched(call, outcome)
+        elif outcome is None or outcome.status is None:
+            await self._run_told(call)
+        else:
+            self._told(call, outcome)
+
+    def _slot_of(self, call: HookCall) -> Holding | None:
+        """The slot that asked, or the partitionable one that it has gone back to."""
+        holdings = self._driver.point.holdings
+        return holdings.get(call.slot_name) or holdings.get(call.parent)
+
+    def _fetched(self, call: HookCall, outcome: Outcome | None) -> None:
+        """A hook has ended: its work is offered to the slot. ``outcome`` None: it never began."""
+        now, driver = self._clock.now(), self._driver
+        ad, problem = (None, "") if outcome is None else self._understood(call, outcome)
+        h = self._slot_of(call)
+        if problem:
+            _log.error("%s: %s: %s", call.slot_name, call.knob, on_one_line(problem))
+        if h is not None:
+            if h.name == call.slot_name:
+                h.attempts = h.attempts.end(now, failed=bool(problem))
+            abandon = partial(driver.abandon, [h.name])
+            with contained(_log, f"{h.name}: taking in what {call.knob} has fetched", abandon):
+                if ad is not None:
+                    offers.offer(driver.point, h, ad, self._owner_of, call.call_id, now)
+                elif outcome is not None and not problem:
+                    driver.point.happen(h, ev.NoWorkFetched(), now)
+            if h.name in driver.point.holdings:
+                driver.point.outbox.changed[h.name] = None
+        elif ad is not None:
+            _log.error("%s: %s has fetched work, and the slot is there no longer", call.slot_name, call.knob)
+        driver.point.outbox.fetched.append(call.call_id)
+        driver.flush()
+
+    def _understood(self, call: HookCall, outcome: Outcome) -> tuple[ClassAd | None, str]:
+        """The ad that a hook has printed (None: no work), or what is wrong with it."""
+        self._log_errors(call, outcome)
+        if len(outcome.output) > work.LONGEST:
+            return None, f"printed more than {work.LONGEST >> 10} KiB: none of it is used"
+        if outcome.timed_out:
+            return None, f"did not end within {self._limit_s:g} s (SLOTWISE_FETCH_WORK_TIMEOUT) and was killed"
+        if outcome.status is None or outcome.status < 0:
+            how = "was killed" if outcome.status is None else f"died of signal {-outcome.status}"
+            return None, f"{how}: what it printed is not used"
+        try:
+            ad = work.read(outcome.output)
+        except UsageError as error:
+            return None, str(error)
+        if outcome.status:  # HTCondor does not look at it
+            _log.warning("%s: %s exited with status %d", call.slot_name, call.knob, outcome.status)
+        return ad, ""
+
+    def _owner_of(self, ad: ClassAd) -> str:
+        config = self._config
+        domains = LocalDomains.of(config.get_str("UID_DOMAIN"), config.get_text("TRUST_UID_DOMAIN"))
+        otherwise = "" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        return work.owner(ad, domains, otherwise, now=self._clock.now())
+
+    # ------------------------------------------------------------------------------------------------ hooks that hear
+
+    def tell(self, call: HookCall) -> None:
+        """Run a hook that hears of fetched work; the journal has it already."""
+        self._running[call.call_id] = call
+        self._begin(self._run_told(call))
+
+    async def _run_told(self, call: HookCall) -> None:
+        path = self._program(call.knob)
+        outcome = Outcome(0)
+        if path:
+            async with self._room:
+                try:
+                    words = [path, *call.arguments]
+                    outcome = await self._programs.run(call.call_id, words, call.given, self._limit_s)
+                except OSError as error:
+                    _log.error("%s: could not start %s (%s): %s", call.slot_name, call.knob, path, error)
+        self._told(call, outcome)
+
+    def _told(self, call: HookCall, outcome: Outcome) -> None:
+        """It has heard; what it printed and how it ended does not matter, as in HTCondor."""
+        self._log_errors(call, outcome)
+        if outcome.timed_out:
+            _log.error("%s: %s did not end within %g s and was killed", call.slot_name, call.knob, self._limit_s)
+        elif outcome.status != 0:
+            how = "was killed" if outcome.status is None else f"ended with status {outcome.status}"
+            _log.warning("%s: %s %s", call.slot_name, call.knob, how)
+        self._driver.point.outbox.fetched.append(call.call_id)
+        self._driver.flush()
+
+    def settled(self, call_ids: list[str]) -> None:
+        """What came of these calls is in the journal."""
+        for call_id in call_ids:
+            self._running.pop(call_id, None)
+            self._programs.forget(call_id)
+        self._wake.set()
+
+    # -------------------------------------------------------------------------------------------------------- helpers
+
+    def _log_errors(self, call: HookCall, outcome: Outcome) -> None:
+        """What a hook writes to its standard error goes into the log."""
+        for line in outcome.errors.splitlines()[-_MOST_LINES:]:
+            if line.strip():
+                _log.warning("%s: %s: %s", call.slot_name, call.knob, on_one_line(line.rstrip()))
+
+    def _begin(self, what: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(what)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if isinstance(error, SlotwiseError):
+                _log.error("fetching work: %s", error)
+            else:
+                _log.error("error in fetching work: %s", error, exc_info=error)
