@@ -24,6 +24,7 @@ DIFFERENT = {
         'DetectedGPUs="GPU-22ff74a0"',
         "HTCondor reads HIP_VISIBLE_DEVICES after it has chosen the devices",
     ),
+    "-simulate:5 -device 1 -repeat -config": ("DetectedGPUs=", "HTCondor repeats the absence of devices: `, `"),
     "-simulate:1,2 -divide x -prop": (None, "HTCondor takes a word for the number 0"),
 }
 
