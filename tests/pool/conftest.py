@@ -26,3 +26,11 @@ def make_pool() -> Iterator[Callable[[str], Pool]]:
         finally:
             for pool in made:
                 pool.destroy()
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that other accounts reach: those of pytest are its user's, and each of its runs makes them so."""
+    with tempfile.TemporaryDirectory(prefix="sw-", ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 #: How long hooks may take, seconds.
 _PREPARE_S, _UPDATE_S = 600.0, 30.0
+#: How often the hook at the job's end is told of fetched work, if it is killed.
+_TELL_END = 3
 #: From this HookStatusCode on the job goes back to idle; below it is held.
 _TO_IDLE = 300
 
@@ -162,8 +164,13 @@ async def ended(
     env = {}
     if result.how in ("exited", "signaled"):
         env[f"_CONDOR_MAINJOB_EXIT_{'CODE' if result.how == 'exited' else 'SIGNAL'}"] = str(result.code)
+    limit_s, clock = rules.exit_timeout_s(_wanted(run)), run.host.clock
     try:
-        said = await _call(run, EXIT, path, (how,), ad, rules.exit_timeout_s(_wanted(run)), env)
+        for _ in range(_TELL_END if run.fetched_for else 1):  # nobody else hears of the end of fetched work
+            began = clock.monotonic()
+            said = await _call(run, EXIT, path, (how,), ad, limit_s, env)
+            if said.status >= 0 or clock.monotonic() - began >= limit_s:
+                break
     except OSError as error:
         _log.error("run %s: %s (%s): %s", run.run_id, EXIT, path, error)
         return {}

@@ -50,6 +50,11 @@ class Outcome:
     errors: str = ""
     timed_out: bool = False
 
+    @property
+    def killed(self) -> bool:
+        """Somebody else has killed it."""
+        return not self.timed_out and (self.status is None or self.status < 0)
+
 
 class Programs:
     """The calls of one startd; all of it for the event loop's thread."""

@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 _LOOK_S, _PACE_S = 60.0, 0.05
 #: How long hooks may go on when the startd ends (seconds).
 _STOP_S = 5.0
+#: When a hook that only hears something is told again after it was killed (seconds).
+_AGAIN_S = (0.5, 2.0, 10.0)
 #: How many hooks that only hear something run at once.
 _TELL_AT_ONCE = 8
 #: Most lines of a hook's standard error that go into the log.
@@ -169,7 +171,7 @@ class FetchWork:
                 "%s: %s of a former startd %s", call.slot_name, call.knob, "never began" if outcome is None else "ended"
             )
             self._fetched(call, outcome)
-        elif outcome is None or outcome.status is None:
+        elif outcome is None or outcome.killed:
             await self._run_told(call)
         else:
             self._told(call, outcome)
@@ -234,15 +236,21 @@ class FetchWork:
         self._begin(self._run_told(call))
 
     async def _run_told(self, call: HookCall) -> None:
-        path = self._program(call.knob)
+        """Told again when it is killed: whether it has heard is not known, and that it hears twice does no harm."""
         outcome = Outcome(0)
-        if path:
-            async with self._room:
-                try:
-                    words = [path, *call.arguments]
-                    outcome = await self._programs.run(call.call_id, words, call.given, self._limit_s)
-                except OSError as error:
-                    _log.error("%s: could not start %s (%s): %s", call.slot_name, call.knob, path, error)
+        for pause_s in (*_AGAIN_S, None):
+            path = self._program(call.knob)
+            if path:
+                async with self._room:
+                    try:
+                        words = [path, *call.arguments]
+                        outcome = await self._programs.run(call.call_id, words, call.given, self._limit_s)
+                    except OSError as error:
+                        _log.error("%s: could not start %s (%s): %s", call.slot_name, call.knob, path, error)
+            if pause_s is None or not outcome.killed:
+                break
+            _log.warning("%s: %s was killed: it is told again", call.slot_name, call.knob)
+            await asyncio.sleep(pause_s)
         self._told(call, outcome)
 
     def _told(self, call: HookCall, outcome: Outcome) -> None:
