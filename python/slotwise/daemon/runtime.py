@@ -36,7 +36,7 @@ from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
 from slotwise.errors import ConfigError, DeniedError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
 from slotwise.observe.log import flush_logs, start_log
-from slotwise.table import QUESTION_MOST, limit_evaluations
+from slotwise.table import limit_evaluations
 from slotwise.wire import address, audit, call, channel, issuers, map_file, security, tls
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.connections import ConnectionBounds
@@ -250,7 +250,10 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
         _log_account(why)
     classad_facts.follow(config, SUBSYSTEMS[name])
     # The negotiator asks its tables about the whole pool; time limits of HTCondor's bound its cycles.
-    limit_evaluations(question=None if name == "negotiator" else QUESTION_MOST)
+    if name == "negotiator":
+        limit_evaluations(question=None)
+    else:
+        limit_evaluations()
     _set_core_limit(home, config)
     try:
         if refusal is not None:

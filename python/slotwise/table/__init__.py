@@ -24,7 +24,7 @@ from slotwise.table.ads import (
     TextLoader,
     too_much,
 )
-from slotwise.table.allowance import QUESTION_MOST, Allowance, limit_evaluations, question_most
+from slotwise.table.allowance import Allowance, limit_evaluations, question_most
 from slotwise.table.packs import (
     PackBuilder,
     PackKeys,
@@ -38,7 +38,6 @@ from slotwise.table.packs import (
 )
 
 __all__ = [
-    "QUESTION_MOST",
     "SLICE_STEPS",
     "AdChunks",
     "AdTable",
