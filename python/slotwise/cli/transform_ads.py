@@ -15,6 +15,7 @@ from slotwise.cli.options import Option, Parsed, parse
 from slotwise.errors import ConfigError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
+    from slotwise._native import TransformRules
     from slotwise.classad import ClassAd
     from slotwise.cli.invocation import Invocation
     from slotwise.config import Config
@@ -70,7 +71,7 @@ def _variable(word: str) -> tuple[str, str]:
 def _transforms(parsed: Parsed, inv: Invocation, config: Config) -> Transforms:
     from slotwise.transform import Transforms, read_rules
 
-    found = []
+    found: list[TransformRules] = []
     macros: dict[str, str] = {}
     for given in parsed.options:
         value = given.values[0] if given.values else ""
