@@ -7,7 +7,16 @@ import json
 import pytest
 from slotwise.classad import UNDEFINED, ClassAd, ExprTree, define_user_map
 from slotwise.errors import AdBatchError, AdSyntaxError
-from slotwise.table import AdTable, PackBuilder, diff_ads, pack_ads, pack_keys, unpack_ads, unpack_ops
+from slotwise.table import (
+    AdTable,
+    PackBuilder,
+    diff_ads,
+    limit_evaluations,
+    pack_ads,
+    pack_keys,
+    unpack_ads,
+    unpack_ops,
+)
 
 
 def slot(number: int) -> ClassAd:
@@ -252,3 +261,18 @@ def test_an_attribute_set_twice_is_told_twice() -> None:
     for wrong in (twice[:-1], head + bytes([2]) + attribute + bytes([9]) + value):
         with pytest.raises(AdBatchError):
             pack_keys(wrong, ["Name"])
+
+
+def test_definitions_that_double_do_not_double_what_a_hint_costs() -> None:
+    """`analyze` of a job with 40 attributes, each the sum of the former twice, held the negotiator for good."""
+    table = AdTable()
+    table.upsert("slot1@h", ClassAd({"Cpus": 4}))
+    levels = {f"D{n}": ExprTree(f"D{n - 1} + D{n - 1}") for n in range(1, 40)}
+    job = ClassAd({"D0": ExprTree("1 + TARGET.Cpus"), **levels, "Requirements": ExprTree("D39 == 0")})
+    limit_evaluations()
+    try:
+        (row,) = table.clause_counts(job)
+    finally:
+        limit_evaluations(1 << 40, None)
+    assert row["clause"] == "D39 == 0" and row["passes"] == 0
+    assert len(str(ExprTree("D39 == 0").residual(job))) < 1_000_000

@@ -32,6 +32,7 @@ pub fn fold(expr: &Expr) -> Expr {
         my: None,
         hidden: Vec::new(),
         depth: 0,
+        nodes: 0,
     }
     .rebuild(expr)
 }
@@ -47,18 +48,23 @@ pub fn residual(expr: &Expr, my: &Ad) -> Expr {
         my: Some(my),
         hidden: Vec::new(),
         depth: 0,
+        nodes: 0,
     }
     .rebuild(expr)
 }
 
 /// How deep trees are rebuilt; deeper parts stay as they are.
 const MAX_DEPTH: usize = 300;
+/// How many nodes are rebuilt, definitions that are put in counted each time; what is beyond stays as it is. Definitions
+/// that name others twice each would double the tree with each of them.
+const MAX_NODES: usize = 20_000;
 
 struct Folder<'a> {
     my: Option<&'a Ad>,
     /// Definitions being put in: a name met again inside its own is a cycle and stays.
     hidden: Vec<Name>,
     depth: usize,
+    nodes: usize,
 }
 
 fn literal(expr: &Expr) -> Option<&Value> {
@@ -95,7 +101,8 @@ fn constant(expr: Expr) -> Expr {
 impl Folder<'_> {
     fn rebuild(&mut self, expr: &Expr) -> Expr {
         self.depth += 1;
-        let out = if self.depth > MAX_DEPTH {
+        self.nodes += 1;
+        let out = if self.depth > MAX_DEPTH || self.nodes > MAX_NODES {
             expr.clone()
         } else {
             self.step(expr)
