@@ -97,7 +97,7 @@ class Guest:
 
     def ssh(self, script: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a script there, as root."""
-        options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null LogLevel=ERROR ConnectTimeout=3"
+        options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null LogLevel=ERROR ConnectTimeout=20"
         options += " ServerAliveInterval=5"
         words = ["ip", "netns", "exec", self._namespace, "ssh", "-i", str(self._image / "key")]
         words += [word for option in options.split() for word in ("-o", option)]
