@@ -33,7 +33,8 @@ pytestmark = [
     pytest.mark.skipif(bool(_MISSING), reason=f"needs {', '.join(_MISSING)}"),
 ]
 
-#: The policy is in a file of its own, so that a reconfig switches it on and off.
+#: The policy is in a file of its own, which a machine that was off does not have any more.
+_POLICY = "/run/slotwise-policy"
 EXECUTION_POINT = """
 HIBERNATE_CHECK_INTERVAL = 2
 HIBERNATION_OVERRIDE_WOL = true
@@ -43,7 +44,9 @@ SLOTWISE_HIBERNATION_WAIT = 30
 SLOTWISE_MIN_UID = 0
 RunBenchmarks = false
 UPDATE_INTERVAL = 30
-LOCAL_CONFIG_FILE = /etc/slotwise/policy
+HIBERNATE = "NONE"
+LOCAL_CONFIG_FILE = /run/slotwise-policy
+REQUIRE_LOCAL_CONFIG_FILE = false
 """
 CENTRAL_MANAGER = """
 NEGOTIATOR_INTERVAL = 5
@@ -54,9 +57,8 @@ SLOTWISE_MIN_UID = 0
 
 
 def policy_of(level: str, method: str) -> str:
-    """Idle for some seconds; a machine that was off has time to hear of the job that it was started for."""
-    idle_s = 40 * PATIENCE if level == "S5" else 3
-    is_idle = f'State == "Unclaimed" && time() - EnteredCurrentState > {idle_s:g}'
+    """Idle for some seconds."""
+    is_idle = 'State == "Unclaimed" && time() - EnteredCurrentState > 3'
     return f'HIBERNATE = ifThenElse({is_idle}, "{level}", "NONE")\nLINUX_HIBERNATION_METHOD = {method}\n'
 
 
@@ -74,7 +76,7 @@ class Site:
 
     def policy(self, text: str, *, restart: bool = False) -> None:
         """Another policy for the machine; how it is put to sleep follows only a start of the startd."""
-        self.guest.put("/etc/slotwise/policy", text)
+        self.guest.put(_POLICY, text)
         self.guest.ssh("slotwise restart startd" if restart else "slotwise reconfig")
 
     def slots(self, *names: str) -> list[list[str]]:
@@ -109,7 +111,6 @@ def site() -> Iterator[Site]:
         guest.put("/etc/hosts", names)
         for name in ("ep.pem", "ep.key", "ca.pem"):
             guest.put(f"/etc/slotwise/{name}", (root / "tls" / name).read_text())
-        guest.put("/etc/slotwise/policy", 'HIBERNATE = "NONE"\n')
         guest.put(
             "/etc/slotwise/config", config_of("ep", "MASTER, STARTD", Path("/etc/slotwise")) + EXECUTION_POINT
         )  # fmt: skip
