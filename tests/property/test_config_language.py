@@ -56,14 +56,16 @@ def test_random_texts_mean_the_same_to_the_reference(seed: int) -> None:
         assert difference(case) is None, case["files"]["main"]
 
 
+#: A default with a random number in it, and those that we have defaults of our own for.
+_OTHERS = {"PERIODIC_CHECKPOINT", "MODIFY_REQUEST_EXPR_REQUESTDISK", "CLAIM_PARTITIONABLE_LEFTOVERS"}
+
+
 @needs_reference
 @pytest.mark.parametrize("subsystem", [None, "STARTD", "SCHEDD", "MASTER"])
 def test_defaults_are_the_references(subsystem: str | None) -> None:
     from slotwise.config import knobs
 
-    # One with a random number in it, and one that we have our own default for.
-    others = {"PERIODIC_CHECKPOINT", "MODIFY_REQUEST_EXPR_REQUESTDISK"}
-    names = [k.name for k in knobs() if k.in_reference and not set("<.") & set(k.name) and k.name not in others]
+    names = [k.name for k in knobs() if k.in_reference and not set("<.") & set(k.name) and k.name not in _OTHERS]
     case = {"files": {"main": "X = 1\n"}, "queries": [*names, *operating_system()], "subsystem": subsystem}
     assert difference(case) is None
 
@@ -96,7 +98,7 @@ def test_templates_expand_as_the_references(arguments: str) -> None:
     from slotwise.config import knobs, templates
 
     names = [k.name for k in knobs() if "<" not in k.name and "." not in k.name and k.in_reference and k.default != ""]
-    names = [name for name in names if name not in ("PERIODIC_CHECKPOINT", "MODIFY_REQUEST_EXPR_REQUESTDISK")]
+    names = [name for name in names if name not in _OTHERS]
     names += ["STARTD_CRON_JOBLIST", "SCHEDD_CRON_JOBLIST", "WANT_HOLD", "WANT_HOLD_REASON", "JOB_TRANSFORM_NAMES"]
     names += [
         "STARTD_CRON_a1_MODE",

@@ -36,6 +36,8 @@ _OPTIONS = [
     Option("rooster", 1, 1), Option("wake", 1, 1), Option("watts", 3, 1), Option("pool", 3, 1), Option("name", 2, 1),
 ]  # fmt: skip
 #: Seconds from the call until a machine runs jobs, by level, where -wake does not say.
+#: How often HIBERNATE is looked at in the plan where the pool does not look at it, in seconds.
+_CHECKED_S = 300.0
 _WAKE_S = (0.0, 5.0, 5.0, 15.0, 60.0, 180.0)
 _HOUR_S = 3600.0
 _MOST_LINES = 20
@@ -102,8 +104,9 @@ def _plan(parsed: Parsed, config: Config) -> Plan:
     level = level_of(word)
     if not level:
         raise UsageError(f"-level {word} is not a low power state", hint=", ".join(names[0] for names in WORDS[1:]))
+    checked_s = config.get_float("HIBERNATE_CHECK_INTERVAL")
     rules = Rules(
-        interval_s=_seconds(parsed, "interval", config.get_float("HIBERNATE_CHECK_INTERVAL") or 300.0, least=1.0),
+        interval_s=_seconds(parsed, "interval", checked_s if checked_s > 0 else _CHECKED_S, least=1.0),
         uptime_s=_seconds(parsed, "uptime", config.get_float("SLOTWISE_HIBERNATION_MIN_UPTIME")),
         supported=frozenset(range(1, len(WORDS))),
         wakeable=True,
