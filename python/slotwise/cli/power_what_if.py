@@ -35,9 +35,9 @@ _OPTIONS = [
     Option("ads", 2, 1), Option("days", 2, 1), Option("interval", 1, 1), Option("uptime", 1, 1),
     Option("rooster", 1, 1), Option("wake", 1, 1), Option("watts", 3, 1), Option("pool", 3, 1), Option("name", 2, 1),
 ]  # fmt: skip
-#: Seconds from the call until a machine runs jobs, by level, where -wake does not say.
 #: How often HIBERNATE is looked at in the plan where the pool does not look at it, in seconds.
 _CHECKED_S = 300.0
+#: Seconds from the call until a machine runs jobs, by level, where -wake does not say.
 _WAKE_S = (0.0, 5.0, 5.0, 15.0, 60.0, 180.0)
 _HOUR_S = 3600.0
 _MOST_LINES = 20
