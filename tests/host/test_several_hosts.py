@@ -295,6 +295,8 @@ def test_revocations_and_new_keys_reach_all_hosts(hosts: dict[str, Host]) -> Non
     for host in (ap, ep):
         token = host.home.secrets / "host.token"
         host.until("its token is signed with the new key", lambda at=token: _key_of(at.read_text()) == second.stem)
+    kinds = {"Scheduler", "Machine", "Negotiator", "Collector"}
+    ap.until("all have advertised to the new collector", lambda: _kinds(ap) >= kinds)
     make("ann3")
     assert _key_of((cm.root / "ann3").read_text()) == second.stem
     assert said("ann2") == said("ann3") == ["", ""]
