@@ -148,7 +148,6 @@ pub(super) fn survey_pack(py: Python<'_>, pack: &[u8]) -> PyResult<(usize, Vec<S
 /// The keys of a batch (of whole ads, of deltas, of removals), the names of its attributes, and what its ads say of the
 /// `wanted` ones, without building any ad.
 #[pyfunction]
-#[pyo3(signature = (pack, wanted=Vec::new()))]
 pub(super) fn pack_keys(py: Python<'_>, pack: &[u8], wanted: Vec<String>) -> PyResult<PackKeys> {
     let wanted = names(wanted);
     let found = py
