@@ -126,6 +126,7 @@ async def test_an_exception_at_any_point_leaves_nothing_behind(
                     runs = await use(host, schedd, number, refuse=kind == "starter refused")
                     if kind == "starter jobs":
                         host.startd.driver._ask_for_list()
+                        await until(lambda: host.startd.driver._listing is None, "the starter has said what it runs")
                     await settle(host, tried[-1] if tried else "")
                     return runs
             async with schedd_at(host, f"schedd{number}@ap"):  # says that it holds nothing
