@@ -159,15 +159,13 @@ class SubmitRules:
         shared = _shared(draft)
         first = self._transformed(_job(draft, shared, 0), now, seed, cluster_ad=False, late=late)
         _refuse(first.changed)
-        if not first.changed and self._alike(draft, first.read):
-            return first.problems
         if self._alike(draft, first.read):
-            changed = _definitions(first.ad, first.changed)
-            if late:
-                _write_jobs(draft, [_differing(changed, shared)] * len(draft.jobs))
-            else:
-                _write_cluster(draft, changed)
-            redescribe(draft, late=late)
+            if changed := _definitions(first.ad, first.changed):
+                if late:
+                    _write_jobs(draft, [_differing(changed, shared)] * len(draft.jobs))
+                else:
+                    _write_cluster(draft, changed)
+                redescribe(draft, late=late)
             return first.problems
         problems = list(first.problems)
         changes = [_differing(_definitions(first.ad, first.changed), shared)]

@@ -7,8 +7,6 @@
 mod apply;
 mod command;
 
-use std::cell::Cell;
-
 use classad::{Expr, Syntax, parse_expr};
 
 pub use apply::{Iteration, Outcome, Surroundings, Variables, apply, rows};
@@ -191,7 +189,7 @@ impl Rules {
         blocks: &mut Blocks,
     ) -> Result<Option<(String, String, Vec<String>, u32)>, ConfigError> {
         let place = |error: ConfigError| error.at(&self.name, at);
-        let nothing = Unconditional(Nothing::default(), Cell::new(false));
+        let nothing = Unconditional(Nothing::default());
         // With every condition taken for true: the nesting is checked, and nothing is evaluated.
         if blocks.take(line, &nothing).map_err(place)? {
             self.steps.push((at, Step::Condition(line.to_owned())));
@@ -263,7 +261,7 @@ fn keyword<'l>(line: &'l str, word: &str) -> Option<&'l str> {
 }
 
 /// A scope in which every condition can be read.
-struct Unconditional(Nothing, Cell<bool>);
+struct Unconditional(Nothing);
 
 impl Scope for Unconditional {
     fn raw(&self, _name: &str) -> Option<std::borrow::Cow<'_, str>> {
@@ -275,7 +273,6 @@ impl Scope for Unconditional {
     }
 
     fn condition(&self, _text: &str) -> Option<bool> {
-        self.1.set(true);
         Some(true)
     }
 }
