@@ -178,6 +178,8 @@ class AccessPoint:
         rate.count, rate.delay_s = settings.start_count, settings.start_delay_s
         self.stopping.configure(settings.stop_count, settings.stop_delay_s)
         self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
+        for note in settings.rules.notes:
+            _log.warning("%s", note)
         self.run_history.settings = settings.run_history
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.advertiser.interval_s = settings.schedd_interval_s

@@ -137,6 +137,17 @@ async def test_rules_that_cannot_be_kept_stop_the_start(tmp_path: Path, knobs: d
     assert why in str(error.value)
 
 
+async def test_rules_without_effect_are_named_in_the_log(access_point: Any, caplog: pytest.LogCaptureFixture) -> None:
+    await access_point(**rules("UNIVERSE vanilla\nSET A 1\nTRANSFORM 2", ""), SUBMIT_REQUIREMENT_NAMES="Gone")
+    for told in (
+        "JOB_TRANSFORM_T0: UNIVERSE has no effect",
+        "JOB_TRANSFORM_T0: TRANSFORM with items has no effect",
+        "JOB_TRANSFORM_T1 is not defined: the transform is left out",
+        "SUBMIT_REQUIREMENT_Gone is not defined: the requirement is left out",
+    ):
+        assert told in caplog.text
+
+
 async def test_a_requirement_refuses_the_whole_submission(access_point: Any) -> None:
     point = await access_point(
         SUBMIT_REQUIREMENT_NAMES="Small, Named, Sound",
