@@ -11,7 +11,7 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.client import messages
 from slotwise.client.messages import ActResult, Description, SubmitResult
-from slotwise.client.patience import Keys, Patience
+from slotwise.client.patience import Keys, Patience, stated
 from slotwise.client.pool import Pool
 from slotwise.client.reserved import ReservedIds
 from slotwise.client.streams import AsyncStream
@@ -61,7 +61,7 @@ class AsyncSchedd:
 
         async def send(again: bool) -> schedd_pb2.SubmitReply:
             parts = messages.parts(submission, first, key, again)
-            reply: schedd_pb2.SubmitReply = await self._stub.Submit(parts, metadata=self._pool.metadata())
+            reply: schedd_pb2.SubmitReply = await stated(self._stub.Submit(parts, metadata=self._pool.metadata()))
             return reply
 
         return messages.result(await self._patience.acall(send), submission)

@@ -10,8 +10,8 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
 
 import grpc
 
@@ -40,6 +40,37 @@ def lost() -> PeerUnavailableError:
     return PeerUnavailableError(
         "the schedd went away before it answered", hint="whether the jobs are queued, the queue shows"
     )
+
+
+async def stated(call: grpc.aio.StreamUnaryCall[Any, T]) -> T:
+    """The reply to a stream of requests.
+
+    A server that refuses a stream ends it while the client still sends. For the message that can no longer be sent
+    grpc.aio gives the call the status INTERNAL, before or after the status that the server gave; the latter is raised.
+
+    :raises grpc.aio.AioRpcError: the call failed.
+    """
+    first: list[grpc.aio.AioRpcError] = []
+
+    def keep(ended: grpc.aio.StreamUnaryCall[Any, T]) -> None:
+        # The call has ended: nothing of this waits.
+        code, details, metadata = (_at_once(part()) for part in (ended.code, ended.details, ended.trailing_metadata))
+        first.append(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details))
+
+    call.add_done_callback(keep)
+    try:
+        return await call
+    except grpc.aio.AioRpcError as failure:
+        raise first[0] if first and failure.code() is grpc.StatusCode.INTERNAL else failure from None
+
+
+def _at_once(known: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        known.send(None)
+    except StopIteration as end:
+        return end.value
+    known.close()
+    raise RuntimeError("the status of a call that has ended is not there")
 
 
 class Patience:

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.classad import ClassAd
+from slotwise.client.patience import stated
 from slotwise.schedd.reserved import RESERVED_MOST, RESERVED_S
 from slotwise.table import pack_ads, survey_pack
 from slotwise.wire.gen import schedd_pb2
@@ -30,7 +31,7 @@ def bundle(*clusters: schedd_pb2.ClusterSubmission) -> schedd_pb2.SubmitBundle:
 
 async def refused(call: Any, text: str, code: grpc.StatusCode = grpc.StatusCode.PERMISSION_DENIED) -> None:
     with pytest.raises(grpc.aio.AioRpcError, match=text) as caught:
-        await call
+        await (stated(call) if isinstance(call, grpc.aio.StreamUnaryCall) else call)
     assert caught.value.code() == code
 
 
