@@ -151,6 +151,18 @@ async def test_who_has_but_a_token_has_what_it_advertised_first(collector: _Coll
     assert collector.cpus("glidein@node") == 7
 
 
+async def test_the_rooster_notes_in_ads_of_slots_and_in_no_others(collector: _Collector) -> None:
+    ep, rooster = collector.host("ep.test"), collector.host("cm.test", "WAKEUP")
+    assert await collector.advertise(ep, slot("slot1@ep.test")) == ""
+    builder = PackBuilder()
+    builder.update("slot1@ep.test", ClassAd({"LastWakeupCall": 5}))
+    assert await collector.send(rooster, builder.finish()) == ""
+    assert "is not a name of cm.test" in await collector.advertise(rooster, slot("slot2@ep.test"))
+    for kind in ("Negotiator", "Accounting", "Defrag"):
+        assert "may not advertise" in await collector.advertise(rooster, {"Name": "cm.test"}, kind=kind)
+    assert await collector.advertise(collector.host("cm.test", "DRAIN"), {"Name": "cm.test"}, kind="Defrag") == ""
+
+
 async def test_the_negotiator_notes_in_ads_and_makes_none(collector: _Collector) -> None:
     ep, negotiator = collector.host("ep.test"), collector.host("cm.test", "NEGOTIATOR")
     assert await collector.advertise(ep, slot("slot1@ep.test")) == ""

@@ -96,7 +96,7 @@ async def test_a_token_opens_what_its_scope_includes_and_no_more(scope: str) -> 
         ("Master/StopDaemons", "ADMINISTRATOR"),
         ("Negotiator/EditAccounting", "ADMINISTRATOR"),
         ("Startd/Vacate", "ADMINISTRATOR"),
-        ("Startd/Drain", "ADMINISTRATOR or NEGOTIATOR"),
+        ("Startd/Drain", "ADMINISTRATOR or DRAIN"),
         ("Startd/Claims", "ADVERTISE_SCHEDD"),
         ("Collector/Subscribe", "NEGOTIATOR"),
         ("Schedd/ResourceRequests", "NEGOTIATOR"),

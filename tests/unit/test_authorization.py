@@ -121,6 +121,17 @@ def test_no_list_parts_the_daemons_of_a_host(tmp_path: Path) -> None:
     assert not decide(tmp_path, lists, daemon, "NEGOTIATOR").allowed
 
 
+def test_lists_of_the_negotiator_are_about_its_parts(tmp_path: Path) -> None:
+    defrag = token("condor@cm", "DRAIN")
+    assert decide(tmp_path, "", defrag, "DRAIN").allowed
+    assert not decide(tmp_path, "", defrag, "NEGOTIATOR").allowed
+    assert not decide(tmp_path, "", defrag, "WAKEUP").allowed
+    assert decide(tmp_path, "", token("condor@cm", "NEGOTIATOR"), "DRAIN").allowed
+    assert not decide(tmp_path, "DENY_NEGOTIATOR = condor@cm\n", defrag, "DRAIN").allowed
+    assert not decide(tmp_path, "ALLOW_NEGOTIATOR = condor@cm/10.0.0.1\n", defrag, "DRAIN").allowed
+    assert decide(tmp_path, "ALLOW_NEGOTIATOR = condor@cm/128.105.14.2\n", defrag, "DRAIN").allowed
+
+
 def test_a_netgroup_is_refused_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"condor_config, line 2: DENY_READ: the netgroup \+staff"):
         settings.read(config_of(tmp_path, "# staff\nDENY_READ = +staff\n"), "SCHEDD")

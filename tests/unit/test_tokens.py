@@ -50,10 +50,10 @@ def home(tmp_path: Path) -> PoolHome:
 
 
 def test_levels_imply_what_htcondor_says() -> None:
-    """But for ADVERTISE_*, which do not imply READ."""
+    """But for ADVERTISE_*, which do not imply READ, and the parts of NEGOTIATOR, which HTCondor does not have."""
     assert with_implied(["WRITE"]) == {"READ", "WRITE"}
     assert with_implied(["ADMINISTRATOR"]) == {"ADMINISTRATOR", "WRITE", "READ"}
-    assert with_implied(["NEGOTIATOR"]) == {"NEGOTIATOR", "READ"}
+    assert with_implied(["NEGOTIATOR"]) == {"NEGOTIATOR", "DRAIN", "WAKEUP", "READ"}
     assert with_implied(["CONFIG"]) == {"CONFIG", "READ"}
     assert with_implied(["ADVERTISE_STARTD"]) == {"ADVERTISE_STARTD"}
     assert with_implied(["OWNER", "RUN"]) == frozenset()

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from slotwise.authorization import names, settings
 from slotwise.authorization.entries import Peer, parse_address
+from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.authorization.policy import LEVELS, Caller, Decision, Policy
 from slotwise.errors import DeniedError, PeerUnavailableError
 
@@ -39,7 +40,7 @@ class Grants(Generic[C]):
     @classmethod
     def of(cls, policy: Policy, caller: C, peer: Peer) -> Grants[C]:
         """The decisions on all levels. What a proof grants beyond them, as to one run, no list takes away."""
-        decisions = {level: policy.decide(caller, level, peer) for level in LEVELS}
+        decisions = {level: policy.decide(caller, level, peer) for level in (*LEVELS, *PARTS_OF_NEGOTIATOR)}
         levels = {level for level, decision in decisions.items() if decision.allowed}
         # Any dataclass with the attributes of a caller has them as fields.
         having: Any = caller

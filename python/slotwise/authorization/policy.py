@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from slotwise.authorization.entries import Entry, Peer
+from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 
 #: What each level includes besides itself, directly.
 IMPLIES: Mapping[str, str | None] = {
@@ -133,7 +134,7 @@ class Policy:
         return self._verify(caller, level, peer)
 
     def _verify(self, caller: Caller, level: str, peer: Peer) -> Decision:
-        lists = self.lists.get(level, _NO_LISTS)
+        lists = self.lists.get("NEGOTIATOR" if level in PARTS_OF_NEGOTIATOR else level, _NO_LISTS)
         allow, deny = lists.allow, lists.deny
         if deny is not None:
             entry = deny.find(caller.name, peer)

@@ -20,7 +20,7 @@ HOST_NAMED = frozenset({"machine", "startdaemon", "scheduler", "daemonmaster", "
 _HOSTS = {"submitter": ("ScheddName", "Machine")}
 #: What of an ad says whose it is.
 NAMING = ("Name", "Machine", "ScheddName")
-#: Kinds of which the negotiator changes ads that are there: it notes matches of machines that sleep.
+#: Kinds of which negotiator and rooster change ads that are there: they note matches and calls of machines that sleep.
 _NOTED = frozenset({"machine"})
 
 
@@ -91,7 +91,7 @@ class Owners:
         return None if found == sender.identity.name else f"{key} is an ad of {found}"
 
     def _only_notes(self, sender: Sender, kind: str, key: str) -> bool:
-        return kind.lower() in _NOTED and sender.identity.may("NEGOTIATOR") and host_in(key) != sender.host
+        return kind.lower() in _NOTED and sender.identity.may("WAKEUP") and host_in(key) != sender.host
 
     def take(self, sender: Sender, kind: str, keys: Iterable[str]) -> list[str]:
         """``sender`` has advertised these; returns the names that were another's until now."""

@@ -24,7 +24,7 @@ from slotwise.wire import call, keys, tls
 from slotwise.wire.gen import common_pb2, token_pb2, token_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.status import answers_errors
-from slotwise.wire.token import LEVELS
+from slotwise.wire.token import IMPLIED, LEVELS
 
 _log = logging.getLogger(__name__)
 #: How long a request waits, in seconds; how many may wait, and how many of one host.
@@ -154,7 +154,7 @@ def limit(asked: token_pb2.TokenRequest, limits: Sequence[str]) -> None:
 def _check(asked: token_pb2.TokenRequest) -> None:
     if not _IDENTITY.fullmatch(asked.identity):
         raise UsageError("the request names no identity user@domain")
-    unknown = [scope for scope in asked.scopes if scope not in LEVELS]
+    unknown = [scope for scope in asked.scopes if scope not in IMPLIED]
     if unknown:
         raise UsageError(f"there is no level {unknown[0]!r}", hint=f"one of {', '.join(LEVELS)}")
     if not _TEXT.fullmatch(asked.client_id):

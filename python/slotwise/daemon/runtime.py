@@ -26,6 +26,7 @@ import grpc
 from slotwise import __version__
 from slotwise.authorization import settable, settings
 from slotwise.authorization.authorizer import Authorizer
+from slotwise.authorization.policy import LEVELS
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.config.remote import RemoteSettings
@@ -170,7 +171,8 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         reply.method = caller.method
         reply.account = preflight.described(privileges.account())
         reply.scopes.extend(sorted(grants.caller.levels))
-        for found in grants.decisions.values():
+        for level in LEVELS:
+            found = grants.decisions[level]
             reply.access.add(
                 level=found.level,
                 allowed=found.allowed,

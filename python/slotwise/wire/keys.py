@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from slotwise import ids
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
-from slotwise.wire.token import LEVELS, require_private, write_secret
+from slotwise.wire.token import IMPLIED, LEVELS, require_private, write_secret
 
 ALGORITHM = "EdDSA"
 #: A new key signs once every host has had the time to hear of it, in seconds.
@@ -146,7 +146,7 @@ def mint(
     :raises DeniedError: for a scope that is not one.
     """
     wanted = sorted(set(scopes))
-    unknown = [scope for scope in wanted if scope not in LEVELS and scope != RUN]
+    unknown = [scope for scope in wanted if scope not in IMPLIED and scope != RUN]
     if unknown:
         raise DeniedError(f"unknown scope {unknown[0]}", hint=f"scopes are {', '.join(LEVELS)}")
     claims: dict[str, Any] = {

@@ -19,6 +19,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from slotwise.authorization.authorizer import Authorizer
+from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.authorization.policy import LISTED_METHODS
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import BusyError, DeniedError, PeerUnavailableError, UnauthenticatedError
@@ -58,6 +59,8 @@ _HOW_TO_GET_ONE = "on the daemon's own host none is needed; elsewhere `slotwise 
 #: Methods that need no token at all.
 OPEN_METHODS = frozenset({"/slotwise.v1.Daemon/Ping", "/slotwise.v1.Tokens/Request", "/slotwise.v1.Tokens/Collect"})
 
+_NEGOTIATORS_SIDE = ("NEGOTIATOR", *PARTS_OF_NEGOTIATOR)
+
 #: The levels that each method needs, one of which suffices; a service name alone gives those of its other methods.
 METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Daemon": ("ADMINISTRATOR",),
@@ -68,8 +71,13 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Master/Status": ("READ",),
     "slotwise.v1.Collector": ("DAEMON",),
     # Each kind of ad needs a level of its own: see ADVERTISE_LEVELS.
-    "slotwise.v1.Collector/Advertise": ("ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER", "NEGOTIATOR"),
-    "slotwise.v1.Collector/Invalidate": ("ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER", "NEGOTIATOR"),
+    "slotwise.v1.Collector/Advertise": ("ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER", *_NEGOTIATORS_SIDE),
+    "slotwise.v1.Collector/Invalidate": (
+        "ADVERTISE_STARTD",
+        "ADVERTISE_SCHEDD",
+        "ADVERTISE_MASTER",
+        *_NEGOTIATORS_SIDE,
+    ),
     # Members of the pool may look for each other: a schedd asks where the negotiator is.
     "slotwise.v1.Collector/Query": ("READ", "ADVERTISE_SCHEDD", "ADVERTISE_STARTD", "ADVERTISE_MASTER"),
     "slotwise.v1.Collector/Subscribe": ("NEGOTIATOR",),
@@ -90,9 +98,8 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     # Whoever has a claim's id may use it; which access point that is does not matter.
     "slotwise.v1.Startd/Claims": ("ADVERTISE_SCHEDD",),
     "slotwise.v1.Startd/NoticeMatch": ("NEGOTIATOR",),
-    # Defragmentation is part of the negotiator's side of the pool.
-    "slotwise.v1.Startd/Drain": ("ADMINISTRATOR", "NEGOTIATOR"),
-    "slotwise.v1.Startd/CancelDrain": ("ADMINISTRATOR", "NEGOTIATOR"),
+    "slotwise.v1.Startd/Drain": ("ADMINISTRATOR", "DRAIN"),
+    "slotwise.v1.Startd/CancelDrain": ("ADMINISTRATOR", "DRAIN"),
     "slotwise.v1.Startd/Query": ("READ",),
     "slotwise.v1.Tokens": ("ADMINISTRATOR",),
     "slotwise.v1.Tokens/Fetch": ("READ",),
@@ -103,15 +110,15 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
 
 #: The levels that ads of a kind need to be advertised or invalidated, one of which suffices; other kinds need DAEMON.
 ADVERTISE_LEVELS: dict[str, tuple[str, ...]] = {
-    # The negotiator notes matches of sleeping slots in their ads.
-    "machine": ("ADVERTISE_STARTD", "NEGOTIATOR"),
+    # Negotiator and rooster note matches and calls of machines that sleep in their ads.
+    "machine": ("ADVERTISE_STARTD", "WAKEUP"),
     "startdaemon": ("ADVERTISE_STARTD",),
     "scheduler": ("ADVERTISE_SCHEDD",),
     "submitter": ("ADVERTISE_SCHEDD",),
     "daemonmaster": ("ADVERTISE_MASTER",),
     "negotiator": ("NEGOTIATOR",),
     "accounting": ("NEGOTIATOR",),
-    "defrag": ("NEGOTIATOR",),
+    "defrag": ("DRAIN",),
 }
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from slotwise import ids
+from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
 
@@ -29,12 +30,14 @@ IMPLIED: dict[str, tuple[str, ...]] = {
     "ADMINISTRATOR": ("WRITE",),
     "CONFIG": ("READ",),
     "DAEMON": ("WRITE", "ADVERTISE_MASTER", "ADVERTISE_STARTD", "ADVERTISE_SCHEDD"),
-    "NEGOTIATOR": ("READ",),
+    "NEGOTIATOR": ("READ", *PARTS_OF_NEGOTIATOR),
+    **dict.fromkeys(PARTS_OF_NEGOTIATOR, ()),
     "ADVERTISE_MASTER": (),
     "ADVERTISE_STARTD": (),
     "ADVERTISE_SCHEDD": (),
 }
-LEVELS = tuple(IMPLIED)
+#: HTCondor's levels.
+LEVELS = tuple(level for level in IMPLIED if level not in PARTS_OF_NEGOTIATOR)
 
 #: What the pool's owner may do: everything but what only daemons have a use for.
 OWNER_LEVELS = ("ADMINISTRATOR", "CONFIG", "DAEMON")
@@ -47,9 +50,9 @@ DAEMON_LEVELS: dict[str, tuple[str, ...]] = {
     "schedd": ("ADVERTISE_SCHEDD",),
     "startd": ("ADVERTISE_STARTD",),
     "starter": (),
-    "defrag": ("NEGOTIATOR",),
+    "defrag": ("DRAIN", "READ"),
     # It notes in ads of machines that sleep when they were called; where it may not, it only reads.
-    "rooster": ("NEGOTIATOR", "READ"),
+    "rooster": ("WAKEUP", "READ"),
     "front": (),
 }
 
