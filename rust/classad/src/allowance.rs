@@ -64,6 +64,22 @@ pub fn end(former: Account) -> Account {
     })
 }
 
+/// Counts work of this thread beyond evaluations.
+pub fn charge(steps: i64) {
+    ACCOUNT.with(|account| {
+        let mut now = account.get();
+        now.used = now.used.saturating_add(steps);
+        now.left = now.left.saturating_sub(steps);
+        account.set(now);
+    });
+}
+
+/// Whether nothing is left: what this thread evaluates breaks off, and what it has evaluated may have.
+#[must_use]
+pub fn exhausted() -> bool {
+    ACCOUNT.with(|account| account.get().left <= 0)
+}
+
 /// Steps for the next evaluation.
 pub(crate) fn grant() -> i64 {
     let left = ACCOUNT.with(|account| account.get().left);
@@ -106,6 +122,17 @@ mod tests {
         assert_eq!((ended.used, ended.left, ended.broken), (30, 0, 2));
         assert!(whole >= 4);
         assert!(evaluate("1 + 2 + 3"));
+    }
+
+    #[test]
+    fn other_work_counts() {
+        let former = begin(30);
+        charge(29);
+        assert!(!exhausted());
+        charge(1);
+        assert!(exhausted() && !evaluate("1"));
+        assert_eq!(end(former).used, 30);
+        assert!(!exhausted());
     }
 
     #[test]

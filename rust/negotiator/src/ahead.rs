@@ -11,6 +11,7 @@
 use crate::cycle::Snapshot;
 use crate::evaluate::{Answers, Shared};
 use crate::request::Demand;
+use classad::allowance;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -87,14 +88,20 @@ impl<'a> Ahead<'a> {
     pub fn answers(&self, request: usize) -> Answers {
         let signature = self.demand.requests[request].signature;
         let mut state = self.lock();
-        if let Some(known) = state.known.get(&signature) {
-            return known.clone();
+        if let Some(known) = state.known.get_mut(&signature) {
+            let found = known.clone();
+            known.uncharged = 0;
+            return found;
         }
         if state.queue.front() == Some(&(request as u32)) {
             state.queue.pop_front();
         }
         drop(state);
         let made = Answers::ask(&self.shared, &self.demand.requests[request].ad);
+        if allowance::exhausted() {
+            // They may be wrong for others who ask the same and have more steps left.
+            return made;
+        }
         let mut state = self.lock();
         if state.bytes > ANSWER_BYTES {
             state.known.clear();
@@ -130,7 +137,7 @@ impl<'a> Ahead<'a> {
                 continue;
             }
             drop(state);
-            let made = Answers::ask(&self.shared, &asked.ad);
+            let made = Answers::ask_ahead(&self.shared, &asked.ad);
             state = self.lock();
             state.bytes += made.heap_bytes();
             state.known.insert(asked.signature, made);

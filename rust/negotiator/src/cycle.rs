@@ -90,6 +90,8 @@ pub(crate) struct Cycle<'a> {
     pub account_of: Vec<usize>,
     /// Seconds used by each submitter entry and each access point.
     pub entry_time: Vec<f64>,
+    /// Steps that the conditions of each account's requests have taken, by account; see [`crate::effort`].
+    pub effort: FxHashMap<usize, i64>,
     pub schedd_time: FxHashMap<String, f64>,
     pub answers: FxHashMap<u128, Answers>,
     pub answer_bytes: usize,
@@ -209,6 +211,7 @@ impl<'a> Cycle<'a> {
             given_back: vec![0; demand.requests.len()],
             along: vec![0; demand.requests.len()],
             entry_time: demand.submitters.iter().map(|s| s.time_used_s).collect(),
+            effort: FxHashMap::default(),
             schedd_time: FxHashMap::default(),
             names_submitter: shared.plan.mentions(&crate::evaluate::SUBMITTER_NAMES),
             rejection_at: FxHashMap::default(),

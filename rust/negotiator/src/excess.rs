@@ -113,7 +113,12 @@ impl<'a> Cycle<'a> {
         let limited: FxHashSet<usize> = self
             .rejections
             .iter()
-            .filter(|r| matches!(r.reason, Reason::ConcurrencyLimit(_) | Reason::Reserved))
+            .filter(|r| {
+                matches!(
+                    r.reason,
+                    Reason::ConcurrencyLimit(_) | Reason::Reserved | Reason::TooMuchWork
+                )
+            })
             .map(|r| r.request as usize)
             .collect();
         let mut entries: Vec<usize> = (0..self.demand.submitters.len()).collect();
@@ -128,7 +133,10 @@ impl<'a> Cycle<'a> {
         let mut out = Vec::new();
         for entry in entries {
             let held_back = self.held_back.get(&entry).map(|(why, _)| *why);
-            if matches!(held_back, Some(HeldBack::Ceiling | HeldBack::OutOfTime)) {
+            if matches!(
+                held_back,
+                Some(HeldBack::Ceiling | HeldBack::OutOfTime | HeldBack::TooMuchWork)
+            ) {
                 continue;
             }
             let waiting = self.demand.submitters[entry]

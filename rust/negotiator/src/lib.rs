@@ -12,6 +12,7 @@ pub mod config;
 mod cross_slots;
 pub mod cycle;
 pub mod dress;
+mod effort;
 pub mod error;
 pub mod evaluate;
 mod evict;

@@ -2,11 +2,12 @@
 
 use crate::candidates::{Candidate, Candidates, SlotState, Taken};
 use crate::cycle::Cycle;
+use crate::effort::{self, Spent};
 use crate::evaluate::{Answers, Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
 use crate::outcome::{Match, Preempted, PreemptionKind, Reason};
 use crate::slot::{Division, SlotClass, own_number};
 use crate::spin::Verdict;
-use classad::Ad;
+use classad::{Ad, allowance};
 use fairshare::{Limits, exhausted, tolerance};
 use rustc_hash::FxHashSet;
 use std::borrow::Cow;
@@ -75,7 +76,14 @@ impl<'a> Cycle<'a> {
             if self.left[request] == 0 || rejected.contains(&autocluster) {
                 continue;
             }
-            let ended = self.serve(turn, request, &mut taken, pie_left, &mut limits_met);
+            let bound = effort::of_request(&self.shared).min(self.effort_left(turn.entry));
+            let (ended, spent) = effort::within(bound, || {
+                self.serve(turn, request, &mut taken, pie_left, &mut limits_met)
+            });
+            if self.charge(turn.entry, spent) {
+                self.reject(request, Reason::TooMuchWork, Default::default());
+                return Verdict::TooMuchWork;
+            }
             let used_up = self.left[request] == 0;
             self.left[request] += std::mem::take(&mut self.along[request]);
             match ended {
@@ -140,6 +148,9 @@ impl<'a> Cycle<'a> {
             let of = (request, turn.negotiating);
             self.gather_if_needed(of, evaluation, &mut candidates, rank_only);
             let Some(list) = &mut candidates else { break };
+            if allowance::exhausted() {
+                break;
+            }
             let Some(best) = list.best(
                 evaluation,
                 &mut self.pool,
@@ -147,7 +158,7 @@ impl<'a> Cycle<'a> {
                 *taken,
                 turn.limits,
             ) else {
-                if !rank_only {
+                if !rank_only && !allowance::exhausted() {
                     list.refused.protected += evaluation.count_protected(&self.pool);
                     list.count_refused(evaluation, &self.pool);
                     ended = Ended::Request {
@@ -166,18 +177,34 @@ impl<'a> Cycle<'a> {
             let cost = best.cost;
             let free = best.state == SlotState::Free;
             let nth = asked.count - self.left[request] - self.along[request];
-            self.accept(turn, request, nth, best, evaluation, list);
+            if !self.accept(turn, request, nth, best, evaluation, list) {
+                break;
+            }
             taken.total += cost;
             if free {
                 taken.unclaimed += cost;
             }
             *pie_left -= cost;
         }
-        if let Some(evaluation) = evaluation {
+        if let Some(evaluation) = evaluation
+            && !allowance::exhausted()
+        {
             self.keep_answers(evaluation);
         }
         self.put_back();
         ended
+    }
+
+    /// Steps that the requests of this entry's account may still take.
+    pub(crate) fn effort_left(&self, entry: usize) -> i64 {
+        let spent = self.effort.get(&self.account_of[entry]);
+        effort::of_submitter(&self.shared) - spent.copied().unwrap_or(0)
+    }
+
+    /// Counts what a request took; whether that was more than it, or its submitter, may.
+    fn charge(&mut self, entry: usize, spent: Spent) -> bool {
+        *self.effort.entry(self.account_of[entry]).or_default() += spent.steps;
+        spent.cut
     }
 
     /// Slots that take several matches (WantAdRevaluate) go behind the others; like jobs get each of them once.
@@ -215,11 +242,12 @@ impl<'a> Cycle<'a> {
         if live {
             signature = live_signature(asked, &job, &SUBMITTER_NAMES);
         }
-        let answers = match self.answers.remove(&signature) {
+        let mut answers = match self.answers.remove(&signature) {
             Some(known) => known,
             None if live => Answers::ask(&self.shared, &job),
             None => self.ahead.answers(request),
         };
+        allowance::charge(std::mem::take(&mut answers.uncharged));
         let submitter = &demand.submitters[entry];
         let mut evaluation = Evaluation::new(self.shared, asked, submitter, job, answers);
         evaluation.signature = signature;
@@ -294,7 +322,7 @@ impl<'a> Cycle<'a> {
         ));
     }
 
-    /// Makes the match: takes the slot, books the cost and what else it holds.
+    /// Makes the match: takes the slot, books the cost and what else it holds. False: nothing is left to find out what.
     fn accept(
         &mut self,
         turn: &Turn,
@@ -303,10 +331,15 @@ impl<'a> Cycle<'a> {
         best: Candidate,
         evaluation: &mut Evaluation<'a>,
         list: &mut Candidates,
-    ) {
+    ) -> bool {
         let class = best.class as usize;
         let facts = Arc::clone(&self.pool.classes()[class]);
+        let whole = facts.division == Division::Whole || best.eviction.is_some();
+        let amounts = (!whole).then(|| evaluation.amounts(&facts)).flatten();
         let (limits, text) = evaluation.limits_of(&best, &facts);
+        if allowance::exhausted() || amounts.is_none() && !whole {
+            return false;
+        }
         self.ledger
             .book(self.account_of[turn.entry], best.cost, &limits);
         let preempted = best
@@ -327,10 +360,7 @@ impl<'a> Cycle<'a> {
         };
         let mut carve = Vec::new();
         let mut landed = None;
-        let row = if facts.division == Division::Whole || best.eviction.is_some() {
-            self.pool.take(class, &best.head)
-        } else {
-            let amounts = evaluation.amounts(&facts).unwrap_or_default();
+        let row = if let Some(amounts) = amounts {
             let names = facts.resources.iter().map(|(name, _)| name.clone());
             carve = names.zip(amounts.iter().copied()).collect();
             let cut = self.pool.cut(class, amounts);
@@ -339,6 +369,8 @@ impl<'a> Cycle<'a> {
             let (row, rest) = self.pool.take_cut(class, &best.head, &cut);
             landed = rest;
             row
+        } else {
+            self.pool.take(class, &best.head)
         };
         if unclaimable {
             self.given_back[request] += 1;
@@ -370,6 +402,7 @@ impl<'a> Cycle<'a> {
         if let Some(rest) = landed {
             list.add(evaluation, &mut self.pool, &self.ledger, rest as usize);
         }
+        true
     }
 
     /// Lets the other cores go ahead with the requests of a spin.

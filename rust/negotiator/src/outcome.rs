@@ -80,6 +80,8 @@ pub enum Reason {
     SubmitterLimit,
     /// A machine is kept for it until it can be used.
     Reserved,
+    /// What it asks of slots takes too much work to evaluate.
+    TooMuchWork,
 }
 
 impl Reason {
@@ -102,6 +104,7 @@ impl std::fmt::Display for Reason {
             Self::PreemptionRequirements => f.write_str("PREEMPTION_REQUIREMENTS == False"),
             Self::SubmitterLimit => f.write_str("submitter limit exceeded"),
             Self::Reserved => f.write_str("a machine is reserved"),
+            Self::TooMuchWork => f.write_str("its expressions take too long to evaluate"),
         }
     }
 }
@@ -143,6 +146,8 @@ pub enum HeldBack {
     Ceiling,
     /// A time limit of the cycle.
     OutOfTime,
+    /// The submitter's expressions took too much work.
+    TooMuchWork,
 }
 
 impl HeldBack {
@@ -154,6 +159,7 @@ impl HeldBack {
             Self::GroupQuota => "group quota used up",
             Self::Ceiling => "ceiling reached",
             Self::OutOfTime => "time limit of the cycle",
+            Self::TooMuchWork => "expressions take too long",
         }
     }
 
@@ -165,6 +171,7 @@ impl HeldBack {
             Self::GroupQuota => "group quota exceeded",
             Self::Ceiling => "submitter ceiling reached",
             Self::OutOfTime => "negotiation out of time",
+            Self::TooMuchWork => "its submitter's expressions take too long to evaluate",
         }
     }
 }

@@ -11,6 +11,8 @@ pub(crate) enum Verdict {
     Done,
     /// It met a limit and may go on in the next spin.
     Resume,
+    /// Its conditions take too much work.
+    TooMuchWork,
 }
 
 /// A pie and who eats of it.
@@ -264,6 +266,10 @@ impl Cycle<'_> {
         if submitter.idle <= 0.0 {
             return Verdict::Done;
         }
+        if self.effort_left(entry) <= 0 {
+            self.hold_back(entry, HeldBack::TooMuchWork);
+            return Verdict::Done;
+        }
         if left_entry <= 0.0 || left_schedd <= 0.0 || left_cycle <= 0.0 {
             if left_entry <= 0.0 {
                 self.statistics
@@ -297,6 +303,10 @@ impl Cycle<'_> {
             deadline: began + bound,
         };
         let verdict = self.negotiate(&turn, pie_left);
+        if verdict == Verdict::TooMuchWork {
+            self.effort.insert(self.account_of[entry], i64::MAX);
+            self.hold_back(entry, HeldBack::TooMuchWork);
+        }
         let spent = self.clock.seconds() - began;
         self.entry_time[entry] += spent;
         *self

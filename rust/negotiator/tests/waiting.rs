@@ -2,6 +2,7 @@
 
 mod support;
 
+use negotiator::{Memory, PlainWay, Stopped};
 use support::Case;
 
 #[test]
@@ -64,4 +65,46 @@ fn everybody_who_waits_is_told_something() {
         let told = seen.reasons(user).len() + seen.waits(user).len();
         assert_eq!(told, 1, "{user}");
     }
+}
+
+/// `D1 = TARGET.Memory; D2 = D1 + D1; ...`: an evaluation of the last takes two to the power of `levels` steps.
+fn doubling(levels: usize) -> String {
+    let steps = (2..=levels).map(|at| format!("D{at} = D{} + D{}; ", at - 1, at - 1));
+    format!(
+        "D1 = TARGET.Memory; {}Requirements = D{levels} > 0",
+        steps.collect::<String>()
+    )
+}
+
+#[test]
+fn who_asks_too_much_of_the_evaluator_is_told_and_skipped() {
+    let mut case = Case::new();
+    for at in 0..40 {
+        case = case.slots(&format!("s{at}"), 1, &format!("Memory = {}", 2000 + at));
+    }
+    let case = case
+        .jobs("eve", 5, &doubling(17))
+        .jobs("eve", 5, "")
+        .jobs("ann", 10, "");
+    for plain in [PlainWay::Classes, PlainWay::Lanes] {
+        let mut memory = Memory {
+            plain,
+            ..Memory::default()
+        };
+        let seen = case.run_with(&mut memory, &Stopped);
+        assert_got!(seen, "ann": 10);
+        assert_eq!(
+            seen.reasons("eve"),
+            ["its expressions take too long to evaluate"]
+        );
+        assert_eq!(
+            seen.waits("eve"),
+            ["its submitter's expressions take too long to evaluate"]
+        );
+    }
+    // What has the room for it is served.
+    let seen = case
+        .knob("SLOTWISE_NEGOTIATOR_STEPS_PER_SLOT", "1000000")
+        .run();
+    assert_eq!(seen.total(), 20);
 }

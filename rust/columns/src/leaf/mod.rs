@@ -7,7 +7,7 @@ use key::result_key;
 
 use std::sync::{Arc, Mutex};
 
-use classad::{Ad, Value};
+use classad::{Ad, Value, allowance};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::answers::{Numbers, Truth, Values};
@@ -30,6 +30,8 @@ use crate::verdicts::{VERDICTS, Verdict, Verdicts};
 const REMEMBER_BYTES: usize = 512 << 20;
 /// Expressions whose reads are remembered.
 const READS_MAX: usize = 100_000;
+/// What it costs to find out the rows of a condition, in steps for each row, besides asking it.
+const ROW_STEPS: i64 = 4;
 /// Refreshes that groups outlive without being asked for.
 const GROUPS_KEPT: u64 = 8;
 
@@ -414,6 +416,9 @@ impl LeafCache {
         want: Verdict,
         within: Option<&Bitmap>,
     ) -> Truth {
+        if allowance::exhausted() {
+            return constant(want == Verdict::Error);
+        }
         let Ask { table, owner, job } = ask;
         let scalar = Scalar::new(matcher, table, clause, owner, job);
         if reads.dynamic {
@@ -453,6 +458,7 @@ impl LeafCache {
         };
         entry.used = self.stamp;
         entry.forget(&groups);
+        allowance::charge(ROW_STEPS * table.row_end() as i64);
         // Whether the rows are so few that their groups are far from all.
         let few = |rows: &&Bitmap| {
             matcher.tuning.only_within
@@ -465,6 +471,10 @@ impl LeafCache {
             Some(rows) => entry.some(&scalar, &groups, want, rows),
             None => entry.all(&scalar, &groups, want, table.row_end()),
         };
+        if allowance::exhausted() {
+            // Some groups may count as errors for want of steps: others who ask this must not be told so.
+            return out;
+        }
         let mut bytes = lock(&self.bytes);
         if remembered || *bytes < REMEMBER_BYTES {
             *bytes += if remembered {

@@ -154,6 +154,7 @@ impl CycleConfig {
                 submitter_s: knobs.number("NEGOTIATOR_MAX_TIME_PER_SUBMITTER")?,
                 schedd_s: knobs.number("NEGOTIATOR_MAX_TIME_PER_SCHEDD")?,
                 spin_s: knobs.number("NEGOTIATOR_MAX_TIME_PER_PIESPIN")?,
+                steps_per_slot: knobs.number("SLOTWISE_NEGOTIATOR_STEPS_PER_SLOT")? as i64,
             },
             preemption: preemption(knobs)?,
             selection: selection(knobs)?,

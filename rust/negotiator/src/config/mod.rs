@@ -8,7 +8,7 @@ use classad::Expr;
 use fairshare::{FactorPolicy, GroupSetting, LimitPolicy};
 use rustc_hash::FxHashMap;
 
-/// Bounds on the time of a cycle, seconds.
+/// Bounds on the time of a cycle, seconds, and on the work of its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeLimits {
     /// `NEGOTIATOR_MAX_TIME_PER_CYCLE`.
@@ -19,6 +19,8 @@ pub struct TimeLimits {
     pub schedd_s: f64,
     /// `NEGOTIATOR_MAX_TIME_PER_PIESPIN`.
     pub spin_s: f64,
+    /// `SLOTWISE_NEGOTIATOR_STEPS_PER_SLOT`: see [`crate::effort`].
+    pub steps_per_slot: i64,
 }
 
 /// Knobs about who preempts whom.

@@ -1,6 +1,7 @@
 //! What is known of a request before it is served, and what was found out since.
 
 use super::Shared;
+use crate::effort;
 use classad::{Ad, Expr};
 use columns::{Bitmap, Numbers, Owner};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub struct Answers {
     pub(super) known: Vec<u8>,
     pub(super) ranks: Vec<f64>,
     generations: Vec<u32>,
+    /// Steps that it took to ask ahead, for which nobody is charged yet.
+    pub(crate) uncharged: i64,
 }
 
 const UNKNOWN: u8 = 0;
@@ -46,10 +49,17 @@ impl Answers {
                 Owner::Slot,
                 (!shared.plan.pre_rank_static && !selection.ignore_job_ranks).then_some(job),
             )),
-            known: Vec::new(),
-            ranks: Vec::new(),
-            generations: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// Asks before the request is served: whoever serves it is charged for that.
+    #[must_use]
+    pub(crate) fn ask_ahead(shared: &Shared<'_>, job: &Ad) -> Self {
+        let bound = effort::of_request(shared);
+        let (mut made, spent) = effort::within(bound, || Self::ask(shared, job));
+        made.uncharged = spent.steps;
+        made
     }
 
     /// Makes room for a class, and forgets what was known of it before it changed.

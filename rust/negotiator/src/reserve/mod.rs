@@ -249,7 +249,12 @@ impl<'a> Cycle<'a> {
                 let held_back = self.held_back.get(entry).map(|(why, _)| *why);
                 !matches!(
                     held_back,
-                    Some(HeldBack::Ceiling | HeldBack::GroupQuota | HeldBack::OutOfTime)
+                    Some(
+                        HeldBack::Ceiling
+                            | HeldBack::GroupQuota
+                            | HeldBack::OutOfTime
+                            | HeldBack::TooMuchWork
+                    )
                 )
             })
             .collect();
