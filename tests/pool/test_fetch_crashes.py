@@ -55,13 +55,21 @@ def job(place: Path, name: str, sleep_s: float) -> str:
     """An ad whose job notes when it begins and ends, and fails when another of it runs."""
     script = f"mkdir run.{name} || echo {name} twice >> log; echo {name} begin >> log; sleep {sleep_s}; " \
              f"echo {name} end >> log; rmdir run.{name}"  # fmt: skip
-    asks = "RequestCpus = 1\nRequestMemory = 16\nRequestDisk = 10\n"
+    asks = f'StarterUserLog = "{name}.ulog"\nRequestCpus = 1\nRequestMemory = 16\nRequestDisk = 10\n'
     return f'Cmd = "/bin/sh"\nArguments = "-c \'{script}\'"\nIwd = "{place}/jobs"\nOwner = "nobody"\n{asks}'
 
 
 def log(place: Path) -> Counter[str]:
     path = place / "jobs/log"
     return Counter(path.read_text().splitlines() if path.exists() else [])
+
+
+def log_of(place: Path, name: str) -> Counter[str]:
+    """How often each event is in an item's own log (StarterUserLog); no entry may be there twice."""
+    text = (place / f"jobs/{name}.ulog").read_text()
+    entries = [entry for entry in text.split("...\n") if entry]
+    assert len(set(entries)) == len(entries), text
+    return Counter(entry[:3] for entry in entries)
 
 
 needs_python = pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs /usr/bin/python3")
@@ -113,6 +121,9 @@ def test_no_item_is_lost_or_done_twice(
     assert not [line for line in found if line.endswith("twice")], found
     assert {name: found[f"{name} end"] for name in names} == dict.fromkeys(names, 1)
     assert {item.name: item.done for item in queue.items.values()} == dict.fromkeys(names, 1)
+    pool.until("every end is in its log", lambda: all(log_of(place, name)["005"] for name in names))
+    for name in names:
+        assert log_of(place, name)["005"] == 1
     pool.until("no call of a hook is left", lambda: not list((pool.home.spool / "fetch").iterdir()))
     pool.down()
 

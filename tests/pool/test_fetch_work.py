@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -190,4 +191,83 @@ def test_a_hook_that_fails_is_contained(make_pool: Callable[[str], Pool], queue:
     pool.until(f"the log says {said}", lambda: said in log.read_text())
     assert state(pool) == ["Unclaimed/Idle"]
     assert len(log.read_text()) < 20_000, "it is not tried all the time"
+    pool.down()
+
+
+def without_times(log: str) -> str:
+    log = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "WHEN", log)
+    return re.sub(r"Usr .*Sys \d \S+", "CPU", re.sub(r"host: <[^>]+>", "host: <ADDRESS>", log))
+
+
+#: What HTCondor 25.14's starter writes for a fetched job that exits with 3.
+TERMINATED = """\
+001 (001.000.000) WHEN Job executing on host: <ADDRESS>
+...
+005 (001.000.000) WHEN Job terminated.
+	(1) Normal termination (return value 3)
+		CPU  -  Run Remote Usage
+		CPU  -  Run Local Usage
+		CPU  -  Total Remote Usage
+		CPU  -  Total Local Usage
+	0  -  Run Bytes Sent By Job
+	0  -  Run Bytes Received By Job
+	0  -  Total Bytes Sent By Job
+	0  -  Total Bytes Received By Job
+...
+"""
+EVICTED = """\
+001 (007.002.000) WHEN Job executing on host: <ADDRESS>
+...
+004 (007.002.000) WHEN Job was evicted.
+	(0) CPU times
+		CPU  -  Run Remote Usage
+		CPU  -  Run Local Usage
+	0  -  Run Bytes Sent By Job
+	0  -  Run Bytes Received By Job
+...
+"""
+
+
+def test_fetched_work_has_a_log_of_its_own(make_pool: Callable[[str], Pool], queue: Queue) -> None:
+    done = queue.place / "done"
+    rest = "TARGET.ClusterId =?= 7 && time() - EnteredCurrentActivity >= 1"
+    pool = make_pool(queue.knobs(WANT_SUSPEND="True", SUSPEND=rest, CONTINUE=rest, WANT_VACATE="True"))
+    queue.put("one", "/bin/sh", Arguments="-c 'exit 3'", Iwd=str(done), StarterUserLog="one.log")
+    pool.up()
+    pool.until("its end is told", lambda: queue.heard("exit", "one"))
+    pool.until("its end is in its log", lambda: "005 (" in (done / "one.log").read_text())
+    assert without_times((done / "one.log").read_text()) == TERMINATED
+    assert (done / "one.log").stat().st_mode & 0o777 == 0o644
+    assert (done / "one.log").owner() == ("nobody" if os.geteuid() == 0 else Path("/proc/self").owner())
+    queue.put("two", "/bin/sleep", Arguments="1000", ClusterId=7, ProcId=2, StarterUserLog=str(done / "two.log"))
+    log = done / "two.log"
+    pool.until("it was suspended and goes on", lambda: log.exists() and "\n011 (007.002.000)" in log.read_text())
+    assert "Job was suspended.\n\tNumber of processes actually suspended: 1\n...\n" in log.read_text()
+    pool.run("vacate", "localhost")
+    pool.until("its end is in its log", lambda: "\n004 (" in log.read_text())
+    assert without_times(re.sub(r"01[01] \((?s:.*?)\n\.\.\.\n", "", log.read_text())) == EVICTED
+    pool.down()
+
+
+UNWRITABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "place": ({"StarterUserLog": "/no/such/place/log"}, "cannot write /no/such/place/log: No such file or directory"),
+    "pipe": ({"StarterUserLog": "pipe"}, "done/pipe: No such device or address"),
+    "number": ({"StarterUserLog": 5}, "StarterUserLog of the job is not the name of a file"),
+    "xml": ({"StarterUserLog": "x", "StarterUserLogUseXML": True}, "StarterUserLogUseXML: event logs are written as"),
+}
+
+
+def test_work_whose_log_cannot_be_written_does_not_start(make_pool: Callable[[str], Pool], queue: Queue) -> None:
+    """As with HTCondor, whose starter aborts."""
+    done = queue.place / "done"
+    os.mkfifo(done / "pipe")
+    (done / "pipe").chmod(0o666)
+    for item, (attributes, _) in UNWRITABLE.items():
+        queue.put(item, "/bin/sh", Arguments="-c 'touch ran'", Iwd=str(done), **attributes)
+    pool = make_pool(queue.knobs(NUM_CPUS="4", NUM_SLOTS="4"))
+    pool.up()
+    pool.until("the queue has all back", lambda: all(queue.heard("evict", item) for item in UNWRITABLE))
+    log = (pool.home.log / "StarterLog").read_text()
+    assert [said for _, said in UNWRITABLE.values() if said not in log] == []
+    assert not (done / "ran").exists()
     pool.down()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
+from slotwise.model import job_events as events
 from slotwise.model.ownership import same_user
-from slotwise.schedd import events
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.attribute_locks import AttributeLocks

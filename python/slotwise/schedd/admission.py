@@ -15,8 +15,9 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.accounts import refused_uid
 from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
+from slotwise.model import job_events as events
 from slotwise.model.ownership import LocalDomains, owner_of
-from slotwise.schedd import credentials, events
+from slotwise.schedd import credentials
 from slotwise.schedd import draft as drafting
 from slotwise.schedd.ads import FreshAds, JobAds, fresh_ads, native
 from slotwise.schedd.codes import Status

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.model.job_events import Usage
 from slotwise.schedd.codes import is_vacate
-from slotwise.schedd.events import Usage
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.values import Changes
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slotwise.daemon.user_paths import open_path
+from slotwise.model.job_events import END, split_entries
 from slotwise.schedd import opening
-from slotwise.schedd.events import END, split_entries
 from slotwise.schedd.rights import as_owner
 from slotwise.schedd.store import PlannedText
 

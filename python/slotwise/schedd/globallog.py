@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from slotwise.schedd.events import END, stamp
+from slotwise.model.job_events import END, stamp
 
 
 @dataclass(frozen=True)

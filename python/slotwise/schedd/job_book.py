@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from slotwise.errors import InvariantError
-from slotwise.schedd import events
+from slotwise.model import job_events as events
+from slotwise.model.job_events import DateForm, Frame
 from slotwise.schedd.codes import MOVES, Status
 from slotwise.schedd.decision import Decision
-from slotwise.schedd.events import DateForm, Frame
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.runnable import Runnable
 from slotwise.schedd.values import Changes

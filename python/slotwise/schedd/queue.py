@@ -17,7 +17,7 @@ may it start again, or leave.
 from __future__ import annotations
 
 from slotwise.errors import InvariantError
-from slotwise.schedd import events
+from slotwise.model import job_events as events
 from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
 from slotwise.schedd.factory import HELD, REMOVED, RUNNING

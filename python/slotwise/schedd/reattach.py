@@ -13,7 +13,7 @@ from functools import partial
 
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd import events
+from slotwise.model import job_events as events
 from slotwise.schedd.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims import Claim, Run
 from slotwise.schedd.codes import Hold, Vacate

@@ -16,7 +16,7 @@ from slotwise.daemon.containment import contained
 from slotwise.daemon.user_paths import open_path, parent_of
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.ids import doing_for_run
-from slotwise.schedd import events
+from slotwise.model import job_events as events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.claims import Run

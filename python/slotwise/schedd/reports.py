@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from slotwise.model.job_events import Usage
 from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claims import Run
-from slotwise.schedd.events import Usage
 from slotwise.schedd.rounding import with_rounded
 from slotwise.schedd.values import Changes, Expr, literal
 from slotwise.wire.gen import schedd_pb2

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from slotwise.classad import new_syntax
 from slotwise.config import Config
 from slotwise.daemon.accounts import minimum_uid, named
+from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.attribute_locks import AttributeLocks
-from slotwise.schedd.events import DateForm
 from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED

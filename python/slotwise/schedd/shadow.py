@@ -18,7 +18,8 @@ import grpc
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd import checkpoints, events
+from slotwise.model import job_events as events
+from slotwise.schedd import checkpoints
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run

@@ -15,9 +15,10 @@ from typing import Any
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.model import job_events as events
 from slotwise.model.ownership import same_user
 from slotwise.observe.log import listed
-from slotwise.schedd import credentials, events
+from slotwise.schedd import credentials
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import Hold, Status
 from slotwise.schedd.decision import Decision

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd import events
+from slotwise.model import job_events as events
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run

@@ -30,6 +30,7 @@ from slotwise.starter import (
     telling,
     transfer,
     url_transfer,
+    user_log,
     users,
 )
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
@@ -85,7 +86,7 @@ class JobHost:
         self._links: dict[str, ShadowLink] = {}
         self._standalone = Standalone()
         self._slot_settings: dict[tuple[object, ...], StarterSettings] = {}
-        self._own_address = own_address
+        self.own_address = own_address
         self._groups = TrackingGroups(*settings.tracking_gids)
         self.control = control_root(settings.execute, settings.control)
         self.lease = self.control / "lease"
@@ -195,7 +196,7 @@ class JobHost:
             return
         found = self._links.get(run.shadow_address)
         if found is None:
-            found = ShadowLink(run.shadow_address, self._own_address, self._link_idle)
+            found = ShadowLink(run.shadow_address, self.own_address, self._link_idle)
             self._links[run.shadow_address] = found
         run.link = found
         found.add(run)
@@ -263,7 +264,13 @@ class JobHost:
         """The startd has written down how fetched work ended."""
         run = self.runs.get(run_id)
         if run is not None and run.fetched_for:
-            run.on(moves.Acked())
+            run.begin(self._leave(run))
+
+    async def _leave(self, run: Run) -> None:
+        """Nobody waits for fetched work any more, once its log tells of its end."""
+        if run.user_log is not None:
+            await run.user_log.settle()
+        run.on(moves.Acked())
 
     def tell_ends_again(self) -> None:
         """What the startd may not have heard of the ends of fetched work."""
@@ -352,6 +359,9 @@ class JobHost:
 
     async def prepare(self, run: Run) -> KeeperSpec:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
+        if run.fetched_for and (log := user_log.of(run)) is not None:
+            await log.create()
+            run.user_log = log
         hooked = hooks.prepares(run, self.settings.hooks)
         if hooked or (run.transfers and url_transfer.input_urls(run.job_ad)):
             self._write_ads(run)

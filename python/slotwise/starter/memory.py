@@ -10,6 +10,7 @@ from slotwise.starter.ads import lookup, pack_one, unpack_one
 from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
+from slotwise.starter.user_log import UserLog
 from slotwise.starter.verdict import MemoryRule
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def remember(run: Run) -> dict[str, object]:
         "limits": run.limits,
         "cores": run.cores,
         "came": run.came.to_json(),
+        "user_log": run.user_log.path if run.user_log is not None else "",
     }
 
 
@@ -67,6 +69,8 @@ def restore(host: JobHost, directory: RunDirectory, kept: dict[str, object]) -> 
     run.limits = dict(kept.get("limits") or {})  # type: ignore[call-overload]
     run.cores = tuple(kept.get("cores") or ())  # type: ignore[arg-type]
     run.came.from_json(kept.get("came"))
+    if log := str(kept.get("user_log") or ""):
+        run.user_log = UserLog(run, log)
     if kept.get("volume"):
         host.disks.take_up(run)
     host.register(run)

@@ -33,6 +33,7 @@ from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.standalone import Standalone
 from slotwise.starter.traffic import OWN, Traffic
+from slotwise.starter.user_log import UserLog
 from slotwise.starter.verdict import (
     JOB_REMOVED,
     MISSED_DEFERRED_TIME,
@@ -108,6 +109,8 @@ class Run:
         #: Files in and out, by what means.
         self.came, self.went = Traffic(), Traffic()
         self.volume: Volume | None = None
+        #: The log that fetched work has itself asked for, once it can be written.
+        self.user_log: UserLog | None = None
         #: The job asks for an encrypted scratch directory (encrypt_execute_directory).
         self.wants_encryption = False
         #: When what is due, on the clock that nobody sets; None until the job runs.
@@ -314,6 +317,7 @@ class Run:
                 told = starter_pb2.JobSuspended(resumed=resumed)
                 self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, suspended=told))
                 telling.update(self)
+                telling.log_suspension(self, resumed)
             case moves.SendStarted():
                 telling.send_started(self)
             case moves.SendOutputs():

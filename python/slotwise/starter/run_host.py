@@ -27,6 +27,8 @@ class Host(Protocol):
     disks: ScratchDisks
     settings: StarterSettings
     plugins: Plugins
+    #: Where the starter is reached.
+    own_address: str
 
     def understand(self, run: Run, job_ad: ClassAd) -> None:
         """Read the final job ad: facts, identity, whether files move."""

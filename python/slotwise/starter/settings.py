@@ -14,6 +14,7 @@ from slotwise.config import Config
 from slotwise.daemon.accounts import minimum_uid
 from slotwise.errors import AdSyntaxError, ConfigError, SlotwiseError, UsageError
 from slotwise.home import PoolHome
+from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.starter.ads import evaluate
 from slotwise.starter.affinity import CoreRules, core_numbers
@@ -76,6 +77,8 @@ class StarterSettings:
     address_space_mib: ExprTree | None = None
     file_system_domain: str = ""
     umask: int = 0o022
+    #: DEFAULT_USERLOG_FORMAT_OPTIONS, for the logs of fetched work.
+    date_form: DateForm = field(default_factory=DateForm)
     chirp: ChirpRules = field(default_factory=ChirpRules)
     hooks: HookRules = field(default_factory=HookRules)
     #: Whether a job may be visited by a shell (ENABLE_SSH_TO_JOB).
@@ -206,6 +209,7 @@ def read_settings(config: Config, home: PoolHome, env: Mapping[str, str]) -> Sta
         enforce_disk=config.get_bool("STARTD_ENFORCE_DISK_LIMITS"),
         volumes=_volumes(config),
         encryption=_encryption(config),
+        date_form=DateForm.parse(config.get_text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         chirp=_chirp(config),
         hooks=_hooks(config),
         visits=_expression(config, "ENABLE_SSH_TO_JOB"),

@@ -35,6 +35,14 @@ def send_started(run: Run) -> None:
         slot_properties=pack_one(_slot_properties(run)),
     )
     run.say(started=started)
+    if run.user_log is not None:
+        run.user_log.executing()
+
+
+def log_suspension(run: Run, resumed: bool) -> None:
+    """Tell the log of fetched work; for all other jobs the access point writes what it hears from the startd."""
+    if run.user_log is not None:
+        run.user_log.suspended(resumed=resumed, processes=max(1, run.keeper.usage().processes))
 
 
 def _slot_properties(run: Run) -> dict[str, Any]:
@@ -163,6 +171,8 @@ def send_end(run: Run) -> None:
     end = run.state.end
     if end is None:
         return
+    if run.user_log is not None:
+        run.user_log.ended(end)
     result = run.keeper.result
     attributes = end_ad(run, end) | run.told_by_hook
     attributes["MemoryUsage"] = memory_usage_expression()

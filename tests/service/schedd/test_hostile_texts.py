@@ -9,9 +9,9 @@ from pathlib import Path
 import htcondor2
 import pytest
 from slotwise.classad import ClassAd, parse_ads, quote
+from slotwise.model import job_events as events
+from slotwise.model.job_events import Frame, Usage
 from slotwise.observe.log import LogFile
-from slotwise.schedd import events
-from slotwise.schedd.events import Frame, Usage
 from slotwise.schedd.run_history import RunRecord
 from slotwise.startd import job_history
 from slotwise.startd.job_history import JobHistorySettings

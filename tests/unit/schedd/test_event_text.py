@@ -7,8 +7,8 @@ from typing import Any
 
 import htcondor2
 import pytest
-from slotwise.schedd import events
-from slotwise.schedd.events import DateForm, Frame, Usage
+from slotwise.model import job_events as events
+from slotwise.model.job_events import DateForm, Frame, Usage
 
 AT = 1_790_000_000.25
 FRAME = Frame(12, 3, events.stamp(AT))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from slotwise.schedd import events
+from slotwise.model import job_events as events
+from slotwise.model.job_events import Frame
 from slotwise.schedd.eventlog import LogSizes, append, missing_text, settle
-from slotwise.schedd.events import Frame
 from slotwise.schedd.store import PlannedText
 
 

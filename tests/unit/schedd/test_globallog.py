@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import htcondor2
-from slotwise.schedd import events
-from slotwise.schedd.events import Frame
+from slotwise.model import job_events as events
+from slotwise.model.job_events import Frame
 from slotwise.schedd.globallog import GlobalLog, GlobalLogSettings
 
 

@@ -121,6 +121,9 @@ class Usage:
     system_s: float = 0.0
     total_user_s: float = 0.0
     total_system_s: float = 0.0
+    #: Where no shadow looks on, the usage of the run is local.
+    local_user_s: float = 0.0
+    local_system_s: float = 0.0
     sent: float = 0.0
     received: float = 0.0
     total_sent: float = 0.0
@@ -194,10 +197,10 @@ def terminated(frame: Frame, *, normal: bool, code: int, usage: Usage, core: str
     """Event 5."""
     run = cpu_line(usage.user_s, usage.system_s)
     total = cpu_line(usage.total_user_s, usage.total_system_s)
-    none = cpu_line(0, 0)
+    local, none = cpu_line(usage.local_user_s, usage.local_system_s), cpu_line(0, 0)
     return (
         f"{frame.head(5)}Job terminated.\n{_ending(normal, code, core)}"
-        f"\t\t{run}  -  Run Remote Usage\n\t\t{none}  -  Run Local Usage\n"
+        f"\t\t{run}  -  Run Remote Usage\n\t\t{local}  -  Run Local Usage\n"
         f"\t\t{total}  -  Total Remote Usage\n\t\t{none}  -  Total Local Usage\n"
         f"\t{usage.sent:.0f}  -  Run Bytes Sent By Job\n\t{usage.received:.0f}  -  Run Bytes Received By Job\n"
         f"\t{usage.total_sent:.0f}  -  Total Bytes Sent By Job\n"
@@ -223,7 +226,7 @@ def evicted(
     text = (
         f"{frame.head(4)}Job was evicted.{codes}\n\t{kind}\n"
         f"\t\t{cpu_line(usage.user_s, usage.system_s)}  -  Run Remote Usage\n"
-        f"\t\t{cpu_line(0, 0)}  -  Run Local Usage\n"
+        f"\t\t{cpu_line(usage.local_user_s, usage.local_system_s)}  -  Run Local Usage\n"
         f"\t{usage.sent:.0f}  -  Run Bytes Sent By Job\n\t{usage.received:.0f}  -  Run Bytes Received By Job\n"
     )
     if requeued:
