@@ -15,6 +15,7 @@ from slotwise.daemon.registry import DAEMONS
 
 from tests.support.accounts import HostUser, host_users
 from tests.support.open_installation import opened
+from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 #: Daemon -> whether it is the account's for good, has the account's rights on files, or is root's.
@@ -69,7 +70,7 @@ class _Open:
         self.pool.config_file.write_text(_CONFIG.format(top=self.top) + ids + more)
         given = ["setpriv", "--groups", groups, "--"] if groups else []
         words = [*(opened() or []), *given, sys.executable, "-m", "slotwise", "up"]
-        done = subprocess.run(words, env=self.pool.env, cwd="/", capture_output=True, text=True, timeout=100)
+        done = subprocess.run(words, env=self.pool.env, cwd="/", capture_output=True, text=True, timeout=100 * PATIENCE)
         assert done.returncode == 0, done.stdout + done.stderr + self.pool.logs()
 
     def as_user(self, *words: str, who: HostUser | None = None) -> str:
@@ -82,7 +83,7 @@ class _Open:
             cwd=self.top / "work",
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=100 * PATIENCE,
         )
         assert done.returncode == 0, done.stdout + done.stderr + self.pool.logs()
         return done.stdout
@@ -104,7 +105,7 @@ class _Open:
             self.pool.until("the spooled job ends", lambda: self.as_user("q", "-constraint", done, "-af", "ProcId"))
             self.as_user("transfer-data", "-all")
         else:
-            self.as_user("wait", "-wait", "60", "job.log")
+            self.as_user("wait", "-wait", str(int(60 * PATIENCE)), "job.log")
         return log
 
     def runs_as(self, daemon: str) -> tuple[str, str]:
@@ -140,6 +141,7 @@ def _owner(path: Path) -> int:
     return path.lstat().st_uid
 
 
+@pytest.mark.timeout(120 * PATIENCE)
 def test_a_pool_of_roots_becomes_one_of_the_account(place: _Open) -> None:
     """An upgrade of a home that was root's; jobs, cron, logs, tokens, restarts and crashes go on as before."""
     pool, home = place.pool, place.pool.home
