@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tests.conformance.test_manual_effects import BY_NAME, functions_of
 from tests.support.manual import coverage
 
 ROWS = {
@@ -36,3 +37,22 @@ def test_the_files_of_a_row_are_there_and_what_honours_a_knob_is_found() -> None
         missing = [file for file in files if not (coverage.ROOT / file).exists()]
         assert missing == [], f"{name}: {MAKE}"
         assert not coverage.is_honoured(name) or coverage.honouring(name), f"no file reads {name}"
+
+
+#: Examples of other chapters: on users' priorities, the negotiator, submissions and draining.
+_OF_OTHER_CHAPTERS = {
+    "quotas", "dynamic quotas of a hierarchy, with surplus", "defragmentation", "submit requirements",
+    "submit warnings", "job transforms",
+}  # fmt: skip
+
+
+def test_every_example_of_the_manual_has_a_row_and_a_test() -> None:
+    assert {it["manual"] for it in coverage.EXAMPLES} == {"23.7", "6.8", "6.2"}
+    shown = {it["shown"] for it in coverage.EXAMPLES if not it["shown"].startswith("- ")}
+    examples = {name for name in shown if "::" not in name}
+    assert examples == BY_NAME.keys() - _OF_OTHER_CHAPTERS
+    for test in shown - examples:
+        file, function = test.split("::")
+        assert function in functions_of(file), test
+    page = coverage.PAGE.read_text(encoding="utf-8")
+    assert [row for it in coverage.EXAMPLES if (row := coverage.example_row(it)) not in page] == [], MAKE

@@ -13,6 +13,7 @@ import pytest
 from slotwise.config import Config, load
 from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
+from slotwise.startd import events as ev
 from slotwise.startd import survey
 from slotwise.startd.fetch import schedule
 from slotwise.startd.outbox import Granted
@@ -22,7 +23,7 @@ from slotwise.startd.slots.layout import plan
 from tests.conformance.test_manual_examples import EXAMPLES, NOT_THERE_YET
 from tests.support.manual import MACROS
 from tests.support.owner_days import Days, Owner, days
-from tests.support.startd_point import DETECTED, job
+from tests.support.startd_point import DETECTED, Point, job, point
 
 TESTS = Path(__file__).parents[1]
 BY_NAME = {example.name: example for example in EXAMPLES}
@@ -42,7 +43,6 @@ ELSEWHERE = {
 #: Examples of which only the values are looked at (test_manual_examples), and why.
 VALUES_ONLY = {
     "background slot (6.8)": "VirtualMachineID and vm1_Activity have been SlotID and slot1_Activity since version 7",
-    "benchmarks every four hours": "the machine of these tests runs no benchmarks",
     "dynamic quotas of a hierarchy, with surplus": "GroupQuotaInUse is no attribute of HTCondor's negotiator either",
 }
 
@@ -189,6 +189,7 @@ def interactive_jobs(tmp_path: Path) -> None:
     d = machine(tmp_path, "interactive jobs on one slot", slots=2)
     assert [takes(d, slot, InteractiveJob=True) for slot in ("slot2", "slot1")] == [False, True]
     assert not takes(machine(tmp_path, "interactive jobs on one slot", slots=2), "slot1")
+    assert current_rank(tmp_path, "interactive jobs on one slot", InteractiveJob=True) == 1
 
 
 @drives("policies per slot")
@@ -240,17 +241,155 @@ def uwcs(tmp_path: Path) -> None:
     assert places[:4] == ["Unclaimed/Idle", "Claimed/Busy", "Claimed/Suspended", "Preempting/Vacating"]
 
 
+@drives("rank by owner, then by size")
+def rank_by_owner_and_size(tmp_path: Path) -> None:
+    """As it is printed it multiplies a name: an error, which counts as 0. It works with the parenthesis moved."""
+    name = "rank by owner, then by size"
+    assert current_rank(tmp_path, name, Owner="coltrane", ImageSize=77) == 0
+    ranks = []
+    for who in ("coltrane", "miles"):
+        meant = text_of(name) + 'RANK = ((Owner == "coltrane") * 1000000000000) + Imagesize\nNUM_SLOTS = 1\n'
+        d = days(tmp_path, meant, AWAY)
+        d.run("slot1", wanted=job(Owner=who, ImageSize=77))
+        ranks.append(d.ad("slot1").eval("CurrentRank"))
+    assert ranks == [1000000000077, 77]
+
+
+@drives("rank without parentheses (6.2)")
+def rank_without_parentheses(tmp_path: Path) -> None:
+    """The chapter of 6.8 has put them in: without them names are added, which is an error and counts as 0."""
+    assert current_rank(tmp_path, "rank without parentheses (6.2)", Owner="garrison") == 0
+
+
+@drives("owner state of a desktop")
+def owner_state(tmp_path: Path) -> None:
+    for owner, operator, place in (
+        (HERE, "&&", "Owner/Idle"),
+        (HERE, "||", "Unclaimed/Idle"),
+        (AWAY, "&&", "Unclaimed/Idle"),
+    ):
+        text = text_of("owner state of a desktop").replace("&&", operator)
+        d = days(tmp_path, text + "NUM_SLOTS = 1\n", owner)
+        d.until(0.1)
+        assert d.place("slot1") == place
+
+
+@drives("suspend vanilla jobs, too (6.2)")
+def suspend_vanilla(tmp_path: Path) -> None:
+    d = machine(tmp_path, "suspend vanilla jobs, too (6.2)", Owner(typing=((1, 3),)))
+    d.run("slot1")
+    d.until(2)
+    assert d.place("slot1") == "Claimed/Suspended"
+
+
+@drives("benchmarks every four hours")
+def benchmarks(tmp_path: Path) -> None:
+    benchmarks_run(tmp_path, "benchmarks every four hours")
+
+
+@drives("benchmarks by a timer (6.2, 6.8)")
+def benchmarks_by_a_timer(tmp_path: Path) -> None:
+    benchmarks_run(tmp_path, "benchmarks by a timer (6.2, 6.8)")
+
+
+def benchmarks_run(tmp_path: Path, name: str) -> None:
+    """At once, and four hours after that again."""
+    d = point(NUM_SLOTS="1", RunBenchmarks=configuration(tmp_path, name).get_str("RunBenchmarks"))
+    assert d.place("slot1") == "Unclaimed/Benchmarking"
+    d.it.machine["LastBenchmark"] = int(d.now)
+    d.poll()
+    d.happen("slot1", ev.BenchmarksDone())
+    d.poll(after=4 * 3600 - 60)
+    assert d.place("slot1") == "Unclaimed/Idle"
+    d.poll(after=60)
+    assert d.place("slot1") == "Unclaimed/Benchmarking"
+
+
+def places(d: Days, hours: float, **attributes: object) -> list[str]:
+    """Where slot1 is one after the other while such a job runs and time passes."""
+    d.run("slot1", wanted=job(**attributes))
+    d.until(hours)
+    return [event.split(" ", 3)[3] for event in d.events]
+
+
+@drives("default policy (6.2)")
+def default_policy_of_62(tmp_path: Path) -> None:
+    found = places(machine(tmp_path, "default policy (6.2)", Owner(typing=((1, 30),))), 2)
+    assert found[:4] == ["Unclaimed/Idle", "Claimed/Busy", "Claimed/Suspended", "Preempting/Vacating"]
+    assert not takes(machine(tmp_path, "default policy (6.2)", HERE))
+
+
 @drives("CS policy (6.2)")
 def cs(tmp_path: Path) -> None:
-    assert takes(machine(tmp_path, "CS policy (6.2)"))
+    """Small jobs are suspended, medium ones vacate at once, big ones are killed; vanilla jobs are always suspended."""
     assert not takes(machine(tmp_path, "CS policy (6.2)", HERE))
+    for kib, universe, next_place, killed in (
+        (100, 10, "Claimed/Suspended", False),
+        (20 * 1024, 10, "Preempting/Vacating", False),
+        (40 * 1024, 10, "Unclaimed/Idle", True),
+        (40 * 1024, 5, "Claimed/Suspended", False),
+    ):
+        d = machine(tmp_path, "CS policy (6.2)", Owner(typing=((1, 30),)))
+        assert places(d, 1.05, ImageSize=kib, JobUniverse=universe)[1:3] == ["Claimed/Busy", next_place]
+        assert (bool(d.kills) and d.kills[0].fast) is killed
+
+
+@drives("test job on the CS policy (6.2)")
+def coltranes_job_on_the_cs_policy(tmp_path: Path) -> None:
+    name = "test job on the CS policy (6.2)"
+    assert takes(machine(tmp_path, name, HERE), Owner="coltrane")
+    assert not takes(machine(tmp_path, name, HERE), Owner="tyner")
+    for who, stays in (("coltrane", True), ("tyner", False)):
+        d = machine(tmp_path, name, Owner(typing=((1, 30),)))
+        d.run("slot1", wanted=job(Owner=who, ImageSize=100))
+        d.until(2)
+        assert (d.place("slot1") == "Claimed/Busy") is stays
 
 
 @drives("slot types")
 def slot_types_of_all_forms(tmp_path: Path) -> None:
-    for number in (5, 6):
-        d = machine(tmp_path, "slot types", slots=0, more=f"NUM_SLOTS_TYPE_{number} = 2\n")
-        assert [(d[f"slot{n}"].total.cpus, d[f"slot{n}"].total.memory_mib) for n in (1, 2)] == [(1, 1024)] * 2
+    """4 cores and 256 MiB: types 1 to 3 are halves, 4 to 6 quarters."""
+    for number in range(1, 7):
+        part = 2 if number <= 3 else 4
+        d = machine(tmp_path, "slot types", slots=0, more=f"MEMORY = 256\nNUM_SLOTS_TYPE_{number} = 2\n")
+        for slot in ("slot1", "slot2"):
+            assert (d[slot].total.cpus, d[slot].total.memory_mib) == (4 // part, 256 // part)
+            assert d[slot].total.swap_kib == DETECTED["TotalVirtualMemory"] // 4
+            assert d[slot].total.disk_kib == DETECTED["TotalDisk"] // part
+
+
+@drives("an amount of memory in all forms")
+def amount_of_memory(tmp_path: Path) -> None:
+    for number in range(1, 5):
+        more = f"MEMORY = 128\nNUM_SLOTS_TYPE_{number} = 2\n"
+        d = machine(tmp_path, "an amount of memory in all forms", slots=0, more=more)
+        assert [d[slot].total.memory_mib for slot in ("slot1", "slot2")] == [64, 64]
+
+
+@drives("the resources that a slot type does not name")
+def resources_not_named(tmp_path: Path) -> None:
+    name = "the resources that a slot type does not name"
+    d = machine(tmp_path, name, slots=0, more="NUM_SLOTS_TYPE_1 = 1\nNUM_SLOTS_TYPE_2 = 1\n")
+    assert d["slot1"].total == d["slot2"].total
+    assert (d["slot1"].total.cpus, d["slot1"].total.memory_mib) == (1, DETECTED["DetectedMemory"] // 2)
+    assert d["slot1"].total.disk_kib == DETECTED["TotalDisk"] // 2
+
+
+@drives("a partitionable slot of the whole machine")
+def partitionable_slot(tmp_path: Path) -> None:
+    """10 cores and 10240 MiB, and a job that asks for 3 and 1024."""
+    name = "a partitionable slot of the whole machine"
+    d = machine(tmp_path, name, slots=0, more="NUM_CPUS = 10\nMEMORY = 10240\n")
+    d.claim("slot1", job(RequestCpus=3, RequestMemory=1024, RequestDisk=10240))
+    left = {name: d.ad("slot1").eval(name) for name in ("Cpus", "Memory", "Disk")}
+    assert left == {"Cpus": 7, "Memory": 9216, "Disk": DETECTED["TotalDisk"] - 10240}
+    assert {name: d.ad("slot1_1").eval(name) for name in ("Cpus", "Memory")} == {"Cpus": 3, "Memory": 1024}
+
+
+@drives("an attribute of the administrator's")
+def administrators_attribute(tmp_path: Path) -> None:
+    d = machine(tmp_path, "an attribute of the administrator's", slots=2)
+    assert [d.ad(slot).eval("GenomeDBPath") for slot in ("slot1", "slot2")] == ["/path/to/db"] * 2
 
 
 @drives("custom resources")
@@ -260,6 +399,11 @@ def custom_resources(tmp_path: Path) -> None:
     slots = plan(resources, slot_types(config, resources))
     amounts = [{tag.lower(): n for tag, n in slot.resources.custom.items()} for slot in slots]
     assert amounts == [{"cogs": 8, "actuator": 6}, {"cogs": 4, "actuator": 1}, {"cogs": 4, "actuator": 1}]
+    d = Point(config, survey.inventory(config))
+    d.claim("slot1", job(RequestCogs=2, RequestActuator=1))
+    names = ("TotalCogs", "TotalSlotCogs", "Cogs", "Actuator")
+    assert [d.ad("slot1").eval(name) for name in names] == [16, 8, 6, 5]
+    assert [d.ad("slot1_1").eval(name) for name in names] == [16, 2, 2, 1]
 
 
 @drives("attributes per slot")
@@ -346,10 +490,13 @@ def test_effect(name: str, tmp_path: Path) -> None:
         DRIVES[name](tmp_path)
         return
     file, function = ELSEWHERE[name].split("::")
+    assert function in functions_of(file)
+
+
+def functions_of(file: str) -> set[str]:
+    """The functions of a test module."""
     tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
-    assert function in {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_every_example_is_driven_or_listed() -> None:

@@ -11,15 +11,18 @@ import pytest
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.clock import ManualClock
 from slotwise.collector.ad_log import AdLog
+from slotwise.collector.app import Collector
 from slotwise.collector.offline import OfflineAds
 from slotwise.collector.service import CollectorServicer
 from slotwise.collector.sleeps import SleepRecord
 from slotwise.collector.store import AdStore
+from slotwise.home import PoolHome
 from slotwise.table import PackBuilder, pack_ads, unpack_ads
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+from slotwise.wire.server import make_server
 
 from tests.service.test_collector import Harness, slot
-from tests.support.serving import serving
+from tests.support.serving import authenticator, daemon_context, serving
 
 Collectors = Callable[[], AbstractAsyncContextManager["Offline"]]
 FOREVER = 2**31 - 1
@@ -216,3 +219,29 @@ def test_what_is_written_is_read_again_and_a_torn_end_loses_only_itself(tmp_path
     path.write_text(whole + 'nonsense\n103 <slot1@h> Cpus 4\n103 <slot1@h> Bad "unfinished\n')
     assert not AdLog(path, 0.0).ads
     assert "nonsense" in (tmp_path / "off.log.unreadable").read_text()
+
+
+async def test_the_knobs_name_the_file_and_how_long_ads_stay(tmp_path: Path) -> None:
+    """COLLECTOR_PERSISTENT_AD_LOG and OFFLINE_EXPIRE_ADS_AFTER, as a collector reads them."""
+    clock, kept = ManualClock(1000.0), tmp_path / "kept" / "ads.log"
+    kept.parent.mkdir()
+    knobs = {"COLLECTOR_PERSISTENT_AD_LOG": str(kept), "OFFLINE_EXPIRE_ADS_AFTER": "600"}
+
+    def collector() -> Collector:
+        server = make_server(authenticator())
+        return Collector(daemon_context(PoolHome(tmp_path / "home"), "collector", server, clock, knobs))
+
+    first = collector()
+    async with serving(lambda s: collector_pb2_grpc.add_CollectorServicer_to_server(first.servicer, s)) as channel:
+        await Offline(channel, first.store, clock, first.servicer).sleep(slot(1))
+    await first.stop("fast")
+    assert "slot1@h" in kept.read_text()
+    again = collector()
+    there = [len(again.store.table("Machine"))]
+    for _ in range(2):
+        clock.advance(590)
+        again.expire()
+        there.append(len(again.store.table("Machine")))
+    await again.stop("fast")
+    assert there == [1, 1, 0]
+    assert not AdLog(kept, clock.now()).ads

@@ -23,6 +23,9 @@ ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/reference/manual-coverage.md"
 #: Sections of the manual by knob. ``<N>`` and ``<KEYWORD>`` stand for what an administrator puts there.
 KNOBS: dict[str, list[str]] = json.loads((ROOT / "tests/conformance/manual-knobs.json").read_text())
+#: The examples of the same chapters. ``shown``: the :class:`~tests.support.manual.Example` of that name, whose effect
+#: ``tests/conformance/test_manual_effects.py`` drives; another test (``file::function``); or, after "- ", why none.
+EXAMPLES: list[dict[str, str]] = json.loads((ROOT / "tests/conformance/manual-examples.json").read_text())
 #: Modules that name knobs without reading them, and generated code.
 _ABOUT = {"unsupported.py", "checking.py", "explaining.py", "document.py", "table.py"}
 #: Files, and sections, that a row names.
@@ -42,11 +45,34 @@ honour it and tests that set it, or what is lost without it.
 | Knob | Manual | Honoured by | Tests |
 | --- | --- | --- | --- |
 """
+_ABOUT_EXAMPLES = """
+## Examples
+
+The examples of these chapters, and the test that drives each to its effect on a slot or a job. The macros of 6.8 and
+6.2 read `CurrentTime`, which HTCondor 25 has no more; the tests put `time()` there.
+
+| Manual | Example | Shown by |
+| --- | --- | --- |
+"""
 
 
 def page() -> str:
     """The page's text."""
-    return _ABOUT_PAGE + "".join(row(name, sections) for name, sections in KNOBS.items())
+    knobs = "".join(row(name, sections) for name, sections in KNOBS.items())
+    return _ABOUT_PAGE + knobs + _ABOUT_EXAMPLES + "".join(map(example_row, EXAMPLES))
+
+
+def example_row(it: dict[str, str]) -> str:
+    """An example's line."""
+    shown = it["shown"]
+    if shown.startswith("- "):
+        shown = f"**not shown**: {shown[2:]}"
+    elif "::" in shown:
+        shown = f"tests/{shown}"
+    else:
+        shown = f'tests/conformance/test_manual_effects.py, "{shown}"'
+    text = it["example"].replace("|", "\\|")
+    return f"| {it['manual']} {it['section']} | `{text}` | {shown} |\n"
 
 
 def row(name: str, sections: list[str]) -> str:

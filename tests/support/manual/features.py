@@ -14,6 +14,21 @@ FEATURES = [
         {"SLOT_TYPE_1": "cpus=2, ram=128, swap=25%, disk=1/2", "SLOT_TYPE_6": "1/4"},
     ),
     Example(
+        "an amount of memory in all forms",
+        "SLOT_TYPE_1 = mem=64\nSLOT_TYPE_2 = mem=1/2\nSLOT_TYPE_3 = mem=50%\nSLOT_TYPE_4 = mem=auto\n",
+        {"SLOT_TYPE_2": "mem=1/2"},
+    ),
+    Example(
+        "the resources that a slot type does not name",
+        "SLOT_TYPE_1 = cpus=1, ram=1/2, swap=50%\nSLOT_TYPE_2 = cpus=1, disk=auto, 50%\n",
+        {"SLOT_TYPE_2": "cpus=1, disk=auto, 50%"},
+    ),
+    Example(
+        "a partitionable slot of the whole machine",
+        "SLOT_TYPE_1 = 100%\nSLOT_TYPE_1_PARTITIONABLE = TRUE\nNUM_SLOTS_TYPE_1 = 1\n",
+        {"SLOT_TYPE_1": "100%"},
+    ),
+    Example(
         "custom resources",
         "MACHINE_RESOURCE_NAMES = Cogs, actuator\nMACHINE_RESOURCE_Cogs = 16\nMACHINE_RESOURCE_actuator = 8\n"
         "SLOT_TYPE_1 = cogs=50%,actuator=6,50%\nSLOT_TYPE_1_PARTITIONABLE = TRUE\nNUM_SLOTS_TYPE_1 = 1\n"
@@ -27,6 +42,11 @@ FEATURES = [
         "SLOT_TYPE_2_PARTITIONABLE = FALSE\nNUM_SLOTS_TYPE_2 = 1\nSLOT_TYPE_3 = auto\n"
         "SLOT_TYPE_3_PARTITIONABLE = FALSE\nNUM_SLOTS_TYPE_3 = 2\n",
         {"SLOT_TYPE_1": "GPUs = 2 : Capability >= 8.0\n90%", "SLOT_TYPE_3": "auto"},
+    ),
+    Example(
+        "an attribute of the administrator's",
+        'STARTD_ATTRS = $(STARTD_ATTRS) GenomeDBPath\nGenomeDBPath = "/path/to/db"\n',
+        {"GenomeDBPath": '"/path/to/db"'},
     ),
     Example(
         "attributes per slot",

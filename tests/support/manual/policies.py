@@ -3,7 +3,27 @@
 
 from __future__ import annotations
 
+from slotwise.classad import ERROR
+
 from tests.support.manual import BUSY, IDLE, NOW, Example, owner
+
+#: Macros that only the chapter of 6.2 writes so.
+_CPU_BY_62 = (
+    "CPU_Idle = $(NonCondorLoadAvg) <= $(BackgroundLoad)\nCPU_Busy = $(NonCondorLoadAvg) >= $(HighLoad)\n"
+    "MachineBusy = ($(CPU_Busy) || $(KeyboardBusy))\n"
+)
+_CS_POLICY_62 = (
+    "MaxVacateTime = 5 * $(MINUTE)\n" + _CPU_BY_62 + "BigJob = (ImageSize > (30 * 1024))\n"
+    "MediumJob = (ImageSize <= (30 * 1024) && ImageSize >= (10 * 1024))\nSmallJob = (ImageSize < (10 * 1024))\n"
+    "WANT_SUSPEND : $(SmallJob)\nWANT_VACATE : $(MediumJob) || $(SmallJob)\nWANT_SUSPEND_VANILLA : True\n"
+    "WANT_VACATE_VANILLA : True\nCS_START = $(CPU_Idle) && KeyboardIdle > $(StartIdleTime)\n"
+    "CS_SUSPEND = $(CPU_Busy) || $(KeyboardBusy)\nCS_CONTINUE = (KeyboardIdle > $(ContinueIdleTime)) && $(CPU_Idle)\n"
+    'CS_PREEMPT = ( ($(ActivityTimer) > $(MaxSuspendTime)) && \\\n(Activity == "Suspended") ) || \\\n'
+    "( $(MachineBusy) && (WANT_SUSPEND == False) )\nCS_KILL = ($(ActivityTimer) > $(MaxVacateTime))\n"
+    "START : $(CS_START)\nSUSPEND : $(CS_SUSPEND)\nCONTINUE : $(CS_CONTINUE)\nPREEMPT : $(CS_PREEMPT)\nKILL : $(CS_KILL)\n"
+    "PERIODIC_CHECKPOINT : (($(LastCkpt) > (3 * $(HOUR))) \\\n&& $(BigJob)) || (($(LastCkpt) > (12 * $(HOUR))) && \\\n"
+    "($(SmallJob) || $(MediumJob)))\n"
+)
 
 POLICIES = [
     Example("always run", "START = True\nKILL = False\n", {"START": "True", "KILL": "False"}),
@@ -195,16 +215,70 @@ POLICIES = [
         ],
     ),
     Example(
-        "CS policy (6.2)",
-        "CPU_Idle = $(NonCondorLoadAvg) <= $(BackgroundLoad)\nCPU_Busy = $(NonCondorLoadAvg) >= $(HighLoad)\n"
-        "CS_START = $(CPU_Idle) && KeyboardIdle > $(StartIdleTime)\nCS_SUSPEND = $(MachineBusy)\n"
-        "CS_CONTINUE = (KeyboardIdle > $(ContinueIdleTime)) && $(CPU_Idle)\n"
-        'CS_PREEMPT = ( ($(ActivityTimer) > $(MaxSuspendTime)) && \\\n(Activity == "Suspended") ) || \\\n'
-        "( $(MachineBusy) && (WANT_SUSPEND == False) )\nCS_KILL = ($(ActivityTimer) > $(MaxVacateTime))\nSTART = $(CS_START)\n",
+        "rank by owner, then by size",
+        'RANK = (Owner == "coltrane" * 1000000000000) + Imagesize\n',
+        gives=[("RANK", {}, {"Owner": "miles", "ImageSize": 77}, ERROR)],
+    ),
+    Example(
+        "rank without parentheses (6.2)",
+        'RANK : Owner == "coltrane" + Owner == "tyner" \\\n+ (Owner == "garrison") * 10 + Owner == "jones"\n',
+        gives=[("RANK", {}, owner("garrison"), ERROR)],
+    ),
+    Example(
+        "owner state of a desktop",
+        'START = KeyboardIdle > 15 * $(MINUTE) && Owner == "coltrane"\nIS_OWNER = (START =?= FALSE)\n',
+        {"IS_OWNER": "(START =?= FALSE)"},
+    ),
+    Example(
+        "suspend vanilla jobs, too (6.2)",
+        "WANT_SUSPEND : True\nWANT_VACATE : $(ActivationTimer) > 10 * $(MINUTE)\nSUSPEND : $(KeyboardBusy) || $(CPUBusy)\n"
+        "WANT_SUSPEND_VANILLA : True\nWANT_VACATE_VANILLA : True\nSUSPEND_VANILLA : $(KeyboardBusy) || $(CPUBusy)\n",
+        {"WANT_VACATE_VANILLA": "True"},
+        [("SUSPEND_VANILLA", BUSY, {}, True), ("SUSPEND_VANILLA", IDLE, {}, False)],
+    ),
+    Example(
+        "benchmarks by a timer (6.2, 6.8)",
+        "BenchmarkTimer = (time() - LastBenchmark)\nRunBenchmarks : $(BenchmarkTimer) >= (4 * $(HOUR))\n",
+        gives=[
+            ("RunBenchmarks", {"LastBenchmark": NOW - 20_000}, {}, True),
+            ("RunBenchmarks", {"LastBenchmark": NOW}, {}, False),
+        ],
+    ),
+    Example(
+        "default policy (6.2)",
+        "MaxVacateTime = 5 * $(MINUTE)\n" + _CPU_BY_62 + "WANT_SUSPEND : True\n"
+        "WANT_VACATE : $(ActivationTimer) > 10 * $(MINUTE)\nSTART : $(CPU_Idle) && KeyboardIdle > $(StartIdleTime)\n"
+        "SUSPEND : $(MachineBusy)\nCONTINUE : $(CPU_Idle) && KeyboardIdle > $(ContinueIdleTime)\n"
+        'PREEMPT : ( ($(ActivityTimer) > $(MaxSuspendTime)) && \\\n(Activity == "Suspended") ) || \\\n'
+        "( $(MachineBusy) && (WANT_SUSPEND == False) )\nKILL : $(ActivityTimer) > $(MaxVacateTime)\n"
+        "PERIODIC_CHECKPOINT : ( (ImageSize < 60000) && \\\n($(LastCkpt) > (6 * $(HOUR))) ) || \\\n"
+        "( $(LastCkpt) > (12 * $(HOUR)) )\n",
         gives=[
             ("START", IDLE, {}, True),
-            ("CS_SUSPEND", BUSY, {}, True),
-            ("CS_KILL", {"EnteredCurrentActivity": NOW}, {}, False),
+            ("SUSPEND", BUSY, {}, True),
+            ("CONTINUE", IDLE, {}, True),
+            ("KILL", {"EnteredCurrentActivity": NOW - 301}, {}, True),
         ],
+    ),
+    Example(
+        "CS policy (6.2)",
+        _CS_POLICY_62,
+        gives=[
+            ("START", IDLE, {}, True),
+            ("SUSPEND", BUSY, {}, True),
+            ("KILL", {"EnteredCurrentActivity": NOW}, {}, False),
+            ("WANT_SUSPEND", {}, {"ImageSize": 100}, True),
+            ("WANT_VACATE", {}, {"ImageSize": 20 * 1024}, True),
+            ("WANT_VACATE", {}, {"ImageSize": 40 * 1024}, False),
+            ("PERIODIC_CHECKPOINT", {"LastPeriodicCheckpoint": NOW - 4 * 3600}, {"ImageSize": 40 * 1024}, True),
+            ("PERIODIC_CHECKPOINT", {"LastPeriodicCheckpoint": NOW - 4 * 3600}, {"ImageSize": 100}, False),
+        ],
+    ),
+    Example(
+        "test job on the CS policy (6.2)",
+        _CS_POLICY_62
+        + 'START : ($(CS_START)) || Owner == "coltrane"\nSUSPEND : ($(CS_SUSPEND)) && Owner != "coltrane"\n'
+        'CONTINUE : $(CS_CONTINUE)\nPREEMPT : ($(CS_PREEMPT)) && Owner != "coltrane"\nKILL : $(CS_KILL)\n',
+        gives=[("START", BUSY, owner("coltrane"), True), ("SUSPEND", BUSY, owner("coltrane"), False)],
     ),
 ]

@@ -10,7 +10,7 @@ from slotwise.classad import ExprTree
 from slotwise.startd import events as ev
 from slotwise.startd import survey
 from slotwise.startd.fingerprint.x_input import XProbe
-from slotwise.startd.outbox import Refused
+from slotwise.startd.outbox import Kill, Refused
 from slotwise.startd.settings import filler_wanted
 
 from tests.support.configured import configured
@@ -55,6 +55,24 @@ def test_nice_users_have_no_retirement_unless_they_say_so() -> None:
         host.run("slot1", wanted=job(NiceUser=True, MaxJobRetirementTime=said))
         host.poll(after=11)
         assert host.place("slot1") == after
+
+
+def test_a_starter_that_does_not_end_its_job_is_told_to_kill_all_when_the_time_is_over() -> None:
+    """KILLING_TIMEOUT: SIGKILL for everything that is left of the job, again and again until it has gone."""
+    host = point(NUM_SLOTS="1", KILLING_TIMEOUT="7", WANT_VACATE="False", PREEMPT="time() > 1000010")
+    host.run("slot1")
+    host.poll(after=11)
+    assert host.place("slot1") == "Preempting/Killing"
+    (first,) = host.told(Kill)
+    assert first.fast
+    host.forget()
+    host.poll(after=6)
+    assert not host.told(Kill)
+    host.poll(after=1)
+    (second,) = host.told(Kill)
+    assert "everything that is left" in second.cause.reason
+    host.gone()
+    assert host.place("slot1") == "Unclaimed/Idle"
 
 
 def test_is_owner_by_its_former_name() -> None:
