@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def test_a_dying_device_and_a_host_without_any(driver: Path) -> None:
 @pytest.fixture
 def pool(driver: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    monkeypatch.setenv("PRETENDED_GPUS", "4")
     monkeypatch.setenv("PRETENDED_LOST_FILE", str(driver / "lost"))
     (driver / "lost").unlink(missing_ok=True)
     # Not below pytest's directories: the jobs' account must be able to see a file there.
@@ -76,37 +78,71 @@ def pool(driver: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def test_jobs_get_gpus_and_are_told_how_much_they_used_them(pool: Pool) -> None:
+def shown(pool: Pool, attribute: str, constraint: str = "true") -> list[str]:
+    """An attribute of the slots that have it."""
+    words = pool.run("status", "-constraint", constraint, "-af", attribute).stdout.split()
+    return [word for word in words if word != "undefined"]
+
+
+def begin(pool: Pool, *gpus: int) -> Path:
+    """Submit a job for each number of GPUs; each writes which it sees, and stays until the returned file is there."""
     script, go = pool.root / "gpu.sh", pool.root / "go"
     script.write_text(f"#!/bin/sh\necho $CUDA_VISIBLE_DEVICES\nwhile ! test -e {go}; do sleep 0.1; done\n")
     script.chmod(0o755)
     (pool.root / "job.sub").write_text(
-        "executable = gpu.sh\nrequest_gpus = 1\nrequire_gpus = Capability >= 8\nrequest_memory = 64M\n"
-        "request_disk = 1M\noutput = out.$(Process)\nlog = log\nqueue 2\n"
+        "executable = gpu.sh\nrequest_gpus = $(wanted)\nrequire_gpus = Capability >= 8\nrequest_memory = 64M\n"
+        f"request_disk = 1M\noutput = out.$(Process)\nlog = log\nqueue wanted in ({' '.join(map(str, gpus))})\n"
     )
-
-    def shown(attribute: str, constraint: str) -> list[str]:
-        words = pool.run("status", "-constraint", constraint, "-af", attribute).stdout.split()
-        return [word for word in words if word != "undefined"]
-
-    # As with HTCondor, a job's use is known where its devices were measured before it began.
-    pool.until("the devices are measured", lambda: shown("DeviceGPUsAverageUsage", "true"), 40)
     pool.run("submit", "job.sub")
-    pool.until("both jobs' use is known", lambda: len(shown("GPUsAverageUsage", "GPUs == 1")) == 2, 40)
+    return go
+
+
+def test_jobs_get_gpus_and_are_told_how_much_they_used_them(pool: Pool) -> None:
+    """Four devices, each busy for half of the time; the first has 1 GiB in use, the fourth 4."""
+    # As with HTCondor, a job's use is known where its devices were measured before it began.
+    pool.until("the devices are measured", lambda: shown(pool, "DeviceGPUsAverageUsage"), 40)
+    go = begin(pool, 1, 1, 2)
+    pool.until("all jobs' use is known", lambda: len(shown(pool, "GPUsMemoryUsage", "DynamicSlot")) == 3, 40)
+    ads = pool.json("status", "-constraint", "DynamicSlot")
+    for ad in ads:
+        count, usage, memory = (float(ad[name]) for name in ("GPUs", "DeviceGPUsAverageUsage", "GPUsMemoryUsage"))
+        assert 0.2 * count < usage < 0.8 * count, "the busy seconds of a slot's devices are added"
+        numbers = [int(name[-2:]) for name in str(ad["AssignedGPUs"]).split(",")]
+        assert memory == 1024 * (max(numbers) + 1), "of their memory the highest counts"
     go.touch()
     pool.run("wait", "log")
-    assert sorted((pool.root / f"out.{n}").read_text() for n in (0, 1)) == ["GPU-c0ffee00\n", "GPU-c0ffee01\n"]
-    used = [float(line) for line in pool.run("history", "-af", "GPUsAverageUsage").stdout.splitlines()]
-    assert len(used) == 2 and all(0.2 < value < 0.8 for value in used), used
+    seen = [(pool.root / f"out.{n}").read_text().strip().split(",") for n in (0, 1, 2)]
+    assert [len(names) for names in seen] == [1, 1, 2]
+    assert sorted(name for names in seen for name in names) == [f"GPU-c0ffee0{n}" for n in range(4)]
+    last = [[name[-2:] for name in names] for names in seen]
+    used = dict(line.split() for line in pool.run("history", "-af", "ProcId", "GPUsAverageUsage").stdout.splitlines())
+    assert all(0.2 * n < float(used[proc]) < 0.8 * n for proc, n in (("0", 1), ("1", 1), ("2", 2))), used
+    log = (pool.root / "log").read_text()
+    assert len(re.findall(r"GPUs +: +(?:0\.[2-7]|[01]\.)\d", log)) == 3
+    assert sorted(re.findall(r"GpusMemory \(MB\) +: +(\d+)", log)) == sorted(
+        str(1024 * (max(map(int, n)) + 1)) for n in last
+    )
 
 
-def test_a_device_that_is_lost_goes_offline_and_comes_back(pool: Pool, driver: Path) -> None:
+def test_a_device_that_dies_under_a_job_goes_offline_and_comes_back(pool: Pool, driver: Path) -> None:
+    """Its job keeps it; the slot and the pool are told, and nobody else gets it."""
+
     def gpus() -> list[str]:
-        return pool.run("status", "-af", "GPUs", "OfflineGPUs").stdout.split()
+        return pool.run("status", "-constraint", "PartitionableSlot", "-af", "GPUs", "OfflineGPUs").stdout.split()
 
-    pool.until("both are there", lambda: gpus() == ["2"])
+    pool.until("all are there", lambda: gpus() == ["4"])
+    go = begin(pool, 4)
+    pool.until("a job has all", lambda: shown(pool, "AssignedGPUs", "DynamicSlot") and gpus() == ["0"], 40)
     (driver / "lost").write_text("1")
-    pool.until("one is offline", lambda: gpus() == ["1", "GPU-c0ffee01"])
+    pool.until("one is offline", lambda: gpus() == ["0", "GPU-c0ffee01"])
+    assert shown(pool, "OfflineGPUs", "DynamicSlot") == ["GPU-c0ffee01"], "the slot that has it is told"
+    assert shown(pool, "GPUs", "DynamicSlot") == ["4"]
+    go.touch()
+    pool.run("wait", "log")
+    pool.until("it does not come back to the others", lambda: gpus() == ["3", "GPU-c0ffee01"], 40)
     assert "GPU-c0ffee01 does not answer any more; it is offline" in (pool.root / "home/log/StartLog").read_text()
+    pool.config_file.write_text(pool.config_file.read_text() + "OFFLINE_MACHINE_RESOURCE_GPUs = GPU-c0ffee03\n")
+    pool.run("reconfig")
+    pool.until("so is the administrator's", lambda: sorted(gpus()[1:]) == ["GPU-c0ffee01", "GPU-c0ffee03,"], 40)
     (driver / "lost").unlink()
-    pool.until("both are there", lambda: gpus() == ["2"])
+    pool.until("it is there again", lambda: gpus() == ["3", "GPU-c0ffee03"])

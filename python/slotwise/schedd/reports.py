@@ -116,6 +116,9 @@ def _resources(ads: JobAds, claiming: Claiming, run: Run, attributes: Changes, n
             allocated if isinstance(allocated, (int, float)) else 0 if name == "GPUs" else None,
             assigned if isinstance(assigned, str) else "",
         )
+        memory = attributes.get(f"{name}MemoryUsage")
+        if isinstance(memory, (int, float)):  # HTCondor writes its own spelling of the resource: GpusMemory
+            rows[f"{name.capitalize()}Memory"] = (memory, None, None, "")
     if rows and run.executing_at:
         rows["TimeExecute"] = (int(max(0, now - run.executing_at)), None, None, "")
         rows["TimeSlotBusy"] = (int(max(0, now - run.born_at)), None, None, "")

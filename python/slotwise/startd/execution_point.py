@@ -299,7 +299,8 @@ class ExecutionPoint:
         if settings.hook_keyword(h.slot_id, h.type_number):
             result.update(ads.fetches_of(h))
         of_job = ads.job_attrs_of(h, knobs.job_attrs, now)
-        result.update({name: value for name, value in of_job.items() if value is not None or name not in knobs.attrs})
+        # What the job does not say stays as monitors and the administrator say it.
+        result.update({name: value for name, value in of_job.items() if value is not None or name not in result})
         for knob, text in policy.mentioned.items():
             result[knob] = settings.expression(text)
         if knobs.slot_attrs:

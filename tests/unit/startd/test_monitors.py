@@ -83,6 +83,18 @@ def test_a_slot_has_the_sum_and_the_peak_of_its_devices_and_a_job_what_it_used()
     assert "DevAverageUsage" not in of(p, "slot1") and of(p, "slot1")["DevMemoryUsage"] == 6.0
 
 
+def test_what_the_job_has_not_said_stays_as_it_was_measured() -> None:
+    """GPUsMonitor names the attribute in STARTD_JOB_ATTRS, too; the starter reports it later than it is measured."""
+    p = point([DEVICES], STARTD_JOB_ATTRS="DevUsage DevMemoryUsage")
+    p.run(wanted=job(RequestDev=1))
+    p.now += 1
+    sample(p, 3)
+    sample(p, 4)
+    assert of(p, "slot1_1")["DevMemoryUsage"] == 4.0
+    p["slot1_1"].usage["DevMemoryUsage"] = 9.0
+    assert of(p, "slot1_1")["DevMemoryUsage"] == 9.0
+
+
 def test_sums_are_shown_where_they_are_wanted() -> None:
     p = point([DEVICES])
     p.it.cron.totals = True
