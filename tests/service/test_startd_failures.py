@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.startd.driver import Driver
+from slotwise.startd.fetch.calls import REPLY_FETCH, HookCall
 from slotwise.startd.service import _Session
 from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, starter_pb2
@@ -162,8 +163,18 @@ async def test_a_journal_that_cannot_be_written_keeps_nobody_from_working(
         claim_id = (await schedd.claim(host.capability())).granted.slots[0].claim_id
         assert (await schedd.activate(claim_id, "1.0#1")).activated.run_id == "1.0#1"
         await until(lambda: "1.0#1" in host.starter.runs)
+        driver = host.startd.driver
+        told, settled = list[HookCall](), list[str]()
+        monkeypatch.setattr(driver, "hook", told.append)
+        monkeypatch.setattr(driver, "fetched", settled.extend)
+        driver.point.outbox.hooks.append(HookCall("f1.reply", REPLY_FETCH, "slot1@host", "Q", b"", ("accept",), ""))
+        driver.point.outbox.fetched.append("f0")
+        driver.flush()
+        assert not told and not settled, "hooks hear of what a restart does not forget"
         failing = False
         host.startd.driver.flush()
         assert {kept.name.partition("@")[0] for kept in host.startd.journal.load()} >= {"slot1_1"}
+        assert [call.call_id for call in told] == ["f1.reply"] and settled == ["f0"], "once they are in the journal"
+        assert [call.call_id for call in host.startd.journal.calls()] == ["f1.reply"]
         host.starter.gone("1.0#1")
         await until(lambda: schedd.states(claim_id).count("Claimed/Idle") == 1)

@@ -129,10 +129,13 @@ class Driver:
             self._kept = state
 
     def _not_saved(self, out: Outbox, error: Exception) -> None:
-        """The claims would not survive a restart now; the next flush tries again."""
+        """The claims would not survive a restart now; the next flush tries again. Hooks hear of nothing, and results of
+        hooks are not cleared away, until they are in the journal."""
         self.point.outbox.dirty.update(out.dirty)
         self.point.outbox.dirty.update(out.removed)
+        self.point.outbox.hooks += out.hooks
         self.point.outbox.fetched += out.fetched
+        out.hooks, out.fetched = [], []
 
     def _slots_of(self, run_id: str) -> list[str]:
         name = self.point.by_run.get(run_id)
