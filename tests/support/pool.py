@@ -41,6 +41,8 @@ class Pool:
             # Where the tests run as root, root's are the jobs.
             "_CONDOR_SLOTWISE_MIN_UID": "0",
         }
+        if PATIENCE > 1:
+            self.env["_CONDOR_SLOTWISE_START_TIMEOUT"] = f"{30 * PATIENCE:g}"
 
     def run(
         self, *words: str, check: bool = True, timeout: float = 100, cwd: Path | None = None, **env: str
