@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.starter.cgroup.probe import probe
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.hiding import HIDER, hidden_pid, let_go
@@ -108,6 +110,24 @@ def _elapsed(seconds: float) -> bool:
     if not _began:
         _began.append(time.monotonic())
     return time.monotonic() - _began[0] >= seconds
+
+
+async def test_groups_that_somebody_has_removed_are_made_again(root: None) -> None:
+    """systemd removes the empty group of a unit whose main process has ended (Type=oneshot)."""
+    base = f"slotwise-removed-{os.getpid()}"
+    async with starter_bench(BASE_CGROUP=base) as bench:
+        groups = probe(base, is_root=True).bases.values()
+        if not groups:
+            pytest.skip("needs cgroups")
+        for _ in range(2):
+            run = bench.submit("/bin/cat", "/proc/self/cgroup")
+            assert (await bench.ended(run)).how == schedd_pb2.RunEnded.EXITED
+            assert base in bench.output(run)
+            await bench.eventually(lambda: not any([*group.glob("*/")] for group in groups), "the job's group is gone")
+            for group in groups:
+                group.rmdir()
+    for left in Path("/sys/fs/cgroup").glob(f"*/{base}*"):
+        left.rmdir()
 
 
 async def test_a_soft_kill_lets_the_job_leave_with_its_own_signal(root: None) -> None:

@@ -33,9 +33,9 @@ _UP_TIMEOUT_S = 300.0
 _RUNNING_TIMEOUT_S = 60.0
 #: How long a master that has lost its spawner may take to have a new one.
 _NEW_SPAWNER_S = 10.0
+#: How long `up` waits for the request of a host that joins, in seconds; a dead name service alone takes 12 of them.
+_JOIN_S = 25.0
 #: How often `up` begins again when the master it waits for goes away.
-#: How long `up` waits for the request of a host that joins, in seconds.
-_JOIN_S = 10.0
 _ATTEMPTS = 3
 _TAIL_LINES = 12
 

@@ -13,10 +13,9 @@ from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError, HostError
 from slotwise.starter import mount_space, moves
-from slotwise.starter.cgroup.probe import probe
 from slotwise.starter.control import control_root
 from slotwise.starter.devices import find_gpus
-from slotwise.starter.enforcement import Enforcement, assess
+from slotwise.starter.enforcement import Enforcement, assess, cgroups_for
 from slotwise.starter.host import JobHost
 from slotwise.starter.launcher import holder
 from slotwise.starter.recovery import recover
@@ -86,12 +85,7 @@ class Starter:
 def survey(settings: StarterSettings) -> tuple[Enforcement, Volumes]:
     """Find out what this host can enforce, and say in the log what it cannot."""
     root = is_root()
-    cgroups = probe(
-        settings.base_cgroup,
-        is_root=root,
-        without_root=settings.cgroup_without_root,
-        version=settings.cgroup_version,
-    )
+    cgroups = cgroups_for(settings, root=root)
     volumes = Volumes(settings.volumes, settings.execute / ".starter" / "volumes")
     if settings.enforce_disk:
         volumes.probe(root=root)

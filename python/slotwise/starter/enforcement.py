@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from slotwise.starter.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost
+from slotwise.starter.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost, probe
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.settings import StarterSettings
 
@@ -66,6 +66,16 @@ class Enforcement:
 def hides_devices(cgroups: CgroupHost) -> bool:
     """True when a job's cgroup can keep it from devices."""
     return cgroups.version == 2 or V1_DEVICES in cgroups.bases
+
+
+def cgroups_for(settings: StarterSettings, *, root: bool) -> CgroupHost:
+    """The control groups that this host lets jobs have under these settings; those that hold the jobs' are made."""
+    return probe(
+        settings.base_cgroup,
+        is_root=root,
+        without_root=settings.cgroup_without_root,
+        version=settings.cgroup_version,
+    )
 
 
 def assess(

@@ -41,7 +41,7 @@ from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.chirp.desk import ChirpDesk
 from slotwise.starter.control import control_root, discard
 from slotwise.starter.disks import ScratchDisks, wants_encryption
-from slotwise.starter.enforcement import Enforcement
+from slotwise.starter.enforcement import Enforcement, cgroups_for
 from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.failures import LaunchRefusedError, scratch_failure
 from slotwise.starter.keeper_spec import KeeperSpec
@@ -373,6 +373,7 @@ class JobHost:
         if hooked:
             await hooks.prepare(run, self.settings.hooks)
             self._understand_again(run)
+        self._keep_cgroups()
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
             _log.warning("run %s: all tracking GIDs are in use, tracking its processes by ancestry", run.run_id)
@@ -402,6 +403,17 @@ class JobHost:
         await self.desk.admit(run, settings.chirp)
         lay_out(scratch.start_files(run.directory, ads, remember(run), spec))
         return spec
+
+    def _keep_cgroups(self) -> None:
+        """Make the groups that hold those of jobs again: systemd removes empty ones, as of a unit with Type=oneshot."""
+        missing = [base for base in self.cgroups.bases.values() if not base.is_dir()]
+        if missing:
+            _log.warning("the cgroup %s is gone, it is made again", missing[0])
+            found = cgroups_for(self.settings, root=self.enforcement.root)
+            if found.controllers != self.cgroups.controllers:
+                _log.error("not all controllers are there again: %s", "; ".join(found.problems))
+            self.enforcement = replace(self.enforcement, cgroups=found)
+            self.tell_facts()
 
     def _settings_of(self, run: Run) -> StarterSettings:
         """The settings for the run's slot; kept for the next run with the same."""
