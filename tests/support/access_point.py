@@ -124,6 +124,7 @@ class RunningAccessPoint:
         await asyncio.gather(*point._tasks, return_exceptions=True)
         point._threads.shutdown(wait=True)
         point._log_threads.shutdown(wait=True)
+        point.history_export._threads.shutdown(wait=True)
         point.store.close()
 
     async def act(self, action: str, constraint: str) -> None:

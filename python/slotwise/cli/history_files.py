@@ -19,11 +19,11 @@ from slotwise.cli.render import jobviews
 from slotwise.cli.render.ads import as_table
 from slotwise.cli.render.layout import Item, Layout
 from slotwise.cli.userlog import job_ads
+from slotwise.daemon.history_file import parts_of
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import schedd_pb2
 
-_ROTATED = re.compile(r"\.\d{8}T\d{6}(\.\d+)?$|\.old$")
 _TRANSFERS = {"I": "INPUT", "O": "OUTPUT", "C": "CHECKPOINT"}
 DAEMON = Layout((
     Item("RecordWriteDate", "TIMESTAMP", width=10, instead="?"),
@@ -93,12 +93,6 @@ def _configured(knob: str, option: str, inv: Invocation) -> list[Path]:
     if not found:
         raise NotFoundError(f"-{option}: there is no file {value} yet ({knob})")
     return found
-
-
-def parts_of(path: Path) -> list[Path]:
-    """A history file with its rotated parts, the newest last."""
-    found = [other for other in path.parent.glob(path.name + ".*") if _ROTATED.search(other.name)]
-    return [*sorted(found), *([path] if path.exists() else [])]
 
 
 def read_sources(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation) -> Iterator[ClassAd]:

@@ -14,11 +14,12 @@ import grpc
 
 from slotwise.classad import ClassAd
 from slotwise.classad.evaluate import Constant, Expression, compiled
-from slotwise.cli.history_files import Source, parts_of, read_sources
+from slotwise.cli.history_files import Source, read_sources
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, Parsed, parse
 from slotwise.cli.render.ads import read_file
 from slotwise.cli.render.table import Column, table
+from slotwise.daemon.history_file import parts_of
 from slotwise.errors import ConfigError, NotFoundError, UsageError
 from slotwise.startd.power.decision import Rules
 from slotwise.startd.power.levels import WORDS, level_of

@@ -144,7 +144,6 @@ RULES: tuple[Rule, ...] = (
     _service("DOCKER(_.+)?", "has no effect: there are no Docker jobs"),
     _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
-    _service("HISTORY|PER_JOB_HISTORY_DIR|ROTATE_HISTORY_(DAILY|MONTHLY)|ENABLE_HISTORY_ROTATION|HISTORY_CONTAINS_JOB_ENVIRONMENT", "writes no file: the schedd keeps its history in its database", "`slotwise history` reads it, SLOTWISE_HISTORY_DAYS limits it"),
     _service("[A-Z]+_DAEMON_HISTORY|SCHEDD_HISTORY_RECORD_INTERVAL|MAX_DAEMON_HISTORY_.*", "writes no history of the daemon"),
     _service("(SCHEDD|MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
     _service("((MAX|MAX_NUM)_)?(SHARED_PORT|ANNEX)_AUDIT_LOG", "writes no audit log"),

@@ -1,24 +1,211 @@
-"""Files to which ads of the past are appended, put aside when they are full. As the reference's history files.
+"""History files: ads of the past, each followed by a banner line of three stars with some facts, as in HTCondor.
 
-A record is an ad in long form, then a line of three stars with some facts. What is put aside gets the time as its
-suffix (manual: MAX_HISTORY_LOG, MAX_HISTORY_ROTATIONS).
+``condor_history -file`` and ``slotwise history -file`` read them. Ads hold environments of jobs: a new file is for the
+daemon's account alone, unless the one that was put aside was open to more (``chmod`` lasts through rotations).
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import stat
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from slotwise.config import Config
+
+#: Suffix of a file that was put aside: when that was, and a number when there were more in that second.
+ASIDE = re.compile(r"\.\d{8}T\d{6}(\.\d+)?")
+_MODE = 0o600
+_BANNER = re.compile(rb"^\*\*\* [^\n]*\n", re.MULTILINE)
+_TAIL = 65536
+#: How a file that holds nothing but a part of its first record begins.
+_ATTRIBUTE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*(\Z| \Z| =\Z| = )")
 
 
-def append(path: str, text: str, *, size_most: int, rotations: int) -> None:
-    """Append whole records; a file that would grow beyond ``size_most`` bytes (0: no bound) is put aside first.
+@dataclass(frozen=True)
+class Rotation:
+    """When a file is put aside: before it grows beyond ``size_most`` bytes, and when it is of another day or month.
+
+    ``rotations`` older ones are kept. A size that is not positive is no bound.
+    """
+
+    size_most: int = 20 * 1024 * 1024
+    rotations: int = 2
+    daily: bool = False
+    monthly: bool = False
+
+    @classmethod
+    def of(cls, config: Config) -> Rotation:
+        """That of job histories (MAX_HISTORY_LOG and others); without ENABLE_HISTORY_ROTATION never."""
+        if not config.get_bool("ENABLE_HISTORY_ROTATION"):
+            return cls(0)
+        return cls(
+            config.get_int("MAX_HISTORY_LOG"),
+            max(1, config.get_int("MAX_HISTORY_ROTATIONS")),
+            config.get_bool("ROTATE_HISTORY_DAILY"),
+            config.get_bool("ROTATE_HISTORY_MONTHLY"),
+        )
+
+    def is_due(self, size: int, written_at: float, coming: int, now: float) -> bool:
+        """Whether a file of ``size`` bytes, written at ``written_at``, is put aside before ``coming`` more bytes."""
+        if size == 0:
+            return False
+        then, today = time.localtime(written_at), time.localtime(now)
+        return (
+            (self.size_most > 0 and size + coming > self.size_most)
+            or (self.daily and (then.tm_year, then.tm_yday) < (today.tm_year, today.tm_yday))
+            or (self.monthly and (then.tm_year, then.tm_mon) < (today.tm_year, today.tm_mon))
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """An ad in long form, and its banner without the stars; a ``chained`` one begins with the place of the former."""
+
+    text: str
+    banner: str
+    chained: bool = False
+
+    def data(self, former: int) -> tuple[bytes, int]:
+        """The record as bytes, and how many of them come before its banner. The former banner is at ``former``."""
+        body = encoded(self.text)
+        offset = f"Offset = {former} " if self.chained else ""
+        return body + encoded(f"*** {offset}{self.banner}\n"), len(body)
+
+
+def append(path: str, records: Sequence[Record], rotation: Rotation, now: float) -> None:
+    """Append whole records in order; what a full disk leaves of them is taken back.
+
+    :raises OSError: when that is not possible; then none of them, or only those before a rotation, are in files.
+    """
+    left = list(records)
+    while left:
+        left = left[_append(path, left, rotation, now) :]
+
+
+def _append(path: str, records: Sequence[Record], rotation: Rotation, now: float) -> int:
+    """Append as many records as belong into one file; how many those were."""
+    mode = _put_aside(Path(path), len(records[0].data(0)[0]), rotation, now)
+    with contextlib.closing(_Open(path, mode)) as file:
+        size, banner = file.size, file.last_banner()
+        data, taken = bytearray(), 0
+        for record in records:
+            piece, behind = record.data(banner)
+            total = size + len(data)
+            if taken and rotation.is_due(total, now, len(piece), now):
+                break
+            banner = total + behind
+            data += piece
+            taken += 1
+        file.write(data)
+    return taken
+
+
+class _Open:
+    """A file open for appending."""
+
+    def __init__(self, path: str, mode: int) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        state = os.fstat(self._file)
+        self.size = state.st_size
+        if not stat.S_ISREG(state.st_mode):
+            self.close()
+            raise OSError(f"{path} is not a regular file")
+        if not self.size:
+            os.fchmod(self._file, mode)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def last_banner(self) -> int:
+        """Where the last line begins; 0 in an empty file."""
+        start = self.size
+        while start > 0:
+            start = max(0, start - _TAIL)
+            found = os.pread(self._file, _TAIL, start).rstrip(b"\n").rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+        return 0
+
+    def write(self, data: bytes | bytearray) -> None:
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self.size)
+            raise
+
+
+def repair(path: str) -> str:
+    """Take out a record that was cut, and tell the text of the last whole one; "" without any.
+
+    The newest file that was put aside speaks for one that is missing or empty.
 
     :raises OSError: when that is not possible.
     """
-    data = encoded(text)
-    _rotate(Path(path), len(data), size_most, rotations)
-    with Path(path).open("ab") as stream:
-        stream.write(data)
+    for place in reversed(parts_of(Path(path))):
+        with place.open("r+b") as stream:
+            data = _tail(stream)
+            banners = list(_BANNER.finditer(data))
+            end = banners[-1].end() if banners else 0
+            if end < len(data) and (banners or _ATTRIBUTE.match(data)):
+                stream.truncate(stream.seek(end - len(data), os.SEEK_END))
+        if banners:
+            begin = banners[-2].end() if banners[1:] else 0
+            return data[begin:end].decode("utf-8", "surrogateescape")
+    return ""
+
+
+def _tail(stream: BinaryIO) -> bytes:
+    """The end of a file with the last whole record in it, or all of the file."""
+    size = stream.seek(0, os.SEEK_END)
+    length = min(size, _TAIL)
+    while True:
+        stream.seek(size - length)
+        data = stream.read(length)
+        if length == size or len(_BANNER.findall(data)) > 2:
+            return data
+        length = min(size, length * 4)
+
+
+def synchronise(path: str) -> None:
+    """Have the disk hold what was appended.
+
+    :raises OSError: when that is not possible.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_per_job(directory: str, name: str, text: str) -> None:
+    """A file for one ad, which readers find whole or not at all. The group may read it where the directory is setgid.
+
+    :raises OSError: when that is not possible.
+    """
+    place = Path(directory)
+    temporary = place / f".{name}.tmp"
+    temporary.unlink(missing_ok=True)
+    mode = 0o640 if place.stat().st_mode & stat.S_ISGID else _MODE
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as stream:
+            os.fchmod(descriptor, mode)
+            stream.write(encoded(text))
+        temporary.rename(place / name)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def encoded(text: str) -> bytes:
@@ -26,24 +213,45 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def size_of(path: str) -> int:
-    """Where the next record begins."""
+def parts_of(path: Path) -> list[Path]:
+    """A history file with those that were put aside, the newest last."""
+    return [*_older(path), *([path] if path.exists() else [])]
+
+
+def _older(path: Path) -> list[Path]:
+    found = [one for one in path.parent.glob(f"{_literal(path.name)}.*") if _is_aside(path, one)]
+    return sorted(found, key=lambda one: (one.stat().st_mtime_ns, one.name))
+
+
+def _is_aside(path: Path, one: Path) -> bool:
+    suffix = one.name.removeprefix(path.name)
+    return ASIDE.fullmatch(suffix) is not None or suffix == ".old"
+
+
+def _literal(name: str) -> str:
+    return re.sub(r"([*?[])", r"[\1]", name)
+
+
+def _put_aside(path: Path, coming: int, rotation: Rotation, now: float) -> int:
+    """Put the file aside if it is time; the mode of the one that follows."""
     try:
-        return Path(path).stat().st_size
+        state = path.stat()
     except FileNotFoundError:
-        return 0
-
-
-def _rotate(path: Path, coming: int, size_most: int, rotations: int) -> None:
-    size = size_of(str(path))
-    if size == 0 or size_most <= 0 or size + coming <= size_most:
-        return
-    stem = target = f"{path}.{time.strftime('%Y%m%dT%H%M%S')}"
+        older = _older(path)
+        return stat.S_IMODE(older[-1].stat().st_mode) if older else _MODE
+    mode = stat.S_IMODE(state.st_mode)
+    if not rotation.is_due(state.st_size, state.st_mtime, coming, now):
+        return mode
+    stem = target = f"{path}.{time.strftime('%Y%m%dT%H%M%S', time.localtime(now))}"
     number = 0
     while Path(target).exists():
         number += 1
         target = f"{stem}.{number}"
     path.rename(target)
-    older = sorted(path.parent.glob(path.name + ".2*"), key=lambda one: (one.stat().st_mtime_ns, one.name))
-    for one in older[: max(0, len(older) - rotations)]:
+    older = _older(path)
+    for one in older[: max(0, len(older) - rotation.rotations)]:
         one.unlink()
+    return mode
+
+
+__all__ = ["ASIDE", "Record", "Rotation", "append", "encoded", "parts_of", "repair", "synchronise", "write_per_job"]

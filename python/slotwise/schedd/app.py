@@ -26,6 +26,7 @@ from slotwise.schedd.cron import Cron
 from slotwise.schedd.eventlog import LogFailure
 from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.history import History
+from slotwise.schedd.history_export import HistoryExport
 from slotwise.schedd.ledger import Ledger, hold_for_log
 from slotwise.schedd.listing import Listing
 from slotwise.schedd.materializer import Materializer
@@ -109,6 +110,7 @@ class AccessPoint:
             host=settings.host,
         )
         self.run_history = RunHistory(self._threads)
+        self.history_export = HistoryExport(self.store, name, clock)
         self.shadows = Shadows(
             self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock, self.run_history
         )
@@ -159,6 +161,7 @@ class AccessPoint:
         self.ledger.on_kills = lambda decision: self.stopping.ask(decision.kills)
         self.ledger.on_new_work = self._new_work
         self.ledger.on_change = self.advertiser.changed
+        self.ledger.on_retired = self.history_export.look
         self.claiming.own_ad = self._scheduler_ad
         self.claiming.on_run_given_up = self.shadows.given_up
         self._configure(self._settings)
@@ -181,6 +184,8 @@ class AccessPoint:
         for note in settings.rules.notes:
             _log.warning("%s", note)
         self.run_history.settings = settings.run_history
+        self.history_export.settings = settings.history
+        self.history_export.look()
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.advertiser.interval_s = settings.schedd_interval_s
         self.admission.intake.per_user_most, self.admission.intake.most = settings.intake_most
@@ -229,6 +234,7 @@ class AccessPoint:
             self.spooling.run,
             self.memory.run,
             self.proxies.run,
+            self.history_export.run,
         ):
             self._start(work)
         self.cron.follow(self._context.config)
@@ -277,6 +283,7 @@ class AccessPoint:
             await link.close()
         await self.ledger.close()
         await self.run_history.close()
+        await self.history_export.close()
         self.store.close()
         self._threads.shutdown(wait=False)
         self._log_threads.shutdown(wait=False)

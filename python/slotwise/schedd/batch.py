@@ -182,6 +182,10 @@ class Batch:
         )
         self._one("DELETE FROM jobs WHERE cluster=? AND proc=?", (cluster, proc))
 
+    def mark_history(self, seq: int) -> None:
+        """Rows of the history up to ``seq`` are in the HISTORY file."""
+        self._one("UPDATE meta SET value=? WHERE name='history file'", (seq,))
+
     def put_run(self, run: StoredRun) -> None:
         """A run begins, or its facts change."""
         self._one(

@@ -9,11 +9,10 @@ from typing import Any
 
 from slotwise.daemon.questions import Questions
 from slotwise.errors import HostError, UsageError
-from slotwise.schedd.ads import native, removed
+from slotwise.schedd.past_ads import COLUMNS, PastAds, PastJob
 from slotwise.schedd.selection import constraint_of
 from slotwise.schedd.store import Batch, Store
-from slotwise.schedd.values import decode
-from slotwise.table import AdTable, Form, unpack_ads
+from slotwise.table import AdTable, Form
 from slotwise.wire.gen import common_pb2, schedd_pb2
 
 _PIECE = 500
@@ -25,7 +24,7 @@ _FORMS: dict[int, Form] = {
 
 
 class History:
-    """Reads history rows and makes ads of them again: cluster ad, then the job's delta, then its changes."""
+    """Reads history rows."""
 
     def __init__(self, store: Store, schedd_name: str) -> None:
         self._store = store
@@ -78,10 +77,10 @@ class History:
             raise HostError(f"the history cannot be read: {error}") from None
         try:
             rows = connection.execute(
-                f"SELECT seq, cluster, proc, status, delta, changes FROM history {where} ORDER BY seq {direction}",
+                f"SELECT {COLUMNS} FROM history {where} ORDER BY seq {direction}",
                 values,
             )
-            clusters: dict[int, tuple[Any, dict[str, Any], int, str]] = {}
+            past = PastAds(connection, self._name)
             scanned = 0
             piece = min(_PIECE, query.query.limit or _PIECE)
             while batch := rows.fetchmany(piece):
@@ -91,32 +90,10 @@ class History:
                 scanned += len(batch)
                 table = AdTable()
                 for row in batch:
-                    table.upsert(str(row[0]), self._ad(connection, clusters, row))
+                    table.upsert(str(row[0]), past.ad(PastJob(*row)))
                 yield table, bool(query.scan_limit and scanned >= query.scan_limit)
         finally:
             connection.close()
-
-    def _ad(self, connection: sqlite3.Connection, clusters: dict[int, Any], row: tuple[Any, ...]) -> Any:
-        _, cluster, proc, status, delta, changes = row
-        known = clusters.get(cluster)
-        if known is None:
-            found = connection.execute("SELECT ad, common, qdate FROM clusters WHERE cluster=?", (cluster,)).fetchone()
-            if found is None:
-                raise HostError(f"the history has no cluster {cluster}")
-            base = unpack_ads(found[0])[0]
-            base.update(native(decode(found[1])))
-            known = clusters[cluster] = (base, found[2])
-        ad = known[0].copy()
-        if delta:
-            ad.update(unpack_ads(delta)[0])
-        ad["ProcId"] = proc
-        ad["GlobalJobId"] = f"{self._name}#{cluster}.{proc}#{known[1]}"
-        own = decode(changes)
-        ad.update(native(own))
-        for name in removed(own):
-            ad.pop(name, None)
-        ad["JobStatus"] = status
-        return ad
 
 
 def _where(query: schedd_pb2.HistoryQuery) -> tuple[str, list[Any]]:

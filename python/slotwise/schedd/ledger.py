@@ -79,6 +79,8 @@ class Ledger:
         self.on_change: Callable[[], None] = lambda: None
         #: Told of every decision that is durable.
         self.on_jobs: Callable[[Decision], None] = lambda decision: None
+        #: Told when jobs have left the queue, durably.
+        self.on_retired: Callable[[], None] = lambda: None
         self.sizes = LogSizes()
         #: Takes the events of all jobs, if configured.
         self.global_log: GlobalLog | None = None
@@ -229,6 +231,8 @@ class Ledger:
             self._all_entries += [entry for _, entry in decision.entries]
             self._last = decision.now
             self._wake.set()
+        if decision.retired:
+            self.on_retired()
         if decision.notes:
             log_all(_log, decision.notes)
         if decision.kills and self.on_kills:

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.daemon import history_file
+from slotwise.daemon.history_file import Record, Rotation
 from slotwise.daemon.record_writer import RecordWriter
 from slotwise.table import unpack_ads
 
 
 @dataclass(frozen=True)
 class RunHistorySettings:
-    """Where records go ("" for nowhere), how large the file may grow (bytes), how many older ones are kept."""
+    """Where records go ("" for nowhere), and when the file is put aside."""
 
     path: str = ""
     directory: str = ""
-    size_most: int = 20 * 1024 * 1024
-    rotations: int = 2
+    rotation: Rotation = field(default_factory=Rotation)
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class RunRecord:
     at: int
     ad: bytes
 
-    def text(self) -> str:
+    def record(self) -> Record:
         """The record as it stands in a file."""
         ad = unpack_ads(self.ad)[0]
         ad.update({"RunInstanceId": self.instance, "EpochAdType": "EPOCH"})
         banner = on_one_line(
-            f"*** EPOCH ClusterId={self.cluster} ProcId={self.proc} RunInstanceId={self.instance}"
+            f"EPOCH ClusterId={self.cluster} ProcId={self.proc} RunInstanceId={self.instance}"
             f' Owner="{self.owner}" CurrentTime={self.at}'
         )
-        return f"{long_form(ad)}EpochWriteDate = {self.at}\n{banner}\n"
+        return Record(f"{long_form(ad)}EpochWriteDate = {self.at}\n", banner)
 
 
 class RunHistory(RecordWriter[RunRecord]):
@@ -67,11 +67,11 @@ def write(settings: RunHistorySettings, records: list[RunRecord]) -> None:
 
     :raises OSError: when that is not possible.
     """
-    texts = [record.text() for record in records]
+    found = [one.record() for one in records]
     if settings.directory:
-        for record, text in zip(records, texts, strict=True):
-            name = f"job.runs.{record.cluster}.{record.proc}.ads"
+        for one, record in zip(records, found, strict=True):
+            name = f"job.runs.{one.cluster}.{one.proc}.ads"
             with open(os.path.join(settings.directory, name), "ab") as stream:
-                stream.write(history_file.encoded(text))
+                stream.write(record.data(0)[0])
     if settings.path:
-        history_file.append(settings.path, "".join(texts), size_most=settings.size_most, rotations=settings.rotations)
+        history_file.append(settings.path, found, settings.rotation, records[-1].at)

@@ -48,6 +48,10 @@ CREATE TABLE reserved (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at INT
 DELETE FROM reserved;
 ALTER TABLE reserved ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 """,
+    """
+INSERT INTO meta SELECT 'history file', coalesce(max(seq), 0) FROM history;
+CREATE INDEX history_completed ON history (completed);
+""",
 )
 
 

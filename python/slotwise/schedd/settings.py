@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from slotwise.classad import new_syntax
 from slotwise.config import Config
 from slotwise.daemon.accounts import minimum_uid, named
+from slotwise.daemon.history_file import Rotation
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.globallog import GlobalLogSettings
+from slotwise.schedd.history_export import ExportSettings
 from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED
 from slotwise.schedd.run_history import RunHistorySettings
@@ -65,6 +67,7 @@ class Settings:
     transfer_limits_mib: tuple[float, float] = (-1, -1)
     event_log: GlobalLogSettings | None = None
     run_history: RunHistorySettings = field(default_factory=RunHistorySettings)
+    history: ExportSettings = field(default_factory=ExportSettings)
     date_form: DateForm = field(default_factory=DateForm)
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
@@ -133,9 +136,9 @@ def read_settings(config: Config, host: str) -> Settings:
         run_history=RunHistorySettings(
             config.get_str("JOB_EPOCH_HISTORY").strip(),
             config.get_str("JOB_EPOCH_HISTORY_DIR").strip(),
-            config.get_int("MAX_EPOCH_HISTORY_LOG"),
-            max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS")),
+            Rotation(config.get_int("MAX_EPOCH_HISTORY_LOG"), max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS"))),
         ),
+        history=ExportSettings.of(config),
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         system=_system(config),
         rounding=_rounding(config),

@@ -6,33 +6,36 @@ The ad is the one the job came with, with the usage that was told last, and how 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.config import Config
 from slotwise.daemon import history_file
+from slotwise.daemon.history_file import Record, Rotation
 from slotwise.daemon.record_writer import RecordWriter
 
 #: JobStatus: completed, and removed for one that did not end by itself.
 _COMPLETED, _REMOVED = 4, 3
+_NAME = re.compile(r"[A-Za-z0-9_.@#+-]{1,200}")
 
 
 @dataclass(frozen=True)
 class JobHistorySettings:
-    """Where the file is ("" for none), how large it may grow (bytes), how many older ones are kept."""
+    """Where the file and the files of single jobs are ("" for none), and when the file is put aside."""
 
     path: str = ""
-    size_most: int = 20 * 1024 * 1024
-    rotations: int = 2
+    directory: str = ""
+    rotation: Rotation = field(default_factory=Rotation)
 
     @classmethod
     def of(cls, config: Config) -> JobHistorySettings:
         """As the configuration says."""
         return cls(
             config.get_str("STARTD_HISTORY").strip(),
-            config.get_int("MAX_HISTORY_LOG"),
-            max(1, config.get_int("MAX_HISTORY_ROTATIONS")),
+            config.get_str("STARTD_PER_JOB_HISTORY_DIR").strip(),
+            Rotation.of(config),
         )
 
 
@@ -60,7 +63,7 @@ class JobHistory(RecordWriter[ClassAd]):
     @property
     def is_kept(self) -> bool:
         """Whether there is such a history."""
-        return bool(self.settings.path)
+        return bool(self.settings.path or self.settings.directory)
 
 
 def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
@@ -68,14 +71,21 @@ def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
 
     :raises OSError: when that is not possible.
     """
-    text, offset = "", history_file.size_of(settings.path)
-    for ad in ads:
-        banner = on_one_line(
-            f"*** Offset = {offset} ClusterId = {ad.get('ClusterId', -1)} ProcId = {ad.get('ProcId', -1)}"
-            f' Owner = "{ad.get("Owner", "?")}" CompletionDate = {ad["CompletionDate"]}'
-            f" CurrentTime = {ad['CompletionDate']}"
-        )
-        record = f"{long_form(ad)}{banner}\n"
-        text += record
-        offset += len(history_file.encoded(record))
-    history_file.append(settings.path, text, size_most=settings.size_most, rotations=settings.rotations)
+    records = [_record(ad) for ad in ads]
+    if settings.path:
+        history_file.append(settings.path, records, settings.rotation, ads[-1]["CompletionDate"])
+    if settings.directory:
+        for ad, record in zip(ads, records, strict=True):
+            job = ad.get("GlobalJobId")
+            # The access point names it: no name may lead elsewhere.
+            name = f"history.{job}" if isinstance(job, str) and _NAME.fullmatch(job) else ""
+            if name:
+                history_file.write_per_job(settings.directory, name, record.text)
+
+
+def _record(ad: ClassAd) -> Record:
+    banner = on_one_line(
+        f'ClusterId = {ad.get("ClusterId", -1)} ProcId = {ad.get("ProcId", -1)} Owner = "{ad.get("Owner", "?")}"'
+        f" CompletionDate = {ad['CompletionDate']} CurrentTime = {ad['CompletionDate']}"
+    )
+    return Record(long_form(ad), banner, chained=True)

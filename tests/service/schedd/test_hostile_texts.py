@@ -86,7 +86,7 @@ def test_every_record_of_a_history_is_one(text: str, tmp_path: Path) -> None:
     ad = ClassAd({"ClusterId": 12, "ProcId": 3, "Owner": "ann", "Note": text, f"N{text}": 1, "List": ["a", text]})
     ad["Expression"] = ClassAd({"Note": text})
     names = {name.lower() for name in ("ClusterId", "ProcId", "Owner", "Note", "List", "Expression")}
-    run = RunRecord(12, 3, 0, "ann", 1, pack_ads([ad])).text()
+    run = RunRecord(12, 3, 0, "ann", 1, pack_ads([ad])).record().data(0)[0].decode()
     path, other = tmp_path / "history", ad.copy()
     other["Owner"] = text
     job_history.write(JobHistorySettings(str(path)), [job_history.record(other, "slot1@ep", "exited", 1, 2)])

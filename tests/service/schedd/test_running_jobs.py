@@ -12,6 +12,7 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.cli import history_files
 from slotwise.clock import ManualClock
+from slotwise.daemon.history_file import Rotation
 from slotwise.schedd import run_history
 from slotwise.schedd.run_history import RunHistorySettings, RunRecord
 from slotwise.schedd.transfer_signs import TransferSigns
@@ -392,7 +393,7 @@ async def test_every_run_of_a_job_is_in_the_history_of_runs(tmp_path: Path) -> N
 
 
 def test_the_file_of_runs_is_put_aside_when_it_is_full(tmp_path: Path) -> None:
-    settings = RunHistorySettings(str(tmp_path / "epochs"), size_most=300, rotations=2)
+    settings = RunHistorySettings(str(tmp_path / "epochs"), rotation=Rotation(size_most=300, rotations=2))
     for number in range(20):
         run_history.write(settings, [RunRecord(number, 0, 0, "ann", 5, pack_ads([ClassAd({"ClusterId": number})]))])
     older = sorted(path.name for path in tmp_path.iterdir() if path.name != "epochs")
