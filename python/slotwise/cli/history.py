@@ -31,7 +31,7 @@ OPTIONS = [
     *(Option(name, least) for name, least in (
         ("help", 1), ("backwards", 1), ("forwards", 4), ("wide", 1), ("local", 2), ("startd", 3), ("schedd", 3),
         ("daemon", 3), ("epochs", 2), ("transfer-history", 2), ("directory", 3), ("debug", 3), ("diagnostic", 4),
-        ("stream-results", 6),
+        ("stream-results", 6), ("no-librarian", 3), ("inherit", 7),
     )),
     Option("nobackwards", 3, stands_for="forwards"),
     *(Option(name, least, 1) for name, least in (
@@ -49,6 +49,7 @@ From where
   -name NAME, -pool HOST:PORT          another access point
   -file FILE, -search FILE             ads of a file in long form; of that file and its older parts
   -userlog FILE                        what a job event log tells
+  -local                               the HISTORY file and its older parts
   -startd, -epochs, -transfer-history[:IOC], -daemon, -type TYPES
                                        the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY
   -extract FILE                        write the ads to a file (100,000 at most unless -limit says otherwise)
@@ -64,6 +65,11 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
+    if parsed.has("inherit"):
+        raise UsageError(
+            "-inherit writes to a socket of HTCondor's schedd, which starts that program's own helper",
+            hint="-name NAME asks another access point",
+        )
     form = Form.of(parsed, inv)
     source = Source.of(parsed, inv)
     query = _query(parsed, form)

@@ -60,6 +60,7 @@ class Source:
         if (name := parsed.value("search")) is not None:
             return cls(tuple(parts_of(inv.path(name))), jobs, types)
         for option, knob, layout in (
+            ("local", "HISTORY", jobs),
             ("startd", "STARTD_HISTORY", jobs),
             ("daemon", "SCHEDD_DAEMON_HISTORY", DAEMON),
             ("epochs", "JOB_EPOCH_HISTORY", jobs),

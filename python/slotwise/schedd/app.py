@@ -27,6 +27,7 @@ from slotwise.schedd.eventlog import LogFailure
 from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.history import History
 from slotwise.schedd.history_export import HistoryExport
+from slotwise.schedd.history_pruning import prune
 from slotwise.schedd.ledger import Ledger, hold_for_log
 from slotwise.schedd.listing import Listing
 from slotwise.schedd.materializer import Materializer
@@ -201,7 +202,7 @@ class AccessPoint:
             admission=self.admission,
             actions=self.actions,
             listing=listing,
-            history=History(self.store, settings.name),
+            history=History(self.store, settings.name, context.clock),
             requests=self.requests,
             claiming=self.claiming,
             shadows=self.shadows,
@@ -251,12 +252,15 @@ class AccessPoint:
         self.ledger.commit(hold_for_log(self.queue, failure, keys, self._context.clock.now()))
 
     async def _tidy(self) -> None:
-        """Forget old history."""
+        """Forget what is too old to be asked for."""
         while True:
             await asyncio.sleep(_TIDY_S)
+            now = int(self._context.clock.now())
             batch = Batch()
-            batch.tidy(self._settings.history_days, int(self._context.clock.now()))
+            batch.tidy(now)
             await self.store.commit(batch)
+            if self._settings.history_days > 0:
+                await prune(self.store, now - self._settings.history_days * 86400, self._threads)
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over a new configuration; names and addresses stay until a restart."""

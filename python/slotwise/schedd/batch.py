@@ -12,6 +12,11 @@ from slotwise.schedd.reserved import RESERVED_S, Reservation
 STARTER = "starter "
 #: How long a submission may be sent again.
 SENT_AGAIN_S = 1800
+#: Whether nothing refers to a row of ``clusters``.
+UNUSED_CLUSTER = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.cluster = clusters.cluster)"
+    for table in ("jobs", "factories", "history")
+)
 
 
 @dataclass(frozen=True)
@@ -217,14 +222,16 @@ class Batch:
         """Planned texts that are in their files."""
         self.statements.append(("DELETE FROM planned WHERE seq=?", [(seq,) for seq in seqs], True))
 
-    def tidy(self, keep_days: int, now: int) -> None:
-        """Forget history older than ``keep_days``, clusters nothing refers to, and submitters' old keys and ids."""
-        self._one("DELETE FROM history WHERE completed < ?", (now - keep_days * 86400,))
-        self._one(
-            "DELETE FROM clusters WHERE cluster NOT IN (SELECT cluster FROM jobs)"
-            " AND cluster NOT IN (SELECT cluster FROM history)"
-            " AND cluster NOT IN (SELECT cluster FROM factories)",
-            (),
-        )
+    def forget_past(self, seqs: Iterable[int]) -> None:
+        """Rows of the history that are too old."""
+        self.statements.append(("DELETE FROM history WHERE seq=?", [(seq,) for seq in seqs], True))
+
+    def forget_clusters(self, clusters: Iterable[int]) -> None:
+        """Those of the clusters that nothing refers to."""
+        sql = f"DELETE FROM clusters WHERE cluster=? AND {UNUSED_CLUSTER}"
+        self.statements.append((sql, [(cluster,) for cluster in clusters], True))
+
+    def tidy(self, now: int) -> None:
+        """Forget submitters' old keys and ids."""
         self._one("DELETE FROM submissions WHERE at < ?", (now - SENT_AGAIN_S,))
         self._one("DELETE FROM reserved WHERE at < ?", (now - RESERVED_S,))

@@ -24,6 +24,8 @@ class PastJob(NamedTuple):
     changes: str | None
 
 
+#: Ads of clusters that are kept.
+_CLUSTERS_MOST = 1000
 COLUMNS = ", ".join(PastJob._fields)
 
 
@@ -56,6 +58,8 @@ class PastAds:
     def _cluster(self, number: int) -> tuple[ClassAd, int]:
         known = self._clusters.get(number)
         if known is None:
+            if len(self._clusters) >= _CLUSTERS_MOST:
+                self._clusters.clear()
             sql = "SELECT ad, common, qdate FROM clusters WHERE cluster=?"
             found = self._connection.execute(sql, (number,)).fetchone()
             if found is None:

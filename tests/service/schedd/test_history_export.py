@@ -13,6 +13,7 @@ from slotwise.config import load
 from slotwise.daemon import history_file
 from slotwise.schedd import history_export
 
+from tests.service.schedd.test_commands import run
 from tests.support.access_point import RunningAccessPoint
 
 RECORDED = Path(__file__).parents[2] / "conformance" / "history-banners.json"
@@ -81,6 +82,17 @@ async def test_banners_are_those_of_htcondor(schedd: RunningAccessPoint) -> None
 
     recorded = json.loads(RECORDED.read_text())
     assert shape(recorded["history"].encode())[:3] == shape(path.read_bytes())
+
+
+async def test_the_file_is_read_without_the_schedd(schedd: RunningAccessPoint) -> None:
+    cluster = await removed(schedd, 3)
+    path = schedd.home.spool / "history"
+    await until_written(schedd, path, 3)
+    for source in (["-local"], ["-file", str(path)], ["-search", str(path)], ["-no-librarian", "-sear", str(path)]):
+        found = await run(schedd, "history", *source, "-af:j", "JobStatus", "-limit", "2")
+        assert found.out == f"{cluster}.2 3\n{cluster}.1 3\n"
+    refused = await run(schedd, "history", "-inherit")
+    assert refused.status != 0 and "-name" in refused.err
 
 
 async def test_environments_stay_out_when_the_administrator_says_so(tmp_path: Path) -> None:
