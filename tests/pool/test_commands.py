@@ -34,6 +34,24 @@ def test_status_shows_slots_and_totals(pool: Pool) -> None:
     assert lines[-1].split()[:2] == ["Total", "1"]
 
 
+def test_daemon_ads_have_the_attributes_of_htcondor_or_a_reason_why_not(pool: Pool) -> None:
+    """Recorded of 25.14: what its daemons publish of themselves without further configuration."""
+    recorded = json.loads((Path(__file__).parents[1] / "conformance" / "daemon-attributes.json").read_text())
+    (pool.root / "held.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    pool.run("submit", "held.sub")
+    pool.until("the submitter is advertised", lambda: pool.json("status", "-submitters"), 30)
+    pool.until("a cycle is told of", lambda: "LastNegotiationCycleEnd0" in pool.json("status", "-negotiator")[0], 60)
+    options = ("schedd", "submitters", "collector", "negotiator", "master")
+    for option, (kind, names) in zip(options, recorded["names"].items(), strict=True):
+        (ad,) = pool.json("status", f"-{option}")
+        reasons = {**recorded["reasons"]["all"], **recorded["reasons"][kind]}
+        shown = {name.lower() for name in ad}
+        # Of past cycles as many as there were.
+        wanted = {name for name in names if not (name.startswith("LastNegotiationCycle") and name[-1] in "12")}
+        assert {name for name in wanted if name.lower() not in shown} == wanted & set(reasons), kind
+    pool.run("rm", "-all")
+
+
 def test_status_for_programs(pool: Pool) -> None:
     (ad,) = pool.json("status")
     assert ad["MyType"] == "Machine" and ad["Cpus"] == 4

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from slotwise import __version__
+from slotwise.daemon import duty_cycle
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.wire.address import DaemonAddress
 
 #: The release of the reference whose behaviour is the specification; programs compare this number.
 REFERENCE = "25.14.0"
+#: The version as ads show it.
+CONDOR_VERSION = f"$CondorVersion: {REFERENCE} Slotwise {__version__} $"
+CONDOR_PLATFORM = "$CondorPlatform: X86_64-Linux $"
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
@@ -24,13 +29,26 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
         "Machine": me.name,
         "MyAddress": me.target,
         **certificate_address(me),
-        "CondorVersion": f"$CondorVersion: {REFERENCE} Slotwise {__version__} $",
-        "CondorPlatform": "$CondorPlatform: X86_64-Linux $",
+        "CondorVersion": CONDOR_VERSION,
+        "CondorPlatform": CONDOR_PLATFORM,
         "SlotwiseVersion": __version__,
         "DaemonStartTime": me.started_at,
+        "DaemonLastReconfigTime": context.configured_at or me.started_at,
         "MyCurrentTime": now,
+        **_host(context),
         **vitals(now, me.started_at),
+        **duty_cycle.duty.attributes(time.monotonic()),
     }
+
+
+def _host(context: DaemonContext) -> dict[str, int]:
+    """DetectedCpus and DetectedMemory (MiB) of the host."""
+    found = {}
+    for name, knob in (("DetectedCpus", "DETECTED_CPUS"), ("DetectedMemory", "DETECTED_MEMORY")):
+        text = context.config.get(knob)
+        if text is not None and text.isdigit():
+            found[name] = int(text)
+    return found
 
 
 def certificate_address(me: DaemonAddress) -> dict[str, str]:

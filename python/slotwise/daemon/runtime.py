@@ -30,7 +30,7 @@ from slotwise.authorization.policy import LEVELS
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.config.remote import RemoteSettings
-from slotwise.daemon import classad_facts, membership, offspring, owner, preflight, privileges
+from slotwise.daemon import classad_facts, duty_cycle, membership, offspring, owner, preflight, privileges
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
@@ -96,6 +96,8 @@ class DaemonContext:
     authorizer: Authorizer = field(default_factory=lambda: Authorizer(""), repr=False)
     #: The keys of the host and its pool.
     secrets: PoolSecrets = field(init=True, default=None, repr=False)  # type: ignore[assignment]
+    #: When the configuration was taken over last, seconds since the epoch; 0: at the start.
+    configured_at: int = 0
     #: Reads the configuration again and takes it over, as Reconfig does; returns warnings.
     reload: Callable[[], Awaitable[list[str]]] | None = None
     #: Set by anyone to end the daemon; the value is the mode.
@@ -227,7 +229,8 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
         prepare(env, config_file)
     offspring.take_descriptors()  # what was forked before has its own
     try:
-        return asyncio.run(_run(name, env, config_file))
+        with asyncio.Runner(loop_factory=duty_cycle.loop) as runner:
+            return runner.run(_run(name, env, config_file))
     finally:
         flush_logs()  # a daemon that was forked leaves without Python's own end
 
@@ -317,6 +320,7 @@ async def _serve(
                 trusted = issuers.read(fresh)
                 users = map_file.read(fresh) if context.address.certificate_port else None
             context.config = fresh
+            context.configured_at = int(context.clock.now())
             _limit_tokens(context.authenticator, fresh)
             context.authenticator.forget()
             warnings = doubts + await daemon.reconfig(fresh)

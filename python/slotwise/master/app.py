@@ -69,10 +69,7 @@ class Master:
     def _advertise(self) -> None:
         """Tell the collector of this host's master."""
         ad = daemon_ad(self._context, "DaemonMaster")
-        for name in ("DetectedCpus", "DetectedMemory"):
-            text = self._context.config.get(name.replace("Detected", "DETECTED_").upper())
-            if text is not None and text.isdigit():
-                ad[name] = int(text)
+        ad |= {"MasterIpAddr": self._context.address.target, "RealUid": os.getuid()}
         self._advertiser.table("DaemonMaster").upsert(self._context.address.name, ad)
         self._advertiser.publish()
 

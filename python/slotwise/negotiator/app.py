@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from pathlib import Path
 
 from slotwise.config import Config
@@ -170,7 +171,11 @@ class Negotiator:
         context, cycles = self._context, self.cycles
         self._published_at, now = context.clock.monotonic(), context.clock.now()
         name = cycles.settings.name
-        ad = daemon_ad(context, "Negotiator", name=name) | {"NegotiatorName": name} | cycles.history.attributes()
+        ad = (
+            daemon_ad(context, "Negotiator", name=name)
+            | {"NegotiatorName": name, "NegotiatorIpAddr": context.address.target, "RealUid": os.getuid()}
+            | cycles.history.attributes()
+        )
         own = self._advertiser.table("Negotiator")
         for key in own.keys():  # noqa: SIM118 - a table is no dict
             if key != name:

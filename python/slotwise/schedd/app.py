@@ -8,10 +8,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from slotwise import __version__
 from slotwise.classad import ClassAd
 from slotwise.config import Config
-from slotwise.daemon.ad import certificate_address
+from slotwise.daemon.ad import CONDOR_PLATFORM, CONDOR_VERSION, daemon_ad
 from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
@@ -45,6 +44,7 @@ from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
+from slotwise.schedd.statistics import Statistics
 from slotwise.schedd.stopping import Stopping
 from slotwise.schedd.store import Batch, Store
 from slotwise.schedd.transfers import Transfers
@@ -55,6 +55,13 @@ from slotwise.wire.run_tokens import run_tokens
 
 _log = logging.getLogger(__name__)
 _TIDY_S = 3600.0
+_NONE_OF = (
+    "TotalFlockedJobs", "TotalLocalJobsIdle", "TotalLocalJobsRunning", "TotalSchedulerJobsIdle",
+    "TotalSchedulerJobsRunning",
+)  # fmt: skip
+
+
+_NONE_OF_SUBMITTERS = ("LocalJobsIdle", "LocalJobsRunning", "SchedulerJobsIdle", "SchedulerJobsRunning")
 
 
 async def start(context: DaemonContext) -> AccessPoint:
@@ -77,6 +84,8 @@ class AccessPoint:
         name, target, clock = settings.name, context.address.target, context.clock
         self.store = Store(context.home.spool / "schedd.sqlite", synchronous=settings.synchronous)
         self._stored = self.store.open()
+        self._rules_at, self._rules_ad = -10.0, Changes()
+        self._birthdate = self._stored.birthdate
         self.queue = Queue(date_form=settings.date_form)
         self.ads = JobAds()
         self.ledger = Ledger(
@@ -130,7 +139,7 @@ class AccessPoint:
             self._stored.next_cluster,
             reserved=reserved,
             recall=self.store.submission,
-            own_ad=lambda: ClassAd(native(self._scheduler_ad())),
+            own_ad=lambda: ClassAd(native(self._ad_for_rules())),
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
         self.questions = Questions(clock)
@@ -153,6 +162,9 @@ class AccessPoint:
             kept_beside=[context.home.spool / "jobs"],
         )
         self.proxies = ProxyRenewal(self.queue, self.ads, self.ledger, self.claiming.book, self.transfers, clock)
+        self.statistics = Statistics(self.queue, self.claiming.book, self.transfers.uploads, clock, settings.statistics)
+        self.statistics.downloading = lambda: list(self.transfers.signs.letters.values()).count(">")
+        self.statistics.requests_sent = lambda: self.requests.sent
         self.memory = Memory(self.queue, self.ads)
         self.cron = Cron(self._counted_ad, clock, context.env, self.advertiser.changed)
         self._connect_parts()
@@ -163,7 +175,7 @@ class AccessPoint:
         self.ledger.on_new_work = self._new_work
         self.ledger.on_change = self.advertiser.changed
         self.ledger.on_retired = self.history_export.look
-        self.claiming.own_ad = self._scheduler_ad
+        self.claiming.own_ad = self._ad_for_rules
         self.claiming.on_run_given_up = self.shadows.given_up
         self._configure(self._settings)
 
@@ -185,6 +197,7 @@ class AccessPoint:
         for note in settings.rules.notes:
             _log.warning("%s", note)
         self.run_history.settings = settings.run_history
+        self.statistics.follow(settings.statistics)
         self.history_export.settings = settings.history
         self.history_export.look()
         self.actions.locks = self.shadows.requests.locks = settings.locks
@@ -217,6 +230,7 @@ class AccessPoint:
         """Take up what a former process left, and start everything that runs by itself."""
         stored = self._stored
         restore(stored, self.queue, self.ads, self.admission, self._settings.name, self.materializer.adopt)
+        self.queue.admitted = 0
         decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.stopping.ask(self.reattachment.owed)
         self.ledger.start(stored.planned)
@@ -298,42 +312,59 @@ class AccessPoint:
         """The schedd's ad."""
         return {**self._counted_ad(), **self.cron.attributes()}
 
+    def _ad_for_rules(self) -> Changes:
+        """The same for conditions that are asked very often: all but counts of jobs may be a second old."""
+        now = self._context.clock.monotonic()
+        if not 0 <= now - self._rules_at < 1.0:
+            self._rules_at, self._rules_ad = now, self._scheduler_ad()
+        return {**self._rules_ad, **self._counts()}
+
     def _counted_ad(self) -> Changes:
         """What the schedd itself says of the queue, which conditions of cron jobs read."""
-        counts = self.queue.counts()
         name, address = self._settings.name, self._context.address
         return {
-            "MyType": "Scheduler",
-            "Name": name,
+            **daemon_ad(self._context, "Scheduler", name=name),
             "Machine": self._settings.host,
-            "MyAddress": address.target,
-            **certificate_address(address),
             "ScheddIpAddr": address.target,
-            "CondorVersion": version_text(),
-            "DaemonStartTime": address.started_at,
-            "TotalRunningJobs": counts[2] + counts[6] + counts[7],
-            "TotalIdleJobs": counts[1],
-            "TotalHeldJobs": counts[5],
-            "TotalRemovedJobs": counts[3],
-            "TotalJobAds": sum(counts),
-            "NumUsers": sum(1 for jobs in self.queue.owned.values() if jobs),
+            "JobQueueBirthdate": self._birthdate,
+            **self._counts(),
             "MaxJobsRunning": self._settings.jobs_running_most,
             "MaxJobsSubmitted": self._settings.jobs_most,
             "MaxJobsPerOwner": self._settings.jobs_per_owner_most,
             "MaxJobsPerSubmission": self._settings.jobs_per_submission_most,
             "Autoclusters": len(self.requests.autoclusters),
+            # There are no jobs of these universes, and no flocking.
+            **dict.fromkeys(_NONE_OF, 0),
+            **self.statistics.attributes(),
+        }
+
+    def _counts(self) -> Changes:
+        counts = self.queue.counts()
+        return {
+            "TotalRunningJobs": counts[2] + counts[6] + counts[7],
+            "TotalIdleJobs": counts[1],
+            "TotalHeldJobs": counts[5],
+            "TotalRemovedJobs": counts[3],
+            "TotalJobAds": sum(counts),
+            "NumOwners": sum(1 for jobs in self.queue.owned.values() if jobs),
+            "NumUsers": sum(1 for jobs in self.queue.owned.values() if jobs),
         }
 
     def _own_ads(self) -> dict[str, dict[str, Changes]]:
         """What the collector is told."""
         found = self.cron.attributes()
-        submitters = {name: {**found, **ad} for name, ad in self.requests.submitter_ads().items()}
+        shared: Changes = {
+            "CondorVersion": CONDOR_VERSION,
+            "CondorPlatform": CONDOR_PLATFORM,
+            "DaemonStartTime": self._context.address.started_at,
+            "JobQueueBirthdate": self._birthdate,
+            **dict.fromkeys(_NONE_OF_SUBMITTERS, 0),
+        }
+        submitters: dict[str, Changes] = {}
+        for key, ad in self.requests.submitter_ads().items():
+            counted = self.statistics.of_submitter(str(ad["Name"]))
+            submitters[key] = {**counted, "JobsRunning": ad["RunningJobs"], **shared, **found, **ad}
         return {"Scheduler": {self._settings.name: self._scheduler_ad()}, "Submitter": submitters}
-
-
-def version_text() -> str:
-    """The version as ads show it."""
-    return f"$SlotwiseVersion: {__version__} $"
 
 
 def claim_settings(settings: Settings, address: str) -> ClaimSettings:
@@ -359,7 +390,7 @@ def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
         schedd_name=settings.name,
         host=tcp,
         domains=LocalDomains.of(settings.uid_domain, settings.trusted_domains),
-        version=version_text(),
+        version=CONDOR_VERSION,
         jobs_most=settings.jobs_most,
         jobs_per_owner_most=settings.jobs_per_owner_most,
         jobs_per_submission_most=settings.jobs_per_submission_most,

@@ -86,6 +86,8 @@ class StoredQueue:
 
     next_cluster: int = 1
     next_planned: int = 1
+    #: When the queue was made, or its first job, seconds since the epoch.
+    birthdate: int = 0
     #: Jobs of the clusters that completed and left.
     done: dict[int, int] = field(default_factory=dict)
     #: Starter address by startd address.

@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
 from slotwise.model.job_events import DateForm, Frame
+from slotwise.model.windows import Window
 from slotwise.schedd.codes import MOVES, Status
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.job_statistics import JobStatistics
 from slotwise.schedd.runnable import Runnable
 from slotwise.schedd.values import Changes
 
@@ -30,6 +32,9 @@ class JobBook:
         self._totals = [0] * 8
         #: Jobs by JobStatus of each user.
         self._of_user: dict[str, list[int]] = {}
+        self.statistics = JobStatistics(Window())
+        #: Jobs that came since the daemon began.
+        self.admitted = 0
         #: Jobs that left since someone last looked.
         self.retired = 0
         #: Jobs in the queue by owner.
@@ -123,6 +128,7 @@ class JobBook:
     def admit(self, cluster: Cluster, jobs: list[Job]) -> None:
         """Jobs enter the queue (their rows are durable)."""
         self.clusters.setdefault(cluster.number, cluster)
+        self.admitted += len(jobs)
         for job in jobs:
             cluster.jobs[job.proc] = job
             cluster.counts[job.status] += 1

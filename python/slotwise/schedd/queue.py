@@ -231,6 +231,7 @@ class Queue(JobBook):
             changes["JobStartDate"] = now
         known = job.changes or {}
         self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None or k in known})
+        self.statistics.started(job, decision.now)
         decision.note("%s: started on %s (run %s)", job.key, slot_of(job), run_id)
 
     def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
@@ -285,6 +286,7 @@ class Queue(JobBook):
             self._held_by_execution_point(job, end, decision)
         else:
             self._vacated(job, end, decision)
+        self.statistics.ended(job, end, decision.now)
 
     def abandon_run(self, job: Job, run_id: str, reason: str, decision: Decision) -> None:
         """The run ended because the access point itself failed, maybe half-way through a change of the job.

@@ -38,6 +38,8 @@ class Requests:
         self._claiming = claiming
         self.autoclusters = autoclusters
         self._name = schedd_name
+        #: Requests told so far.
+        self.sent = 0
         self._address = address
         claiming.assign_autoclusters = self.assign
 
@@ -128,6 +130,7 @@ class Requests:
                 if constraint:
                     ads = [ad for ad in ads if _holds(constraint, ad, now)]
                 if ads:
+                    self.sent += len(ads)
                     yield pack_ads(ads)
 
     def _ad(self, request: Request) -> Any:

@@ -50,6 +50,8 @@ ALTER TABLE reserved ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 """,
     """
 INSERT INTO meta SELECT 'history file', coalesce(max(seq), 0) FROM history;
+INSERT INTO meta
+  SELECT 'birthdate', coalesce((SELECT min(qdate) FROM clusters), CAST(strftime('%s', 'now') AS INTEGER));
 CREATE INDEX history_completed ON history (completed);
 """,
 )

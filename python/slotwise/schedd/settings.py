@@ -17,6 +17,7 @@ from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED
 from slotwise.schedd.run_history import RunHistorySettings
 from slotwise.schedd.start_policy import StartPolicy
+from slotwise.schedd.statistics import StatisticsSettings
 from slotwise.schedd.submit_rules import SubmitRules
 from slotwise.schedd.superusers import SuperUsers
 
@@ -67,6 +68,7 @@ class Settings:
     transfer_limits_mib: tuple[float, float] = (-1, -1)
     event_log: GlobalLogSettings | None = None
     run_history: RunHistorySettings = field(default_factory=RunHistorySettings)
+    statistics: StatisticsSettings = field(default_factory=StatisticsSettings)
     history: ExportSettings = field(default_factory=ExportSettings)
     date_form: DateForm = field(default_factory=DateForm)
     system: SystemPolicy = field(default_factory=SystemPolicy)
@@ -138,6 +140,7 @@ def read_settings(config: Config, host: str) -> Settings:
             config.get_str("JOB_EPOCH_HISTORY_DIR").strip(),
             Rotation(config.get_int("MAX_EPOCH_HISTORY_LOG"), max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS"))),
         ),
+        statistics=StatisticsSettings.of(config),
         history=ExportSettings.of(config),
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         system=_system(config),

@@ -119,6 +119,7 @@ class Store:
         return StoredQueue(
             next_cluster=meta.get("next_cluster", 1),
             next_planned=newest + 1,
+            birthdate=meta["birthdate"],
             done=dict(
                 db.execute(
                     "SELECT cluster, count(*) FROM history WHERE status = 4"

@@ -17,13 +17,29 @@ class TransferQueue:
         self.per_user_most = per_user_most
         self._active: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        #: Since when each of them waits, on the loop's clock.
+        self._since: dict[asyncio.Future[None], float] = {}
+
+    @property
+    def active(self) -> int:
+        """Transfers that go on."""
+        return sum(self._active.values())
+
+    @property
+    def waiting(self) -> int:
+        """Transfers that wait for their turn."""
+        return len(self._since)
+
+    def oldest_wait(self) -> float:
+        """How long the one that has waited longest waits by now, seconds."""
+        return asyncio.get_running_loop().time() - min(self._since.values()) if self._since else 0.0
 
     def must_wait(self, user: str) -> bool:
         """Whether a transfer of this user would have to wait now."""
         return not self._room(user)
 
     def _room(self, user: str) -> bool:
-        if self.most and sum(self._active.values()) >= self.most:
+        if self.most and self.active >= self.most:
             return False
         return not self.per_user_most or self._active.get(user, 0) < self.per_user_most
 
@@ -32,12 +48,15 @@ class TransferQueue:
         if not self._room(user):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(user, deque()).append(turn)
+            self._since[turn] = asyncio.get_running_loop().time()
             try:
                 await turn  # counted by who gave it
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self.leave(user)  # the turn had come, but nobody is there to take it
                 raise
+            finally:
+                del self._since[turn]
             return
         self._active[user] = self._active.get(user, 0) + 1
 

@@ -6,11 +6,11 @@ STATISTICS_WINDOW_SECONDS and STATISTICS_WINDOW_QUANTUM.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slotwise.model.windows import Ring, Window
 from slotwise.startd.states import Counters
 
 #: Attribute of each counter of a slot.
@@ -60,7 +60,6 @@ class Durations:
 class _Quantum:
     """What happened within one quantum of time."""
 
-    number: int
     counts: dict[str, int] = field(default_factory=dict)
     durations: dict[str, Durations] = field(default_factory=dict)
 
@@ -76,11 +75,13 @@ class Statistics:
     transfers: int = 0
     received_mb: float = 0.0
     sent_mb: float = 0.0
-    _quanta: deque[_Quantum] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._quanta = Ring(_Quantum, Window(self.window_s, self.quantum_s))
 
     def counted(self, before: Counters, after: Counters, now: float) -> None:
         """A slot's counters have grown."""
-        quantum = self._quantum(now)
+        quantum = self._quanta.at(now)
         for name, attribute in _COUNTED.items():
             more = getattr(after, name) - getattr(before, name)
             if more > 0:
@@ -89,7 +90,7 @@ class Statistics:
 
     def ended(self, duration_s: float, busy_s: float, now: float) -> None:
         """A job has ended: from activation to the end, and how long of that it ran."""
-        quantum = self._quantum(now)
+        quantum = self._quanta.at(now)
         for name, seconds in (("JobBusyTime", busy_s), ("JobDuration", duration_s)):
             self.durations.setdefault(name, Durations()).add(seconds)
             quantum.durations.setdefault(name, Durations()).add(seconds)
@@ -102,14 +103,14 @@ class Statistics:
 
     def attributes(self, now: float) -> Mapping[str, Any]:
         """All of it."""
-        self._forget(now)
+        quanta = list(self._quanta.values(now))
         attributes: dict[str, Any] = dict(self.counts)
         for name in self.counts:
-            attributes[f"Recent{name}"] = sum(quantum.counts.get(name, 0) for quantum in self._quanta)
+            attributes[f"Recent{name}"] = sum(quantum.counts.get(name, 0) for quantum in quanta)
         for name, durations in self.durations.items():
             attributes.update(durations.attributes(name))
             recent = Durations()
-            for quantum in self._quanta:
+            for quantum in quanta:
                 recent.merge(quantum.durations.get(name, Durations()))
             attributes.update(recent.attributes(f"Recent{name}"))
         return attributes
@@ -123,15 +124,3 @@ class Statistics:
             "AvgTransferInputMB": self.received_mb / jobs,
             "AvgTransferOutputMB": self.sent_mb / jobs,
         }
-
-    def _quantum(self, now: float) -> _Quantum:
-        self._forget(now)
-        number = int(now // self.quantum_s)
-        if not self._quanta or self._quanta[-1].number != number:
-            self._quanta.append(_Quantum(number))
-        return self._quanta[-1]
-
-    def _forget(self, now: float) -> None:
-        oldest = int((now - self.window_s) // self.quantum_s)
-        while self._quanta and self._quanta[0].number <= oldest:
-            self._quanta.popleft()
