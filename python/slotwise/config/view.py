@@ -118,9 +118,11 @@ class Config:
         """The words of a list knob; separators are commas and blanks."""
         return self.get_str(name).replace(",", " ").split()
 
-    def get_expr(self, name: str) -> ExprTree | None:
+    def get_expr(self, name: str, *, escapes: bool = False) -> ExprTree | None:
         """A ClassAd expression; that of the built-in default where the knob is undefined or empty, None without one.
-        A backslash in its strings is itself.
+
+        :param escapes: a backslash in its strings begins an escape, as in the few knobs that HTCondor reads so; else it
+            is itself.
 
         :raises ConfigError: when the text is no expression; names the place it was set.
         """
@@ -130,7 +132,7 @@ class Config:
         if not text:
             return None
         try:
-            return ExprTree(text, old=True)
+            return ExprTree(text, old=not escapes)
         except ValueError as error:
             raise ConfigError(f"{name} is no expression: {error}", origin=str(self.origin(name)), key=name) from None
 

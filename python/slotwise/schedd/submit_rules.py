@@ -46,6 +46,11 @@ class Requirement:
         :raises DeniedError: when it gives neither true nor false.
         """
         value = self.expression.eval(schedd, job, now=now)
+        if isinstance(value, list | ClassAd):
+            raise DeniedError(
+                f"Submit requirement {self.name} failed to evaluate.",
+                hint=f"SUBMIT_REQUIREMENT_{self.name} must be true or false of every job",
+            )
         if isinstance(value, SpecialValue) or not isinstance(value, bool | int | float):
             raise DeniedError(
                 f"Submit requirement {self.name} evaluated to non-boolean.",
@@ -102,12 +107,12 @@ class SubmitRules:
         requirements = []
         for name in _names(config, "SUBMIT_REQUIREMENT_NAMES"):
             knob = f"SUBMIT_REQUIREMENT_{name}"
-            expression = config.get_expr(knob)
+            expression = config.get_expr(knob, escapes=True)
             if expression is None:
                 notes.append(f"{knob} is not defined: the requirement is left out")
                 continue
             warns = config.find_bool(f"{knob}_IS_WARNING") or False
-            requirements.append(Requirement(name, expression, config.get_expr(f"{knob}_REASON"), warns))
+            requirements.append(Requirement(name, expression, config.get_expr(f"{knob}_REASON", escapes=True), warns))
         return cls(
             Transforms(rules, config),
             tuple(requirements),
@@ -151,7 +156,7 @@ class SubmitRules:
         redescribe(draft)
         whole = _shared(draft)
         whole.update({"ProcId": 0, "JobFactoryId": number})
-        return list(dict.fromkeys(self._faults(schedd, whole, now))), done.problems
+        return _told(self._faults(schedd, whole, now)), done.problems
 
     def _change(self, draft: Draft, now: int, seed: int, *, late: bool) -> list[str]:
         if not self.transforms or not draft.jobs:
@@ -202,7 +207,7 @@ class SubmitRules:
         if not self._alike(draft, _reads(trees, first)):
             for at in range(1, len(draft.jobs)):
                 found += self._faults(schedd, _job(draft, shared, at), now)
-        return list(dict.fromkeys(found))
+        return _told(found)
 
     def _faults(self, schedd: ClassAd, job: ClassAd, now: int) -> list[str]:
         """The warnings about one job.
@@ -230,6 +235,11 @@ def without(deltas: Iterable[ClassAd], edited: object, names: set[str]) -> set[s
         for name in hidden:
             delta.pop(name, None)
     return names - hidden
+
+
+def _told(warnings: list[str]) -> list[str]:
+    """Each text once, the last first, as HTCondor tells them."""
+    return list(dict.fromkeys(reversed(warnings)))
 
 
 def _names(config: Config, knob: str) -> list[str]:

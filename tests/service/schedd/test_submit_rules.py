@@ -186,12 +186,29 @@ async def test_warnings_reach_the_user_and_the_event_log(access_point: Any) -> N
         SUBMIT_REQUIREMENT_V_IS_WARNING="true",
     )
     reply = await submitted(point, 2, RequestMemory=5, UserLog="job.log")
-    assert list(reply.warnings) == ["soon at least 1024", "Submit requirement V not met."]
+    assert list(reply.warnings) == ["Submit requirement V not met.", "soon at least 1024"]
     log = point.home.root / "job.log"
     assert len(list(htcondor2.JobEventLog(str(log)).events(stop_after=0))) == 2, "HTCondor reads it"
     told = "Committed job submission into the queue with the following warning(s): "
-    assert log.read_text().count(f"{told}soon at least 1024; Submit requirement V not met.\n") == 2
+    assert log.read_text().count(f"{told}Submit requirement V not met.; soon at least 1024\n") == 2
     assert list((await submitted(point, RequestMemory=2048)).warnings) == ["Submit requirement V not met."]
+
+
+async def test_edits_are_not_judged(access_point: Any) -> None:
+    """As in HTCondor: condor_qedit changes what a requirement reads, below its bound and with its warning unsaid."""
+    point = await access_point(
+        SUBMIT_REQUIREMENT_NAMES="Least",
+        SUBMIT_REQUIREMENT_Least="RequestMemory >= 64",
+        IMMUTABLE_JOB_ATTRS="RequestCpus",
+    )
+    number = await point.submit(RequestMemory=200, RequestCpus=1)
+    edits = {"RequestMemory": "success", "RequestCpus": "permission_denied"}
+    for name, result in edits.items():
+        request = schedd_pb2.EditRequest(jobs=schedd_pb2.JobSelection(ids=[f"{number}.0"]), set={name: "10"})
+        reply = await point.stub.Edit(request, metadata=point.user)
+        assert dict(reply.totals) == {result: 1}
+    (job,) = await point.jobs()
+    assert (job["RequestMemory"], job["RequestCpus"]) == (10, 1)
 
 
 async def test_jobs_that_are_made_late_are_changed_and_judged(access_point: Any) -> None:
