@@ -139,7 +139,7 @@ def told(tmp_path: Path, text: str) -> dict[str, Problem]:
     "text",
     [
         "SINGULARITY_JOB = true", "SINGULARITY_JOB = TARGET.WantContainer", "GLEXEC_JOB = True",
-        "NAMED_CHROOT = /a=/b", "SECURE_JOB_ATTRS = x",
+        "NAMED_CHROOT = /a=/b",
         "DENY_CLIENT = *", "HOSTDENY_ADMINISTRATOR_STARTD = a", "ALLOW_CLIENT = *.example.org", "STARTD.SINGULARITY_JOB = true",
         "NO_JOB_NETWORKING = true", "USE_DEFAULT_CONTAINER = true",
     ],
@@ -192,7 +192,7 @@ def test_the_configuration_of_a_package_starts(tmp_path: Path) -> None:
     [
         "A_HOOK_REPLY_CLAIM = /a", "FLOCK_TO = cm", "DOCKER_VOLUMES = a",
         "DOCKER_DROP_ALL_CAPABILITIES = regexp(1)", "VM_TYPE = kvm", "SCHEDD_DAEMON_HISTORY = /x",
-        "SCHEDD_ATTRS = a", "DAEMON_LIST = MASTER, CREDD",
+        "MASTER_ATTRS = a", "DAEMON_LIST = MASTER, CREDD",
     ],
 )  # fmt: skip
 def test_policies_and_services_without_effect_are_warned_about(tmp_path: Path, text: str) -> None:

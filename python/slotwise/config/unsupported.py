@@ -98,12 +98,6 @@ RULES: tuple[Rule, ...] = (
     _refusal("DENY_CLIENT(_[A-Z_]+)?", "keeps no command and no daemon from calling others", _CALLED),
     _refusal("ALLOW_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see ALLOW_ADMINISTRATOR", _EVERYBODY, words_off=True),
     _refusal("DENY_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see DENY_ADMINISTRATOR"),
-    _refusal("SECURE_JOB_ATTRS|SYSTEM_SECURE_JOB_ATTRS", "protects no job attribute", "see IMMUTABLE_JOB_ATTRS"),
-    _refusal(
-        "SYSTEM_(IMMUTABLE|PROTECTED)_JOB_ATTRS",
-        "protects no job attribute",
-        "write IMMUTABLE_JOB_ATTRS or PROTECTED_JOB_ATTRS",
-    ),
     _refusal("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY", "refuses nobody: there are no user records", off=_FALSE),
     _refusal("COLLECTOR_REQUIREMENTS", "keeps no ad out of the collector", off=("true",)),
     _refusal("STARTER_ALLOW_JOB_PRE_AND_POST_CMD", "refuses nothing: jobs have no such commands", off=("true", *_FALSE)),
@@ -145,7 +139,7 @@ RULES: tuple[Rule, ...] = (
     _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
     _service("[A-Z]+_DAEMON_HISTORY|SCHEDD_HISTORY_RECORD_INTERVAL|MAX_DAEMON_HISTORY_.*", "writes no history of the daemon"),
-    _service("(SCHEDD|MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
+    _service("(MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
     _service("((MAX|MAX_NUM)_)?(SHARED_PORT|ANNEX)_AUDIT_LOG", "writes no audit log"),
     _service("CONDOR_VIEW_.*|COLLECTOR_FORWARD_.*|(KEEP_)?POOL_HISTORY.*|UPDATE_VIEW_COLLECTOR_WITH_TCP", "forwards no ads and keeps no pool history"),
     _service("(MAX_)?JOB_ROUTER.*|MAX_JOB_MIRROR_UPDATE_LAG", "routes no job: there is no job router"),
@@ -215,7 +209,7 @@ RULES: tuple[Rule, ...] = (
         "|QUEUE_CLEAN_INTERVAL|MAX_JOB_QUEUE_LOG_ROTATIONS|MAX_PENDING_STARTD_CONTACTS|STARTD_CONTACT_TIMEOUT|REQUEST_CLAIM_TIMEOUT"
         "|JOB_IS_FINISHED_.*|GLOBAL_JOB_ID_WITH_TIME|CHOWN_JOB_SPOOL_FILES|JOB_SPOOL_PERMISSIONS|ALTERNATE_JOB_SPOOL"
         "|(SYSTEM_)?VALID_SPOOL_FILES|SUBMIT_(SEND_RESCHEDULE|SKIP_FILECHECKS|GENERATE_CONDOR_C_.*|PUBLISH_.*)|TRANSFER_JOB_ATTRS"
-        "|IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS|VALID_COD_USERS|HISTORY_HELPER.*|CONDOR_Q_(SHOW_OLD_SUMMARY|USE_V3_PROTOCOL)"
+        "|VALID_COD_USERS|HISTORY_HELPER.*|CONDOR_Q_(SHOW_OLD_SUMMARY|USE_V3_PROTOCOL)"
     ),
     _none(
         "STARTD_(CLAIM_ID_FILE|SHOULD_WRITE_CLAIM_ID_FILE|CRON_NAME|HAS_BAD_UTMP|PRINT_ADS_.*|PUBLISH_.*|RECOMPUTE_DISK)"

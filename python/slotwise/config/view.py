@@ -118,21 +118,26 @@ class Config:
         """The words of a list knob; separators are commas and blanks."""
         return self.get_str(name).replace(",", " ").split()
 
-    def get_expr(self, name: str, *, escapes: bool = False) -> ExprTree | None:
+    def get_expr(self, name: str) -> ExprTree | None:
         """A ClassAd expression; that of the built-in default where the knob is undefined or empty, None without one.
-
-        :param escapes: a backslash in its strings begins an escape, as in the few knobs that HTCondor reads so; else it
-            is itself.
+        A backslash in its strings is itself.
 
         :raises ConfigError: when the text is no expression; names the place it was set.
         """
+        return self._expression(name, old=True)
+
+    def get_escaped_expr(self, name: str) -> ExprTree | None:
+        """As :meth:`get_expr`, for the few knobs in whose strings a backslash begins an escape."""
+        return self._expression(name, old=False)
+
+    def _expression(self, name: str, *, old: bool) -> ExprTree | None:
         from slotwise.classad import ExprTree
 
         text = self.get_text(name)
         if not text:
             return None
         try:
-            return ExprTree(text, old=not escapes)
+            return ExprTree(text, old=old)
         except ValueError as error:
             raise ConfigError(f"{name} is no expression: {error}", origin=str(self.origin(name)), key=name) from None
 

@@ -20,6 +20,7 @@ from slotwise.model.ownership import LocalDomains, owner_of
 from slotwise.schedd import credentials
 from slotwise.schedd import draft as drafting
 from slotwise.schedd.ads import FreshAds, JobAds, fresh_ads, native
+from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.codes import Status
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.draft import Draft, DraftSettings, Incoming
@@ -61,11 +62,12 @@ class AdmissionSettings:
     least_uid: int = 0
     superusers: SuperUsers = field(default_factory=SuperUsers)
     rules: SubmitRules = field(default_factory=SubmitRules)
+    locks: AttributeLocks = field(default_factory=AttributeLocks)
 
     @property
     def draft(self) -> DraftSettings:
         """What goes into every job."""
-        return DraftSettings(self.schedd_name, self.domains, self.version, self.platform)
+        return DraftSettings(self.schedd_name, self.domains, self.version, self.platform, self.locks)
 
 
 @dataclass

@@ -323,6 +323,7 @@ class AccessPoint:
         """What the schedd itself says of the queue, which conditions of cron jobs read."""
         name, address = self._settings.name, self._context.address
         return {
+            **self._settings.advertised,
             **daemon_ad(self._context, "Scheduler", name=name),
             "Machine": self._settings.host,
             "ScheddIpAddr": address.target,
@@ -352,7 +353,7 @@ class AccessPoint:
 
     def _own_ads(self) -> dict[str, dict[str, Changes]]:
         """What the collector is told."""
-        found = self.cron.attributes()
+        found = {**self._settings.advertised, **self.cron.attributes()}
         shared: Changes = {
             "CondorVersion": CONDOR_VERSION,
             "CondorPlatform": CONDOR_PLATFORM,
@@ -398,6 +399,7 @@ def admission_settings(settings: Settings, tcp: str) -> AdmissionSettings:
         least_uid=settings.least_uid,
         superusers=settings.superusers,
         rules=settings.rules,
+        locks=settings.locks,
     )
 
 

@@ -1,15 +1,16 @@
 """Which attributes of jobs in the queue may be changed by hand, and what the text of a change means. Pure.
 
-Manual: IMMUTABLE_JOB_ATTRS, PROTECTED_JOB_ATTRS.
+Manual: IMMUTABLE_JOB_ATTRS, PROTECTED_JOB_ATTRS, SECURE_JOB_ATTRS and their SYSTEM_ forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.config import Config
+from slotwise.errors import AdSyntaxError, DeniedError, UsageError
 from slotwise.model.ownership import OWNER_ATTRIBUTES
 from slotwise.schedd.ads import plain
 from slotwise.schedd.values import Changes, Expr
@@ -96,22 +97,41 @@ def check_submitted(names: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class AttributeLocks:
-    """What the administrator adds to the attributes that are locked anyway; names in lower case.
+    """What the configuration adds to the attributes that are locked anyway; names in lower case.
 
-    ``immutable``: not changed once set, by nobody. ``protected``: changed by queue superusers only.
+    ``immutable``: not edited once the job is in the queue, by nobody. ``protected``: edited by queue superusers only.
+    ``secure``: given by the schedd alone; what submissions and transforms say of these is left out, or refused unless
+    ``ignores_secure``.
     """
 
     immutable: frozenset[str] = frozenset()
     protected: frozenset[str] = frozenset()
+    secure: frozenset[str] = frozenset()
+    ignores_secure: bool = True
 
     @classmethod
-    def of(cls, immutable: Iterable[str], protected: Iterable[str]) -> AttributeLocks:
-        """From names as they are written."""
-        return cls(frozenset(name.lower() for name in immutable), frozenset(name.lower() for name in protected))
+    def read(cls, config: Config) -> AttributeLocks:
+        """The lists of the configuration."""
 
-    def keep(self, ad: Container[object], changes: Changes) -> bool:
-        """Whether a job with this ad must keep something that the changes concern."""
-        return any(name.lower() in self.immutable and name in ad for name in changes)
+        def names(kind: str) -> frozenset[str]:
+            lists = (config.get_list(f"{prefix}{kind}_JOB_ATTRS") for prefix in ("", "SYSTEM_"))
+            return frozenset(name.lower() for each in lists for name in each)
+
+        ignores = config.get_bool("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS")
+        return cls(names("IMMUTABLE"), names("PROTECTED"), names("SECURE"), ignores)
+
+    def insecure(self, names: Iterable[str]) -> set[str]:
+        """Those of ``names`` that only the schedd may give, to be left out of what a user or a transform says.
+
+        :raises DeniedError: when IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS is off and there are any.
+        """
+        found = {name for name in names if name.lower() in self.secure}
+        if found and not self.ignores_secure:
+            raise DeniedError(
+                f"Attempt to set secure attribute {', '.join(sorted(found, key=str.lower))}",
+                hint="the access point gives the attributes of SECURE_JOB_ATTRS; leave them out",
+            )
+        return found
 
     def checked(self, texts: dict[str, str], *, superuser: bool) -> Changes:
         """Attribute texts as values.
@@ -124,7 +144,10 @@ class AttributeLocks:
             if not name.replace("_", "").isalnum() or name[0].isdigit():
                 raise UsageError(f"{name!r} is not an attribute name")
             lower = name.lower()
-            if lower in _NEVER or (not superuser and (lower in _OWN or lower in self.protected)):
+            for kind, locked in (("immutable", self.immutable | _NEVER), ("secure", self.secure)):
+                if lower in locked:
+                    raise UsageError(f'Update of {kind} attribute "{name}" is not allowed.')
+            if not superuser and (lower in _OWN or lower in self.protected):
                 hint = "PROTECTED_JOB_ATTRS: queue superusers may" if lower in self.protected else None
                 raise UsageError(f"the attribute {name} may not be changed", hint=hint)
             try:

@@ -11,7 +11,7 @@ from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains, domain_of, owner_attributes, owner_of
 from slotwise.schedd import credentials
-from slotwise.schedd.attribute_locks import check_submitted
+from slotwise.schedd.attribute_locks import AttributeLocks, check_submitted
 from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
 from slotwise.schedd.factory import asked_for
 from slotwise.schedd.job import Cluster, Job, Priority
@@ -67,6 +67,8 @@ class DraftSettings:
     domains: LocalDomains
     version: str = ""
     platform: str = ""
+    #: What of a submission is left out.
+    locks: AttributeLocks = field(default_factory=AttributeLocks)
 
 
 @dataclass
@@ -128,23 +130,33 @@ class Incoming:
             return count, None, b""
         return count, ads, bytes(self.batches[0].deltas) if len(self.batches) == 1 else pack_ads(ads)
 
-    def parts(self) -> list[tuple[int, int, bytes]]:
+    def parts(self, locks: AttributeLocks) -> list[tuple[int, int, bytes]]:
         """What a factory makes jobs from.
 
-        :raises UsageError: for differences that no job may have.
+        :raises UsageError: for differences that no job may have, DeniedError for those that ``locks`` refuse.
         """
         parts: list[tuple[int, int, bytes]] = []
         first = 0
         for batch in self.batches:
-            count = batch.count
-            if batch.deltas:
-                ads, names = survey_pack(batch.deltas)
+            count, deltas = batch.count, bytes(batch.deltas)
+            if deltas:
+                ads, names = survey_pack(deltas)
                 check_submitted(names)
+                if insecure := locks.insecure(names):
+                    deltas = pack_ads(_without(unpack_ads(deltas), insecure))
                 count = ads or count
             if count:
-                parts.append((first, count, bytes(batch.deltas)))
+                parts.append((first, count, deltas))
             first += count
         return parts
+
+
+def _without(ads: Sequence[ClassAd], names: Iterable[str]) -> Sequence[ClassAd]:
+    """The ads, from which these attributes have been taken."""
+    for ad in ads:
+        for name in names:
+            ad.pop(name, None)
+    return ads
 
 
 def _announced(batch: schedd_pb2.ProcBatch) -> int:
@@ -187,12 +199,14 @@ def draft(
 
     ``number`` gives its id, once it is known to be sound.
 
-    :raises UsageError: for a submission that makes no sense.
+    :raises UsageError: for a submission that makes no sense, DeniedError for attributes that it may not set.
     """
     credentials.check(submitted)
     pack = bytes(incoming.sent.cluster_ad)
+    if insecure := settings.locks.insecure(submitted):
+        pack = pack_ads(_without([submitted], insecure))
     if (factory := asked_for(submitted, 0)) is not None:
-        parts = incoming.parts()
+        parts = incoming.parts(settings.locks)
         factory.total = parts[-1][0] + parts[-1][1]
         cluster = _cluster(user, number(), submitted, set(), now, settings)
         cluster.common.update(incoming.told, TotalSubmitProcs=factory.total)
@@ -202,6 +216,9 @@ def draft(
     count, deltas, delta_pack = incoming.joined()
     varied = varied_names(deltas)
     check_submitted(varied)
+    if deltas is not None and (insecure := settings.locks.insecure(varied)):
+        delta_pack = pack_ads(_without(deltas, insecure))
+        varied -= insecure
     cluster = _cluster(user, number(), submitted, varied, now, settings)
     cluster.common.update(incoming.told, TotalSubmitProcs=count)
     cluster.next_proc = count

@@ -14,7 +14,7 @@ from functools import partial
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.daemon.user_paths import open_path, parent_of
-from slotwise.errors import SlotwiseError, UsageError
+from slotwise.errors import SlotwiseError
 from slotwise.ids import doing_for_run
 from slotwise.model import job_events as events
 from slotwise.schedd.ads import JobAds
@@ -75,8 +75,6 @@ class RemoteRequests:
         elif io.op == "set_attr":
             try:
                 changes = self.locks.checked({io.name: io.text}, superuser=False)
-                if self.locks.keep(self._ads.ad(run.job), changes):
-                    raise UsageError(f"the attribute {io.name} may not be changed")
                 self._queue.usage(run.job, changes, decision)
                 await self._ledger.commit(decision)
             except SlotwiseError:

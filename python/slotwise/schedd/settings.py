@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slotwise.classad import new_syntax
+from slotwise.classad.evaluate import knob_expression
 from slotwise.config import Config
 from slotwise.daemon.accounts import minimum_uid, named
 from slotwise.daemon.history_file import Rotation
@@ -20,6 +21,7 @@ from slotwise.schedd.start_policy import StartPolicy
 from slotwise.schedd.statistics import StatisticsSettings
 from slotwise.schedd.submit_rules import SubmitRules
 from slotwise.schedd.superusers import SuperUsers
+from slotwise.schedd.values import Changes
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Settings:
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
     rules: SubmitRules = field(default_factory=SubmitRules)
+    #: SCHEDD_ATTRS: what the ads of the schedd and its submitters say besides.
+    advertised: Changes = field(default_factory=dict)
 
 
 def read_settings(config: Config, host: str) -> Settings:
@@ -132,7 +136,7 @@ def read_settings(config: Config, host: str) -> Settings:
         significant=words("SIGNIFICANT_ATTRIBUTES"),
         significant_added=words("ADD_SIGNIFICANT_ATTRIBUTES"),
         significant_removed=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
-        locks=AttributeLocks.of(words("IMMUTABLE_JOB_ATTRS"), words("PROTECTED_JOB_ATTRS")),
+        locks=AttributeLocks.read(config),
         transfer_limits_mib=(number("MAX_TRANSFER_INPUT_MB"), number("MAX_TRANSFER_OUTPUT_MB")),
         event_log=_event_log(config),
         run_history=RunHistorySettings(
@@ -146,7 +150,13 @@ def read_settings(config: Config, host: str) -> Settings:
         system=_system(config),
         rounding=_rounding(config),
         rules=SubmitRules.read(config),
+        advertised=_advertised(config),
     )
+
+
+def _advertised(config: Config) -> Changes:
+    names = [name for knob in ("SCHEDD_ATTRS", "SCHEDD_EXPRS", "SYSTEM_SCHEDD_ATTRS") for name in config.get_list(knob)]
+    return {name: knob_expression(name, text) for name in names if (text := config.get_str(name).strip())}
 
 
 def _event_log(config: Config) -> GlobalLogSettings | None:

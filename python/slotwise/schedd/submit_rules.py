@@ -17,7 +17,7 @@ from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.config import Config
 from slotwise.errors import ConfigError, DeniedError
 from slotwise.schedd.ads import native, plain
-from slotwise.schedd.attribute_locks import NOT_TRANSFORMED, literal_of
+from slotwise.schedd.attribute_locks import NOT_TRANSFORMED, AttributeLocks, literal_of
 from slotwise.schedd.draft import Draft, redescribe
 from slotwise.schedd.values import Expr, Value
 from slotwise.table import Allowance
@@ -72,6 +72,7 @@ class SubmitRules:
     of_late_jobs: bool = True
     #: Knobs that are named but not there, and other things to tell when the rules are read.
     notes: tuple[str, ...] = ()
+    locks: AttributeLocks = field(default_factory=AttributeLocks)
 
     def __bool__(self) -> bool:
         return bool(self.transforms) or bool(self.requirements)
@@ -107,17 +108,18 @@ class SubmitRules:
         requirements = []
         for name in _names(config, "SUBMIT_REQUIREMENT_NAMES"):
             knob = f"SUBMIT_REQUIREMENT_{name}"
-            expression = config.get_expr(knob, escapes=True)
+            expression = config.get_escaped_expr(knob)
             if expression is None:
                 notes.append(f"{knob} is not defined: the requirement is left out")
                 continue
             warns = config.find_bool(f"{knob}_IS_WARNING") or False
-            requirements.append(Requirement(name, expression, config.get_expr(f"{knob}_REASON", escapes=True), warns))
+            requirements.append(Requirement(name, expression, config.get_escaped_expr(f"{knob}_REASON"), warns))
         return cls(
             Transforms(rules, config),
             tuple(requirements),
             config.get_bool("TRANSFORM_FACTORY_AND_JOB_ADS"),
             tuple(notes),
+            AttributeLocks.read(config),
         )
 
     # ---- on jobs
@@ -145,8 +147,7 @@ class SubmitRules:
         whole = _shared(draft)
         whole.update({"ProcId": 0, "JobFactoryId": number})
         done = self._transformed(whole, now, seed, cluster_ad=True, late=True)
-        names = [name for name in done.changed if name.lower() not in ("procid", "jobfactoryid")]
-        _refuse(names)
+        names = self._taken(name for name in done.changed if name.lower() not in ("procid", "jobfactoryid"))
         changed = _definitions(done.ad, names)
         if not self.of_late_jobs and names:
             known = draft.submitted.get(EDITED)
@@ -163,9 +164,9 @@ class SubmitRules:
             return []
         shared = _shared(draft)
         first = self._transformed(_job(draft, shared, 0), now, seed, cluster_ad=False, late=late)
-        _refuse(first.changed)
+        names = self._taken(first.changed)
         if self._alike(draft, first.read):
-            if changed := _definitions(first.ad, first.changed):
+            if changed := _definitions(first.ad, names):
                 if late:
                     _write_jobs(draft, [_differing(changed, shared)] * len(draft.jobs))
                 else:
@@ -173,11 +174,10 @@ class SubmitRules:
                 redescribe(draft, late=late)
             return first.problems
         problems = list(first.problems)
-        changes = [_differing(_definitions(first.ad, first.changed), shared)]
+        changes = [_differing(_definitions(first.ad, names), shared)]
         for at in range(1, len(draft.jobs)):
             done = self._transformed(_job(draft, shared, at), now, seed + at, cluster_ad=False, late=late)
-            _refuse(done.changed)
-            changes.append(_definitions(done.ad, done.changed))
+            changes.append(_definitions(done.ad, self._taken(done.changed)))
             problems += done.problems
         _write_jobs(draft, changes)
         redescribe(draft, late=late)
@@ -189,6 +189,24 @@ class SubmitRules:
             return self.transforms.apply(ad, now=now, seed=seed, macros=macros)
         except ConfigError as error:
             raise DeniedError(f"Failed to apply a required job transform: {error.message}", hint=error.hint) from None
+
+    def _taken(self, names: Iterable[str]) -> list[str]:
+        """Which of the attributes that transforms changed the jobs get: secure ones stay as they are.
+
+        :raises DeniedError: for what is the schedd's to say, by whatever name a transform came to it.
+        """
+        changed = list(names)
+        refused = sorted(name for name in changed if name.lower() in NOT_TRANSFORMED)
+        if not refused:
+            try:
+                insecure = self.locks.insecure(changed)
+                return [name for name in changed if name not in insecure]
+            except DeniedError as error:
+                raise DeniedError(f"Failed to apply a required job transform: {error.message}") from None
+        raise DeniedError(
+            f"Failed to apply a required job transform: it changes {', '.join(refused)}",
+            hint="tell the administrator of the access point",
+        )
 
     @staticmethod
     def _alike(draft: Draft, read: Iterable[str] | None) -> bool:
@@ -261,16 +279,6 @@ def _reads(expressions: Iterable[ExprTree], job: ClassAd) -> set[str] | None:
                     return None
                 found.update(each.lower() for each in (*deeper.my, *deeper.bare))
     return found
-
-
-def _refuse(names: Iterable[str]) -> None:
-    """See that no transform changes what is the schedd's to say, by whatever name it came to it."""
-    refused = sorted(name for name in names if name.lower() in NOT_TRANSFORMED)
-    if refused:
-        raise DeniedError(
-            f"Failed to apply a required job transform: it changes {', '.join(refused)}",
-            hint="tell the administrator of the access point",
-        )
 
 
 def _shared(draft: Draft) -> ClassAd:

@@ -122,3 +122,19 @@ async def test_schedd_cron_name_is_what_the_knobs_begin_with(tmp_path: Path) -> 
         assert running.point.cron.attributes()["Said"] == '"SITE 1"'
     finally:
         await running.stop()
+
+
+async def test_knobs_that_schedd_attrs_names_are_in_the_ads_of_the_schedd_and_its_submitters(tmp_path: Path) -> None:
+    knobs = {"SCHEDD_ATTRS": "Alpha, Name, Unset", "SCHEDD_EXPRS": "Beta", "Alpha": "1 + 1", "Beta": '"x"', "Name": "9"}
+    running = await begin(tmp_path / "pool", **knobs)
+    try:
+        await running.submit(1)
+        ads = running.point._own_ads()
+        [scheduler], [submitter] = ads["Scheduler"].values(), ads["Submitter"].values()
+        for ad in (scheduler, submitter):
+            assert (str(ad["Alpha"]), str(ad["Beta"]), "Unset" in ad) == ("1 + 1", '"x"', False)
+        assert scheduler["Name"] == "here" and submitter["Name"] != 9, "who they are is theirs to say"
+        await reconfigure(running)
+        assert "Alpha" not in running.point._own_ads()["Scheduler"]["here"]
+    finally:
+        await running.stop()

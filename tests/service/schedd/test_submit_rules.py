@@ -202,11 +202,11 @@ async def test_edits_are_not_judged(access_point: Any) -> None:
         IMMUTABLE_JOB_ATTRS="RequestCpus",
     )
     number = await point.submit(RequestMemory=200, RequestCpus=1)
-    edits = {"RequestMemory": "success", "RequestCpus": "permission_denied"}
-    for name, result in edits.items():
-        request = schedd_pb2.EditRequest(jobs=schedd_pb2.JobSelection(ids=[f"{number}.0"]), set={name: "10"})
-        reply = await point.stub.Edit(request, metadata=point.user)
-        assert dict(reply.totals) == {result: 1}
+    jobs = schedd_pb2.JobSelection(ids=[f"{number}.0"])
+    reply = await point.stub.Edit(schedd_pb2.EditRequest(jobs=jobs, set={"RequestMemory": "10"}), metadata=point.user)
+    assert dict(reply.totals) == {"success": 1}
+    locked = schedd_pb2.EditRequest(jobs=jobs, set={"RequestCpus": "10"})
+    assert "immutable" in await refused(point.stub.Edit(locked, metadata=point.user))
     (job,) = await point.jobs()
     assert (job["RequestMemory"], job["RequestCpus"]) == (10, 1)
 
@@ -260,3 +260,41 @@ async def test_only_the_cluster_of_a_factory_is_changed_where_the_knob_says_so(a
 
     await point.until(there)
     assert [(ad["Size"], ad["Memo"]) for ad in await point.jobs()] == [(7, 0), (7, 0)]
+
+
+async def test_attributes_that_only_the_schedd_gives(access_point: Any) -> None:
+    """As HTCondor with IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS: left out wherever they come from, and never edited."""
+    locks = {"SECURE_JOB_ATTRS": "Foo", "IMMUTABLE_JOB_ATTRS": "Bar", "PROTECTED_JOB_ATTRS": "Baz"}
+    point = await access_point(**locks, **rules("REQUIREMENTS WantIt\nSET Foo 7\nSET Bar 7\nSET Baz 7"))
+    said = {"Foo": 1, "Bar": 1, "Baz": 1, "AuthTokenSubject": "root"}
+    await point.submit(**said)
+    await point.submit(WantIt=True, **said)
+    await point.submit(procs=[{"FOO": 1, "Bar": 2}, {"foo": 2, "Bar": 3}])
+    await point.submit(procs=[{"Foo": 1, "Bar": 4}], JobMaterializeLimit=1)
+
+    async def materialized() -> bool:
+        return bool(point.point.queue.clusters[4].jobs)
+
+    await point.until(materialized)
+    ads = sorted(await point.jobs(), key=lambda ad: (ad["ClusterId"], ad["ProcId"]))
+    assert [ad.get("Bar") for ad in ads] == [1, 7, 2, 3, 4]
+    assert [ad.get("Baz") for ad in ads] == [1, 7, None, None, None]
+    assert all("Foo" not in ad and "AuthTokenSubject" not in ad for ad in ads)
+    assert ads[0]["TotalSubmitProcs"] == 1
+    jobs = schedd_pb2.JobSelection(ids=["1.0"])
+    for name, kind in (("FOO", "secure"), ("Bar", "immutable"), ("Owner", "immutable"), ("osuser", "immutable")):
+        edit = point.stub.Edit(schedd_pb2.EditRequest(jobs=jobs, set={name: "5"}), metadata=point.user)
+        assert await refused(edit) == f'Update of {kind} attribute "{name}" is not allowed.'
+
+
+async def test_secure_attributes_are_refused_where_they_are_not_ignored(access_point: Any) -> None:
+    point = await access_point(
+        SECURE_JOB_ATTRS="Foo",
+        IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS="false",
+        **rules("REQUIREMENTS WantIt\nSET Foo 7"),
+    )
+    await point.submit()
+    for attempt in (point.submit(Foo=1), point.submit(procs=[{"Foo": 1}, {}])):
+        assert (await refused(attempt)).startswith("Attempt to set secure attribute Foo")
+    assert (await refused(point.submit(WantIt=True))).startswith("Failed to apply a required job transform")
+    assert len(await point.jobs()) == 1
