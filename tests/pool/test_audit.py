@@ -47,6 +47,8 @@ def test_who_did_what_is_in_the_audit_log_of_the_daemon(pool: Pool) -> None:
     pool.run("rm", "1.1", SLOTWISE_TOKEN_FILE=bob)
     pool.run("q", SLOTWISE_TOKEN_FILE=bob)
     pool.run("submit", "job.sub", check=False, SLOTWISE_TOKEN_FILE=eve)
+    pool.run("qusers", "-disable", "bob", "-reason", "a b")
+    pool.run("qusers", "-enable", "bob", check=False, SLOTWISE_TOKEN_FILE=bob)
     audit = pool.home.log / "SchedAuditLog"
     (submitted,) = lines(audit, "submitted 1.0-1.1")
     assert re.match(r"Schedd/Submit\w* of bob@example\.org by IDTOKENS(, token \w+)? from ", submitted)
@@ -55,6 +57,9 @@ def test_who_did_what_is_in_the_audit_log_of_the_daemon(pool: Pool) -> None:
     assert edited.endswith("1 success")
     assert lines(audit, "Schedd/Edit of bob", "Environment = ...")
     assert lines(audit, "Schedd/Act of bob", "remove of 1.1", "1 success")
+    (disabled,) = lines(audit, "Schedd/EditUsers", "disable users bob")
+    assert disabled.endswith("(reason a b): 1")
+    assert lines(audit, "PERMISSION DENIED to bob@example.org", "Schedd/EditUsers")
     (refused,) = lines(audit, "PERMISSION DENIED to eve@example.org", "Schedd/Submit")
     assert f"DENY_WRITE (eve@example.org) in {pool.config_file}, line 3" in refused
     assert "(authenticated by IDTOKENS" in refused

@@ -102,6 +102,7 @@ async def test_a_token_opens_what_its_scope_includes_and_no_more(scope: str) -> 
         ("Schedd/ResourceRequests", "NEGOTIATOR"),
         ("Schedd/Submit", "WRITE"),
         ("Schedd/Act", "WRITE"),
+        ("Schedd/EditUsers", "ADMINISTRATOR"),
         ("Schedd/Query", "READ"),
         ("Collector/Query", "READ or ADVERTISE_SCHEDD or ADVERTISE_STARTD or ADVERTISE_MASTER"),
     ],

@@ -43,6 +43,9 @@ COMMANDS: dict[str, Command] = {
     "vacate-job": Command("slotwise.cli.act:vacate_job", "send running jobs back to the queue", resident=True),
     "prio": Command("slotwise.cli.edit:prio", "change job priorities", resident=True),
     "qedit": Command("slotwise.cli.edit:qedit", "change attributes of jobs", resident=True),
+    "qusers": Command(
+        "slotwise.cli.qusers:main", "the users of an access point: list, add, disable, edit", resident=True
+    ),
     "transfer-data": Command(
         "slotwise.cli.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),

@@ -98,7 +98,6 @@ RULES: tuple[Rule, ...] = (
     _refusal("DENY_CLIENT(_[A-Z_]+)?", "keeps no command and no daemon from calling others", _CALLED),
     _refusal("ALLOW_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see ALLOW_ADMINISTRATOR", _EVERYBODY, words_off=True),
     _refusal("DENY_(OWNER|SOAP)(_[A-Z_]+)?", "keeps nobody out: no call needs that level", "see DENY_ADMINISTRATOR"),
-    _refusal("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY", "refuses nobody: there are no user records", off=_FALSE),
     _refusal("COLLECTOR_REQUIREMENTS", "keeps no ad out of the collector", off=("true",)),
     _refusal("STARTER_ALLOW_JOB_PRE_AND_POST_CMD", "refuses nothing: jobs have no such commands", off=("true", *_FALSE)),
     # --------------------------------------------------------------------------------------------------------- policy

@@ -34,6 +34,7 @@ from slotwise.schedd.reserved import Reservation, ReservedClusters, check_number
 from slotwise.schedd.store import Batch, StoredCluster, StoredFactory
 from slotwise.schedd.submit_rules import SubmitRules
 from slotwise.schedd.superusers import SuperUsers
+from slotwise.schedd.user_records import UserRecords
 from slotwise.schedd.values import Changes, encode, literal
 from slotwise.table import pack_ads
 from slotwise.wire import audit
@@ -137,6 +138,7 @@ class Admission:
         reserved: ReservedClusters,
         recall: Callable[[str, bytes], bytes | None],
         own_ad: Callable[[], ClassAd] = ClassAd,
+        users: UserRecords | None = None,
     ) -> None:
         self._queue = queue
         self._ads = ads
@@ -147,6 +149,7 @@ class Admission:
         self._reserved = reserved
         self._recall = recall
         self._own_ad = own_ad
+        self.users = users or UserRecords()
         #: Bytes of submissions that have come and are not queued yet.
         self.intake = Intake()
         #: Submissions with keys that are on their way to the disk.
@@ -259,6 +262,7 @@ class Admission:
                 f"jobs of {account} are refused: its uid {uid} is below SLOTWISE_MIN_UID ({self.settings.least_uid})",
                 hint="submit as another user; where root is the only user, as in a container, SLOTWISE_MIN_UID = 0",
             )
+        self.users.check(user)
         if len(key) > _KEY_MOST:
             raise UsageError(f"the submission's key has {len(key)} bytes", hint=f"at most {_KEY_MOST}")
         now = int(self._clock.now())
@@ -322,6 +326,12 @@ class Admission:
         """The accounting name of a job of ``user@domain``."""
         return drafting.submitter_of(user, ad)
 
+    def has_jobs(self, user: str) -> bool:
+        """Whether jobs of the user, or clusters that will have some, are in the queue or on their way into it."""
+        if self._queue.owned.get(user) or self._underway.get(user):
+            return True
+        return any(cluster.user == user for cluster in self._queue.clusters.values())
+
     # ---- limits
 
     def _check_limits(self, user: str, clusters: Sequence[Incoming]) -> list[ClassAd]:
@@ -361,6 +371,8 @@ class Admission:
         """Send checked submissions to the disk, in one transaction; when that is refused, each in its own."""
         decision, batch = Decision(self._clock.now()), Batch()
         for submission in submissions:
+            self.users.submits(submission.user)
+            batch.know_user(submission.user)
             for draft in submission.drafts:
                 self._cluster_rows(draft, batch, decision)
             if submission.key:

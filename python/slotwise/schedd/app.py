@@ -48,6 +48,8 @@ from slotwise.schedd.statistics import Statistics
 from slotwise.schedd.stopping import Stopping
 from slotwise.schedd.store import Batch, Store
 from slotwise.schedd.transfers import Transfers
+from slotwise.schedd.user_records import UserRecords
+from slotwise.schedd.users import Users
 from slotwise.schedd.values import Changes
 from slotwise.wire.gen import schedd_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
@@ -88,6 +90,7 @@ class AccessPoint:
         self._birthdate = self._stored.birthdate
         self.queue = Queue(date_form=settings.date_form)
         self.ads = JobAds()
+        self.users = UserRecords()
         self.ledger = Ledger(
             self.store,
             self.ads,
@@ -140,6 +143,7 @@ class AccessPoint:
             reserved=reserved,
             recall=self.store.submission,
             own_ad=lambda: ClassAd(native(self._ad_for_rules())),
+            users=self.users,
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
         self.questions = Questions(clock)
@@ -175,7 +179,9 @@ class AccessPoint:
         self.ledger.on_new_work = self._new_work
         self.ledger.on_change = self.advertiser.changed
         self.ledger.on_retired = self.history_export.look
+        self.ledger.on_left = self.users.left
         self.claiming.own_ad = self._ad_for_rules
+        self.claiming.running_most = self.users.running_most
         self.claiming.on_run_given_up = self.shadows.given_up
         self._configure(self._settings)
 
@@ -200,6 +206,7 @@ class AccessPoint:
         self.statistics.follow(settings.statistics)
         self.history_export.settings = settings.history
         self.history_export.look()
+        self.users.known_only = settings.known_users_only
         self.actions.locks = self.shadows.requests.locks = settings.locks
         self.advertiser.interval_s = settings.schedd_interval_s
         self.admission.intake.per_user_most, self.admission.intake.most = settings.intake_most
@@ -221,6 +228,7 @@ class AccessPoint:
             shadows=self.shadows,
             spooling=self.spooling,
             superusers=settings.superusers,
+            users=Users(self.users, self.queue, self.admission, self.ledger, context.clock, self.questions),
         )
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 
@@ -231,6 +239,7 @@ class AccessPoint:
         stored = self._stored
         restore(stored, self.queue, self.ads, self.admission, self._settings.name, self.materializer.adopt)
         self.queue.admitted = 0
+        self.users.load(stored.users, self.queue.owned)
         decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.stopping.ask(self.reattachment.owed)
         self.ledger.start(stored.planned)

@@ -69,6 +69,38 @@ class StoredFactory:
     paused: int
 
 
+@dataclass
+class UserTotals:
+    """What the jobs of a user used that have left the queue: jobs, CPU and wall-clock seconds."""
+
+    completed: tuple[int, float, float] = (0, 0.0, 0.0)
+    removed: tuple[int, float, float] = (0, 0.0, 0.0)
+
+    def add(self, completed: bool, cpu_s: float, slot_s: float) -> None:
+        """One more job."""
+        used = (1, cpu_s, slot_s)
+        self.merge(UserTotals(completed=used) if completed else UserTotals(removed=used))
+
+    def merge(self, more: UserTotals) -> None:
+        """Add these."""
+        self.completed = _sum(self.completed, more.completed)
+        self.removed = _sum(self.removed, more.removed)
+
+
+def _sum(one: tuple[int, float, float], other: tuple[int, float, float]) -> tuple[int, float, float]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+@dataclass(frozen=True)
+class StoredUser:
+    """The record of a user as kept; attributes as JSON."""
+
+    name: str
+    enabled: bool
+    attributes: str
+    totals: UserTotals
+
+
 @dataclass(frozen=True)
 class PlannedText:
     """Log text that was promised; it may or may not be in the file at ``path``, from ``offset`` on."""
@@ -102,6 +134,7 @@ class StoredQueue:
     #: Cluster ids that were given out ahead, and those of them whose clusters came.
     reserved: list[Reservation] = field(default_factory=list)
     reserved_taken: list[int] = field(default_factory=list)
+    users: list[StoredUser] = field(default_factory=list)
 
 
 class Batch:
@@ -171,6 +204,32 @@ class Batch:
     def remember(self, owner: str, key: bytes, at: int, reply: bytes) -> None:
         """What a submission with a key was answered, should it be sent again."""
         self._one("INSERT OR REPLACE INTO submissions VALUES (?,?,?,?)", (owner, key, at, reply))
+
+    def know_user(self, name: str) -> None:
+        """A user submits: there is a record from now on."""
+        self._one("INSERT OR IGNORE INTO users (name) VALUES (?)", (name,))
+
+    def put_user(self, user: StoredUser) -> None:
+        """The record of a user is new or has changed; its totals stay."""
+        self._one(
+            "INSERT INTO users (name, enabled, attributes) VALUES (?,?,?) ON CONFLICT (name)"
+            " DO UPDATE SET enabled=excluded.enabled, attributes=excluded.attributes",
+            (user.name, user.enabled, user.attributes),
+        )
+
+    def add_user_totals(self, name: str, more: UserTotals) -> None:
+        """Jobs of the user have left the queue."""
+        columns = [f"{kind}{what}" for kind in ("completed", "removed") for what in ("", "_cpu_s", "_slot_s")]
+        added = ", ".join(f"{column}={column}+excluded.{column}" for column in columns)
+        self._one(
+            f"INSERT INTO users (name, {', '.join(columns)}) VALUES (?,?,?,?,?,?,?)"
+            f" ON CONFLICT (name) DO UPDATE SET {added}",
+            (name, *more.completed, *more.removed),
+        )
+
+    def delete_user(self, name: str) -> None:
+        """The record of a user is no more."""
+        self._one("DELETE FROM users WHERE name=?", (name,))
 
     def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
         """New jobs: (cluster, proc, status, delta pack, changes)."""

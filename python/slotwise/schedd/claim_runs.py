@@ -35,6 +35,8 @@ from slotwise.wire.credential import Credential
 from slotwise.wire.gen import startd_pb2
 
 _log = logging.getLogger(__name__)
+#: States that count against MaxJobsRunning.
+RUNNING = (Status.RUNNING, Status.TRANSFERRING_OUTPUT, Status.SUSPENDED)
 #: How long a starter may take to say hello before its run is asked for again.
 HELLO_S = 60.0
 _FAILURES_MOST = 2
@@ -106,6 +108,8 @@ class ClaimRuns(ABC):
         self.durations = Durations()
         #: The schedd's own ad, as START_VANILLA_UNIVERSE sees it.
         self.own_ad: Callable[[], Changes] = dict
+        #: How many jobs of a user may run at a time (MaxJobsRunning of the user's record); None: any number.
+        self.running_most: Callable[[str], int | None] = lambda user: None
         self._again: asyncio.TimerHandle | None = None
 
     @abstractmethod
@@ -133,7 +137,9 @@ class ClaimRuns(ABC):
             return None  # none fitted a slot like this one, and none has come since
         tried_all = True
         for bucket, first in runnable.ordered(claim.submitter):
-            if not self.may_start(first, lambda: self.machine(claim)) or (ends_by and not self.ends_by(first, ends_by)):
+            has_room = self.room_of(first.cluster.user) != 0
+            may_start = has_room and self.may_start(first, lambda: self.machine(claim))
+            if not may_start or (ends_by and not self.ends_by(first, ends_by)):
                 tried_all = False
                 continue
             if self._fits(first, bucket.autocluster, claim, alike):
@@ -155,6 +161,17 @@ class ClaimRuns(ABC):
         stated = next((s for s in (self.ads.number(job, name, 0) for name in _DURATIONS) if s > 0), None)
         seconds = stated or self.durations.expected(job.cluster.number, job.submitter)
         return seconds is not None and self.clock.now() + seconds <= moment
+
+    def room_of(self, user: str) -> int | None:
+        """How many more jobs of the user may start now; None: any number."""
+        most = self.running_most(user)
+        if most is None:
+            return None
+        counts = self.queue.counts_of(user)
+        waiting = [job for pending in self.book.pending.values() for job in pending.jobs]
+        waiting += [claim.reserved for claim in self.book.claims.values() if claim.reserved is not None]
+        asked = sum(job.cluster.user == user and not job.run for job in waiting)
+        return max(0, most - sum(counts[status] for status in RUNNING) - asked)
 
     def may_start(self, job: Job, slot: Callable[[], ClassAd] | None = None) -> bool:
         """Whether START_VANILLA_UNIVERSE lets a job start now, on a slot; without one: on some slot."""

@@ -53,11 +53,26 @@ class Claiming(ClaimRuns):
             may = [self.may_start(job, machine) for job in jobs]
             self.give_back([job for job, allowed in zip(jobs, may, strict=True) if not allowed])
             jobs = [job for job, allowed in zip(jobs, may, strict=True) if allowed]
+        jobs = self._within_limits(jobs)
         self.book.fates.over(match.match_id, max(1, match.count) - len(jobs))
         if jobs and not self._ask(submitter, match, jobs):
             self.book.fates.over(match.match_id, len(jobs))
             return 0
         return len(jobs)
+
+    def _within_limits(self, jobs: list[Job]) -> list[Job]:
+        """Those that the records of their users have room for; the others are runnable again."""
+        rooms = {user: self.room_of(user) for user in {job.cluster.user for job in jobs}}
+        if all(room is None for room in rooms.values()):
+            return jobs
+        taken: list[Job] = []
+        for job in jobs:
+            room = rooms[job.cluster.user]
+            if room is None or room > 0:
+                taken.append(job)
+                rooms[job.cluster.user] = None if room is None else room - 1
+        self.give_back([job for job in jobs if job not in taken])
+        return taken
 
     def _hold_unsendable(self, job: Job, reason: str) -> None:
         decision = Decision(self.clock.now())
@@ -321,6 +336,8 @@ class Claiming(ClaimRuns):
         slot = self.ads.parse(granted.leftover_slot_ad)
         for bucket, first in self.queue.runnable.ordered(pending.submitter):
             if self.ads.text(first, "ConcurrencyLimits") or not self.ads.matches(first, slot):
+                continue
+            if self.room_of(first.cluster.user) == 0:
                 continue
             match = schedd_pb2.Match(
                 autocluster_id=bucket.autocluster,

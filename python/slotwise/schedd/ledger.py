@@ -81,6 +81,8 @@ class Ledger:
         self.on_jobs: Callable[[Decision], None] = lambda decision: None
         #: Told when jobs have left the queue, durably.
         self.on_retired: Callable[[], None] = lambda: None
+        #: Adds to a batch what follows from jobs that leave the queue in it.
+        self.on_left: Callable[[list[Job], Batch], None] = lambda jobs, batch: None
         self.sizes = LogSizes()
         #: Takes the events of all jobs, if configured.
         self.global_log: GlobalLog | None = None
@@ -170,6 +172,8 @@ class Ledger:
             if job.run:
                 continue  # its next run has taken the row over, on the same claim
             batch.delete_run(job.cluster.number, job.proc)
+        if decision.retired:
+            self.on_left(decision.retired, batch)
         for job in decision.retired:
             changes = job.changes or {}
             completed = changes.get("CompletionDate")

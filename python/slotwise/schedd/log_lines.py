@@ -87,6 +87,17 @@ def edited(who: str, peer: str, request: schedd_pb2.EditRequest, reply: schedd_p
     return ("edit of %s by %s from %s: %s: %s", _selected(request.jobs), who, peer, what, _totals(reply))
 
 
+def users_edited(who: str, peer: str, request: schedd_pb2.UsersEdit, reply: schedd_pb2.UsersReply) -> tuple[Any, ...]:
+    """What an administrator did to records of users."""
+    verb = schedd_pb2.UsersEdit.What.Name(request.what).lower()
+    parts = [listed(list(request.names))] if request.names else []
+    parts += [f"those with {short(request.constraint)}"] if request.constraint else []
+    changes = [f"{name} = {short(text)}" for name, text in request.set.items()]
+    changes += [f"reason {short(request.reason)}"] if request.reason else []
+    what = f" ({'; '.join(changes)})" if changes else ""
+    return ("%s users %s by %s from %s%s: %d", verb, ", ".join(parts), who, peer, what, reply.changed)
+
+
 #: Attributes whose values may be secrets of the job's owner.
 _SECRET = frozenset(("env", "environment", "claimid", "capability"))
 

@@ -125,6 +125,7 @@ class Requests:
                     self._ad(request)
                     for request in requests[start : start + _PIECE]
                     if request.first.cluster.jobs.get(request.first.proc) is request.first  # it may have left meanwhile
+                    and self._claiming.room_of(request.first.cluster.user) != 0
                     and self._claiming.may_start(request.first)
                 ]
                 if constraint:
@@ -135,9 +136,10 @@ class Requests:
 
     def _ad(self, request: Request) -> Any:
         ad = self._ads.ad(request.first)
+        room = self._claiming.room_of(request.first.cluster.user)
         ad.update(
             {
-                "ResourceRequestCount": request.count,
+                "ResourceRequestCount": request.count if room is None else min(request.count, room),
                 "AutoClusterId": request.autocluster,
                 "Submitter": request.submitter,
                 "FirstJobId": request.first.key,

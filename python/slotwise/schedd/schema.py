@@ -54,6 +54,14 @@ INSERT INTO meta
   SELECT 'birthdate', coalesce((SELECT min(qdate) FROM clusters), CAST(strftime('%s', 'now') AS INTEGER));
 CREATE INDEX history_completed ON history (completed);
 """,
+    """
+CREATE TABLE users (
+  name TEXT PRIMARY KEY, enabled INTEGER NOT NULL DEFAULT 1, attributes TEXT NOT NULL DEFAULT '{}',
+  completed INTEGER NOT NULL DEFAULT 0, completed_cpu_s REAL NOT NULL DEFAULT 0,
+  completed_slot_s REAL NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0,
+  removed_cpu_s REAL NOT NULL DEFAULT 0, removed_slot_s REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+""",
 )
 
 

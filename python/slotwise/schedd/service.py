@@ -19,7 +19,7 @@ from slotwise.schedd.draft import Incoming
 from slotwise.schedd.history import History
 from slotwise.schedd.intake import Holding
 from slotwise.schedd.listing import Listing, as_json
-from slotwise.schedd.log_lines import acted, came, edited
+from slotwise.schedd.log_lines import acted, came, edited, users_edited
 from slotwise.schedd.rejections import Rejections
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.selection import require_few
@@ -27,6 +27,7 @@ from slotwise.schedd.shadow import Shadows
 from slotwise.schedd.spooling import Spooling
 from slotwise.schedd.submissions import SubmissionStream
 from slotwise.schedd.superusers import SuperUsers
+from slotwise.schedd.users import Users
 from slotwise.table import pack_ads
 from slotwise.wire import audit
 from slotwise.wire.call import peer_of
@@ -37,6 +38,8 @@ from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
 _PIECE = 1024 * 1024
+#: Records of users in one message.
+_USERS = 1000
 
 
 class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
@@ -56,6 +59,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         shadows: Shadows,
         spooling: Spooling,
         superusers: SuperUsers,
+        users: Users,
     ) -> None:
         self._authenticator = authenticator
         self._clock = clock
@@ -70,6 +74,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         self._shadows = shadows
         self._spooling = spooling
         self.superusers = superusers
+        self._users = users
 
     # ---- submission
 
@@ -141,6 +146,25 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             _log.info(*line)
             audit.note(*line)
         return reply
+
+    @answers_errors
+    async def EditUsers(self, request: schedd_pb2.UsersEdit, context: Any) -> schedd_pb2.UsersReply:
+        """Add, enable, disable, edit or remove records of users."""
+        caller = self._authenticator.caller(context)
+        require_few(request.names)
+        reply = await self._users.edit(request)
+        line = users_edited(caller.name, peer_of(context), request, reply)
+        _log.info(*line)
+        audit.note(*line)
+        return reply
+
+    @answers_errors
+    async def Users(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+        """Records of users."""
+        ads = await self._users.ads(request.constraint)
+        for start in range(0, len(ads), _USERS):
+            yield common_pb2.AdChunk(data=pack_ads(ads[start : start + _USERS]))
+        yield common_pb2.AdChunk(done=True, total=len(ads))
 
     @answers_errors
     async def Query(self, request: schedd_pb2.JobQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:

@@ -76,6 +76,7 @@ class Settings:
     system: SystemPolicy = field(default_factory=SystemPolicy)
     rounding: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_STEPS))
     rules: SubmitRules = field(default_factory=SubmitRules)
+    known_users_only: bool = False
     #: SCHEDD_ATTRS: what the ads of the schedd and its submitters say besides.
     advertised: Changes = field(default_factory=dict)
 
@@ -150,6 +151,7 @@ def read_settings(config: Config, host: str) -> Settings:
         system=_system(config),
         rounding=_rounding(config),
         rules=SubmitRules.read(config),
+        known_users_only=boolean("ALLOW_SUBMIT_FROM_KNOWN_USERS_ONLY"),
         advertised=_advertised(config),
     )
 

@@ -32,6 +32,8 @@ from slotwise.schedd.batch import (
     StoredFactory,
     StoredQueue,
     StoredRun,
+    StoredUser,
+    UserTotals,
 )
 from slotwise.schedd.reserved import Reservation
 from slotwise.schedd.schema import prepare
@@ -142,6 +144,10 @@ class Store:
             planned=[PlannedText(*row) for row in db.execute("SELECT * FROM planned ORDER BY seq")],
             reserved=[Reservation(*row) for row in db.execute(_RESERVED)],
             reserved_taken=[number for (number,) in db.execute(_RESERVED_TAKEN)],
+            users=[
+                StoredUser(row[0], bool(row[1]), row[2], UserTotals(row[3:6], row[6:9]))
+                for row in db.execute("SELECT * FROM users")
+            ],
         )
 
     def commit(self, batch: Batch, *, may_fail: bool = False, told: Told | None = None) -> asyncio.Future[None]:

@@ -90,6 +90,8 @@ METHOD_SCOPES: dict[str, tuple[str, ...]] = {
     "slotwise.v1.Schedd": ("WRITE",),
     "slotwise.v1.Schedd/Query": ("READ",),
     "slotwise.v1.Schedd/History": ("READ",),
+    "slotwise.v1.Schedd/Users": ("READ",),
+    "slotwise.v1.Schedd/EditUsers": ("ADMINISTRATOR",),
     "slotwise.v1.Schedd/ResourceRequests": ("NEGOTIATOR",),
     "slotwise.v1.Schedd/OfferMatches": ("NEGOTIATOR",),
     # With the run's own token, which only this schedd signs and accepts.

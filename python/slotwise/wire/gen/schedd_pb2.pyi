@@ -171,6 +171,47 @@ class EditRequest(_message.Message):
     dry_run: bool
     def __init__(self, jobs: _Optional[_Union[JobSelection, _Mapping]] = ..., set: _Optional[_Mapping[str, str]] = ..., prio_change: _Optional[int] = ..., prio_relative: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
+class UsersEdit(_message.Message):
+    __slots__ = ("what", "names", "constraint", "reason", "set")
+    class What(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        ADD: _ClassVar[UsersEdit.What]
+        ENABLE: _ClassVar[UsersEdit.What]
+        DISABLE: _ClassVar[UsersEdit.What]
+        EDIT: _ClassVar[UsersEdit.What]
+        REMOVE: _ClassVar[UsersEdit.What]
+    ADD: UsersEdit.What
+    ENABLE: UsersEdit.What
+    DISABLE: UsersEdit.What
+    EDIT: UsersEdit.What
+    REMOVE: UsersEdit.What
+    class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    what: UsersEdit.What
+    names: _containers.RepeatedScalarFieldContainer[str]
+    constraint: str
+    reason: str
+    set: _containers.ScalarMap[str, str]
+    def __init__(self, what: _Optional[_Union[UsersEdit.What, str]] = ..., names: _Optional[_Iterable[str]] = ..., constraint: _Optional[str] = ..., reason: _Optional[str] = ..., set: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class UsersReply(_message.Message):
+    __slots__ = ("changed", "warnings")
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    changed: int
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, changed: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class ActReply(_message.Message):
     __slots__ = ("jobs", "totals")
     class One(_message.Message):

@@ -65,6 +65,16 @@ class ScheddStub:
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.EditRequest.SerializeToString,
                 response_deserializer=slotwise_dot_v1_dot_schedd__pb2.ActReply.FromString,
                 _registered_method=True)
+        self.Users = channel.unary_stream(
+                '/slotwise.v1.Schedd/Users',
+                request_serializer=slotwise_dot_v1_dot_common__pb2.AdQuery.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_common__pb2.AdChunk.FromString,
+                _registered_method=True)
+        self.EditUsers = channel.unary_unary(
+                '/slotwise.v1.Schedd/EditUsers',
+                request_serializer=slotwise_dot_v1_dot_schedd__pb2.UsersEdit.SerializeToString,
+                response_deserializer=slotwise_dot_v1_dot_schedd__pb2.UsersReply.FromString,
+                _registered_method=True)
         self.Query = channel.unary_stream(
                 '/slotwise.v1.Schedd/Query',
                 request_serializer=slotwise_dot_v1_dot_schedd__pb2.JobQuery.SerializeToString,
@@ -145,6 +155,19 @@ class ScheddServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Edit(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Users(self, request, context):
+        """Records of the users of this access point.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EditUsers(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -236,6 +259,16 @@ def add_ScheddServicer_to_server(servicer, server):
                     servicer.Edit,
                     request_deserializer=slotwise_dot_v1_dot_schedd__pb2.EditRequest.FromString,
                     response_serializer=slotwise_dot_v1_dot_schedd__pb2.ActReply.SerializeToString,
+            ),
+            'Users': grpc.unary_stream_rpc_method_handler(
+                    servicer.Users,
+                    request_deserializer=slotwise_dot_v1_dot_common__pb2.AdQuery.FromString,
+                    response_serializer=slotwise_dot_v1_dot_common__pb2.AdChunk.SerializeToString,
+            ),
+            'EditUsers': grpc.unary_unary_rpc_method_handler(
+                    servicer.EditUsers,
+                    request_deserializer=slotwise_dot_v1_dot_schedd__pb2.UsersEdit.FromString,
+                    response_serializer=slotwise_dot_v1_dot_schedd__pb2.UsersReply.SerializeToString,
             ),
             'Query': grpc.unary_stream_rpc_method_handler(
                     servicer.Query,
@@ -440,6 +473,60 @@ class Schedd:
             '/slotwise.v1.Schedd/Edit',
             slotwise_dot_v1_dot_schedd__pb2.EditRequest.SerializeToString,
             slotwise_dot_v1_dot_schedd__pb2.ActReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Users(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/slotwise.v1.Schedd/Users',
+            slotwise_dot_v1_dot_common__pb2.AdQuery.SerializeToString,
+            slotwise_dot_v1_dot_common__pb2.AdChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EditUsers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slotwise.v1.Schedd/EditUsers',
+            slotwise_dot_v1_dot_schedd__pb2.UsersEdit.SerializeToString,
+            slotwise_dot_v1_dot_schedd__pb2.UsersReply.FromString,
             options,
             channel_credentials,
             insecure,
