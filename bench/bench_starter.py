@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from harness import Report
-from slotwise.starter.cgroup.plan import CgroupRules, plan
-from slotwise.starter.cgroup.probe import CgroupHost, probe
-from slotwise.starter.control import control_root
-from slotwise.starter.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, read_result
-from slotwise.starter.launcher import Entry, Launcher, lay_out, remove_tree
+from slotwise.execution.cgroup.plan import CgroupRules, plan
+from slotwise.execution.cgroup.probe import CgroupHost, probe
+from slotwise.execution.control import control_root
+from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, read_result
+from slotwise.execution.launcher import Entry, Launcher, lay_out, remove_tree
 
 _AT_ONCE = 40
 _NOBODY = 65534

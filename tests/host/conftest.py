@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from slotwise.starter.cgroup.probe import CgroupHost, probe
+from slotwise.execution.cgroup.probe import CgroupHost, probe
 from slotwise.starter.tools import has_device_mapper
 
 

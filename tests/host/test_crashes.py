@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.starter.launcher import holder
+from slotwise.execution.launcher import holder
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.starter_bench import (

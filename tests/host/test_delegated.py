@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slotwise.starter.cgroup.probe import V1_WANTED, CgroupHost
+from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.hiding import HIDER, hidden_pid, let_go

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from slotwise.starter.cgroup.plan import CgroupRules, plan
-from slotwise.starter.cgroup.probe import probe
-from slotwise.starter.keeper_spec import Identity, KeeperResult, KeeperSpec, read_result
-from slotwise.starter.launcher import Launcher
+from slotwise.execution.cgroup.plan import CgroupRules, plan
+from slotwise.execution.cgroup.probe import probe
+from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, read_result
+from slotwise.execution.launcher import Launcher
 
 from tests.support.patience import PATIENCE
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slotwise.execution.verdict import SCRATCH_DIR_ERROR
 from slotwise.starter.encryption import DM_CRYPT, FSCRYPT, open_labels
 from slotwise.starter.settings import VolumeSettings
 from slotwise.starter.tools import installed
 from slotwise.starter.tools import run as tool
-from slotwise.starter.verdict import SCRATCH_DIR_ERROR
 from slotwise.starter.volumes import Volumes
 from slotwise.wire.gen import schedd_pb2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.starter.cgroup.probe import probe
+from slotwise.execution.cgroup.probe import probe
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.hiding import HIDER, hidden_pid, let_go

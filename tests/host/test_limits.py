@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.starter_bench import job_python, processes_below, starter_bench

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.starter.launcher import holder
+from slotwise.execution.launcher import holder
 from slotwise.starter.tools import run as tool
 from slotwise.wire.gen import schedd_pb2
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slotwise.starter.control import control_root
-from slotwise.starter.launcher import holder
+from slotwise.execution.control import control_root
+from slotwise.execution.launcher import holder
 
 from tests.support.pool import Pool
 from tests.support.starter_bench import groups_of

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slotwise.execution.facts import JobFacts, read_job
+from slotwise.execution.keeper_spec import KeeperResult
+from slotwise.execution.verdict import How, Kill, MemoryRule, held
 from slotwise.starter import moves
-from slotwise.starter.facts import JobFacts, read_job
-from slotwise.starter.keeper_spec import KeeperResult
 from slotwise.starter.lifecycle import step
 from slotwise.starter.moves import Phase, RunState
-from slotwise.starter.verdict import How, Kill, MemoryRule, held
 
 JOBS = [
     read_job({"WhenToTransferOutput": when, "HoldKillSig": 12}.get, "ann@here")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotwise.starter.cgroup.plan import CgroupRules, find_leftovers, group_name, memory_limit_mib, plan
-from slotwise.starter.cgroup.probe import CgroupHost, probe
-from slotwise.starter.keeper_spec import CgroupPlan
+from slotwise.execution.cgroup.plan import CgroupRules, find_leftovers, group_name, memory_limit_mib, plan
+from slotwise.execution.cgroup.probe import CgroupHost, probe
+from slotwise.execution.keeper_spec import CgroupPlan
 
 V1 = CgroupHost(
     1,
@@ -131,7 +131,7 @@ def as_the_kernel_writes(path: Path, text: str) -> None:
 
 
 def test_version_2_when_it_has_memory_and_pids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slotwise.starter.cgroup.probe._write", as_the_kernel_writes)
+    monkeypatch.setattr("slotwise.execution.cgroup.probe._write", as_the_kernel_writes)
     mounts, own = tree(tmp_path, v2="cpu memory pids", v1=("memory", "freezer"))
     found = probe("htcondor", is_root=True, mounts=mounts, own=own)
     assert found.version == 2

@@ -9,11 +9,11 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.config import load
 from slotwise.errors import ConfigError
+from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
+from slotwise.execution.facts import SlotFacts
 from slotwise.home import PoolHome
-from slotwise.starter.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.starter.devices import assigned_uuids, find_gpus, hidden
 from slotwise.starter.enforcement import assess
-from slotwise.starter.facts import SlotFacts
 from slotwise.starter.settings import StarterSettings, for_slot, read_settings
 from slotwise.starter.users import Account, UserRules, faults
 

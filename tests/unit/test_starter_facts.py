@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.errors import UsageError
+from slotwise.execution import arguments
+from slotwise.execution.facts import JobFacts, SlotFacts, read_job, read_slot, signal_number
 from slotwise.home import PoolHome
-from slotwise.starter import arguments, environment
+from slotwise.starter import environment
 from slotwise.starter.environment import EnvironmentSettings, Places
-from slotwise.starter.facts import JobFacts, SlotFacts, read_job, read_slot, signal_number
 from slotwise.starter.settings import read_settings
 
 from tests.support.configured import configured

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.starter.cgroup.probe import CgroupHost
+from slotwise.execution.cgroup.probe import CgroupHost
+from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.chirp.desk import JobDesk
 from slotwise.starter.chirp.rules import ChirpRules
 from slotwise.starter.enforcement import Enforcement
-from slotwise.starter.keeper_spec import Identity
 from slotwise.starter.lvm import PoolUse
 from slotwise.starter.privilege import read_small, rights_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from slotwise.starter.facts import JobFacts, TransferRules, read_job
-from slotwise.starter.keeper_spec import CgroupPlan, KeeperResult, KeeperSpec, Usage, parse_result
+from slotwise.execution.facts import JobFacts, TransferRules, read_job
+from slotwise.execution.keeper_spec import CgroupPlan, KeeperResult, KeeperSpec, Usage, parse_result
+from slotwise.execution.verdict import End, How, Kill, MemoryRule, ends_in_hold, judge
 from slotwise.starter.lifecycle import wanted_outputs
-from slotwise.starter.verdict import End, How, Kill, MemoryRule, ends_in_hold, judge
 
 AD = {"Cmd": "/bin/x", "Arguments": "a 'b c'", "Iwd": "/w", "In": "i", "Out": "o", "Err": "e"}
 JOB = read_job(AD.get, "ann@here")

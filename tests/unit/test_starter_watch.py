@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd
+from slotwise.execution.facts import read_job, read_slot
+from slotwise.execution.keeper_spec import KeeperResult
+from slotwise.execution.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, How, Kill, MemoryRule, held
 from slotwise.starter import moves, watch
-from slotwise.starter.facts import read_job, read_slot
-from slotwise.starter.keeper_spec import KeeperResult
 from slotwise.starter.lifecycle import step
 from slotwise.starter.moves import Phase, RunState
 from slotwise.starter.report import Disk
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
-from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, How, Kill, MemoryRule, held
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.set_clock import SetClock

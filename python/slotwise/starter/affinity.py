@@ -98,8 +98,3 @@ def core_numbers(text: str) -> tuple[int, ...]:
         first, _, last = word.partition("-")
         found += range(int(first), int(last or first) + 1)
     return tuple(dict.fromkeys(found))
-
-
-def listed(cores: Iterable[int]) -> str:
-    """Cores as the kernel's files take them."""
-    return ",".join(map(str, cores))

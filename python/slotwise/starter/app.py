@@ -12,12 +12,12 @@ from pathlib import Path
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError, HostError
+from slotwise.execution.control import control_root
+from slotwise.execution.launcher import holder
 from slotwise.starter import mount_space, moves
-from slotwise.starter.control import control_root
 from slotwise.starter.devices import find_gpus
 from slotwise.starter.enforcement import Enforcement, assess, cgroups_for
 from slotwise.starter.host import JobHost
-from slotwise.starter.launcher import holder
 from slotwise.starter.recovery import recover
 from slotwise.starter.scratch import PREFIX
 from slotwise.starter.service import StarterServicer

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from slotwise.classad import ClassAd
+from slotwise.execution.facts import SlotFacts
 from slotwise.starter.ads import lookup
-from slotwise.starter.facts import SlotFacts
 
 #: A character device: major and minor number.
 Device = tuple[int, int]

@@ -7,16 +7,16 @@ import logging
 from functools import partial
 
 from slotwise.errors import SlotwiseError
+from slotwise.execution.facts import Lookup
+from slotwise.execution.launcher import measure_tree
+from slotwise.execution.verdict import SCRATCH_DIR_ERROR, End, How
 from slotwise.starter import scratch
-from slotwise.starter.facts import Lookup
 from slotwise.starter.failures import scratch_failure
-from slotwise.starter.launcher import measure_tree
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.report import Disk
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.settings import StarterSettings
-from slotwise.starter.verdict import SCRATCH_DIR_ERROR, End, How
 from slotwise.starter.volumes import Volumes, disk_verdict, pool_verdict
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from slotwise.starter.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost, probe
+from slotwise.execution.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost, probe
 from slotwise.starter.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.settings import StarterSettings
 

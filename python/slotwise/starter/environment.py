@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from slotwise.starter.facts import SCRATCH_TEXT, JobFacts, SlotFacts
+from slotwise.execution.facts import SCRATCH_TEXT, JobFacts, SlotFacts
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ import os
 from pathlib import Path
 
 from slotwise.errors import SlotwiseError
-from slotwise.starter.facts import JobFacts
-from slotwise.starter.keeper_spec import Identity
-from slotwise.starter.privilege import read_small
-from slotwise.starter.verdict import (
+from slotwise.execution.facts import JobFacts
+from slotwise.execution.keeper_spec import Identity
+from slotwise.execution.verdict import (
     IWD_ERROR,
     OUT_OF_DISK_SUBCODE,
     OUT_OF_RESOURCES,
@@ -19,6 +18,7 @@ from slotwise.starter.verdict import (
     How,
     held,
 )
+from slotwise.starter.privilege import read_small
 
 #: Where a wrapper writes why it failed (_CONDOR_WRAPPER_ERROR_FILE).
 WRAPPER_FAILURE = ".job_wrapper_failure"

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from slotwise.daemon.containment import cause
-from slotwise.starter import launcher, moves
+from slotwise.execution import launcher
+from slotwise.execution.verdict import STARTER_ERROR, End, How, Kill
+from slotwise.starter import moves
 from slotwise.starter.failures import NO_JOB
 from slotwise.starter.moves import Phase
-from slotwise.starter.verdict import STARTER_ERROR, End, How, Kill
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from slotwise.daemon.offspring import as_account, program
-from slotwise.starter.keeper_spec import Identity
-from slotwise.starter.launcher import unwatch, watch_exit
+from slotwise.execution.keeper_spec import Identity
+from slotwise.execution.launcher import unwatch, watch_exit
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from slotwise.starter.arguments import split_new
+from slotwise.execution.arguments import split_new
 
 BEFORE_TRANSFER, PREPARE = "PREPARE_JOB_BEFORE_TRANSFER", "PREPARE_JOB"
 UPDATE, EXIT = "UPDATE_JOB_INFO", "JOB_EXIT"

@@ -18,6 +18,13 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
+from slotwise.execution.cgroup.plan import listed, memory_limit_mib
+from slotwise.execution.cgroup.probe import CgroupHost
+from slotwise.execution.control import control_root, discard
+from slotwise.execution.facts import read_job, read_slot
+from slotwise.execution.keeper_spec import KeeperSpec
+from slotwise.execution.launcher import Launcher, lay_out
+from slotwise.execution.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
 from slotwise.ids import doing_for_run
 from slotwise.model.ownership import domain_of, owner_attributes
 from slotwise.starter import (
@@ -34,18 +41,11 @@ from slotwise.starter import (
     users,
 )
 from slotwise.starter.ads import lookup, pack_one, text, unpack_one
-from slotwise.starter.affinity import listed
 from slotwise.starter.board import StartdBoard
-from slotwise.starter.cgroup.plan import memory_limit_mib
-from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.chirp.desk import ChirpDesk
-from slotwise.starter.control import control_root, discard
 from slotwise.starter.disks import ScratchDisks, wants_encryption
 from slotwise.starter.enforcement import Enforcement, cgroups_for
-from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.failures import LaunchRefusedError, scratch_failure
-from slotwise.starter.keeper_spec import KeeperSpec
-from slotwise.starter.launcher import Launcher, lay_out
 from slotwise.starter.leftovers import Leftovers
 from slotwise.starter.memory import remember
 from slotwise.starter.mending import Mender
@@ -58,7 +58,6 @@ from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.standalone import Standalone
 from slotwise.starter.url_transfer import Plugins, find_plugins
 from slotwise.starter.users import TrackingGroups
-from slotwise.starter.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
 from slotwise.starter.volumes import Volumes
 from slotwise.wire.gen import common_pb2, starter_pb2
 

@@ -10,12 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from slotwise.daemon.containment import contained
+from slotwise.execution import launcher
+from slotwise.execution.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
+from slotwise.execution.verdict import End, is_checkpoint, judge
 from slotwise.ids import doing_for_run
-from slotwise.starter import faults, hooks, launcher, moves, telling
+from slotwise.starter import faults, hooks, moves, telling
 from slotwise.starter.failures import NO_JOB, wrapper_failure
-from slotwise.starter.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
 from slotwise.starter.moves import Phase
-from slotwise.starter.verdict import End, is_checkpoint, judge
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run

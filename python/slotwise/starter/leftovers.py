@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from slotwise.starter.facts import SlotFacts
+from slotwise.execution.facts import SlotFacts
 from slotwise.wire.gen import starter_pb2
 
 #: SlotBrokenCode and SlotBrokenReason, as the reference has them.

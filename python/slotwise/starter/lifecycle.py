@@ -17,10 +17,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slotwise.errors import InvariantError
-from slotwise.starter import moves
-from slotwise.starter.facts import JobFacts
-from slotwise.starter.moves import Action, Phase, RunState, Step
-from slotwise.starter.verdict import (
+from slotwise.execution.facts import JobFacts
+from slotwise.execution.verdict import (
     CLAIM_DEACTIVATED,
     JOB_NOT_STARTED,
     JOB_REMOVED,
@@ -34,6 +32,8 @@ from slotwise.starter.verdict import (
     judge,
     killed,
 )
+from slotwise.starter import moves
+from slotwise.starter.moves import Action, Phase, RunState, Step
 
 #: What ends a run whose startd knows nothing of it.
 FORGOTTEN = Kill(fast=True, reason="The execution point has no claim for the job any more", code=CLAIM_DEACTIVATED)

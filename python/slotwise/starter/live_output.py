@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.execution.facts import STDERR_NAME
+from slotwise.execution.verdict import UNABLE_TO_OPEN_OUTPUT, End, held
 from slotwise.starter import moves
-from slotwise.starter.facts import STDERR_NAME
 from slotwise.starter.moves import Phase
 from slotwise.starter.privilege import rights_of
-from slotwise.starter.verdict import UNABLE_TO_OPEN_OUTPUT, End, held
 from slotwise.wire.gen import schedd_pb2
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from slotwise.execution.facts import read_job, read_slot
+from slotwise.execution.verdict import MemoryRule
 from slotwise.starter import users
 from slotwise.starter.ads import lookup, pack_one, unpack_one
-from slotwise.starter.facts import read_job, read_slot
 from slotwise.starter.run import Run
 from slotwise.starter.scratch import RunDirectory
 from slotwise.starter.user_log import UserLog
-from slotwise.starter.verdict import MemoryRule
 
 if TYPE_CHECKING:
     from slotwise.starter.host import JobHost

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotwise.starter.facts import JobFacts
-from slotwise.starter.keeper_spec import KeeperResult
-from slotwise.starter.verdict import End, Kill, MemoryRule
+from slotwise.execution.facts import JobFacts
+from slotwise.execution.keeper_spec import KeeperResult
+from slotwise.execution.verdict import End, Kill, MemoryRule
 
 
 class Phase(StrEnum):

@@ -10,19 +10,19 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from slotwise.classad import ClassAd
+from slotwise.execution.cgroup import plan as cgroup_plan
+from slotwise.execution.cgroup.plan import CgroupRules
+from slotwise.execution.cgroup.probe import CgroupHost
+from slotwise.execution.facts import NULL_FILE, JobFacts, SlotFacts
+from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
+from slotwise.execution.verdict import STARTER_ERROR, End, How
 from slotwise.starter import environment as environments
-from slotwise.starter.cgroup import plan as cgroup_plan
-from slotwise.starter.cgroup.plan import CgroupRules
-from slotwise.starter.cgroup.probe import CgroupHost
 from slotwise.starter.devices import Device
 from slotwise.starter.environment import Places
-from slotwise.starter.facts import NULL_FILE, JobFacts, SlotFacts
 from slotwise.starter.failures import WRAPPER_FAILURE, LaunchRefusedError
-from slotwise.starter.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
 from slotwise.starter.privilege import rights_of
 from slotwise.starter.scratch import RunDirectory, temporary_source
 from slotwise.starter.settings import StarterSettings
-from slotwise.starter.verdict import STARTER_ERROR, End, How
 
 #: A hard limit that leaves the host's own.
 _UNLIMITED = 2**64 - 1

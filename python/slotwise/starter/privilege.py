@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slotwise.daemon.file_rights import file_rights
 from slotwise.daemon.user_paths import open_path
-from slotwise.starter.keeper_spec import Identity
+from slotwise.execution.keeper_spec import Identity
 
 
 @contextlib.contextmanager

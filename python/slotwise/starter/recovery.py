@@ -7,9 +7,10 @@ import logging
 from pathlib import Path
 
 from slotwise.errors import SlotwiseError
-from slotwise.starter import helpers, launcher, scratch
-from slotwise.starter.cgroup.plan import find_leftovers
-from slotwise.starter.control import discard, orphaned
+from slotwise.execution import launcher
+from slotwise.execution.cgroup.plan import find_leftovers
+from slotwise.execution.control import discard, orphaned
+from slotwise.starter import helpers, scratch
 from slotwise.starter.host import JobHost
 from slotwise.starter.memory import restore
 from slotwise.starter.run import Run
@@ -59,7 +60,7 @@ async def recover(host: JobHost) -> None:
 
 
 def _fate(control: Path) -> tuple[str, list[str]]:
-    """What became of a run: see :func:`slotwise.starter.launcher.sweep`."""
+    """What became of a run: see :func:`slotwise.execution.launcher.sweep`."""
     if not control.is_dir():
         return "never", []
     try:

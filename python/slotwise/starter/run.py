@@ -12,17 +12,28 @@ from typing import Any
 from slotwise.classad import ClassAd
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
-from slotwise.ids import doing_for_run, job_of_run
-from slotwise.starter import faults, helpers, hooks, launcher, moves, run_log, telling, transfer
-from slotwise.starter.ads import unpack_one
-from slotwise.starter.chirp.desk import JobDesk
-from slotwise.starter.facts import JobFacts, SlotFacts
-from slotwise.starter.failures import NO_JOB, LaunchRefusedError, failure
-from slotwise.starter.keeper_link import KeeperLink
-from slotwise.starter.keeper_spec import (
+from slotwise.execution import launcher
+from slotwise.execution.facts import JobFacts, SlotFacts
+from slotwise.execution.keeper_spec import (
     Identity,
     KeeperSpec,
 )
+from slotwise.execution.verdict import (
+    JOB_REMOVED,
+    MISSED_DEFERRED_TIME,
+    TRANSFER_INPUT_ERROR,
+    End,
+    Kill,
+    MemoryRule,
+    held,
+    killed,
+)
+from slotwise.ids import doing_for_run, job_of_run
+from slotwise.starter import faults, helpers, hooks, moves, run_log, telling, transfer
+from slotwise.starter.ads import unpack_one
+from slotwise.starter.chirp.desk import JobDesk
+from slotwise.starter.failures import NO_JOB, LaunchRefusedError, failure
+from slotwise.starter.keeper_link import KeeperLink
 from slotwise.starter.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
 from slotwise.starter.lifecycle import step
 from slotwise.starter.live_output import LiveOutput
@@ -34,16 +45,6 @@ from slotwise.starter.shadow_link import ShadowLink
 from slotwise.starter.standalone import Standalone
 from slotwise.starter.traffic import OWN, Traffic
 from slotwise.starter.user_log import UserLog
-from slotwise.starter.verdict import (
-    JOB_REMOVED,
-    MISSED_DEFERRED_TIME,
-    TRANSFER_INPUT_ERROR,
-    End,
-    Kill,
-    MemoryRule,
-    held,
-    killed,
-)
 from slotwise.starter.visits.visitors import Visitors
 from slotwise.starter.volumes import Volume
 from slotwise.wire.gen import schedd_pb2, starter_pb2

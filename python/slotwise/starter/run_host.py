@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
+from slotwise.execution.keeper_spec import KeeperSpec
 from slotwise.starter.board import StartdBoard
-from slotwise.starter.keeper_spec import KeeperSpec
 from slotwise.starter.leftovers import Leftovers
 
 if TYPE_CHECKING:

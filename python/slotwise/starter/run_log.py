@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from slotwise.execution.verdict import End, How
 from slotwise.starter.moves import Phase, RunState
-from slotwise.starter.verdict import End, How
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run

@@ -22,8 +22,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from slotwise.starter.keeper_spec import Identity, KeeperSpec
-from slotwise.starter.launcher import Entry, lay_out, remove_tree
+from slotwise.execution.keeper_spec import Identity, KeeperSpec
+from slotwise.execution.launcher import Entry, lay_out, remove_tree
 
 PREFIX = "dir_"
 _MODES = {"user": 0o700, "group": 0o750, "world": 0o755}

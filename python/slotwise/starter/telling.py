@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd
+from slotwise.execution.launcher import lay_out
+from slotwise.execution.verdict import TRANSFER_OUTPUT_ERROR, End, How, held
 from slotwise.starter import hooks, moves, report, transfer, url_transfer
 from slotwise.starter.ads import lookup, memory_usage_expression, pack_one, text
 from slotwise.starter.failures import scratch_failure
-from slotwise.starter.launcher import lay_out
 from slotwise.starter.leftovers import CANNOT_KILL
 from slotwise.starter.report import Moment
 from slotwise.starter.traffic import OWN
-from slotwise.starter.verdict import TRANSFER_OUTPUT_ERROR, End, How, held
 from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
 
 if TYPE_CHECKING:

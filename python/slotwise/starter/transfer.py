@@ -17,10 +17,10 @@ from pathlib import Path, PurePosixPath
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.starter.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, TransferRules
-from slotwise.starter.keeper_spec import Identity
+from slotwise.execution.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, TransferRules
+from slotwise.execution.keeper_spec import Identity
+from slotwise.execution.verdict import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.starter.privilege import rights_of
-from slotwise.starter.verdict import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.wire.gen import schedd_pb2
 
 #: Bytes of a piece of a large file.

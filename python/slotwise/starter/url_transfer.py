@@ -15,14 +15,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from slotwise.classad import ClassAd, parse_ads
+from slotwise.execution.facts import STDERR_NAME, STDOUT_NAME
+from slotwise.execution.launcher import lay_out
+from slotwise.execution.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.ids import doing_for_run
 from slotwise.starter import helpers
 from slotwise.starter.ads import lookup
-from slotwise.starter.facts import STDERR_NAME, STDOUT_NAME
 from slotwise.starter.failures import LaunchRefusedError
-from slotwise.starter.launcher import lay_out
 from slotwise.starter.privilege import read_small, rights_of
-from slotwise.starter.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run

@@ -14,13 +14,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.execution.verdict import STARTER_ERROR, End, How
 from slotwise.ids import job_of_run
 from slotwise.model import job_events
 from slotwise.model.job_events import Frame, Usage, stamp
 from slotwise.starter import helpers
 from slotwise.starter.ads import lookup
 from slotwise.starter.failures import LaunchRefusedError
-from slotwise.starter.verdict import STARTER_ERROR, End, How
 
 if TYPE_CHECKING:
     from slotwise.starter.run import Run

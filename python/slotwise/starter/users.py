@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import HostError
+from slotwise.execution.facts import JobFacts, SlotFacts
+from slotwise.execution.keeper_spec import Identity
 from slotwise.model.ownership import LocalDomains
-from slotwise.starter.facts import JobFacts, SlotFacts
-from slotwise.starter.keeper_spec import Identity
 
 
 @dataclass(frozen=True)

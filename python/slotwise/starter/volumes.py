@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotwise.errors import HostError
+from slotwise.execution.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, SCRATCH_DIR_ERROR, End, held
 from slotwise.starter import encryption
 from slotwise.starter.encryption import DM_CRYPT, FSCRYPT
 from slotwise.starter.lvm import LogicalVolumes, PoolUse
 from slotwise.starter.report import Disk
 from slotwise.starter.settings import VolumeSettings
 from slotwise.starter.tools import run
-from slotwise.starter.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, SCRATCH_DIR_ERROR, End, held
 
 _TRIAL = "trial_"
 _OPTIONS = "nodev,nosuid"

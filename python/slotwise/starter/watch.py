@@ -10,7 +10,8 @@ import contextlib
 import logging
 import os
 
-from slotwise.starter import launcher, moves, telling, users
+from slotwise.execution import launcher
+from slotwise.starter import moves, telling, users
 from slotwise.starter.host import JobHost
 from slotwise.starter.moves import Phase
 from slotwise.starter.run import Run

@@ -11,9 +11,9 @@ import grpc
 import pytest
 from slotwise.config import load
 from slotwise.daemon.accounts import minimum_uid
+from slotwise.execution.facts import SlotFacts, read_job
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd import rights
-from slotwise.starter.facts import SlotFacts, read_job
 from slotwise.starter.users import Account, UserRules, choose
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from slotwise import ids
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError
+from slotwise.execution.launcher import lay_out
 from slotwise.starter.ads import lookup
 from slotwise.starter.chirp.rules import ChirpRules
 from slotwise.starter.chirp.session import Asker, Session, same
-from slotwise.starter.launcher import lay_out
 from slotwise.wire.gen import schedd_pb2
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import signal
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotwise.starter.facts import JobFacts
-from slotwise.starter.keeper_spec import KeeperResult
+from slotwise.execution.facts import JobFacts
+from slotwise.execution.keeper_spec import KeeperResult
 
 
 class How(StrEnum):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from slotwise.errors import UsageError
+from slotwise.execution.arguments import environment_new, environment_old, split_new, split_old
 from slotwise.model.ownership import owner_of
-from slotwise.starter.arguments import environment_new, environment_old, split_new, split_old
 
 #: Evaluates an attribute: a Python value, or None when it is undefined or an error.
 Lookup = Callable[[str], object]

@@ -4,12 +4,12 @@ CGROUP_MEMORY_LIMIT_POLICY."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotwise.starter.affinity import listed
-from slotwise.starter.cgroup.probe import CPUSET, V1_DEVICES, V1_WANTED, CgroupHost
-from slotwise.starter.keeper_spec import CgroupPlan, CgroupSetting
+from slotwise.execution.cgroup.probe import CPUSET, V1_DEVICES, V1_WANTED, CgroupHost
+from slotwise.execution.keeper_spec import CgroupPlan, CgroupSetting
 
 #: Values of CGROUP_MEMORY_LIMIT_POLICY.
 MEMORY_POLICIES = ("none", "soft", "hard", "custom")
@@ -145,6 +145,11 @@ def _plan_v2(host: CgroupHost, rules: CgroupRules, name: str, cpus: float, memor
         use_peak=rules.use_peak,
         ignore_cache=rules.ignore_cache,
     )
+
+
+def listed(cores: Iterable[int]) -> str:
+    """Cores as the kernel's files take them."""
+    return ",".join(map(str, cores))
 
 
 def find_leftovers(host: CgroupHost, execute: Path, prefix: str = "slot") -> list[Path]:
