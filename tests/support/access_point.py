@@ -115,6 +115,7 @@ class RunningAccessPoint:
         for task in [*point._tasks, point.ledger._task]:
             if task is not None:
                 task.cancel()
+        await point.local.close(end="")
         for link in list(point.claiming.links.values()):
             await link.close()
         await self.channel.close()

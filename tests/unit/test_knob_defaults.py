@@ -113,7 +113,7 @@ def scalars(settings: Any) -> dict[str, Any]:
     [
         (
             schedd.Settings("h", "h", "h", "h"),
-            lambda: schedd.read_settings(configured("SCHEDD"), "h"),
+            lambda: schedd.read_settings(configured("SCHEDD"), "h", Path("local_univ_execute")),
             {"uid_domain", "file_system_domain"},
         ),
         (

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.errors import UsageError
-from slotwise.execution import arguments
+from slotwise.execution import arguments, environment
+from slotwise.execution.environment import EnvironmentSettings, Places
 from slotwise.execution.facts import JobFacts, SlotFacts, read_job, read_slot, signal_number
 from slotwise.home import PoolHome
-from slotwise.starter import environment
-from slotwise.starter.environment import EnvironmentSettings, Places
 from slotwise.starter.settings import read_settings
 
 from tests.support.configured import configured

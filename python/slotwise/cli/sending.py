@@ -51,7 +51,7 @@ def capabilities(inv: Invocation, parsed: Parsed) -> int:
     name, version = greeting(inv, "schedd", parsed.value("address"))
     inv.out(f"Schedd {name} ({version}) has these capabilities:")
     for what, how in (
-        ("Universes", "vanilla"),
+        ("Universes", "vanilla, scheduler, local"),
         ("Spooling of files", "submit -spool, transfer-data"),
         ("Late materialization", "max_materialize, max_idle"),
     ):

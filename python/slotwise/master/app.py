@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from slotwise.config import Config, load, require_sound, root_file
 from slotwise.config.loading import named_file
-from slotwise.daemon import process
+from slotwise.daemon import pool_end, process
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.advertise import Advertiser
 from slotwise.daemon.membership import is_central
@@ -106,6 +106,7 @@ class Master:
         if self._joining is not None:
             self._joining.cancel()
         await self._advertiser.close()
+        pool_end.announce(self._context.home)
         await self._pool.stop([], mode)
         self._spawner.close()
         if self._spawner_pid:
@@ -159,6 +160,7 @@ async def start(context: DaemonContext) -> Master:
     named = named_file(context.env, context.config_file)
     if named is not None:
         root_file.record(context.home, named)
+    pool_end.withdraw(context.home)
     names, unknown = daemons_of(context.config.get_list("DAEMON_LIST"))
     for name in unknown:
         _log.warning("ignoring unknown daemon %s in DAEMON_LIST", name)

@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 
-from slotwise.daemon import lock, process
+from slotwise.daemon import lock, pool_end, process
 from slotwise.errors import HostError, SlotwiseError
 from slotwise.home import PoolHome
 from slotwise.master.limits import HARDER, SILENCE_S, Limits
@@ -37,6 +37,7 @@ def take_down(home: PoolHome, mode: str, limits: Limits) -> bool:
         return False
     turn = _take_turn(home)
     try:
+        pool_end.announce(home)
         stopped, guard = _end_masters(home, mode, limits)
         try:
             stopped = _end_spawner(home) or stopped

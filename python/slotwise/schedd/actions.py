@@ -17,9 +17,11 @@ from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision
+from slotwise.schedd.dependents import Dependents
 from slotwise.schedd.draft import log_of, priority_of
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.materializer import Materializer
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.selection import constraint_of, parse_id
@@ -103,7 +105,10 @@ class Actions:
         admission: Admission,
         materializer: Materializer,
         questions: Questions,
+        local: LocalRuns,
     ) -> None:
+        self._local = local
+        self._dependents = Dependents(queue, ads)
         self._queue = queue
         self._ads = ads
         self._ledger = ledger
@@ -159,9 +164,15 @@ class Actions:
     def _act(self, job: Job, action: int, reason: str, subcode: int, decision: Decision) -> str:
         queue, act = self._queue, schedd_pb2.ActRequest
         if action == act.REMOVE:
-            return SUCCESS if queue.remove(job, reason, decision) else ALREADY_DONE
+            if not queue.remove(job, reason, decision):
+                return ALREADY_DONE
+            self._dependents.remove(decision)
+            return SUCCESS
         if action == act.REMOVE_FORCE:
-            return SUCCESS if queue.remove_at_once(job, reason, decision) else BAD_STATUS
+            if not queue.remove_at_once(job, reason, decision):
+                return BAD_STATUS
+            self._dependents.remove(decision)
+            return SUCCESS
         if action == act.HOLD:
             if job.status == Status.HELD:
                 done = queue.hold_instead(job, reason, subcode, decision)
@@ -183,6 +194,9 @@ class Actions:
 
     def _suspend(self, job: Job, *, resume: bool) -> str:
         wanted = Status.SUSPENDED if resume else Status.RUNNING
+        if job.cluster.runs_here:
+            done = job.status == wanted and self._local.suspend(job, resume=resume)
+            return SUCCESS if done else BAD_STATUS
         run = self._claiming.book.runs.get(job.run)
         if job.status != wanted or run is None:
             return BAD_STATUS
@@ -286,7 +300,7 @@ class Actions:
 
     def _change(self, job: Job, changes: Changes, decision: Decision) -> None:
         for name, value in changes.items():
-            if job.log:
+            if job.is_logged:
                 former = self._ads.ad(job)
                 old = str(former.lookup(name)) if name in former else None
                 new = literal(value)
@@ -295,7 +309,7 @@ class Actions:
         self._ads.set(job.key, changes)
         self._ads.forget_edit(job.cluster.number)
         job.cluster.varied |= {name.lower() for name in changes}
-        waiting = job.bucket is not None or job in self._queue.runnable.unclustered
+        waiting = self._queue.runnable.has(job)
         self._queue.runnable.discard(job)
         ad = self._ads.ad(job)
         job.priority, job.log = priority_of(ad), log_of(ad)

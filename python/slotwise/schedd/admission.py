@@ -460,7 +460,7 @@ class Admission:
 
     def _log_submission(self, draft: Draft, decision: Decision) -> None:
         everyone = self._ledger.global_log is not None
-        logged = [job for job in draft.jobs if job.log or everyone]
+        logged = [job for job in draft.jobs if job.is_logged or everyone]
         if not logged:
             return
         host = self.settings.host

@@ -6,10 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.config import Config
+from slotwise.daemon import pool_end
 from slotwise.daemon.ad import CONDOR_PLATFORM, CONDOR_VERSION, daemon_ad
 from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
@@ -22,13 +25,17 @@ from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.claiming import Claiming, ClaimSettings
 from slotwise.schedd.cron import Cron
+from slotwise.schedd.decision import Decision
+from slotwise.schedd.dependents import Dependents
 from slotwise.schedd.eventlog import LogFailure
 from slotwise.schedd.globallog import GlobalLog
 from slotwise.schedd.history import History
 from slotwise.schedd.history_export import HistoryExport
 from slotwise.schedd.history_pruning import prune
+from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger, hold_for_log
 from slotwise.schedd.listing import Listing
+from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.materializer import Materializer
 from slotwise.schedd.memory import Memory
 from slotwise.schedd.news import Advertiser, NegotiatorCall
@@ -39,7 +46,7 @@ from slotwise.schedd.reattach import Reattachment
 from slotwise.schedd.requests import Requests
 from slotwise.schedd.reserved import ReservedClusters
 from slotwise.schedd.restore import restore
-from slotwise.schedd.run_history import RunHistory
+from slotwise.schedd.run_history import RunHistory, record_of
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow import Shadows
@@ -50,25 +57,18 @@ from slotwise.schedd.store import Batch, Store
 from slotwise.schedd.transfers import Transfers
 from slotwise.schedd.user_records import UserRecords
 from slotwise.schedd.users import Users
-from slotwise.schedd.values import Changes
+from slotwise.schedd.values import Changes, Expr
 from slotwise.wire.gen import schedd_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.run_tokens import run_tokens
 
 _log = logging.getLogger(__name__)
 _TIDY_S = 3600.0
-_NONE_OF = (
-    "TotalFlockedJobs", "TotalLocalJobsIdle", "TotalLocalJobsRunning", "TotalSchedulerJobsIdle",
-    "TotalSchedulerJobsRunning",
-)  # fmt: skip
-
-
-_NONE_OF_SUBMITTERS = ("LocalJobsIdle", "LocalJobsRunning", "SchedulerJobsIdle", "SchedulerJobsRunning")
 
 
 async def start(context: DaemonContext) -> AccessPoint:
     """Open the queue, take up what was left, and begin to serve."""
-    point = AccessPoint(context, read_settings(context.config, context.address.name))
+    point = AccessPoint(context, read_settings(context.config, context.address.name, local_execute(context)))
     point.begin()
     return point
 
@@ -147,8 +147,27 @@ class AccessPoint:
         )
         self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
         self.questions = Questions(clock)
+        self.local = LocalRuns(
+            self.queue,
+            self.ads,
+            self.ledger,
+            clock,
+            self._threads,
+            settings.local,
+            self._scheduler_ad,
+            pool_environment(context),
+        )
+        self.claiming.here = self.local.runs
         self.actions = Actions(
-            self.queue, self.ads, self.ledger, self.claiming, clock, self.admission, self.materializer, self.questions
+            self.queue,
+            self.ads,
+            self.ledger,
+            self.claiming,
+            clock,
+            self.admission,
+            self.materializer,
+            self.questions,
+            self.local,
         )
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
@@ -175,7 +194,12 @@ class AccessPoint:
         self._serve()
 
     def _connect_parts(self) -> None:
-        self.ledger.on_kills = lambda decision: self.stopping.ask(decision.kills)
+        self.ledger.on_kills = self._stop_runs
+        dependents = Dependents(self.queue, self.ads)
+        self.local.on_end = lambda job, decision: dependents.remove(decision)
+        self.local.on_durable = self._record_run
+        self.requests.counts_here = self.local.counts_of
+        self.queue.address = self._context.address.shown
         self.ledger.on_new_work = self._new_work
         self.ledger.on_change = self.advertiser.changed
         self.ledger.on_retired = self.history_export.look
@@ -187,6 +211,8 @@ class AccessPoint:
 
     def _configure(self, settings: Settings) -> None:
         rights.use_minimum_uid(settings.least_uid)
+        self.queue.cool_down_s = settings.cool_down_s
+        self.local.configure(settings.local)
         self.periodic.system = settings.system
         self.periodic.interval_s = settings.periodic_interval_s
         self.proxies.interval_s = settings.proxy_interval_s
@@ -242,6 +268,7 @@ class AccessPoint:
         self.users.load(stored.users, self.queue.owned)
         decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.stopping.ask(self.reattachment.owed)
+        here = [row for row in stored.runs if (c := self.queue.clusters.get(row.cluster)) and c.runs_here]
         self.ledger.start(stored.planned)
         if decision.entries:
             self.ledger.commit(decision, batch)
@@ -259,6 +286,7 @@ class AccessPoint:
             self.memory.run,
             self.proxies.run,
             self.history_export.run,
+            partial(self.local.run, here),
         ):
             self._start(work)
         self.cron.follow(self._context.config)
@@ -267,7 +295,16 @@ class AccessPoint:
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work()))
 
+    def _stop_runs(self, decision: Decision) -> None:
+        self.stopping.ask(decision.kills)
+        self.local.stop(decision.kills)
+
+    def _record_run(self, run_id: str, job: Job) -> None:
+        if self.run_history.is_kept and self.ads.has(job):
+            self.run_history.add(record_of(run_id, job, self.ads, self._context.clock.now()))
+
     def _new_work(self) -> None:
+        self.local.look()
         self.reattachment.use_idle_claims()
         self.negotiator.ask()
 
@@ -287,7 +324,7 @@ class AccessPoint:
 
     async def reconfig(self, config: Config) -> list[str]:
         """Take over a new configuration; names and addresses stay until a restart."""
-        settings = read_settings(config, self._context.address.name)
+        settings = read_settings(config, self._context.address.name, local_execute(self._context))
         self._settings = settings
         self.queue.date_form = settings.date_form
         self._configure(settings)
@@ -302,6 +339,8 @@ class AccessPoint:
         """Stop: jobs go on running and are taken up again by the next schedd, unless the stop is graceful and the
         pool ends with it (the startds then end their claims themselves)."""
         self.stopping.close()
+        going = pool_end.is_announced(self._context.home)
+        await self.local.close(end="fast" if mode == "fast" else "graceful" if going else "")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -343,14 +382,15 @@ class AccessPoint:
             "MaxJobsPerOwner": self._settings.jobs_per_owner_most,
             "MaxJobsPerSubmission": self._settings.jobs_per_submission_most,
             "Autoclusters": len(self.requests.autoclusters),
-            # There are no jobs of these universes, and no flocking.
-            **dict.fromkeys(_NONE_OF, 0),
+            "TotalFlockedJobs": 0,  # there is no flocking
+            **self._start_conditions(),
             **self.statistics.attributes(),
         }
 
     def _counts(self) -> Changes:
         counts = self.queue.counts()
         return {
+            **self.local.counts(),
             "TotalRunningJobs": counts[2] + counts[6] + counts[7],
             "TotalIdleJobs": counts[1],
             "TotalHeldJobs": counts[5],
@@ -360,6 +400,15 @@ class AccessPoint:
             "NumUsers": sum(1 for jobs in self.queue.owned.values() if jobs),
         }
 
+    def _start_conditions(self) -> Changes:
+        rules = self._settings.local.rules
+        found: Changes = {"MaxRunningSchedulerJobsPerOwner": rules.scheduler_most}
+        if rules.local is not None:
+            found["StartLocalUniverse"] = Expr(str(rules.local))
+        if rules.scheduler is not None:
+            found["StartSchedulerUniverse"] = Expr(str(rules.scheduler))
+        return found
+
     def _own_ads(self) -> dict[str, dict[str, Changes]]:
         """What the collector is told."""
         found = {**self._settings.advertised, **self.cron.attributes()}
@@ -368,13 +417,25 @@ class AccessPoint:
             "CondorPlatform": CONDOR_PLATFORM,
             "DaemonStartTime": self._context.address.started_at,
             "JobQueueBirthdate": self._birthdate,
-            **dict.fromkeys(_NONE_OF_SUBMITTERS, 0),
         }
         submitters: dict[str, Changes] = {}
         for key, ad in self.requests.submitter_ads().items():
             counted = self.statistics.of_submitter(str(ad["Name"]))
             submitters[key] = {**counted, "JobsRunning": ad["RunningJobs"], **shared, **found, **ad}
         return {"Scheduler": {self._settings.name: self._scheduler_ad()}, "Submitter": submitters}
+
+
+def local_execute(context: DaemonContext) -> Path:
+    """Where runs on the access point have their directories, unless LOCAL_UNIV_EXECUTE says so: their jobs reach it."""
+    return context.home.execute.parent / "local_univ_execute"
+
+
+def pool_environment(context: DaemonContext) -> dict[str, str]:
+    """How commands that a job on the access point calls find this pool. No secret is in it."""
+    found = {"SLOTWISE_HOME": str(context.home.root)}
+    if file := context.env.get("CONDOR_CONFIG"):
+        found["CONDOR_CONFIG"] = file
+    return found
 
 
 def claim_settings(settings: Settings, address: str) -> ClaimSettings:

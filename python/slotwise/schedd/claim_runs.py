@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slotwise import ids
 from slotwise.classad import ClassAd
@@ -33,6 +33,9 @@ from slotwise.schedd.store import Batch
 from slotwise.schedd.values import Changes, Value
 from slotwise.wire.credential import Credential
 from slotwise.wire.gen import startd_pb2
+
+if TYPE_CHECKING:
+    from slotwise.schedd.local.runs import LocalRun
 
 _log = logging.getLogger(__name__)
 #: States that count against MaxJobsRunning.
@@ -88,6 +91,8 @@ class ClaimRuns(ABC):
         self.clock = clock
         self.settings = settings
         self.book = ClaimBook()
+        #: Runs on the access point itself, which have no claim.
+        self.here: Mapping[str, LocalRun] = {}
         self.failures = Failures(self)
         self._credential = credential
         self._run_token = run_token

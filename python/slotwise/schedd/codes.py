@@ -17,6 +17,18 @@ class Status(IntEnum):
     SUSPENDED = 7
 
 
+class Universe(IntEnum):
+    """JobUniverse, as far as jobs of it run."""
+
+    VANILLA = 5
+    SCHEDULER = 7
+    LOCAL = 12
+
+
+#: Universes whose jobs run on the access point itself.
+RUN_HERE = frozenset((Universe.SCHEDULER, Universe.LOCAL))
+
+
 LETTERS = {1: "I", 2: "R", 3: "X", 4: "C", 5: "H", 6: ">", 7: "S"}
 
 #: The moves a job may make; removed and completed jobs leave the queue.
@@ -47,6 +59,7 @@ class Hold(IntEnum):
     SPOOLING_INPUT = 16
     STARTD_HELD_JOB = 21
     UNABLE_TO_INIT_USER_LOG = 22
+    FAILED_TO_ACCESS_USER_ACCOUNT = 23
     SYSTEM_POLICY = 26
     SYSTEM_POLICY_UNDEFINED = 27
     MAX_TRANSFER_INPUT = 32

@@ -12,7 +12,7 @@ from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains, domain_of, owner_attributes, owner_of
 from slotwise.schedd import credentials
 from slotwise.schedd.attribute_locks import AttributeLocks, check_submitted
-from slotwise.schedd.codes import HOLD_NAMES, Hold, Status
+from slotwise.schedd.codes import HOLD_NAMES, RUN_HERE, Hold, Status, Universe
 from slotwise.schedd.factory import asked_for
 from slotwise.schedd.job import Cluster, Job, Priority
 from slotwise.schedd.values import Changes, Expr
@@ -21,8 +21,8 @@ from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.sizes import JOB_AD_MOST
 
 _PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
-_VANILLA = 5
-_UNIVERSES = {1: "standard", 7: "scheduler", 9: "grid", 10: "java", 11: "parallel", 12: "local", 13: "vm"}
+_RUN = RUN_HERE | {Universe.VANILLA}
+_NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel", 13: "vm"}
 _COUNTERS: Changes = {
     "NumJobStarts": 0,
     "NumJobCompletions": 0,
@@ -186,10 +186,12 @@ def submitted_ad(pack: bytes) -> ClassAd:
 
 
 def _require_universe(ad: ClassAd) -> None:
-    universe = ad.get("JobUniverse", _VANILLA)
-    if universe != _VANILLA:
-        name = _UNIVERSES.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
-        raise UsageError(f"this access point runs no jobs of universe {name}", hint="use universe = vanilla")
+    universe = ad.get("JobUniverse", Universe.VANILLA)
+    if isinstance(universe, bool) or universe not in _RUN:
+        name = _NOT_RUN.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
+        raise UsageError(
+            f"this access point runs no jobs of universe {name}", hint="use universe = vanilla, local or scheduler"
+        )
 
 
 def draft(
@@ -260,8 +262,8 @@ def redescribe(made: Draft, *, late: bool = False) -> None:
     cluster = made.cluster
     _require_universe(made.submitted)
     for delta in made.deltas or ():
-        if "JobUniverse" in delta:
-            _require_universe(delta)
+        if "JobUniverse" in delta and delta.get("JobUniverse") != made.submitted.get("JobUniverse", Universe.VANILLA):
+            raise UsageError("the jobs of a cluster have one universe", hint="submit those of another on their own")
     if made.deltas is not None and not any(len(delta) for delta in made.deltas):
         made.deltas = None
     made.delta_pack = pack_ads(made.deltas) if made.deltas is not None else b""
@@ -272,6 +274,7 @@ def redescribe(made: Draft, *, late: bool = False) -> None:
         cluster.varied = varied if cluster.factory is None else cluster.varied
         made.pack = pack_ads([made.submitted])
         cluster.submitter = submitter_of(cluster.user, made.submitted)
+        cluster.common.pop("JobUniverse", None)
         describe(cluster, made.submitted)
         asked = asked_for(made.submitted, 0)
         if cluster.factory is not None and asked is not None:
@@ -374,6 +377,14 @@ def describe(cluster: Cluster, submitted: Any) -> None:
     cluster.batch_name = name if isinstance(name, str) else ""
     cluster.command = command_of(submitted)
     cluster.log = log_of(submitted)
+    cluster.nodes_log = log_of(submitted, "DAGManNodesLog")
+    words = str(submitted.get("DAGManNodesMask", "")).replace(",", " ").split()
+    cluster.nodes_events = frozenset(int(word) for word in words if word.isdigit())
+    others = submitted.get("OtherJobRemoveRequirements")
+    cluster.others_removed = others if isinstance(others, str) else ""
+    # Said once and kept: an expression could say something else when the queue is read again.
+    universe = cluster.common.setdefault("JobUniverse", int(submitted.get("JobUniverse", Universe.VANILLA)))
+    cluster.universe = int(str(universe))
     cluster.priority = priority_of(submitted)
 
 
@@ -384,9 +395,9 @@ def command_of(ad: Any) -> str:
     return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
 
 
-def log_of(ad: Any) -> str:
-    """Absolute path of the event log, or ""."""
-    log, iwd = ad.get("UserLog"), ad.get("Iwd")
+def log_of(ad: Any, name: str = "UserLog") -> str:
+    """Absolute path of an event log, or ""."""
+    log, iwd = ad.get(name), ad.get("Iwd")
     if not isinstance(log, str) or log in ("", "/dev/null"):
         return ""
     return os.path.join(iwd if isinstance(iwd, str) else "/", log)

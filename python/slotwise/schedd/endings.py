@@ -5,23 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.ids import doing_for_run
-from slotwise.schedd import policy
 from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.claims import Run
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Decision, RunEnd, Verdict
 from slotwise.schedd.evictions import transformed
+from slotwise.schedd.exit_policy import exit_verdict
 from slotwise.schedd.files import TransferError
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.reports import closing_report, host_of
-from slotwise.schedd.run_history import RunHistory, RunRecord
+from slotwise.schedd.run_history import RunHistory, RunRecord, record_of
 from slotwise.schedd.store import Batch
 from slotwise.schedd.transfers import Transfers
 from slotwise.schedd.values import Changes
@@ -130,10 +128,7 @@ class Endings:
         """What the history of runs keeps of a run that ends now; None without such a history or without a job."""
         if not self._history.is_kept or not self._ads.has(run.job):
             return None
-        job = run.job
-        pack = self._ads.latest_pack(job, {"JobStatus": int(job.status)})
-        instance = int(run.id.partition("#")[2] or 1) - 1
-        return RunRecord(job.cluster.number, job.proc, instance, job.owner, int(self._clock.now()), pack)
+        return record_of(run.id, run.job, self._ads, self._clock.now())
 
     def _transformed(self, run: Run, end: RunEnd) -> Changes | None:
         """What the job's transforms at eviction change, if one applies."""
@@ -143,22 +138,10 @@ class Endings:
         ad.update(native(end.attributes))
         return transformed(ad, end.reason_code, end.reason_subcode, end.reason, int(self._clock.now()))
 
-    def _verdict(self, run: Run, how: str, ended: schedd_pb2.RunEnded, attributes: Any) -> Verdict | None:
-        if how not in ("exited", "signaled") or run.job.status not in (
-            Status.RUNNING,
-            Status.SUSPENDED,
-            Status.TRANSFERRING_OUTPUT,
-        ):
+    def _verdict(self, run: Run, how: str, ended: schedd_pb2.RunEnded, attributes: Changes) -> Verdict | None:
+        if how not in ("exited", "signaled"):
             return None
-        if self._ads.plain_exit_policy(run.job):
-            return Verdict("complete")
-        facts = dict(attributes)
-        facts["NumJobCompletions"] = int(run.job.number("NumJobCompletions")) + 1
-        facts["ExitBySignal"] = how == "signaled"
-        facts["ExitSignal" if how == "signaled" else "ExitCode"] = ended.code
-        facts["ExitCode" if how == "signaled" else "ExitSignal"] = None
-        evaluate = self._ads.evaluator(run.job, facts, self._clock.now())
-        return policy.at_exit(evaluate, partial(self._ads.expression, run.job))
+        return exit_verdict(run.job, how == "signaled", ended.code, attributes, self._ads, self._clock.now())
 
 
 def _is_starters(run: Run, how: str, ended: schedd_pb2.RunEnded) -> bool:

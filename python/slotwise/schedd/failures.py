@@ -143,7 +143,7 @@ class Failures:
 
     def _stray(self, jobs: Iterable[Job], reserved: set[Job]) -> list[Job]:
         """Jobs that have a run no more, or wait for one without being on any list."""
-        queue, runs = self._claiming.queue, self._claiming.book.runs
+        queue, runs = self._claiming.queue, {**self._claiming.book.runs, **self._claiming.here}
         found = []
         for job in jobs:
             if job.run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from slotwise.schedd.codes import RUN_HERE, Universe
 from slotwise.schedd.factory import Factory
 from slotwise.schedd.values import Changes
 
@@ -34,6 +35,13 @@ class Cluster:
     command: str = ""
     #: Event log of jobs that do not name their own, or "".
     log: str = ""
+    #: The log that condor_dagman reads (DAGManNodesLog), or "", and the events that go there; none for all.
+    nodes_log: str = ""
+    nodes_events: frozenset[int] = frozenset()
+    #: OtherJobRemoveRequirements: which jobs go when one of these leaves, or "".
+    others_removed: str = ""
+    #: JobUniverse; all jobs of a cluster have the same.
+    universe: int = Universe.VANILLA
     #: Attribute names (lower case) in which procs differ from the cluster ad as submitted.
     varied: frozenset[str] = frozenset()
     priority: Priority = NO_PRIORITY
@@ -46,6 +54,11 @@ class Cluster:
     factory: Factory | None = None
     #: Autocluster of jobs that differ in nothing significant, or None when not known.
     autocluster: int | None = None
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether its jobs run on the access point: they are not matched with slots."""
+        return self.universe in RUN_HERE
 
     @property
     def total(self) -> int:
@@ -103,6 +116,21 @@ class Job:
     def owner(self) -> str:
         """The owning user's name without the domain: for people, it does not say who somebody is."""
         return self.cluster.owner
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether some event log tells of the job."""
+        return bool(self.log or self.cluster.nodes_log)
+
+    def logs_of(self, entry: str) -> list[str]:
+        """The event logs that an entry of the job goes to."""
+        logs = [self.log] if self.log else []
+        cluster = self.cluster
+        if cluster.nodes_log not in ("", self.log) and (
+            not cluster.nodes_events or int(entry[:3]) in cluster.nodes_events
+        ):
+            logs.append(cluster.nodes_log)
+        return logs
 
     @property
     def account(self) -> str:

@@ -70,7 +70,7 @@ class JobBook:
 
     def waits(self, job: Job) -> bool:
         """Whether the job waits for a match, or for its cool-down to end."""
-        return job.bucket is not None or job in self.runnable.unclustered or job in self.cooling
+        return self.runnable.has(job) or job in self.cooling
 
     def counts(self) -> list[int]:
         """Jobs by JobStatus, in all."""
@@ -93,8 +93,7 @@ class JobBook:
             counts = [0] * 8
             for job in cluster.jobs.values():
                 counts[job.status] += 1
-                listed = job.bucket is not None or job in self.runnable.unclustered
-                if listed and (job.status != Status.IDLE or job.run):
+                if self.runnable.has(job) and (job.status != Status.IDLE or job.run):
                     raise InvariantError(f"{job} waits for a match")
             if counts != cluster.counts:
                 raise InvariantError(f"cluster {cluster.number} counts {cluster.counts}, has {counts}")

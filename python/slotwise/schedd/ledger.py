@@ -194,11 +194,10 @@ class Ledger:
         logs: dict[tuple[str, str], list[str]] = {}
         jobs: dict[tuple[str, str], list[str]] = {}
         for job, entry in decision.entries:
-            if not job.log:
-                continue
-            log = (job.log, job.account)
-            logs.setdefault(log, []).append(entry)
-            jobs.setdefault(log, []).append(job.key)
+            for path in job.logs_of(entry):
+                log = (path, job.account)
+                logs.setdefault(log, []).append(entry)
+                jobs.setdefault(log, []).append(job.key)
         planned = []
         for (path, owner), entries in logs.items():
             text = PlannedText(self._next_planned, path, owner, self.sizes.offset(path), "".join(entries))

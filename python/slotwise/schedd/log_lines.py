@@ -20,6 +20,8 @@ _TEXT_MOST = 200
 
 def slot_of(job: Job) -> str:
     """The slot of the job's run, or of its last one."""
+    if job.cluster.runs_here:
+        return "the access point"
     changes = job.changes or {}
     return str(changes.get("RemoteHost") or changes.get("LastRemoteHost") or "an unknown slot")
 

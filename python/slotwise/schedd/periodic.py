@@ -15,6 +15,7 @@ from slotwise.schedd.ads import JobAds
 from slotwise.schedd.claiming import Claiming
 from slotwise.schedd.codes import Hold, Status
 from slotwise.schedd.decision import Decision, Verdict
+from slotwise.schedd.dependents import Dependents
 from slotwise.schedd.job import Job
 from slotwise.schedd.ledger import Ledger
 from slotwise.schedd.policy import JobFacts, SystemPolicy
@@ -53,6 +54,7 @@ class Periodic:
         self._ledger = ledger
         self._claiming = claiming
         self._clock = clock
+        self._dependents = Dependents(queue, ads)
         self.system = system
         #: PERIODIC_EXPR_INTERVAL, PERIODIC_EXPR_TIMESLICE, MAX_PERIODIC_EXPR_INTERVAL.
         self.interval_s = 60.0
@@ -121,6 +123,7 @@ class Periodic:
         now = decision.now
         if job.status == Status.COMPLETED and not self._ads.stays(job, now):
             self._queue.leave(job, decision)
+            self._dependents.remove(decision)
             return True
         facts = self._facts(job, now)
         verdict = None
@@ -147,7 +150,7 @@ class Periodic:
         self._claiming.failures.sweep_due = True
 
     def _facts(self, job: Job, now: float) -> JobFacts:
-        run = self._claiming.book.runs.get(job.run)
+        run = self._claiming.book.runs.get(job.run) or self._claiming.here.get(job.run)
         return JobFacts(
             status=job.status,
             now=now,
@@ -167,5 +170,7 @@ class Periodic:
         if verdict.act == "release":
             return self._queue.release(job, verdict.reason, decision)
         if verdict.act == "remove":
-            return self._queue.remove(job, verdict.reason, decision)
+            done = self._queue.remove(job, verdict.reason, decision)
+            self._dependents.remove(decision)
+            return done
         return self._queue.vacate(job, verdict.reason, verdict.code, False, decision)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
-from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Vacate
+from slotwise.schedd.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Universe, Vacate
 from slotwise.schedd.decision import Decision, Kill, RunEnd
 from slotwise.schedd.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.job import Cluster, Job
@@ -35,6 +35,11 @@ _HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 class Queue(JobBook):
     """What happens to the jobs of the access point."""
+
+    #: How long a scheduler job that failed waits before it is started again (SCHEDULER_UNIVERSE_COOL_DOWN_DURATION).
+    cool_down_s = 300.0
+    #: How event logs name the access point as the place where jobs execute.
+    address = ""
 
     # ---- what users and policies ask for
 
@@ -207,7 +212,7 @@ class Queue(JobBook):
     # ---- runs
 
     def begin_run(self, job: Job, run_id: str, facts: Changes, decision: Decision) -> None:
-        """A run begins on a claimed slot; ``facts`` name the slot."""
+        """A run begins: on a claimed slot, which ``facts`` name, or here."""
         if job.run:
             raise InvariantError(f"job {job.key} has a run already: {job.run}")
         job.run = run_id
@@ -216,17 +221,17 @@ class Queue(JobBook):
         changes: Changes = {
             "NumShadowStarts": starts,
             "JobRunCount": starts,
-            "NumJobMatches": int(job.number("NumJobMatches")) + 1,
-            "LastMatchTime": now,
             "ShadowBday": now,
             "JobCurrentStartDate": now,
             "JobLastStartDate": int(job.number("JobCurrentStartDate")) or None,
-            "LastJobLeaseRenewal": now,
             "CurrentHosts": 1,
             # Why the former run was evicted is no longer so.
             **dict.fromkeys(_VACATE_ATTRIBUTES),
             **facts,
         }
+        if not job.cluster.runs_here:
+            matches = int(job.number("NumJobMatches")) + 1
+            changes.update(NumJobMatches=matches, LastMatchTime=now, LastJobLeaseRenewal=now)
         if not job.number("JobStartDate"):
             changes["JobStartDate"] = now
         known = job.changes or {}
@@ -336,13 +341,27 @@ class Queue(JobBook):
         decision.set(job, changes)
         assert verdict is not None
         if act == "hold":
+            if job.cluster.universe == Universe.LOCAL:
+                self._log_evicted(job, decision, end, verdict.reason, verdict.code, verdict.subcode)
             self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
         else:
             requeued = (end.how == "exited", end.code)
             frame = self.frame(job, decision.now)
             decision.log(job, events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
-            self.move(job, Status.IDLE, decision, {"LastVacateTime": int(decision.now)})
+            requeue: Changes = {"LastVacateTime": int(decision.now)}
+            if job.cluster.universe == Universe.SCHEDULER and end.how == "exited" and end.code != 0:
+                requeue.update(self._cool(job, self.cool_down_s, decision))
+            self.move(job, Status.IDLE, decision, requeue)
             decision.note("%s: requeued: %s", job.key, verdict.reason)
+
+    @staticmethod
+    def _cool(job: Job, seconds: float, decision: Decision) -> Changes:
+        """Have a job wait before it is tried again."""
+        job.cool_until = decision.now + seconds
+        return {
+            "JobCoolDownExpiration": int(job.cool_until),
+            "NumJobCoolDowns": int(job.number("NumJobCoolDowns")) + 1,
+        }
 
     def leave(self, job: Job, decision: Decision) -> None:
         """A completed job leaves the queue for the history."""
@@ -350,7 +369,7 @@ class Queue(JobBook):
             self.retire(job, decision)
 
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        if end.how == "held":
+        if end.how == "held" and job.cluster.universe != Universe.SCHEDULER:
             self._log_error(job, end, decision)
             decision.set(job, _vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
             self._log_evicted(job, decision, end, end.reason, end.reason_code, end.reason_subcode)
@@ -367,7 +386,7 @@ class Queue(JobBook):
             reason, code, subcode = str((job.changes or {}).get("RemoveReason") or ""), int(Vacate.JOB_REMOVED), 0
         elif job.status == Status.HELD and _logs_hold_later(job):
             reason, code, subcode = _hold_of(job)
-        elif job.status == Status.IDLE and job.number("LastHoldReasonCode") == Hold.USER_REQUEST:  # released meanwhile
+        elif job.status == Status.IDLE and _is_told_later(job, "Last"):  # released meanwhile
             reason, code, subcode = _hold_of(job, "Last")
         else:
             return
@@ -380,14 +399,18 @@ class Queue(JobBook):
     def _log_error(self, job: Job, end: RunEnd, decision: Decision) -> None:
         if end.error:
             frame, codes = self.frame(job, decision.now), (end.reason_code, end.reason_subcode)
-            decision.log(job, events.remote_error(frame, slot_of(job), end.error, *codes))
+            if job.cluster.runs_here:
+                decision.log(job, events.remote_error(frame, f"<{self.address}>", end.error, 0, 0))
+            else:
+                decision.log(job, events.remote_error(frame, slot_of(job), end.error, *codes))
 
     def wake(self, now: float) -> bool:
         """Jobs whose cool-down is over are runnable again; whether there were any.
 
         One that ends later than any can is from before the clock was set back.
         """
-        due = [job for job in self.cooling if not now < job.cool_until <= now + _COOL_MOST_S]
+        most_s = max(_COOL_MOST_S, self.cool_down_s)
+        due = [job for job in self.cooling if not now < job.cool_until <= now + most_s]
         for job in due:
             self.cooling.discard(job)
             if job.status == Status.IDLE and not job.run:
@@ -404,9 +427,8 @@ class Queue(JobBook):
         if end.how in ("not_started", "failed") or (end.how == "evicted" and code == Vacate.STARTER_ERROR):
             # Tried again at once, it would most likely fail again, many times a second.
             job.failures += 1
-            job.cool_until = decision.now + min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
-            changes["JobCoolDownExpiration"] = int(job.cool_until)
-            changes["NumJobCoolDowns"] = int(job.number("NumJobCoolDowns")) + 1
+            wait_s = min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
+            changes.update(self._cool(job, wait_s, decision))
         else:
             job.failures = 0
         if end.how == "failed":
@@ -422,12 +444,21 @@ class Queue(JobBook):
 
     def _log_evicted(self, job: Job, decision: Decision, end: RunEnd, reason: str, code: int, subcode: int) -> None:
         frame = self.frame(job, decision.now)
+        if job.cluster.runs_here:  # HTCondor's entry tells no more of these
+            reason, code, subcode = "", 0, 0
         decision.log(job, events.evicted(frame, usage=end.usage, reason=reason, code=code, subcode=subcode))
 
 
 def _logs_hold_later(job: Job) -> bool:
-    """Whether the log tells of the job's hold only when its run is over: a user held it while it ran."""
-    return bool(job.run) and job.number("HoldReasonCode") == Hold.USER_REQUEST
+    """Whether the log tells of the job's hold only when its run is over."""
+    return bool(job.run) and _is_told_later(job)
+
+
+def _is_told_later(job: Job, which: str = "") -> bool:
+    """Whether a hold of the running job for the reason that it has, or had (``which`` is "Last"), is logged at the end
+    of its run, as in HTCondor: of jobs that run on the access point every one, of others a user's."""
+    code = job.number(f"{which}HoldReasonCode")
+    return code == Hold.USER_REQUEST or (job.cluster.runs_here and code != 0)
 
 
 def _hold_of(job: Job, which: str = "") -> tuple[str, int, int]:

@@ -60,7 +60,7 @@ class Reattachment:
             )
         for stored in runs:
             job = self._claiming.queue.job(stored.cluster, stored.proc)
-            if job is None:
+            if job is None or job.cluster.runs_here:
                 continue
             claim = self._book.claims.get(stored.claim)
             gone = claim is None

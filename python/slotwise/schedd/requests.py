@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from slotwise.schedd.ads import JobAds
@@ -41,6 +41,8 @@ class Requests:
         #: Requests told so far.
         self.sent = 0
         self._address = address
+        #: Jobs of a submitter that run here, as attributes of its ad.
+        self.counts_here: Callable[[str], Changes] = lambda submitter: {}
         claiming.assign_autoclusters = self.assign
 
     # ---- autoclusters
@@ -181,6 +183,7 @@ class Requests:
                 "FlockedJobs": 0,
                 "MatchedJobs": reserved(book.pending.values(), name),
                 "SubmitterTag": "",
+                **self.counts_here(name),
             }
         return rows
 

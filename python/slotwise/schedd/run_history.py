@@ -15,6 +15,8 @@ from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.daemon import history_file
 from slotwise.daemon.history_file import Record, Rotation
 from slotwise.daemon.record_writer import RecordWriter
+from slotwise.schedd.ads import JobAds
+from slotwise.schedd.job import Job
 from slotwise.table import unpack_ads
 
 
@@ -47,6 +49,13 @@ class RunRecord:
             f' Owner="{self.owner}" CurrentTime={self.at}'
         )
         return Record(f"{long_form(ad)}EpochWriteDate = {self.at}\n", banner)
+
+
+def record_of(run_id: str, job: Job, ads: JobAds, now: float) -> RunRecord:
+    """The record of a run that ends now, its job's newest changes included."""
+    pack = ads.latest_pack(job, {"JobStatus": int(job.status)})
+    instance = int(run_id.partition("#")[2] or 1) - 1
+    return RunRecord(job.cluster.number, job.proc, instance, job.owner, int(now), pack)
 
 
 class RunHistory(RecordWriter[RunRecord]):

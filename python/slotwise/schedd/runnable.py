@@ -64,11 +64,16 @@ class Runnable:
         self._buckets: dict[str, dict[tuple[Priority, int], Bucket]] = {}
         #: Runnable jobs whose autocluster is not known yet.
         self.unclustered: dict[Job, None] = {}
+        #: Jobs that run on the access point: nobody matches them.
+        self.here: dict[Job, None] = {}
         #: How many jobs have become runnable so far, by submitter.
         self.added: dict[str, int] = {}
 
     def add(self, job: Job) -> None:
         """The job became runnable."""
+        if job.cluster.runs_here:
+            self.here[job] = None
+            return
         if job.bucket is not None or job in self.unclustered:
             return
         if job.autocluster is None:
@@ -82,6 +87,11 @@ class Runnable:
             job.bucket.discard(job)
         else:
             self.unclustered.pop(job, None)
+            self.here.pop(job, None)
+
+    def has(self, job: Job) -> bool:
+        """Whether the job waits, and is not reserved."""
+        return job.bucket is not None or job in self.unclustered or job in self.here
 
     def clustered(self, job: Job, autocluster: int) -> None:
         """The job's autocluster became known or changed."""
@@ -106,6 +116,7 @@ class Runnable:
                 bucket.heap = [(job.cluster.number, job.proc, job) for job in bucket.members]
                 heapq.heapify(bucket.heap)
         self.unclustered = dict(self.unclustered)
+        self.here = dict(self.here)
 
     def submitters(self) -> list[str]:
         """Submitters with runnable jobs, sorted."""

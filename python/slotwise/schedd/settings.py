@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from slotwise.classad import new_syntax
 from slotwise.classad.evaluate import knob_expression
 from slotwise.config import Config
+from slotwise.config.view import DEFAULT
 from slotwise.daemon.accounts import minimum_uid, named
 from slotwise.daemon.history_file import Rotation
 from slotwise.model.job_events import DateForm
@@ -14,6 +16,9 @@ from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.attribute_locks import AttributeLocks
 from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.history_export import ExportSettings
+from slotwise.schedd.local.launch import LocalLimits
+from slotwise.schedd.local.runs import LocalSettings
+from slotwise.schedd.local.start_rules import StartRules
 from slotwise.schedd.policy import SystemPolicy
 from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED
 from slotwise.schedd.run_history import RunHistorySettings
@@ -44,6 +49,8 @@ class Settings:
     want_leftovers: bool = False
     jobs_running_most: int = 10_000
     start_vanilla: StartPolicy = StartPolicy(None)  # noqa: RUF009 - never changed
+    local: LocalSettings = field(default_factory=lambda: LocalSettings(Path("local_univ_execute")))
+    cool_down_s: float = 300.0
     start_count: int = 1
     start_delay_s: float = 0.0
     next_start_delay_most_s: float = 600.0
@@ -81,8 +88,8 @@ class Settings:
     advertised: Changes = field(default_factory=dict)
 
 
-def read_settings(config: Config, host: str) -> Settings:
-    """The settings that ``config`` gives on ``host``."""
+def read_settings(config: Config, host: str, execute: Path) -> Settings:
+    """The settings that ``config`` gives on ``host``. ``execute``: LOCAL_UNIV_EXECUTE where it is not set."""
 
     text, number, boolean = config.get_text, config.get_float, config.get_bool
 
@@ -114,6 +121,8 @@ def read_settings(config: Config, host: str) -> Settings:
         want_leftovers=boolean("CLAIM_PARTITIONABLE_LEFTOVERS"),
         jobs_running_most=int(number("MAX_JOBS_RUNNING")),
         start_vanilla=StartPolicy(config.get_expr("START_VANILLA_UNIVERSE")),
+        local=_local(config, execute),
+        cool_down_s=max(0.0, number("SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")),
         start_count=max(1, config.get_int("JOB_START_COUNT")),
         start_delay_s=number("JOB_START_DELAY"),
         next_start_delay_most_s=number("MAX_NEXT_JOB_START_DELAY"),
@@ -159,6 +168,30 @@ def read_settings(config: Config, host: str) -> Settings:
 def _advertised(config: Config) -> Changes:
     names = [name for knob in ("SCHEDD_ATTRS", "SCHEDD_EXPRS", "SYSTEM_SCHEDD_ATTRS") for name in config.get_list(knob)]
     return {name: knob_expression(name, text) for name in names if (text := config.get_str(name).strip())}
+
+
+def _local(config: Config, execute: Path) -> LocalSettings:
+    is_set = config.origin("LOCAL_UNIV_EXECUTE") not in (None, DEFAULT)
+    return LocalSettings(
+        # Jobs must be able to reach it, and SPOOL is closed to them.
+        execute=Path(config.get_text("LOCAL_UNIV_EXECUTE")) if is_set else execute,
+        control=config.get_text("SLOTWISE_CONTROL_DIR"),
+        rules=StartRules(
+            local=config.get_expr("START_LOCAL_UNIVERSE"),
+            scheduler=config.get_expr("START_SCHEDULER_UNIVERSE"),
+            scheduler_most=config.get_int("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER"),
+        ),
+        limits=LocalLimits(
+            memory_mib=config.get_int("SLOTWISE_LOCAL_JOB_MEMORY"),
+            processes=config.get_int("SLOTWISE_LOCAL_JOB_PROCESSES"),
+            open_files=config.get_int("SLOTWISE_LOCAL_JOB_OPEN_FILES"),
+            nice=config.get_int("SCHED_UNIV_RENICE_INCREMENT"),
+        ),
+        least_uid=minimum_uid(config),
+        base_cgroup=config.get_str("BASE_CGROUP"),
+        cgroup_version=config.get_text("SLOTWISE_CGROUP_VERSION").lower(),
+        cgroup_without_root=config.get_bool("CREATE_CGROUP_WITHOUT_ROOT"),
+    )
 
 
 def _event_log(config: Config) -> GlobalLogSettings | None:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.daemon.program_trust import fault
 from slotwise.errors import AdSyntaxError
+from slotwise.execution import environment
 from slotwise.execution.keeper_spec import Identity, KeeperResult
 from slotwise.execution.verdict import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
-from slotwise.starter import environment, helpers, report
+from slotwise.starter import helpers, report
 from slotwise.starter.ads import lookup, text
 from slotwise.starter.failures import LaunchRefusedError
 from slotwise.starter.hook_rules import BEFORE_TRANSFER, EXIT, PREPARE, UPDATE, HookRules

@@ -10,15 +10,15 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from slotwise.classad import ClassAd
+from slotwise.execution import environment as environments
 from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
+from slotwise.execution.environment import Places
 from slotwise.execution.facts import NULL_FILE, JobFacts, SlotFacts
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
 from slotwise.execution.verdict import STARTER_ERROR, End, How
-from slotwise.starter import environment as environments
 from slotwise.starter.devices import Device
-from slotwise.starter.environment import Places
 from slotwise.starter.failures import WRAPPER_FAILURE, LaunchRefusedError
 from slotwise.starter.privilege import rights_of
 from slotwise.starter.scratch import RunDirectory, temporary_source

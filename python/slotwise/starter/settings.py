@@ -15,13 +15,13 @@ from slotwise.daemon.accounts import minimum_uid
 from slotwise.errors import AdSyntaxError, ConfigError, SlotwiseError, UsageError
 from slotwise.execution.arguments import environment_either
 from slotwise.execution.cgroup.plan import MEMORY_POLICIES, CgroupRules
+from slotwise.execution.environment import EnvironmentSettings, inherited_part
 from slotwise.home import PoolHome
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.starter.ads import evaluate
 from slotwise.starter.affinity import CoreRules, core_numbers
 from slotwise.starter.chirp.rules import ChirpRules
-from slotwise.starter.environment import EnvironmentSettings, inherited_part
 from slotwise.starter.hook_rules import HOOKS, HookRules
 from slotwise.starter.users import UserRules, faults
 

@@ -72,7 +72,9 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
     of = schedd.point
     clock = SystemClock()
     questions = Questions(clock)
-    actions = Actions(of.queue, of.ads, of.ledger, of.claiming, clock, of.admission, of.materializer, questions)
+    actions = Actions(
+        of.queue, of.ads, of.ledger, of.claiming, clock, of.admission, of.materializer, questions, of.local
+    )
     request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
     request.jobs.constraint = "true"
     await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))

@@ -1,0 +1,97 @@
+"""What the end of a run on the access point means, from what its keeper saw. Pure but for :func:`is_root`.
+
+The verdict is the starter's own; here it is put as the queue takes it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from slotwise.execution import verdict
+from slotwise.execution.facts import JobFacts, KillSignals
+from slotwise.execution.keeper_spec import KeeperResult
+from slotwise.execution.keeper_spec import Usage as KeeperUsage
+from slotwise.execution.verdict import How, MemoryRule
+from slotwise.model.job_events import Usage
+from slotwise.schedd.codes import Hold, Status, Universe, Vacate
+from slotwise.schedd.decision import Kill, RunEnd
+from slotwise.schedd.job import Job
+from slotwise.schedd.rounding import with_rounded
+from slotwise.schedd.values import Changes, Expr
+
+_HOW = {How.EXITED: "exited", How.SIGNALED: "signaled", How.EVICTED: "evicted", How.HELD: "held"}
+_MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
+
+
+def is_root() -> bool:
+    """Whether the schedd can make other users' processes."""
+    return os.geteuid() == 0
+
+
+def lost(job: Job, reason: str) -> RunEnd:
+    """The end of a run of which nothing is left."""
+    return RunEnd("evicted", reason=reason, reason_code=int(Vacate.STARTER_ERROR))
+
+
+def unfit(reason: str, code: Hold) -> RunEnd:
+    """The end of a run that cannot begin: its job is held."""
+    return RunEnd("unfit", reason=reason, reason_code=int(code))
+
+
+def soft_kill(job: JobFacts | None, status: int, *, default_s: int) -> tuple[int, int]:
+    """Signal and seconds with which a job is asked to leave, given what became of it (JobStatus)."""
+    signals = job.kill if job is not None else KillSignals()
+    number = signals.soft
+    if status == Status.REMOVED and signals.remove is not None:
+        number = signals.remove
+    elif status == Status.HELD and signals.hold is not None:
+        number = signals.hold
+    return number, signals.vacate_s if signals.vacate_s is not None else default_s
+
+
+def usage_attributes(usage: KeeperUsage) -> Changes:
+    """What a job uses, as attributes of its ad; growing values rounded."""
+    found: Changes = {
+        "RemoteUserCpu": round(usage.user_s, 6),
+        "RemoteSysCpu": round(usage.system_s, 6),
+        "ImageSize": usage.image_kib,
+        "ResidentSetSize": usage.peak_kib,
+        "NumPids": usage.processes,
+    }
+    return {**with_rounded(found), "MemoryUsage": _MEMORY_USAGE}
+
+
+def judge_end(
+    facts: JobFacts, job: Job, result: KeeperResult, kill: Kill | None, limit_mib: int, *, born_at: float, now: float
+) -> RunEnd:
+    """The end of a run whose keeper left ``result``. ``kill``: what it was told; ``limit_mib``: -1 for no limit."""
+    told = verdict.Kill(kill.fast, kill.reason, kill.code) if kill is not None else None
+    if told is None and result.ended_by in ("soft", "hard"):
+        told = verdict.Kill(False, "The access point was shut down", int(Vacate.SCHEDD_VACATE))
+    if told is not None and result.how == "failed":
+        told = None if job.status in (Status.RUNNING, Status.SUSPENDED) else told
+    end = verdict.judge(result, told, facts, MemoryRule(limit_mib))
+    reason, how = end.reason, _HOW.get(end.how, "not_started")
+    if result.how == "failed" and result.stage == "exec" and job.cluster.universe == Universe.SCHEDULER:
+        path = os.path.join(facts.iwd, facts.cmd)
+        reason = f"File '{path}' is missing or not executable"
+    used = result.usage
+    return RunEnd(
+        how,
+        code=end.code,
+        reason=reason,
+        reason_code=end.reason_code,
+        reason_subcode=end.reason_subcode,
+        error=reason if how == "held" else "",
+        at=result.ended_at or now,
+        core="core" if end.core else "",
+        attributes=usage_attributes(used) if result.started_at else {},
+        usage=Usage(
+            user_s=used.user_s,
+            system_s=used.system_s,
+            total_user_s=used.user_s + float(job.number("CumulativeRemoteUserCpu")),
+            total_system_s=used.system_s + float(job.number("CumulativeRemoteSysCpu")),
+        ),
+        wall_s=max(0.0, (result.ended_at or now) - born_at),
+        executed_s=max(0.0, result.ended_at - result.started_at) if result.started_at else 0.0,
+    )

@@ -1,0 +1,142 @@
+"""What the keeper of a job on the access point is told: program, environment, places, limits. Pure.
+
+A job of the scheduler universe gets the environment that its description names and CONDOR_ID, nothing of the schedd's.
+One of the local universe gets what a starter gives, too, and a scratch directory. Both work in their initial directory
+and write their files where these belong: nothing is transferred.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotwise.execution import environment
+from slotwise.execution.cgroup import plan as cgroup_plan
+from slotwise.execution.cgroup.plan import CgroupRules
+from slotwise.execution.cgroup.probe import CgroupHost
+from slotwise.execution.environment import EnvironmentSettings, Places
+from slotwise.execution.facts import NULL_FILE, SCRATCH_TEXT, JobFacts, SlotFacts
+from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, Limits
+from slotwise.schedd.codes import Universe
+
+
+@dataclass(frozen=True)
+class LocalLimits:
+    """What one job may take: memory (MiB), processes and open files (0 each: any), and its nice value."""
+
+    memory_mib: int = 0
+    processes: int = 0
+    open_files: int = 0
+    nice: int = 0
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Directories of one run: the keeper's, and the one that the job finds its ad in.
+
+    ``name`` is that of both; ``execute`` is LOCAL_UNIV_EXECUTE.
+    """
+
+    name: str
+    control: Path
+    execute: Path
+
+    @property
+    def directory(self) -> Path:
+        """The run's own directory below LOCAL_UNIV_EXECUTE."""
+        return self.execute / self.name
+
+    def scratch(self, universe: int) -> Path:
+        """Where the ads are, and in the local universe the job's temporary files."""
+        return self.directory / "scratch" if universe == Universe.LOCAL else self.directory
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is the same for all jobs of a schedd. ``pool``: how commands that a job calls find this pool."""
+
+    limits: LocalLimits
+    cgroups: CgroupHost
+    notices: Path
+    group_prefix: str
+    pool: Mapping[str, str] = field(default_factory=dict)
+
+
+def compose(
+    job: JobFacts, universe: int, identity: Identity, place: RunPlace, around: Surroundings, *, secret: str
+) -> KeeperSpec:
+    """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own."""
+    scratch = str(place.scratch(universe))
+    marker = f"_SLOTWISE_FAMILY={place.name}.{secret}"
+    program = _joined(job.iwd, job.cmd)
+    arguments = [word.replace(SCRATCH_TEXT, scratch) for word in job.arguments]
+    return KeeperSpec(
+        name=place.name,
+        exe=program,
+        args=(program, *arguments),
+        env=_environment(job, universe, identity, scratch, around.pool, marker),
+        cwd=job.iwd,
+        stdin=_joined(job.iwd, job.stdin),
+        stdout=_joined(job.iwd, job.stdout),
+        stderr=_joined(job.iwd, job.stderr),
+        appends=job.appends,
+        identity=identity,
+        limits=_limits(job, universe, around),
+        cgroup=_cgroup(place, identity, around),
+        notify=str(around.notices),
+        marker=marker,
+        kill_signal=job.kill.soft,
+    )
+
+
+def _environment(
+    job: JobFacts, universe: int, identity: Identity, scratch: str, pool: Mapping[str, str], marker: str
+) -> dict[str, str]:
+    ad = f"{scratch}/.job.ad"
+    own = {**pool, **job.environment}
+    if job.proxy:
+        own["X509_USER_PROXY"] = job.proxy
+    if universe == Universe.LOCAL:
+        facts = JobFacts(**{**job.__dict__, "environment": own})
+        places = Places(scratch=scratch, job_ad=ad, machine_ad=f"{scratch}/.machine.ad", iwd=job.iwd)
+        settings = EnvironmentSettings()
+        return environment.build(facts, SlotFacts(name=""), places, settings, home=identity.home, marker=marker)
+    own["CONDOR_ID"], own["_CONDOR_JOB_AD"] = job.job_id, ad
+    name, _, value = marker.partition("=")
+    return {**own, name: value}
+
+
+def _limits(job: JobFacts, universe: int, around: Surroundings) -> Limits:
+    limits = around.limits
+    core = job.core_bytes or 0
+    bounds = [(resource.RLIMIT_CORE, core, core)]
+    if limits.open_files:
+        bounds.append((resource.RLIMIT_NOFILE, limits.open_files, limits.open_files))
+    return Limits(
+        tuple(bounds),
+        # The account's limit stands in for the job's own where no group counts processes.
+        processes=0 if around.cgroups.has("pids") else limits.processes,
+        nice=max(0, min(19, limits.nice)) if universe == Universe.SCHEDULER else 0,
+    )
+
+
+def _cgroup(place: RunPlace, identity: Identity, around: Surroundings) -> CgroupPlan:
+    if not around.cgroups.version:
+        return CgroupPlan()
+    most = around.limits.memory_mib
+    rules = CgroupRules(
+        memory_policy="custom" if most else "none",
+        hard_mib=most or None,
+        disable_swap=False,
+        max_processes=around.limits.processes,
+    )
+    name = f"{around.group_prefix}{place.name}"
+    user = identity.uid is not None
+    return cgroup_plan.plan(around.cgroups, rules, name=name, cpus=1, memory_mib=most, user=user)
+
+
+def _joined(directory: str, name: str) -> str:
+    return name if name == NULL_FILE else os.path.join(directory, name)

@@ -1,0 +1,350 @@
+"""Jobs of the scheduler and local universes: run once, as their owner, with nothing of the schedd's in their hands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from slotwise.execution import launcher
+
+from tests.support.access_point import Doom, RunningAccessPoint
+
+SCHEDULER, LOCAL = 7, 12
+
+
+class World:
+    """An access point, and a user of it who is not root; ``work`` is the user's directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        is_root = os.geteuid() == 0
+        self.user = "nobody" if is_root else pwd.getpwuid(os.geteuid()).pw_name
+        self.work = root / "work"
+        self.work.mkdir()
+        if is_root:
+            shutil.chown(self.work, self.user)
+        self.schedd = self.point()
+
+    def point(self) -> RunningAccessPoint:
+        running = RunningAccessPoint(self.root / "pool")
+        running.owner = self.user
+        running._user = running.secrets.mint(f"{self.user}@here", ["WRITE"], now=1)
+        return running
+
+    async def submit(self, script: str, universe: int = SCHEDULER, **attributes: Any) -> int:
+        own = {
+            "JobUniverse": universe,
+            "Cmd": "/bin/sh",
+            "Arguments": f"-c '{script}'",
+            "Iwd": str(self.work),
+            "Out": "out",
+            "Err": "err",
+            "UserLog": "job.log",
+            **attributes,
+        }
+        return await self.schedd.submit(**own)
+
+    def text(self, name: str) -> str:
+        path = self.work / name
+        return path.read_text() if path.exists() else ""
+
+    async def until_file(self, name: str, lines: int = 1) -> None:
+        async def there() -> bool:
+            return self.text(name).count("\n") >= lines
+
+        await self.schedd.until(there, 30)
+
+    async def until_status(self, status: int) -> dict[str, Any]:
+        async def so() -> bool:
+            jobs = await self.schedd.jobs()
+            return bool(jobs) and all(job["JobStatus"] == status for job in jobs)
+
+        await self.schedd.until(so, 30)
+        return dict((await self.schedd.jobs())[0])
+
+    async def logged(self) -> list[int]:
+        """Numbers of the events, once all that was promised is written."""
+        await self.schedd.point.ledger.logs_written()
+        return [int(line[:3]) for line in self.text("job.log").splitlines() if line[:1] == "0" and line[3:5] == " ("]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    # Not below pytest's own directory, which other users cannot reach.
+    root = Path(tempfile.mkdtemp(prefix="slotwise-local-"))
+    root.chmod(0o755)
+    made = World(root)
+    await made.schedd.start()
+    yield made
+    await made.schedd.stop()
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.mark.parametrize("universe", [SCHEDULER, LOCAL])
+async def test_a_job_runs_to_its_end(world: World, universe: int) -> None:
+    await world.submit("echo hello; echo oops >&2; exit 3", universe)
+    await world.schedd.until_gone(30)
+    (ad,) = await world.schedd.history()
+    assert (ad["JobStatus"], ad["ExitCode"], ad["ExitBySignal"]) == (4, 3, False)
+    assert (ad["NumJobStarts"], ad["JobRunCount"], "RemoteHost" in ad) == (1, 1, False)
+    assert (world.text("out"), world.text("err")) == ("hello\n", "oops\n")
+    assert await world.logged() == [0, 1, 5]
+    owner = pwd.getpwnam(world.user).pw_uid
+    assert (world.work / "out").stat().st_uid == owner
+
+
+async def test_nothing_of_the_schedd_is_in_a_jobs_hands(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of its environment, no open file, no group or right of root's."""
+    monkeypatch.setenv("SECRET_OF_SCHEDD", "x")
+    await world.submit('env; ls /proc/self/fd | tr -d "[:space:]"; echo; id -u; id -G; ulimit -n', Environment="A=b")
+    await world.schedd.until_gone(30)
+    lines = world.text("out").splitlines()
+    names = {line.partition("=")[0] for line in lines if "=" in line}
+    assert names <= {"A", "CONDOR_ID", "_CONDOR_JOB_AD", "SLOTWISE_HOME", "CONDOR_CONFIG", "_SLOTWISE_FAMILY", "PWD"}
+    assert lines[-4] == "0123", "3 is ls's own"
+    entry = pwd.getpwnam(world.user)
+    groups = {str(group) for group in os.getgrouplist(world.user, entry.pw_gid)}
+    if os.geteuid() == 0:
+        assert lines[-3].split()[-1] == str(entry.pw_uid)
+        assert set(lines[-2].split()) == groups
+    assert int(lines[-1]) <= 1024
+
+
+async def test_its_ad_is_for_its_owner_alone(world: World) -> None:
+    """The environment of a job is in its ad, and what is there may be a secret."""
+    await world.submit("echo $_CONDOR_JOB_AD; sleep 60", LOCAL)
+    await world.until_file("out")
+    path = Path(world.text("out").strip())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o400
+    assert path.stat().st_uid == pwd.getpwnam(world.user).pw_uid
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.until_gone(30)
+
+    async def cleared() -> bool:
+        return not path.parent.exists()
+
+    await world.schedd.until(cleared, 10)
+
+
+@pytest.mark.parametrize("owner", ["root", "daemon"])
+async def test_a_job_of_another_account_does_not_run(world: World, owner: str) -> None:
+    """Not as root, whatever SLOTWISE_MIN_UID says; and without root's rights as nobody but the schedd's own user."""
+    if owner == "daemon" and os.geteuid() == 0:
+        await world.schedd.stop()
+        await world.schedd.start(SLOTWISE_MIN_UID="1000")
+        world.schedd._user = world.schedd.secrets.mint("root@here", ["WRITE"], now=1)
+        world.schedd.user = world.schedd.as_user("daemon")
+        with pytest.raises(grpc.aio.AioRpcError, match="SLOTWISE_MIN_UID"):
+            await world.submit("id -u > ran")
+        return
+    world.schedd.user = world.schedd.as_user(owner)
+    await world.submit("id -u > ran", UserLog="")
+    ad = await world.until_status(5)
+    assert ad["HoldReasonCode"] == 23
+    assert ad["HoldReason"].startswith(f"Unable to switch to user: {owner}@here")
+    assert not (world.work / "ran").exists()
+
+
+async def test_a_user_without_an_account_is_held(world: World) -> None:
+    world.schedd.user = world.schedd.as_user("noone-of-this-name")
+    await world.submit("echo x > ran", UserLog="")
+    assert (await world.until_status(5))["HoldReasonCode"] == 23
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("commit_last", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", range(4))
+async def test_killed_at_a_commit(world: World, after: int, commit_last: bool) -> None:
+    """However the schedd dies, the job runs once and its end is found."""
+    doom = Doom(world.schedd.point.store, after + 1, commit_last=commit_last)
+    await world.submit("echo run >> ran; sleep 0.3; echo end >> ran")
+    await asyncio.wait([asyncio.ensure_future(doom.dead.wait())], timeout=2)
+    await world.schedd.kill()
+    await world.schedd.start()
+    await world.schedd.until_gone(30)
+    (ad,) = await world.schedd.history()
+    assert (ad["JobStatus"], ad["ExitCode"]) == (4, 0)
+    assert world.text("ran") == "run\nend\n"
+    await world.schedd.point.ledger._idle.wait()
+    assert await world.logged() == [0, 1, 5]
+
+
+async def test_a_job_that_ends_while_the_schedd_is_away_is_found(world: World) -> None:
+    await world.submit("echo run >> ran; while test ! -e go; do sleep 0.05; done; exit 4")
+    await world.until_file("ran")
+    await world.schedd.kill()
+    (world.work / "go").touch()
+    root = world.schedd.home.execute.parent / "local_univ_execute"
+    assert list(root.glob("dir_*"))
+    await asyncio.sleep(0.3)
+    await world.schedd.start()
+    await world.schedd.until_gone(30)
+    (ad,) = await world.schedd.history()
+    assert (ad["ExitCode"], world.text("ran")) == (4, "run\n")
+
+    async def cleared() -> bool:
+        return not list(root.glob("dir_*"))
+
+    await world.schedd.until(cleared, 10)
+
+
+async def test_removed_while_the_schedd_is_away_from_its_keeper(world: World) -> None:
+    """A removal that was committed but not said to the keeper is said by the next schedd."""
+    await world.submit('trap "echo usr1 > got; exit 0" USR1; echo run > ran; while true; do sleep 0.05; done',
+                       RemoveKillSig="SIGUSR1")  # fmt: skip
+    await world.until_file("ran")
+    world.schedd.point.ledger.on_kills = None
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.kill()
+    await world.schedd.start()
+    await world.schedd.until_gone(30)
+    assert world.text("got") == "usr1\n"
+    assert await world.logged() == [0, 1, 4, 9]
+
+
+async def test_held_released_vacated_suspended(world: World) -> None:
+    await world.submit("echo run >> ran; exec sleep 600")
+    await world.until_file("ran", 1)
+    await world.schedd.act("SUSPEND", "true")
+    await world.until_status(7)
+    await world.schedd.act("CONTINUE", "true")
+    await world.until_status(2)
+    await world.schedd.act("HOLD", "true")
+    await world.until_status(5)
+
+    async def over() -> bool:
+        return not world.schedd.point.local.runs
+
+    await world.schedd.until(over, 30)
+    await world.schedd.act("RELEASE", "true")
+    await world.until_file("ran", 2)
+    await world.schedd.act("VACATE", "true")
+    await world.until_file("ran", 3)
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.until_gone(30)
+    assert await world.logged() == [0, 1, 10, 11, 4, 12, 13, 1, 4, 1, 4, 9]
+
+
+async def test_removed_by_force_the_family_is_ended_all_the_same(world: World) -> None:
+    await world.submit('trap "" TERM; echo $$ > ran; while true; do sleep 0.05; done')
+    await world.until_file("ran")
+    pid = int(world.text("ran"))
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.act("REMOVE_FORCE", "true")
+    await world.schedd.until_gone(30)
+
+    async def dead() -> bool:
+        return not Path(f"/proc/{pid}").exists()
+
+    await world.schedd.until(dead, 20)
+
+
+async def test_a_keeper_that_is_killed_takes_its_family_along_and_the_job_runs_again(world: World) -> None:
+    await world.submit("echo $$ >> ran; sleep 600")
+    await world.until_file("ran")
+    (run,) = world.schedd.point.local.runs.values()
+    keeper = launcher.holder(run.place.control)
+    assert keeper is not None
+    os.kill(keeper, signal.SIGKILL)
+    await world.until_file("ran", 2)
+    first = world.text("ran").split()[0]
+    assert not Path(f"/proc/{first}").exists()
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.until_gone(30)
+
+
+async def test_policies_and_exit_rules(world: World) -> None:
+    await world.submit("exit 2", OnExitHold=True, UserLog="")
+    assert (await world.until_status(5))["HoldReasonCode"] == 3
+    await world.schedd.act("REMOVE", "true")
+    await world.submit("echo run >> ran; sleep 600", PeriodicHold=True)
+    await world.until_file("ran")
+    world.schedd.point.periodic.evaluate()
+    await world.until_status(5)
+
+    async def over() -> bool:
+        return not world.schedd.point.local.runs
+
+    await world.schedd.until(over, 30)
+    assert await world.logged() == [0, 1, 4, 12]
+
+
+async def test_a_scheduler_job_that_fails_cools_down(world: World) -> None:
+    """HTCondor starts one that exited with another status than 0 again after SCHEDULER_UNIVERSE_COOL_DOWN_DURATION."""
+    await world.submit("echo run >> ran; exit 1", OnExitRemove=False)
+    await world.until_file("ran")
+
+    async def cools() -> bool:
+        (ad,) = await world.schedd.jobs()
+        return bool(ad["JobStatus"] == 1 and "JobCoolDownExpiration" in ad)
+
+    await world.schedd.until(cools, 30)
+    (ad,) = await world.schedd.jobs()
+    assert 290 < ad["JobCoolDownExpiration"] - ad["EnteredCurrentStatus"] <= 301
+    assert world.text("ran") == "run\n"
+
+
+async def test_how_many_run(world: World) -> None:
+    await world.schedd.stop()
+    await world.schedd.start(
+        MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER="2",
+        START_LOCAL_UNIVERSE="TotalLocalJobsRunning < 1 && TARGET.Wanted",
+    )
+    for _ in range(3):
+        await world.submit("echo run >> ran; sleep 600", UserLog="")
+    await world.submit("echo run >> locals; sleep 600", LOCAL, Wanted=True, UserLog="")
+    await world.submit("echo run >> locals; sleep 600", LOCAL, Wanted=True, UserLog="")
+    await world.submit("echo run >> unwanted", LOCAL, UserLog="")
+    await world.submit("echo run >> unwanted", LOCAL, Wanted=True, Requirements=False, UserLog="")
+    await world.until_file("ran", 2)
+    await world.until_file("locals", 1)
+    ad = world.schedd.point._scheduler_ad()
+    counted = {name: ad[name] for name in ad if name.startswith(("TotalLocal", "TotalScheduler"))}
+    assert counted == {
+        "TotalLocalJobsRunning": 1,
+        "TotalLocalJobsIdle": 3,
+        "TotalSchedulerJobsRunning": 2,
+        "TotalSchedulerJobsIdle": 1,
+    }
+    rows = world.schedd.point.requests.submitter_ads()
+    (row,) = rows.values()
+    assert (row["IdleJobs"], row["RunningJobs"], row["SchedulerJobsRunning"], row["LocalJobsIdle"]) == (0, 0, 2, 3)
+    assert await world.schedd.negotiate("nowhere") == 0, "nobody is asked for slots"
+    assert not (world.work / "unwanted").exists()
+    await world.schedd.act("REMOVE", "JobStatus == 2 && JobUniverse == 7")
+    await world.until_file("ran", 3)
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.until_gone(30)
+
+
+async def test_those_that_depend_on_a_job_go_with_it(world: World) -> None:
+    """OtherJobRemoveRequirements, of the same user's jobs only; also of those that depend on these."""
+    cluster = await world.submit("sleep 600", OtherJobRemoveRequirements="DAGManJobId =?= 1", UserLog="")
+    assert cluster == 1
+    await world.submit("sleep 600", DAGManJobId=1, OtherJobRemoveRequirements="DAGManJobId =?= 2", UserLog="")
+    await world.schedd.submit(1, DAGManJobId=2)
+    await world.schedd.submit(1, DAGManJobId=3)
+    own = world.schedd.user
+    world.schedd.user = world.schedd.as_user("bob")
+    await world.schedd.submit(1, DAGManJobId=1)
+    world.schedd.user = own
+    await world.schedd.act("REMOVE", "ClusterId == 1")
+
+    async def left() -> bool:
+        return {job["ClusterId"] for job in await world.schedd.jobs()} == {4, 5}
+
+    await world.schedd.until(left, 30)
+    reasons = {ad["ClusterId"]: ad["RemoveReason"] for ad in await world.schedd.history()}
+    assert reasons[2] == (
+        "removed because <OtherJobRemoveRequirements = DAGManJobId =?= 1> fired when job (1.0) was removed"
+    )
