@@ -267,6 +267,9 @@ def test_misspelt_keys_are_noticed() -> None:
     assert "t.sub:2: " in warning
     assert "did you mean request_memory?" in warning
     assert not read(EXE + "x = 1\narguments = $(x)\nqueue\n").warnings
+    of_nodes = ["JOB=A", "RETRY=0", "DAG_STATUS=0", "FAILED_COUNT=0"]
+    assert not read(EXE + "queue\n", before=of_nodes).warnings, "condor_dagman gives these to every job"
+    assert len(read(EXE + "queue\n", before=["FOO=3"]).warnings) == 1
 
 
 def test_deltas_and_cluster_make_the_whole_ad() -> None:

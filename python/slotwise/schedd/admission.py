@@ -512,9 +512,10 @@ def submitted(submission: Submission) -> Iterator[tuple[Any, ...]]:
 def _notes(draft: Draft) -> tuple[str, str]:
     notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
     log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
-    batch = draft.submitted.get("JobBatchName")
-    if isinstance(batch, str) and batch:  # takes the place of the notes, as in HTCondor
-        log_notes = f"[ JobBatchName = {literal(batch)} ]"
+    told = {name: draft.submitted.get(name) for name in ("DAGNodeName", "JobBatchName")}
+    fields = [f"{name} = {literal(value)}" for name, value in told.items() if isinstance(value, str) and value]
+    if fields:  # they take the place of the notes, as in HTCondor; condor_dagman finds its node by the first
+        log_notes = f"[ {'; '.join(fields)} ]"
     return log_notes, user_notes
 
 

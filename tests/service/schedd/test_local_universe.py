@@ -74,7 +74,7 @@ class World:
 
     async def logged(self) -> list[int]:
         """Numbers of the events, once all that was promised is written."""
-        await self.schedd.point.ledger.logs_written()
+        await self.schedd.point.ledger._idle.wait()
         return [int(line[:3]) for line in self.text("job.log").splitlines() if line[:1] == "0" and line[3:5] == " ("]
 
 
@@ -175,7 +175,6 @@ async def test_killed_at_a_commit(world: World, after: int, commit_last: bool) -
     (ad,) = await world.schedd.history()
     assert (ad["JobStatus"], ad["ExitCode"]) == (4, 0)
     assert world.text("ran") == "run\nend\n"
-    await world.schedd.point.ledger._idle.wait()
     assert await world.logged() == [0, 1, 5]
 
 
@@ -348,3 +347,20 @@ async def test_those_that_depend_on_a_job_go_with_it(world: World) -> None:
     assert reasons[2] == (
         "removed because <OtherJobRemoveRequirements = DAGManJobId =?= 1> fired when job (1.0) was removed"
     )
+
+
+async def test_the_log_that_condor_dagman_reads(world: World) -> None:
+    """Events of DAGManNodesMask go there, too, the node's name among them; also of jobs without a log of their own."""
+    told = {"DAGManNodesLog": "nodes.log", "DAGManNodesMask": "0,1,5,9", "DAGNodeName": "A", "JobBatchName": "a dag"}
+    await world.submit("exit 0", SubmitEventNotes="DAG Node: A", **told)
+    await world.submit("exit 0", LOCAL, UserLog="", **told)
+    await world.submit("exit 1", OnExitHold=True, UserLog="nodes.log", **told)
+    await world.until_status(5)
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.until_gone(30)
+    assert await world.logged() == [0, 1, 5]
+    entries = [line[:9] for line in world.text("nodes.log").splitlines() if line[:1] == "0"]
+    by_job = {number: [entry[:3] for entry in entries if entry[5:] == f"{number:03d}."] for number in (1, 2, 3)}
+    assert by_job[1] == by_job[2] == ["000", "001", "005"]
+    assert by_job[3] == ["000", "001", "012", "009"], "a log that is both holds all events once"
+    assert '\n    [ DAGNodeName = "A"; JobBatchName = "a dag" ]\n' in world.text("nodes.log")

@@ -524,6 +524,8 @@ class LocalRuns:
         if kill.fast:
             run.told = self._command(run, "hard")
             return
+        if not run.executing_at:
+            return  # a process on its way to the job's program would not hear the signal
         number, seconds = self._soft(run)
         run.told = self._command(run, f"soft {number} {seconds}")
 

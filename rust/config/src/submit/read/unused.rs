@@ -3,6 +3,9 @@
 use super::Reading;
 use crate::submit::commands;
 
+/// What condor_dagman gives to every job that it submits, whether its description reads it or not.
+const OF_NODES: [&str; 4] = ["dag_status", "failed_count", "job", "retry"];
+
 impl Reading<'_> {
     pub(super) fn warn_unused(&self) {
         if self.made.clusters.is_empty() {
@@ -11,8 +14,8 @@ impl Reading<'_> {
         let used = self.used.borrow();
         for entry in self.set.entries() {
             let lower = entry.name.to_ascii_lowercase();
-            if used.contains(&lower) || lower.starts_with("my.") || self.loop_names.contains(&lower)
-            {
+            let known = used.contains(&lower) || self.loop_names.contains(&lower);
+            if known || lower.starts_with("my.") || OF_NODES.contains(&lower.as_str()) {
                 continue;
             }
             let place = self.set.place(&entry.origin);
