@@ -7,6 +7,7 @@ import json
 from typing import Any, NoReturn
 
 from slotwise.classad import ClassAd
+from slotwise.cli import analyze_here
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.negotiate import epoch, read_input
 from slotwise.cli.render_negotiation import table
@@ -54,7 +55,12 @@ def main(args: list[str], inv: Invocation) -> int:
         given = read_input(asked, inv)
         report = analyze(given, _job_of_files(given, asked.job))
     else:
-        report = ask_pool(_job_of_pool(asked.job, inv), inv)
+        job = _job_of_pool(asked.job, inv)
+        if analyze_here.runs_here(job):
+            why = analyze_here.explain(job, _proc(asked.job), inv)
+            inv.out(json.dumps({"job": _proc(asked.job), "why": why.splitlines()}) if asked.json else why)
+            return 0
+        report = ask_pool(job, inv)
     inv.out(json.dumps(report) if asked.json else render(report))
     return 0
 

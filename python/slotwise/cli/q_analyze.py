@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from slotwise.classad import ClassAd, quote
-from slotwise.cli import fit, queues
+from slotwise.cli import analyze_here, fit, queues
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Parsed
 from slotwise.cli.render import ads as whole
@@ -53,6 +53,12 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
             raise NotFoundError(f"there is no job {' '.join(query.jobs.ids)} in the queue")
         inv.out("No idle jobs to analyze.")
         return 0
+    here = [job for job in jobs if analyze_here.runs_here(job)]
+    for job in here:
+        inv.out(analyze_here.explain(job, name_of(job), inv) + "\n")
+    if len(here) == len(jobs):
+        return 0
+    jobs = [job for job in jobs if not analyze_here.runs_here(job)]
     turned_away = _turned_away(jobs, parsed, inv)
     inv = inv.aimed(parsed.value("pool"), None)
     slots = _slots(parsed, inv)

@@ -377,6 +377,8 @@ def describe(cluster: Cluster, submitted: Any) -> None:
     cluster.batch_name = name if isinstance(name, str) else ""
     cluster.command = command_of(submitted)
     cluster.log = log_of(submitted)
+    dag = submitted.get("DAGManJobId")
+    cluster.dag = dag if isinstance(dag, int) and dag > 0 else 0
     cluster.nodes_log = log_of(submitted, "DAGManNodesLog")
     words = str(submitted.get("DAGManNodesMask", "")).replace(",", " ").split()
     cluster.nodes_events = frozenset(int(word) for word in words if word.isdigit())

@@ -35,6 +35,8 @@ class Cluster:
     command: str = ""
     #: Event log of jobs that do not name their own, or "".
     log: str = ""
+    #: The cluster of the condor_dagman that drives them (DAGManJobId), or 0.
+    dag: int = 0
     #: The log that condor_dagman reads (DAGManNodesLog), or "", and the events that go there; none for all.
     nodes_log: str = ""
     nodes_events: frozenset[int] = frozenset()
@@ -59,6 +61,12 @@ class Cluster:
     def runs_here(self) -> bool:
         """Whether its jobs run on the access point: they are not matched with slots."""
         return self.universe in RUN_HERE
+
+    @property
+    def batch(self) -> str:
+        """The batch that it is shown in: nodes of a DAG are together, with what drives them."""
+        driver = self.number if self.universe == Universe.SCHEDULER else self.dag
+        return self.batch_name or (f"DAG: {driver}" if driver else f"ID: {self.number}")
 
     @property
     def total(self) -> int:

@@ -15,7 +15,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.model.ownership import same_user
 from slotwise.schedd.ads import JobAds
-from slotwise.schedd.codes import LETTERS, Status
+from slotwise.schedd.codes import LETTERS, Status, Universe
 from slotwise.schedd.factory import DONE, Factory
 from slotwise.schedd.job import Cluster, Job
 from slotwise.schedd.queue import Queue
@@ -117,6 +117,8 @@ class Listing:
         """The three lines of the footer."""
         mine, everyone = Totals(), Totals()
         for cluster in self._queue.clusters.values():
+            if _drives(cluster):
+                continue
             everyone.add(cluster.counts)
             if same_user(cluster.user, caller.name):
                 mine.add(cluster.counts)
@@ -135,12 +137,13 @@ class Listing:
         clusters = self._whole_clusters(caller, query)
         if clusters is not None:
             for cluster in clusters:
-                totals.add(cluster.counts)
+                if not _drives(cluster):
+                    totals.add(cluster.counts)
             return totals
         constraint, _ = self.constraint(caller, query)
-        for row in await self.questions.count_by(self._ads.table, ["JobStatus"], constraint):
-            if isinstance(row[0], int) and 0 < row[0] < 8:
-                totals.counts[row[0]] += row[1]
+        for row in await self.questions.count_by(self._ads.table, ["JobStatus", "JobUniverse"], constraint):
+            if isinstance(row[0], int) and 0 < row[0] < 8 and row[1] != Universe.SCHEDULER:
+                totals.counts[row[0]] += row[2]
         return totals
 
     def _whole_clusters(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[Cluster] | None:
@@ -175,6 +178,9 @@ class Listing:
         if clusters is not None:
             for cluster in clusters:
                 row = self._batch_row(rows, cluster)
+                if _drives(cluster):
+                    row["Driver"] = (cluster.number, next(iter(cluster.jobs), 0))
+                    continue
                 for status, count in enumerate(cluster.counts):
                     row["Counts"][status] += count
                 row["Done"] += cluster.done
@@ -186,6 +192,9 @@ class Listing:
             seen: set[int] = set()
             for job in await self.jobs(caller, query):
                 row = self._batch_row(rows, job.cluster)
+                if _drives(job.cluster):
+                    row["Driver"] = (job.cluster.number, job.proc)
+                    continue
                 row["Counts"][job.status] += 1
                 row["First"] = min(row["First"], (job.cluster.number, job.proc))
                 row["Last"] = max(row["Last"], (job.cluster.number, job.proc))
@@ -197,7 +206,7 @@ class Listing:
 
     @staticmethod
     def _batch_row(rows: dict[tuple[str, str], dict[str, Any]], cluster: Cluster) -> dict[str, Any]:
-        name = cluster.batch_name or f"ID: {cluster.number}"
+        name = cluster.batch
         row = rows.get((cluster.owner, name))
         if row is None:
             row = rows[(cluster.owner, name)] = {
@@ -209,6 +218,7 @@ class Listing:
                 "Unmade": 0,
                 "First": (1 << 40, 0),
                 "Last": (-1, 0),
+                "Driver": None,
             }
         return row
 
@@ -320,6 +330,11 @@ def _is_of(cluster: Cluster, owners: Sequence[str]) -> bool:
     return any(same_user(cluster.user, owner) if "@" in owner else cluster.owner == owner for owner in owners)
 
 
+def _drives(cluster: Cluster) -> bool:
+    """Whether it is of the scheduler universe: HTCondor counts such jobs in no total, and with no batch."""
+    return cluster.universe == Universe.SCHEDULER
+
+
 def _factory_row(cluster: Cluster, factory: Factory) -> dict[str, Any]:
     counts = cluster.counts
     return {
@@ -342,6 +357,8 @@ def _factory_row(cluster: Cluster, factory: Factory) -> dict[str, Any]:
 def _batch(row: dict[str, Any]) -> dict[str, Any]:
     counts = row["Counts"]
     first, last = row["First"], row["Last"]
+    if last[0] < 0 and row["Driver"] is not None:
+        first = last = row["Driver"]  # none of its nodes is in the queue
     if last[0] < 0:
         ids = ""
     elif first == last:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pwd
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.execution import launcher
+from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import Doom, RunningAccessPoint
 
@@ -364,3 +366,20 @@ async def test_the_log_that_condor_dagman_reads(world: World) -> None:
     assert by_job[1] == by_job[2] == ["000", "001", "005"]
     assert by_job[3] == ["000", "001", "012", "009"], "a log that is both holds all events once"
     assert '\n    [ DAGNodeName = "A"; JobBatchName = "a dag" ]\n' in world.text("nodes.log")
+
+
+async def test_what_q_shows_of_a_dag(world: World) -> None:
+    """Its nodes are one batch; what drives it is counted nowhere, as in HTCondor."""
+    driver = await world.submit("sleep 600", UserLog="")
+    await world.schedd.submit(2, DAGManJobId=driver, DAGNodeName="A")
+    await world.schedd.submit(1, DAGManJobId=driver, DAGNodeName="B")
+    query = schedd_pb2.JobQuery(batches=True)
+    *rows, last = [chunk.data async for chunk in world.schedd.stub.Query(query, metadata=world.schedd.user)]
+    (batch,) = json.loads(b"".join(rows))
+    assert (batch["BatchName"], batch["Idle"], batch["Run"], batch["Total"]) == (f"DAG: {driver}", 3, 0, 3)
+    assert batch["JobIds"] == "2.0 ... 3.0"
+    assert json.loads(last)["Query"]["Jobs"] == json.loads(last)["All"]["Jobs"] == 3
+    await world.schedd.act("REMOVE", "DAGNodeName =!= undefined")
+    *rows, last = [chunk.data async for chunk in world.schedd.stub.Query(query, metadata=world.schedd.user)]
+    (batch,) = json.loads(b"".join(rows))
+    assert (batch["Total"], batch["JobIds"]) == (0, f"{driver}.0")
