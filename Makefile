@@ -32,6 +32,7 @@ $(VENV)/.tools: requirements.lock
 $(VENV)/.installed: $(VENV)/.tools $(SOURCES)
 	@test -e $@ || echo "Building Slotwise; the first time takes some minutes"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
+	$(BIN)/slotwise-py condor-names >/dev/null
 	touch $@
 
 demo: build ## A personal pool at work, start to end (under two minutes after the build)

@@ -48,6 +48,9 @@ class Invocation:
     #: ``host:port`` of another pool's collector, and the name of a daemon there, when the caller named them.
     pool: str | None = None
     daemon_name: str | None = None
+    #: HTCondor's name of the command (``condor_q``), where it was called by that: words and statuses are HTCondor's
+    #: then. Empty under ``slotwise``, which may say things better.
+    called: str = ""
 
     @classmethod
     def of_process(cls) -> Invocation:

@@ -1,4 +1,8 @@
-"""Finds the subcommand, runs it, and turns errors into messages and exit statuses (0 done, 1 failed, 2 usage)."""
+"""Finds the subcommand, runs it, and turns errors into messages and exit statuses.
+
+The status is 0 when it is done, 1 when it failed, and 2 when the words of the call are off. Under HTCondor's names
+(``condor_q``) it is 1 then too, as scripts expect; :attr:`Invocation.called` tells a command of such a name.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,27 @@ import errno
 import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from slotwise import __version__
-from slotwise.cli import machine_facts
+from slotwise.cli import machine_facts, registry
 from slotwise.cli.invocation import Invocation
-from slotwise.cli.registry import COMMANDS
+from slotwise.cli.registry import COMMANDS, CONDOR_NAMES, HTCONDOR_PREFIX
 from slotwise.errors import SlotwiseError, UsageError
 
 Main = Callable[[list[str], Invocation], int]
 
 
 def command(name: str) -> Main:
-    """The function of subcommand ``name``; ``vacate_job``, as the reference spells it, is ``vacate-job``.
+    """The function of subcommand ``name``.
 
     :raises UsageError: when there is none.
     """
-    entry = COMMANDS.get(name.replace("_", "-"))
+    entry = registry.find(name)
     if entry is None:
-        near = [known for known in COMMANDS if known.startswith(name[:2])]
+        every = (*COMMANDS, *CONDOR_NAMES)
+        begin = name[: len(HTCONDOR_PREFIX) + 2] if name.startswith(HTCONDOR_PREFIX) else name[:2]
+        near = [known for known in every if known.startswith(begin)]
         hint = f"did you mean {', '.join(near)}?" if near else "`slotwise help` lists the commands"
         raise UsageError(f"there is no command {name!r}", hint=hint)
     module, _, function = entry.module.partition(":")
@@ -38,17 +45,24 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
     if not argv or argv[0] in ("help", "--help", "-h", "-help"):
         inv.out(overview())
         return 0 if argv else 2
+    called = argv[0] if argv[0].startswith(HTCONDOR_PREFIX) else ""
     if argv[0] in ("--version", "-version", "version"):
         inv.out(f"slotwise {__version__}")
         return 0
     if argv[1:] in (["-version"], ["--version"]):
-        return dispatch(argv[1:], inv)
+        return dispatch(
+            [f"{HTCONDOR_PREFIX}version"] if called and called != f"{HTCONDOR_PREFIX}version" else argv[1:], inv
+        )
+    inv = replace(inv, called=called)
     try:
         run_it = command(argv[0])
         if machine_facts.asks(argv[1:]):
             machine_facts.take_over_from(inv)
         return run_it(argv[1:], inv)
     except UsageError as error:
+        if called:
+            inv.err(f"{called}: {error}")
+            return 1
         inv.err(f"slotwise {argv[0]}: {error}")
         return 2
     except SlotwiseError as error:

@@ -74,4 +74,51 @@ COMMANDS: dict[str, Command] = {
     ),
     "config": Command("slotwise.cli.config:main", "look into the configuration: val, dump, check, explain"),
     "classad": Command("slotwise.cli.classad:main", "evaluate, format and match ClassAds"),
+    "condor-names": Command(
+        "slotwise.cli.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
+    ),
 }
+
+#: HTCondor's commands that are not a command of ours by another name, or that speak otherwise.
+_OF_HTCONDOR: dict[str, Command] = {
+    "config_val": Command("slotwise.cli.config_val:main", "values of the configuration", resident=True),
+    "version": Command("slotwise.cli.condor_names:version", "the release of HTCondor that is followed", resident=True),
+    "token_create": Command("slotwise.cli.token:create", "make a token"),
+    "token_fetch": Command("slotwise.cli.token:fetch", "a token for yourself"),
+    "token_list": Command("slotwise.cli.token:list_", "your tokens"),
+    "token_request": Command("slotwise.cli.token:request", "ask for a token"),
+    "token_request_approve": Command("slotwise.cli.token:approve", "approve requests for tokens"),
+    "token_request_auto_approve": Command("slotwise.cli.token:auto_approve", "approve requests of a network"),
+    "token_request_list": Command("slotwise.cli.token:requests", "requests for tokens that wait"),
+}
+#: Commands of ours that HTCondor has none of.
+_OURS_ALONE = frozenset(
+    (
+        "up",
+        "down",
+        "daemon",
+        "token",
+        "negotiator",
+        "negotiate",
+        "analyze",
+        "startd",
+        "config",
+        "classad",
+        "condor-names",
+    )
+)
+HTCONDOR_PREFIX = "condor_"
+#: What each of HTCondor's names runs.
+CONDOR_NAMES: dict[str, Command] = {
+    HTCONDOR_PREFIX + name.replace("-", "_"): entry
+    for name, entry in sorted(
+        {**{name: entry for name, entry in COMMANDS.items() if name not in _OURS_ALONE}, **_OF_HTCONDOR}.items()
+    )
+}
+
+
+def find(name: str) -> Command | None:
+    """The command of a name, ours or HTCondor's; ``vacate_job``, as HTCondor spells it, is ``vacate-job``."""
+    if name.startswith(HTCONDOR_PREFIX):
+        return CONDOR_NAMES.get(name)
+    return COMMANDS.get(name.replace("_", "-"))

@@ -9,13 +9,9 @@ from typing import Any
 from slotwise import __version__
 from slotwise.daemon import duty_cycle
 from slotwise.daemon.runtime import DaemonContext
+from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.wire.address import DaemonAddress
 
-#: The release of the reference whose behaviour is the specification; programs compare this number.
-REFERENCE = "25.14.0"
-#: The version as ads show it.
-CONDOR_VERSION = f"$CondorVersion: {REFERENCE} Slotwise {__version__} $"
-CONDOR_PLATFORM = "$CondorPlatform: X86_64-Linux $"
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
@@ -30,7 +26,7 @@ def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) 
         "MyAddress": me.target,
         **certificate_address(me),
         "CondorVersion": CONDOR_VERSION,
-        "CondorPlatform": CONDOR_PLATFORM,
+        "CondorPlatform": condor_platform(),
         "SlotwiseVersion": __version__,
         "DaemonStartTime": me.started_at,
         "DaemonLastReconfigTime": context.configured_at or me.started_at,

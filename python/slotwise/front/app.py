@@ -18,9 +18,9 @@ from pathlib import Path
 
 import grpc
 
+from slotwise.cli import registry
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.main import dispatch
-from slotwise.cli.registry import COMMANDS
 from slotwise.cli.terminal import shown
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
@@ -101,7 +101,7 @@ class CommandServer:
                 _log.exception("error while answering a command")
 
     def _answer(self, request: CommandRequest) -> bytes:
-        entry = COMMANDS.get(request.argv[0].replace("_", "-")) if request.argv else None
+        entry = registry.find(request.argv[0]) if request.argv else None
         if entry is None or not entry.may_be_resident(request.argv[1:]) or request.uid != os.geteuid():
             return _NOT_SERVED
         if not request.alike or not _own_mask():

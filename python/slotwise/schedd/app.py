@@ -13,11 +13,12 @@ from typing import Any
 from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.daemon import pool_end
-from slotwise.daemon.ad import CONDOR_PLATFORM, CONDOR_VERSION, daemon_ad
+from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.peers import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.model.ownership import LocalDomains
+from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.schedd import rights
 from slotwise.schedd.actions import Actions
 from slotwise.schedd.admission import Admission, AdmissionSettings
@@ -414,7 +415,7 @@ class AccessPoint:
         found = {**self._settings.advertised, **self.cron.attributes()}
         shared: Changes = {
             "CondorVersion": CONDOR_VERSION,
-            "CondorPlatform": CONDOR_PLATFORM,
+            "CondorPlatform": condor_platform(),
             "DaemonStartTime": self._context.address.started_at,
             "JobQueueBirthdate": self._birthdate,
         }

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slotwise import __version__
 from slotwise.config import Config
 from slotwise.daemon import own_programs
 from slotwise.daemon.privileges import as_daemon_account
 from slotwise.errors import ConfigError
 from slotwise.model.slot import Activity
+from slotwise.release import CONDOR_VERSION, condor_platform
 from slotwise.startd import following
 from slotwise.startd.execution_point import ExecutionPoint
 from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
@@ -49,8 +49,8 @@ def machine_attributes(
         "Machine": hostname,
         "MyAddress": address,
         "StartdIpAddr": address,
-        "CondorVersion": f"$CondorVersion: 25.14.0 Slotwise {__version__} $",
-        "CondorPlatform": f"$CondorPlatform: {facts.get('Arch')}-{facts.get('OpSysAndVer')} $",
+        "CondorVersion": CONDOR_VERSION,
+        "CondorPlatform": condor_platform(str(facts.get("OpSysAndVer"))),
         "DaemonStartTime": int(started_at),
         "UidDomain": config.get("UID_DOMAIN") or hostname,
         "FileSystemDomain": config.get("FILESYSTEM_DOMAIN") or hostname,

@@ -4,13 +4,17 @@
 //! small program hands the call (arguments, directory, environment, standard streams) to the command server of the
 //! pool, which answers from a warm process. Where there is no server, or it does not serve the command, the program
 //! becomes the Python command line, `slotwise-py`, which lies beside it.
+//!
+//! Called by another name, through a link, it puts that name before the arguments: `condor_q -run` is
+//! `slotwise condor_q -run`, and the command line knows what HTCondor's names mean.
 
 #![allow(clippy::print_stderr)]
 
 mod handover;
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -18,7 +22,9 @@ use std::process::{Command, ExitCode};
 use handover::Answer;
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
+    let mut words = env::args_os();
+    let called = words.next().unwrap_or_default();
+    let arguments: Vec<OsString> = htcondor_name(&called).into_iter().chain(words).collect();
     if let Some(socket) = server_socket()
         && !arguments.is_empty()
         && let Answer::Exit(status) = handover::call(&socket, &arguments)
@@ -28,6 +34,14 @@ fn main() -> ExitCode {
     let error = become_python(&arguments);
     eprintln!("slotwise: cannot start the command line: {error}");
     ExitCode::from(127)
+}
+
+/// The name that the program was called by, if it is one of HTCondor's (`condor_q`).
+fn htcondor_name(called: &OsStr) -> Option<OsString> {
+    let name = Path::new(called).file_name()?;
+    name.as_bytes()
+        .starts_with(b"condor_")
+        .then(|| name.to_owned())
 }
 
 /// The command server's socket in the caller's pool: `SLOTWISE_HOME`, else `.slotwise` under the home directory.

@@ -1,0 +1,78 @@
+"""HTCondor's names of commands: what they run, their links, and how they end."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from slotwise.cli import condor_names, main, registry
+from slotwise.cli.invocation import Invocation
+from slotwise.errors import HostError
+
+
+def run(tmp_path: Path, *words: str, **env: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    inv = Invocation(tmp_path, {"HOME": str(tmp_path), **env}, io.StringIO(), out, err)
+    return main.dispatch(list(words), inv), out.getvalue(), err.getvalue()
+
+
+def test_words_that_are_off_end_with_1_under_htcondors_names(tmp_path: Path) -> None:
+    assert run(tmp_path, "q", "-nosuch")[0] == 2
+    status, out, err = run(tmp_path, "condor_q", "-nosuch")
+    assert (status, out) == (1, "")
+    assert "-nosuch" in err
+
+
+def test_a_name_that_htcondor_has_and_we_do_not_is_no_command(tmp_path: Path) -> None:
+    status, _, err = run(tmp_path, "condor_negotiate")
+    assert status == 1 and "there is no command 'condor_negotiate'" in err
+    assert run(tmp_path, "condor_up")[0] == 1
+
+
+def test_each_name_runs_something() -> None:
+    for name in registry.CONDOR_NAMES:
+        assert callable(main.command(name)), name
+
+
+@pytest.mark.parametrize("words", [("condor_version",), ("condor_q", "-version"), ("condor_status", "-version")])
+def test_probes_of_the_version_find_number_and_date(tmp_path: Path, words: tuple[str, ...]) -> None:
+    status, out, _ = run(tmp_path, *words)
+    assert status == 0
+    version, platform = out.splitlines()
+    assert re.fullmatch(r"\$CondorVersion: 25\.14\.\d+ \d{4}-\d\d-\d\d .*\$", version)
+    assert re.fullmatch(r"\$CondorPlatform: \S+ \$", platform)
+
+
+def test_links_replace_nothing_that_is_another_program(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "slotwise"
+    program.parent.mkdir()
+    program.touch()
+    names = tmp_path / "names"
+    condor_names.link(names, program)
+    condor_names.link(names, program)
+    assert {path.name for path in names.iterdir()} == set(registry.CONDOR_NAMES)
+    assert (names / "condor_q").resolve() == program
+    (names / "condor_rm").unlink()
+    (names / "condor_q").unlink()
+    (names / "condor_q").write_text("HTCondor's own")
+    with pytest.raises(HostError, match="condor_q is there already"):
+        condor_names.link(names, program)
+    assert (names / "condor_q").read_text() == "HTCondor's own"
+    assert not (names / "condor_rm").exists(), "nothing is made when one name is taken"
+
+
+def test_the_launcher_hands_its_name_on(tmp_path: Path) -> None:
+    launcher = Path(sys.executable).with_name("slotwise")
+    if not launcher.exists():
+        pytest.skip("needs the launcher beside the interpreter (an installed package)")
+    (tmp_path / "condor_version").symlink_to(launcher)
+    (tmp_path / "other").symlink_to(launcher)
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    told = subprocess.run([tmp_path / "condor_version"], env=env, capture_output=True, text=True)
+    assert told.stdout.startswith("$CondorVersion: 25.14."), told
+    told = subprocess.run([tmp_path / "other", "version"], env=env, capture_output=True, text=True)
+    assert told.stdout.startswith("slotwise "), told
