@@ -119,7 +119,7 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
     for word in words:
         if re.fullmatch(r"\d+(\.\d+)?", word):
             chosen.ids.append(word)
-        elif word[:1].isdigit():
+        elif word[:1].isdigit() and not inv.called:
             raise UsageError(f"{word!r} is neither a job id nor a user")
         else:
             chosen.owners.append(word)
@@ -135,7 +135,8 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
     chosen.constraint = " && ".join(f"({text})" for text in constraints)
     if not (chosen.all or chosen.ids or chosen.owners or chosen.constraint):
         inv.err("You did not specify any jobs")
-        inv.err(f"usage: slotwise {name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
+        who = inv.called or f"slotwise {name}"
+        inv.err(f"usage: {who} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
         raise NothingNamedError
     return chosen
 
@@ -153,6 +154,9 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
     try:
         chosen = selection(parsed, verb.name, parsed.words, inv)
     except NothingNamedError:
+        return 1
+    if inv.called and parsed.has("subcode") and not (parsed.value("subcode") or "").isdigit():
+        inv.err(f"Invalid -subcode {parsed.value('subcode')}!")
         return 1
     request = schedd_pb2.ActRequest(
         action=verb.action,
@@ -187,6 +191,8 @@ def report(
     The exit status is 0 when every job that was named was acted on; of jobs chosen otherwise, at least one, because
     those of other users, or held already, are no failure then.
     """
+    if inv.called:
+        return _report_as_htcondor(verb, parsed, chosen, reply, inv)
     totals = dict(reply.totals)
     done = totals.get("success", 0)
     one_by_one = any("." in one.id for one in reply.jobs)
@@ -224,6 +230,21 @@ def _result_ad(verb: Verb, reply: schedd_pb2.ActReply) -> str:
     return "\n".join(sorted(lines, key=str.lower)) + "\n"
 
 
+def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply) -> str:
+    """The same as HTCondor's schedd answers: results by id where ids were named, else totals."""
+    by_id = any("." in one.id for one in reply.jobs)
+    lines = [
+        f"ActionResult = {int('success' in reply.totals)}",
+        f"ActionResultType = {int(by_id)}",
+        f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}",
+    ]
+    if by_id:
+        lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
+    else:
+        lines += [f"result_total_{code} = {reply.totals.get(name, 0)}" for name, code in _CODES.items()]
+    return "\n".join(lines) + "\n"
+
+
 def _what(parsed: Parsed, chosen: schedd_pb2.JobSelection) -> str:
     jobs = "held jobs" if parsed.has("held") else "jobs"
     if constraints := parsed.expressions("constraint"):
@@ -233,6 +254,47 @@ def _what(parsed: Parsed, chosen: schedd_pb2.JobSelection) -> str:
     if chosen.ids:
         return f"{jobs} in cluster {', '.join(chosen.ids)}"
     return jobs
+
+
+def _report_as_htcondor(
+    verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, reply: schedd_pb2.ActReply, inv: Invocation
+) -> int:
+    """The same in HTCondor's order: what was asked for is told one by one, and each failure, on standard error,
+    makes the status 1."""
+    totals = dict(reply.totals)
+    if parsed.has("long"):
+        inv.out(_result_ad_of_htcondor(verb, reply))
+    elif parsed.has("totals"):
+        inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
+    told: list[str] = []
+    failures: list[str] = []
+    for one in reply.jobs:
+        whole = "." not in one.id
+        if one.result == "success":
+            told.append(
+                f"All {_held(parsed)}jobs in cluster {one.id} have been {verb.past}"
+                if whole
+                else f"Job {one.id} {verb.past}"
+            )
+        elif whole:
+            failures.append(f"Couldn't find/{verb.infinitive} all {_held(parsed)}jobs in cluster {one.id}")
+        else:
+            failures.append(_failure(one.id, one.result, verb, as_htcondor=True))
+    if not reply.jobs:
+        what = _what(parsed, chosen)
+        if totals.get("success", 0):
+            told.append(f"All {what} have been {verb.past}")
+        else:
+            failures.append(f"Couldn't find/{verb.infinitive} all {what}")
+    for line in told:
+        inv.out(line)
+    if failures:
+        inv.err("\n" + "\n".join(failures))
+    return 1 if failures else 0
+
+
+def _held(parsed: Parsed) -> str:
+    return "held " if parsed.has("held") else ""
 
 
 def _report_ids(verb: Verb, reply: schedd_pb2.ActReply, inv: Invocation) -> int:
@@ -259,7 +321,7 @@ def _why_not(result: str, verb: Verb) -> str:
     }.get(result, "")
 
 
-def _failure(job: str, result: str, verb: Verb) -> str:
+def _failure(job: str, result: str, verb: Verb, *, as_htcondor: bool = False) -> str:
     """What is said of one job to which nothing was done, in the words that scripts look for."""
     if result == "not_found":
         return f"Job {job} not found"
@@ -270,7 +332,8 @@ def _failure(job: str, result: str, verb: Verb) -> str:
     if result == "bad_status" and verb is _FORCE:
         return f"Job {job} not in `X' state to be forcibly removed"
     if result == "bad_status":
-        return f"Job {job} not {_state_for(verb)} to be {verb.past}"
+        state = "running" if as_htcondor and verb is _CONTINUE else _state_for(verb)
+        return f"Job {job} not {state} to be {verb.past}"
     return f"Job {job}: {result}"
 
 

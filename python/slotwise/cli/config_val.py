@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.cli import htcondor_words
 from slotwise.cli.options import Option, Parsed, parse
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.release import CONDOR_VERSION
@@ -68,7 +69,9 @@ def main(args: list[str], inv: Invocation) -> int:
         return 1
     if parsed.has("verbose") and parsed.has("default"):
         later = next(one.name for one in reversed(parsed.options) if one.name in ("verbose", "default"))
-        raise UsageError(f"-{later} cannot be used with -{'default' if later == 'verbose' else 'verbose'}")
+        inv.err(f"-{later} cannot be used with -{'default' if later == 'verbose' else 'verbose'}")
+        htcondor_words.usage(inv)
+        return 1
     if parsed.has("version"):
         from slotwise.cli.condor_names import version
 
@@ -319,12 +322,13 @@ def _check_if(config: Config, condition: str, inv: Invocation) -> int:
     from slotwise.config import load
 
     with tempfile.NamedTemporaryFile("w", suffix=".config") as file:
+        file.writelines(f"include : {source}\n" for source in config.sources if Path(source).is_file())
         file.write(f"if {condition}\nCHECKED = true\nelse\nCHECKED = false\nendif\n")
         file.flush()
         try:
             found = load(Path(file.name), subsystem=config.subsystem, local_name=config.local_name, env=inv.env)
         except SlotwiseError as error:
-            inv.out(f'# not supported: "{condition}" \n{error.message}')
+            inv.out(f'# not supported: "{condition}" \n{error.message.rpartition(" because ")[2]}')
             return 0
     inv.out(f'# ok: "{condition}" \n{found.get("CHECKED")}')
     return 0
@@ -344,14 +348,15 @@ def _of_daemon(parsed: Parsed, config: Config, inv: Invocation, daemon: str) -> 
                 if name in there:
                     inv.out(f"{name} = {there[name]}")
         return 0
+    if template := next((word for word in parsed.words if word.startswith(_TEMPLATE)), ""):
+        inv.err(f"remote query not supported for use {template.removeprefix(_TEMPLATE)}")
+        return 1
     there = _ask(aimed, daemon, parsed.words)
-    status = 0
     for word in parsed.words:
         text = there.get(word)
         name = config.entry_name(word) or word.upper()
         if text is None:
-            inv.err(f"Not defined: {word.upper()}")
-            status = 1
+            inv.out("Not defined")
             continue
         if parsed.has("raw") or parsed.has("default"):
             text = (config.default(word) if parsed.has("default") else config.raw(word)) or text
@@ -364,7 +369,7 @@ def _of_daemon(parsed: Parsed, config: Config, inv: Invocation, daemon: str) -> 
             if default := config.default(word):
                 inv.out(f" # default: {default}")
             inv.out()
-    return status
+    return 0
 
 
 def _evaluated(text: str, inv: Invocation) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slotwise import __version__
-from slotwise.cli import machine_facts, registry
+from slotwise.cli import htcondor_words, machine_facts, registry
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.registry import COMMANDS, CONDOR_NAMES, HTCONDOR_PREFIX
 from slotwise.errors import SlotwiseError, UsageError
@@ -56,13 +56,15 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
     inv = replace(inv, called=called)
     try:
         run_it = command(argv[0])
+        if (status := htcondor_words.status_of_help(called, argv[1:])) is not None:
+            run_it(argv[1:], replace(inv, stdout=inv.stderr))
+            return status
         if machine_facts.asks(argv[1:]):
             machine_facts.take_over_from(inv)
         return run_it(argv[1:], inv)
     except UsageError as error:
         if called:
-            inv.err(f"{called}: {error}")
-            return 1
+            return htcondor_words.refuse(error, inv)
         inv.err(f"slotwise {argv[0]}: {error}")
         return 2
     except SlotwiseError as error:

@@ -16,6 +16,22 @@ REST = -1
 OPTIONAL = -2
 
 
+class UnknownOptionError(UsageError):
+    """``word`` is no option of the command."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(f"unknown option {word}", hint="--help lists the options")
+        self.word = word
+
+
+class MissingValueError(UsageError):
+    """``option`` came without the words that it takes."""
+
+    def __init__(self, word: str, option: str, count: int) -> None:
+        super().__init__(f"{word} needs {count} value{'s' if count > 1 else ''}")
+        self.option = option
+
+
 @dataclass(frozen=True)
 class Option:
     """``name`` may be shortened to ``least`` letters (0: not at all) and takes ``values`` words."""
@@ -111,7 +127,7 @@ def parse(args: Sequence[str], options: Sequence[Option]) -> Parsed:
                 given.values.append(rest.pop(0))
         else:
             if len(rest) < option.values:
-                raise UsageError(f"{word} needs {option.values} value{'s' if option.values > 1 else ''}")
+                raise MissingValueError(word, option.name, option.values)
             given.values, rest = rest[: option.values], rest[option.values :]
         parsed.options.append(given)
     return parsed
@@ -128,5 +144,5 @@ def _find(name: str, options: Sequence[Option], word: str) -> Option:
             return option
     found = [option for option in options if option.means(name)]
     if not found:
-        raise UsageError(f"unknown option {word}", hint="--help lists the options")
+        raise UnknownOptionError(word)
     return found[0]

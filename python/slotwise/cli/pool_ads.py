@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -97,6 +98,10 @@ class PoolAds:
         out = self._inv.stdout
         if self._file is None and not self._sort and self._target is None and form.kind in ("long", "json"):
             wanted = common_pb2.AdQuery.LONG if form.kind == "long" else common_pb2.AdQuery.JSON
+            if self._inv.called and form.kind == "json":
+                text = b"".join(chunk.data for chunk in self._chunks(wanted, names)).decode(errors="surrogateescape")
+                out.write(_spread(text))
+                return
             for chunk in self._chunks(wanted, names):
                 if chunk.data:
                     out.write(chunk.data.decode(errors="surrogateescape"))
@@ -109,3 +114,12 @@ class PoolAds:
         else:
             array = json_array(ads, names)
             out.write(array if form.kind == "json" else json_lines(array))
+
+
+def _spread(text: str) -> str:
+    """A JSON array with brackets and commas between ads on lines of their own, as HTCondor's tool writes it; empty for
+    no ads."""
+    if not text.strip("[] \n"):
+        return ""
+    text = re.sub(r"^\},\n\{", "}\n,\n{", text, flags=re.MULTILINE)
+    return "[\n" + text.strip().removeprefix("[").removesuffix("]").strip("\n") + "\n]\n"

@@ -84,6 +84,9 @@ def main(args: list[str], inv: Invocation) -> int:
         from slotwise.cli.main import dispatch
 
         return dispatch(["version"], inv)
+    if inv.called and (refusal := _refused_by_htcondor(parsed)):
+        inv.err(f"Error: {refusal}")
+        return 1
     form = Form.of(parsed, inv)
     query = selection(parsed, inv)
     if any(parsed.has(name) for name in ("better-analyze", "analyze", "reverse-analyze", "unmatchable")):
@@ -101,6 +104,19 @@ def main(args: list[str], inv: Invocation) -> int:
             inv.err(f"-- Failed to fetch ads from: {queue.name}: {error}")  # others of the pool may answer
             status = 1
     return status
+
+
+def _refused_by_htcondor(parsed: Parsed) -> str:
+    """What HTCondor's tool says of options that it does not take so; empty when it takes them."""
+    limit = parsed.value("limit")
+    if limit is not None and not limit.lstrip("-").isdigit():
+        return f"Unable to convert ({limit}) to a number for -limit."
+    if parsed.has("af") and not any(one.values for one in parsed.all("af")):
+        return "-autoformat requires at least one attribute parameter"
+    shown_by_job = any(parsed.has(name) for name in ("nobatch", *_VIEWS))
+    if parsed.has("aaf") and not shown_by_job:
+        return "-aaf cannot be used with -batch mode output (the default), did you intend to use -af ?"
+    return ""
 
 
 def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
@@ -162,6 +178,8 @@ class _Listing:
             self._group_by()
         elif self._view == "factory":
             self._factories()
+        elif self._in_batches():
+            self._default()
         elif self._view:
             self._named_view()
         else:
@@ -224,14 +242,22 @@ class _Listing:
     def _totals(self) -> None:
         """The totals alone, of the jobs that a view chooses if one is named."""
         totals = self._queue.totals(self._query, None)
-        self._inv.out(self._queue.header(totals) + self._queue.footer(totals), end="")
+        footer = self._queue.footer(totals)
+        self._inv.out(self._queue.header(totals) + (footer.removeprefix("\n") if self._inv.called else footer), end="")
+
+    def _in_batches(self) -> bool:
+        """Whether the jobs of a view are shown in batches, as HTCondor's tool does by -batch, and for -cputime."""
+        if not self._inv.called or self._form.more or self._parsed.has("nobatch"):
+            return False
+        return self._view == "cputime" or (bool(self._view) and self._parsed.has("batch"))
 
     def _default(self) -> None:
         """The batch view, or the table of jobs."""
         parsed = self._parsed
-        one_a_job = any(parsed.has(name) for name in ("nobatch", "currentrun", "cumulative-time"))
+        plain = ("nobatch",) if self._inv.called else ("nobatch", "currentrun", "cumulative-time")
+        one_a_job = any(parsed.has(name) for name in plain)
         batches = parsed.has("batch") or not (one_a_job or queues.one_line_a_job(self._inv))
-        if self._form.more or parsed.has("currentrun") or (parsed.has("dag") and not batches):
+        if self._form.more or (parsed.has("currentrun") and not batches) or (parsed.has("dag") and not batches):
             batches = False
         elif self._queue.shows_tables:
             self._ready_made(batches)
@@ -264,7 +290,9 @@ class _Listing:
         ads = list(self._ads())
         totals = self._queue.totals(self._query, ads)
         self._inv.out(self._queue.header(totals), end="")
-        self._inv.out(tables.batch_table(tables.batch_rows(ads), self._width()), end="")
+        self._inv.out(
+            tables.batch_table(tables.batch_rows(ads, as_submitted=bool(self._inv.called)), self._width()), end=""
+        )
         self._inv.out(self._queue.footer(totals), end="")
 
 

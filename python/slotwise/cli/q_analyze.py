@@ -74,7 +74,8 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
         for job in jobs:
             report = _report(job, parsed, inv) if wish.priority else None
             alike = turned_away.get(_likeness(job))
-            inv.out("\n\n".join(_one(job, slots, one, wish, report, alike)) + "\n")
+            blocks = _one(job, slots, one, wish, report, alike, as_htcondor=bool(inv.called))
+            inv.out("\n\n".join(blocks) + "\n")
     return 0
 
 
@@ -90,6 +91,8 @@ def _one(
     wish: Wish,
     report: dict[str, Any] | None,
     alike: ClassAd | None,
+    *,
+    as_htcondor: bool,
 ) -> list[str]:
     """The blocks about one job."""
     name = name_of(job)
@@ -101,7 +104,7 @@ def _one(
         values = [(f"Job {name}", job)] + ([] if only is None else [(f"Slot {only.get('Name')}", only)])
         blocks.append(text.requirements(job, f"job {name}", values))
         blocks.append(text.conditions(found.steps, f"job {name}", "Slots"))
-    blocks.append(text.counts(found, name, report, verbose=wish.verbose))
+    blocks.append(text.counts(found, name, report, verbose=wish.verbose, as_htcondor=as_htcondor))
     if not found.matches:
         blocks.append(text.suggestions(hints(whole.as_table(slots).clause_counts(job, int(time.time())))))
     blocks.append(text.warning(found, name))

@@ -7,6 +7,7 @@ import pwd
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Parsed
 from slotwise.cli.render import ads as whole
 from slotwise.cli.render import jobs as tables
-from slotwise.errors import NotFoundError, PeerUnavailableError
+from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -97,11 +98,16 @@ class Live(Queue):
     def header(self, totals: dict[str, Any]) -> str:
         return tables.header(totals)
 
+    def footer(self, totals: dict[str, Any]) -> str:
+        return tables.footer(totals, own=not (self._inv.called and totals.get("SuperUser")))
+
     def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
         query.query.form = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON
         pieces = (chunk.data.decode(errors="surrogateescape") for chunk in self.ask(query))
-        if form == "jsonl":
-            inv.out(as_lines("".join(pieces)), end="")
+        if form == "jsonl" or (form == "json" and inv.called):
+            text = "".join(pieces)
+            # HTCondor's tool prints nothing for no ads.
+            inv.out(as_lines(text) if form == "jsonl" else text if json.loads(text) else "", end="")
             return
         for piece in pieces:
             inv.out(piece, end="")
@@ -110,8 +116,10 @@ class Live(Queue):
 class FromFile(Queue):
     """Job ads of a file, or of an event log."""
 
-    def __init__(self, path: Path, found: Sequence[Any], what: str) -> None:
+    def __init__(self, path: Path, found: Sequence[Any], what: str, name: str, *, called: bool) -> None:
         self._path = path
+        self._name = name
+        self._called = called
         self._found = found
         self._what = what
 
@@ -124,10 +132,19 @@ class FromFile(Queue):
         return {"Now": self.now(), "Schedd": self._path.name, "Query": tables.counted(chosen)}
 
     def header(self, totals: dict[str, Any]) -> str:
+        if self._called:
+            at = datetime.fromtimestamp(totals["Now"]).strftime("%m/%d/%y %H:%M:%S")
+            return f"\n\n-- {self._what}: {self._name} @ {at}\n"
         return f"\n\n-- {self._what}: {self._path}\n"
 
     def footer(self, totals: dict[str, Any]) -> str:
         return f"\nTotal for query: {tables.sentence(totals['Query'])} \n\n"
+
+
+class NoSuchFileError(UsageError):
+    """A file of jobs is not there, in the words of HTCondor's tool."""
+
+    bare = True
 
 
 def where(query: schedd_pb2.JobQuery) -> str:
@@ -151,12 +168,14 @@ def of(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     :raises NotFoundError: when there is none.
     """
     if (name := parsed.value("jobads")) is not None:
-        yield FromFile(inv.path(name), list(whole.read_file(inv.path(name))), "Jobads")
+        if inv.called and not inv.path(name).exists():
+            raise NoSuchFileError(f"Can't open file of ClassAds: {name}")
+        yield FromFile(inv.path(name), list(whole.read_file(inv.path(name))), "Jobads", name, called=bool(inv.called))
     elif (name := parsed.value("userlog")) is not None:
-        from slotwise.cli.userlog import job_ads
-
         path = inv.path(name)
-        yield FromFile(path, job_ads(path, left=False, owner=owner_of(path)), "Userlog")
+        if inv.called and not path.exists():
+            raise NoSuchFileError(f"Can't open user log: {name}")
+        yield FromFile(path, _of_log(path, whole=bool(inv.called)), "Userlog", name, called=bool(inv.called))
     elif (address := parsed.value("address")) is not None:
         yield Live(schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0])), inv)
     elif parsed.has("global") or parsed.has("submitter") or parsed.has("schedd-constraint"):
@@ -164,6 +183,17 @@ def of(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
     else:
         aimed = inv.aimed(parsed.value("pool"), parsed.value("direct") or parsed.value("name"))
         yield Live(aimed.stub(schedd_pb2_grpc.ScheddStub, "schedd"), aimed)
+
+
+def _of_log(path: Path, *, whole: bool) -> list[Any]:
+    """The jobs of an event log that are in the queue; with ``whole`` those that have left it, too."""
+    from slotwise.cli.userlog import job_ads
+
+    found = job_ads(path, left=False, owner=owner_of(path))
+    if whole:
+        found += job_ads(path, left=True, owner=owner_of(path))
+        found.sort(key=lambda ad: (ad["ClusterId"], ad["ProcId"]))
+    return found
 
 
 def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:

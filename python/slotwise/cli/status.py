@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import grpc
 
@@ -77,7 +78,7 @@ def main(args: list[str], inv: Invocation) -> int:
 
         return dispatch(["version"], inv)
     inv = inv.aimed(parsed.value("pool"))
-    name = view_name(parsed)
+    name = view_name(parsed, called=bool(inv.called))
     view = VIEWS[name]
     form = Form.of(parsed, inv)
     query = common_pb2.AdQuery(kind=_kind(parsed, view), constraint=constraint(parsed, form, view))
@@ -91,9 +92,11 @@ def main(args: list[str], inv: Invocation) -> int:
         raise to_error(error, peer="the collector") from None
 
 
-def view_name(parsed: Parsed) -> str:
+def view_name(parsed: Parsed, *, called: bool = False) -> str:
     """The view that the options name: the last one, or what two of them mean together."""
     named = [given.name for given in parsed.options if given.name in _NAMED]
+    if called and named == ["run"]:
+        return "schedd-run"  # of HTCondor's tool -run alone is about access points, and -claimed about slots
     for (first, second), combined in _COMBINED.items():
         if first in named and second in named:
             return combined
@@ -142,6 +145,8 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
     if form.kind == "chosen":
         reads = form.columns.attributes() if form.columns is not None else None
         ads = source.ads(None if reads is None else [*reads, "Name", "Machine"])
+        if inv.called:  # HTCondor's tool has no ids of ads, and passes the letter j over
+            form = replace(form, shape=replace(form.shape, job_id=False))
         form.write(ads, inv, lambda ad: str(ad.get("Name")), scene)
         return 0
     if parsed.has("totals"):

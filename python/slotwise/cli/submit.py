@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slotwise.cli import interactive, sending
+from slotwise.cli import htcondor_submit, interactive, sending
 from slotwise.cli.options import REST, Option, Parsed, parse
 from slotwise.errors import SubmitError, UsageError
 
@@ -81,6 +81,8 @@ class Wish:
     before: list[str] = field(default_factory=list)
     append: list[str] = field(default_factory=list)
     queue: str | None = None
+    #: Whether files need not be there.
+    unchecked: bool = False
 
     @property
     def spool(self) -> bool:
@@ -103,11 +105,26 @@ def main(args: list[str], inv: Invocation) -> int:
     inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
     if parsed.has("capabilities"):
         return sending.capabilities(inv, parsed)
+    if inv.called:
+        return htcondor_submit.run(parsed, inv, _submit)
+    return _submit(parsed, inv)
+
+
+def _submit(parsed: Parsed, inv: Invocation) -> int:
+    """Read the description and do with its jobs what the options say."""
     wish = _wish(parsed, inv)
+    if inv.called:
+        htcondor_submit.settle_queue(wish)
     if parsed.has("interactive"):
         interactive.shape(wish)
     config = _config(inv)
-    submission = _read(wish, config, inv)
+    try:
+        submission = _read(wish, config, inv)
+    except SubmitError as error:
+        if not (inv.called and htcondor_submit.lacks_input(error)):
+            raise
+        wish.unchecked = True
+        submission = _read(wish, config, inv)
     if parsed.has("factory") and submission.count and not submission.is_late:
         wish.append.append(f"max_materialize = {submission.count}")
         submission = _read(wish, config, inv)
@@ -115,7 +132,13 @@ def main(args: list[str], inv: Invocation) -> int:
     _check(wish, submission)
     target = parsed.value("dry-run") or parsed.value("dump")
     if target is not None:
-        return _dry_run(inv, submission, target, said=parsed.has("dry-run"))
+        if inv.called and parsed.has("dump") and target != "-":
+            inv.out("Storing job ClassAd(s)" + "." * min(submission.count, _MOST_DOTS))
+        status = _dry_run(inv, submission, target, said=parsed.has("dry-run"))
+        if inv.called and parsed.has("dump") and target != "-":
+            for number, cluster in enumerate(submission.clusters, start=1):
+                inv.out(f"{cluster.count} job(s) submitted to cluster {number}.")
+        return status
     if wish.spool:
         from slotwise.cli.spool import check
 
@@ -199,7 +222,7 @@ def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None)
         spool=wish.spool,
         check_support=True,
         uid=inv.uid,
-        check_files=not wish.parsed.has("disable"),
+        check_files=not (wish.unchecked or wish.parsed.has("disable")),
         first_cluster=first,
     )
 
@@ -239,6 +262,8 @@ def _warns_of_unused(wish: Wish, config: Config) -> bool:
 def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:
     for text in submission.warnings:
         if unused or "was not used" not in text:
+            if inv.called:
+                text = htcondor_submit.warning(text)
             inv.err(f"WARNING: {text}")
 
 

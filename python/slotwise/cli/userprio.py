@@ -9,8 +9,9 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import REST, Option, Parsed, parse
+from slotwise.cli.render import userprio_of_htcondor
 from slotwise.cli.render.ads import chosen, json_array, json_lines, long_text, read_file, xml_text
-from slotwise.cli.render.autoformat import Columns, Shape, lines
+from slotwise.cli.render.autoformat import Columns, Shape, lines, moment, span
 from slotwise.cli.render.userprio import EXTRA, priorities_text, rolled_up
 from slotwise.errors import UsageError
 from slotwise.table import unpack_ads
@@ -52,6 +53,18 @@ _WORDS = {
     "cancelceilinglease": "The lease on the ceiling of {0} was cancelled",
     "cancelfloorlease": "The lease on the floor of {0} was cancelled",
 }
+#: In the words of HTCondor's tool, where they differ; {1} is a real number there, of times a whole one.
+_WORDS_OF_HTCONDOR = {
+    "setprio": "The priority of {0} was set to {1:f}",
+    "setfactor": "The priority factor of {0} was set to {1:f}",
+    "setaccum": "The Accumulated Usage of {0} was set to {1:f}",
+    "setbegin": "The Begin Usage Time of {0} was set to {1:.0f}",
+    "setlast": "The Last Usage Time of {0} was set to {1:.0f}",
+    "delete": "The accountant record named {0} was deleted",
+    "resetall": "The accumulated usage was reset for all users",
+}
+_NO_FULL_NAME = """You must specify the full name of the submittor you wish
+\tto update the priority of (user@uid.domain or user@full.host.name)"""
 OPTIONS = [
     Option("help", 1),
     Option("debug", 2),
@@ -131,6 +144,8 @@ def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None
     what, _ = _EDITS[name]
     edit = negotiator_pb2.AccountingEdit(what=what)
     if values:
+        if inv.called and "@" not in values[0]:
+            raise UsageError(_NO_FULL_NAME)
         if "@" not in values[0] and not (name == "delete" and values[0]):
             raise UsageError(f"{values[0]!r} is not a full name", hint="write it as user@domain")
         edit.submitter = values[0]
@@ -138,7 +153,11 @@ def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None
         try:
             edit.value = float(values[1])
         except ValueError:
+            if inv.called and name == "setfactor":
+                raise SmallFactorError from None
             raise UsageError(f"-{name} needs a number, not {values[1]!r}") from None
+        if inv.called and name == "setfactor" and edit.value < 1:
+            raise SmallFactorError
     duration = parsed.number("duration")
     if duration is not None:
         if name not in ("setfactor", "setceiling", "setceil", "setfloor"):
@@ -147,9 +166,26 @@ def _edit(name: str, values: list[str], parsed: Parsed, inv: Invocation) -> None
             raise UsageError("-duration needs a number of seconds above 0")
         edit.duration_s = duration
     stub = inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator")
-    stub.EditAccounting(edit, timeout=60)
-    text = _WORDS[name].format(*values)
+    try:
+        stub.EditAccounting(edit, timeout=60)
+    except grpc.RpcError as error:
+        # HTCondor's negotiator makes the record, or has none to change: both are what was asked for.
+        if not (inv.called and error.code() is grpc.StatusCode.NOT_FOUND):
+            raise
+    if inv.called and name in _WORDS_OF_HTCONDOR:
+        text = _WORDS_OF_HTCONDOR[name].format(edit.submitter, edit.value)
+    else:
+        text = _WORDS[name].format(*values)
     inv.out(f"{text} for {duration} seconds" if duration else text)
+
+
+class SmallFactorError(UsageError):
+    """A priority factor below 1, in the words of HTCondor's tool."""
+
+    bare = True
+
+    def __init__(self) -> None:
+        super().__init__("Priority factors must be greater than or equal to 1.")
 
 
 def _slots_of(user: str, inv: Invocation) -> int:
@@ -162,6 +198,16 @@ def _slots_of(user: str, inv: Invocation) -> int:
     )
     stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
     found = [ad for chunk in stub.Query(query) if chunk.data for ad in unpack_ads(chunk.data)]
+    if inv.called:
+        inv.out(f"{'Resource Name':<32} {'Start Time':<12} Match Time")
+        inv.out(f"{'-' * 13:<32} {'-' * 10:<12} {'-' * 10}")
+        for ad in sorted(found, key=lambda ad: str(ad.get("Name"))):
+            at = ad.get("EnteredCurrentState")
+            began = moment(at) if isinstance(at, int) else "?????"
+            inv.out(f"{ad.get('Name')!s:<32} {began:<12} {span(time.time() - at)[:-3] if isinstance(at, int) else ''}")
+        inv.out(f"{'-' * 13:<32} {'-' * 12:<12} {'-' * 12}")
+        inv.out(f"Number of Resources Used: {len(found)}")
+        return 0
     inv.out(f"{'Resource Name':<34} Start Time")
     for ad in sorted(found, key=lambda ad: str(ad.get("Name"))):
         at = ad.get("EnteredCurrentState")
@@ -188,13 +234,13 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
         found = rolled_up(found)
     if rollup or file is not None:
         found = list(chosen(found, constraint, None))
-    ads = [ad for ad in found if ad.get("Name") != "<none>"]
+    ads = [ad for ad in found if inv.called or ad.get("Name") != "<none>"]
     since = _since(parsed)
     if parsed.words:
         wanted = {word.lower() for word in parsed.words}
         ads = [ad for ad in ads if {name := str(ad.get("Name")).lower(), name.partition("@")[0]} & wanted]
     elif since is not None:
-        ads = [ad for ad in ads if _active(ad, since)]
+        ads = [ad for ad in ads if _active(ad, since, groups=not inv.called or parsed.has("af"))]
     ads.sort(key=lambda ad: (float(ad.get("Priority", 0.0)), str(ad.get("Name"))))
     names = (parsed.value("attributes") or "").replace(",", " ").split() or None
     if parsed.has("long") or parsed.has("xml"):
@@ -210,6 +256,11 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
         shape = Shape.parse("".join(given.letters for given in af))
         for line in lines(ads, columns, shape, lambda ad: str(ad.get("Name"))):
             inv.stdout.write(line)
+        return 0
+    if inv.called:
+        shapes = ("all", "most", "usage", "quotas", "priority", "surplus", "groupid", "order", "sortkey")
+        which = next((name for name in shapes if parsed.has(name)), "default")
+        inv.stdout.write(userprio_of_htcondor.table(ads, which, flat=parsed.has("flat"), now=time.time(), since=since))
         return 0
     which = next((name for name in ("all", "most", "usage", "quotas", "priority") if parsed.has(name)), "default")
     extra = [name for name in EXTRA if parsed.has(name)]
@@ -234,8 +285,9 @@ def _since(parsed: Parsed) -> float | None:
         raise UsageError("-activefrom needs month, day and year as numbers") from None
 
 
-def _active(ad: ClassAd, since: float) -> bool:
+def _active(ad: ClassAd, since: float, *, groups: bool) -> bool:
+    """Whether the ad is shown; ``groups``: those of groups always are."""
     if ad.get("IsAccountingGroup") is True:
-        return True
+        return groups
     in_use = float(ad.get("WeightedResourcesUsed", 0.0)) > 0
     return in_use or int(ad.get("LastUsageTime", 0)) >= since

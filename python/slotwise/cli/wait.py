@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slotwise.cli import htcondor_words
+from slotwise.cli.condor_names import version
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, parse
 from slotwise.errors import UsageError
@@ -19,6 +21,7 @@ _OPTIONS = [
     Option("echo", 1),
     Option("allevents", 2),
     Option("debug", 1),
+    Option("version", 1),
 ]
 _HEAD = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.(\d+)\) ")
 _ENDS = {5: "completed", 9: "removed"}
@@ -33,6 +36,8 @@ class Progress:
     proc: int | None = None
     seen: set[tuple[int, int]] = field(default_factory=set)
     ended: set[tuple[int, int]] = field(default_factory=set)
+    #: HTCondor's tool does not wait for jobs that the log has nothing of.
+    as_htcondor: bool = False
 
     def take(self, entry: str) -> tuple[int, tuple[int, int]] | None:
         """Take one entry in; returns its number and job if it is about a job that is waited for."""
@@ -53,19 +58,27 @@ class Progress:
     @property
     def done(self) -> bool:
         """Whether every job seen has ended, and there was one."""
-        return bool(self.seen) and self.seen <= self.ended
+        return (bool(self.seen) or self.as_htcondor) and self.seen <= self.ended
 
 
 def main(args: list[str], inv: Invocation) -> int:
     """Wait until the jobs of a log are done: status 0, or 1 when time runs out."""
     parsed = parse(args, _OPTIONS)
+    if inv.called and parsed.has("version"):
+        return version([], inv)
+    if inv.called and not parsed.words and not parsed.has("help"):
+        htcondor_words.usage(inv)
+        return 1
     if parsed.has("help") or not parsed.words:
         inv.out("usage: slotwise wait [-num N] [-wait SECONDS] [-status] [-echo] LOG [CLUSTER[.PROC]]")
         return 0 if parsed.has("help") else 1
-    progress = Progress()
+    progress = Progress(as_htcondor=bool(inv.called))
     if len(parsed.words) > 1:
         numbers = parsed.words[1].split(".")
         if not all(text.isdigit() for text in numbers) or len(numbers) > 3:
+            if inv.called:
+                inv.err(f"Couldn't understand job number: {parsed.words[1]}")
+                return 1
             raise UsageError(f"{parsed.words[1]!r} is not a job id")
         progress.cluster = int(numbers[0])
         progress.proc = int(numbers[1]) if len(numbers) > 1 else None
@@ -74,12 +87,26 @@ def main(args: list[str], inv: Invocation) -> int:
     deadline = time.monotonic() + limit if limit is not None else None
     path = inv.path(parsed.words[0])
     if not path.exists():
+        if inv.called:
+            inv.err(f"Couldn't open {parsed.words[0]}: No such file or directory")
+            return 1
         raise UsageError(f"cannot open the event log {path}")
     if _follow(path, progress, wanted, deadline, parsed.has("status"), parsed.has("echo"), inv):
-        inv.out("All jobs done." if wanted is None else f"{len(progress.ended)} jobs done.")
+        some = f"Specifed number of jobs ({wanted}) done." if inv.called else f"{len(progress.ended)} jobs done."
+        inv.out("All jobs done." if wanted is None else some)
         return 0
     inv.out("Time expired.")
     return 1
+
+
+def _status_line(entry: str, number: int, job: tuple[int, int], *, as_htcondor: bool) -> str:
+    """What ``-status`` says of an event; HTCondor's tool adds the sub-process, and where a job executes."""
+    if not as_htcondor:
+        return f"{job[0]}.{job[1]} {_SHOWN[number]}"
+    what = {9: "aborted"}.get(number, _SHOWN[number])
+    if number == 1:
+        what += f" on host {entry.partition('host: ')[2].partition(chr(10))[0].strip()}"
+    return f"{job[0]}.{job[1]}.0 {what}"
 
 
 def _follow(
@@ -106,7 +133,7 @@ def _follow(
                     if echo and taken:
                         inv.out(f"{entry}\n...")
                     if status and taken and taken[0] in _SHOWN:
-                        inv.out(f"{taken[1][0]}.{taken[1][1]} {_SHOWN[taken[0]]}")
+                        inv.out(_status_line(entry, *taken, as_htcondor=progress.as_htcondor))
                     if wanted is not None and len(progress.ended) >= wanted:
                         return True
             if progress.done and wanted is None:

@@ -327,7 +327,6 @@ def _status(made: Draft) -> None:
         "JobStatus": int(Status.HELD),
         "HoldReason": made.submitted.get("HoldReason") or "submitted on hold at user's request",
         "HoldReasonCode": int(code),
-        "HoldReasonSubCode": 0,
         "NumHolds": 1,
         "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
     }

@@ -112,9 +112,9 @@ class Listing:
         return {"Schedd": self._name, "Address": self._address, "Now": self._clock.now()}
 
     async def totals(
-        self, caller: Identity, query: schedd_pb2.JobQuery, selected: Totals | None = None
+        self, caller: Identity, query: schedd_pb2.JobQuery, selected: Totals | None = None, *, superuser: bool = False
     ) -> dict[str, Any]:
-        """The three lines of the footer."""
+        """The three lines of the footer; HTCondor's tool leaves out that of a queue superuser's own jobs."""
         mine, everyone = Totals(), Totals()
         for cluster in self._queue.clusters.values():
             if _drives(cluster):
@@ -127,6 +127,7 @@ class Listing:
         return {
             **self.header(),
             "User": caller.user,
+            "SuperUser": superuser,
             "Query": selected.row(),
             "Mine": mine.row(),
             "All": everyone.row(),
@@ -134,6 +135,10 @@ class Listing:
 
     async def _selected_totals(self, caller: Identity, query: schedd_pb2.JobQuery) -> Totals:
         totals = Totals()
+        if query.query.limit:
+            for job in await self.jobs(caller, query):
+                totals.counts[job.status] += 1
+            return totals
         clusters = self._whole_clusters(caller, query)
         if clusters is not None:
             for cluster in clusters:
@@ -200,6 +205,7 @@ class Listing:
                 row["Last"] = max(row["Last"], (job.cluster.number, job.proc))
                 if job.cluster.number not in seen:
                     seen.add(job.cluster.number)
+                    row["Members"] += len(job.cluster.jobs)
                     row["Done"] += job.cluster.done
                     row["Unmade"] += job.cluster.unmade
         return [_batch(row) for row in rows.values()]
@@ -216,6 +222,7 @@ class Listing:
                 "Counts": [0] * 8,
                 "Done": 0,
                 "Unmade": 0,
+                "Members": 0,
                 "First": (1 << 40, 0),
                 "Last": (-1, 0),
                 "Driver": None,
@@ -376,7 +383,8 @@ def _batch(row: dict[str, Any]) -> dict[str, Any]:
         "Idle": counts[1],
         "Hold": counts[5],
         "Removed": counts[3],
-        "Total": row["Done"] + row["Unmade"] + sum(counts),
+        # Of the clusters, whichever of their jobs are selected.
+        "Total": row["Done"] + row["Unmade"] + max(row["Members"], sum(counts)),
         "JobIds": ids,
     }
 

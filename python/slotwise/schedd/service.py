@@ -208,7 +208,8 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
             yield common_pb2.AdChunk(data=pack_ads(self._listing.factories(caller, request)))
         elif request.view:
             raise UsageError(f"there is no view {request.view!r}", hint="nobatch or factory")
-        yield common_pb2.AdChunk(data=as_json(await self._listing.totals(caller, request)), done=True)
+        totals = await self._listing.totals(caller, request, superuser=self._is_superuser(caller))
+        yield common_pb2.AdChunk(data=as_json(totals), done=True)
 
     @answers_errors
     async def History(self, request: schedd_pb2.HistoryQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:

@@ -50,13 +50,11 @@ class Shape:
         unknown = set(letters) - _LETTERS
         if unknown:
             raise UsageError(f"unknown letter {sorted(unknown)[0]!r} behind -af:", hint="one of j l h V r T Y , t n g")
-        if "l" in letters and "h" in letters:
-            raise UsageError("the letters l and h behind -af: exclude each other")
         if "," in letters and "n" in letters:
             raise UsageError("the letters , and n behind -af: exclude each other")
         return cls(
             job_id="j" in letters,
-            labels="l" in letters,
+            labels="l" in letters and "h" not in letters,
             headings="h" in letters,
             quotes="V" in letters,
             raw="r" in letters or "o" in letters,

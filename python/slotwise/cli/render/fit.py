@@ -97,8 +97,20 @@ def conditions(steps: Sequence[Step], whose: str, what: str) -> str:
     return f"The Requirements expression for {whose} reduces to these conditions:\n\n" + "\n".join([head, rule, *lines])
 
 
-def counts(found: Fit, name: str, report: dict[str, Any] | None, *, verbose: bool) -> str:
-    """What became of the slots. ``report``: how the negotiator sees them (with ``:priority``)."""
+_IN_HTCONDORS_WORDS = {
+    "slots rejected by the job's requirements": "slots are rejected by your job's requirements",
+    "slots that reject the job by their own requirements": "slots reject your job because of their own requirements",
+    "match and already run your jobs": "slots match and are already running your jobs",
+    "match but serve other users": "slots match but are serving other users",
+    "match but are offline": "slots match but are currently offline",
+    "match and are willing to run the job": "slots match and are willing to run your job",
+    "would match if drained": "slots would match if drained",
+}
+
+
+def counts(found: Fit, name: str, report: dict[str, Any] | None, *, verbose: bool, as_htcondor: bool = False) -> str:
+    """What became of the slots. ``report``: how the negotiator sees them (with ``:priority``). ``as_htcondor``: in the
+    words of HTCondor's tool, which programs look for."""
     how = "considering user priority" if report else "ignoring user priority"
     lines = [f"{name}:  Run analysis summary {how}.  Of {found.slots} slots,"]
 
@@ -106,7 +118,8 @@ def counts(found: Fit, name: str, report: dict[str, Any] | None, *, verbose: boo
         number = len(names) if count is None else count
         if number or always:
             shown = f" [{', '.join(names[:_MOST_NAMES])}]" if verbose and names else ""
-            lines.append(f"{number:>5} {words}{shown}")
+            said = _IN_HTCONDORS_WORDS.get(words, words) if as_htcondor else words
+            lines.append(f"{f'{number:>7}' if as_htcondor else f'{number:>5}'} {said}{shown}")
 
     line(found.by_job, "slots rejected by the job's requirements", always=True)
     line(found.by_slot, "slots that reject the job by their own requirements", always=True)

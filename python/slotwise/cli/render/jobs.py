@@ -18,13 +18,10 @@ def header(totals: dict[str, Any]) -> str:
     return f"\n\n-- Schedd: {totals['Schedd']} : <{totals['Address']}> @ {now}\n"
 
 
-def footer(totals: dict[str, Any]) -> str:
-    """The three sentences that monitors parse."""
-    return (
-        f"\nTotal for query: {sentence(totals['Query'])} \n"
-        f"Total for {totals['User']}: {sentence(totals['Mine'])} \n"
-        f"Total for all users: {sentence(totals['All'])}\n\n"
-    )
+def footer(totals: dict[str, Any], *, own: bool = True) -> str:
+    """The three sentences that monitors parse; ``own``: with that of the caller's own jobs."""
+    mine = f"Total for {totals['User']}: {sentence(totals['Mine'])} \n" if own else ""
+    return f"\nTotal for query: {sentence(totals['Query'])} \n{mine}Total for all users: {sentence(totals['All'])}\n\n"
 
 
 def sentence(row: dict[str, int]) -> str:
@@ -85,13 +82,19 @@ def counted(ads: Sequence[Any]) -> dict[str, int]:
     return counts
 
 
-def batch_rows(ads: Sequence[Any]) -> list[dict[str, Any]]:
-    """Rows of the batch view, made of ads."""
+def batch_rows(ads: Sequence[Any], *, as_submitted: bool = False) -> list[dict[str, Any]]:
+    """Rows of the batch view, made of ads. ``as_submitted``: totals are what the clusters' ads say of their jobs, as
+    HTCondor's tool shows them, and not the number of ads."""
     batches: dict[tuple[str, str], list[Any]] = {}
     scene = Scene(0.0)
     for ad in ads:
         batches.setdefault((str(ad.get("Owner") or ""), batch_name(None, ad, scene) or ""), []).append(ad)
-    return [_batch_row(owner, name, members) for (owner, name), members in batches.items()]
+    rows = [_batch_row(owner, name, members) for (owner, name), members in batches.items()]
+    if as_submitted:
+        for row, members in zip(rows, batches.values(), strict=True):
+            procs = {ad.get("ClusterId"): ad.get("TotalSubmitProcs") for ad in members}
+            row["Done"], row["Total"] = 0, sum(count for count in procs.values() if isinstance(count, int))
+    return rows
 
 
 def _batch_row(owner: str, name: str, members: Sequence[Any]) -> dict[str, Any]:

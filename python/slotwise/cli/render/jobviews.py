@@ -39,7 +39,7 @@ VIEWS: dict[str, Layout] = {
         Item("RequestCpus", "CPUS", width=4, instead="?"),
         Item("RequestMemory", "MEMORY", width=6, instead="?"),
         Item("NumShadowStarts ?: 0", "STARTS", width=6),
-        Item("LastRemoteHost", "LAST_HOST", left=True, instead=" "),
+        Item("LastRemoteHost", "LAST_HOST", left=True),
     ), summary=False, where="JobStatus == 1"),
     "hold": Layout((
         *_ID, _OWNER,
@@ -98,7 +98,7 @@ VIEWS: dict[str, Layout] = {
         *_ID, _OWNER, _SUBMITTED,
         Item("RemoteWallClockTime", "RUN_TIME", "RUNTIME", width=12, instead="?"),
         _STATUS,
-        Item("CompletionDate", "COMPLETED", "QDATE", width=11, instead="???"),
+        Item("CompletionDate > 0 ? CompletionDate : undefined", "COMPLETED", "QDATE", width=11, instead=" "),
         Item("Cmd", "CMD", "JOB_COMMAND", left=True),
     )),
 }  # fmt: skip

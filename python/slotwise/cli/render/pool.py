@@ -50,6 +50,18 @@ def _state_counts(ads: Sequence[ClassAd]) -> list[str]:
     return [str(len(ads)), *(str(counts[state]) for state in _SLOT_STATES)]
 
 
+#: The columns of the view of states, and its rows: activities.
+_IN_ORDER_OF_STATE = (
+    "Owner", "Unclaimed", "Claimed", "Preempting", "Matched", "Drain", "Backfill", "BkIdle",
+)  # fmt: skip
+
+
+def _activity_counts(ads: Sequence[ClassAd]) -> list[str]:
+    """Slots by state; the first column is empty, as that of HTCondor's tool."""
+    counts = dict(zip(_SLOT_STATES, _state_counts(ads)[1:], strict=True))
+    return ["0", *(counts[state] for state in _IN_ORDER_OF_STATE)]
+
+
 def _run_totals(ads: Sequence[ClassAd]) -> list[str]:
     load = _sum(ads, "LoadAvg") / len(ads) if ads else 0.0
     return [str(len(ads)), f"{_sum(ads, 'Mips'):.0f}", f"{_sum(ads, 'KFlops'):.0f}", f"{load:.3f}"]
@@ -78,9 +90,9 @@ def _job_totals(*names: str) -> Callable[[Sequence[ClassAd]], list[str]]:
 
 _TOTALS: dict[str, tuple[tuple[str, ...], Callable[[Sequence[ClassAd]], list[str]]]] = {
     "slots": (("Total", *_SLOT_STATES), _state_counts),
-    "state": (("Machines", *_SLOT_STATES), _state_counts),
+    "state": (("Total", *_IN_ORDER_OF_STATE), _activity_counts),
     "run": (("Machines", "MIPS", "KFLOPS", "AvgLoadAvg"), _run_totals),
-    "server": (("Machines", "Avail", "Memory", "Disk", "MIPS", "KFLOPS"), _server_totals),
+    "server": (("Slots", "Avail", "Memory", "Disk", "MIPS", "KFLOPS"), _server_totals),
     "schedd": (
         ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
         _job_totals("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
@@ -121,6 +133,8 @@ def totals_text(kind: str, ads: Sequence[ClassAd]) -> str:
     label: Callable[[ClassAd], str] = platform_of
     if kind == "submitters":
         label = lambda ad: text_of(ad.get("Name") or UNKNOWN)  # noqa: E731 - two ways to name a row
+    if kind == "state":
+        label = lambda ad: text_of(ad.get("Activity") or UNKNOWN)  # noqa: E731 - as above
     groups: dict[str, list[ClassAd]] = {}
     if kind != "schedd":
         for ad in ads:
@@ -141,4 +155,4 @@ def totals_table(headings: Sequence[str], rows: Sequence[Sequence[str]], last: S
 
     text = line(["", *headings]) + "\n"
     text += "".join(line(row) for row in rows)
-    return text + ("\n" if rows else "") + line(last)
+    return text + "\n" + line(last)

@@ -168,7 +168,7 @@ VIEWS: dict[str, View] = {
                        totals="submitters"),
     "master": View("DaemonMaster", _layout(_text("Name"), _VERSION, _CPUS, _HOST_MEMORY, _UPTIME)),
     "collector": View("Collector", _layout(
-        _text("Name"), _MACHINE, *_JOBS[:2], _count("HostsTotal", "NumHosts", width=10))),
+        _text("Name"), _MACHINE, *_JOBS[:2], _count("HostsTotal", "HostsTotal", width=10))),
     "negotiator": View("Negotiator", _layout(
         _text("Name"), _as(f"{_CYCLE}End0", "LastCycleEnd", "DATE", width=12),
         _count(f"{_CYCLE}Duration0", "(Sec)", width=5),

@@ -179,7 +179,7 @@ def _status_raw(value: Any, ad: ClassAd, scene: Scene) -> str | None:
 
 def _universe(value: Any, ad: ClassAd, scene: Scene) -> str | None:
     universe = plain_number(value)
-    return None if universe is None else UNIVERSES.get(int(universe), "Unknown")
+    return None if universe is None else UNIVERSES.get(int(universe), "Unknown").capitalize()
 
 
 def _factory_mode(value: Any, ad: ClassAd, scene: Scene) -> str | None:

@@ -11,7 +11,9 @@ from slotwise.cli.render.autoformat import span
 
 
 @dataclass(frozen=True)
-class _Field:
+class Field:
+    """A column: two lines of heading, what a row shows, and the attribute whose sum stands below."""
+
     first: str
     second: str
     cell: Callable[[ClassAd, float], str]
@@ -19,76 +21,78 @@ class _Field:
     right: bool = True
 
 
-def _num(ad: ClassAd, name: str) -> float:
+def num(ad: ClassAd, name: str) -> float:
+    """A number of the ad; 0 when it has none."""
     value = ad.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _amount(name: str, form: str = "{:.2f}", scale: float = 1.0) -> Callable[[ClassAd, float], str]:
-    return lambda ad, now: form.format(_num(ad, name) * scale)
+    return lambda ad, now: form.format(num(ad, name) * scale)
 
 
 def _limit(name: str, unlimited: float) -> Callable[[ClassAd, float], str]:
-    return lambda ad, now: "" if _num(ad, name) == unlimited else f"{_num(ad, name):.0f}"
+    return lambda ad, now: "" if num(ad, name) == unlimited else f"{num(ad, name):.0f}"
 
 
 def _date(name: str) -> Callable[[ClassAd, float], str]:
     def cell(ad: ClassAd, now: float) -> str:
-        at = _num(ad, name)
+        at = num(ad, name)
         return datetime.fromtimestamp(at).strftime("%m/%d/%Y %H:%M") if at > 0 else "?????"
 
     return cell
 
 
 def _idle_for(ad: ClassAd, now: float) -> str:
-    if _num(ad, "WeightedResourcesUsed") > 0:
+    if num(ad, "WeightedResourcesUsed") > 0:
         return "<now>"
-    last = _num(ad, "LastUsageTime")
+    last = num(ad, "LastUsageTime")
     return span(now - last)[:-3] if last > 0 else "?????"
 
 
-def _quota(name: str) -> Callable[[ClassAd, float], str]:
-    return lambda ad, now: f"{_num(ad, name):.2f}" if ad.get("IsAccountingGroup") is True else ""
+def quota(name: str) -> Callable[[ClassAd, float], str]:
+    """A cell of groups alone."""
+    return lambda ad, now: f"{num(ad, name):.2f}" if ad.get("IsAccountingGroup") is True else ""
 
 
 def _real_priority(ad: ClassAd, now: float) -> str:
-    factor = _num(ad, "PriorityFactor") or 1.0
-    return f"{_num(ad, 'Priority') / factor:.2f}"
+    factor = num(ad, "PriorityFactor") or 1.0
+    return f"{num(ad, 'Priority') / factor:.2f}"
 
 
 def _of_group(name: str) -> Callable[[ClassAd, float], str]:
-    return lambda ad, now: f"{_num(ad, name):g}" if ad.get("IsAccountingGroup") is True and name in ad else ""
+    return lambda ad, now: f"{num(ad, name):g}" if ad.get("IsAccountingGroup") is True and name in ad else ""
 
 
-_FIELDS: dict[str, _Field] = {
-    "config_quota": _Field("Config", "Quota", _quota("ConfigQuota")),
-    "quota": _Field("Effective", "Quota", _quota("EffectiveQuota")),
-    "surplus": _Field(
+FIELDS: dict[str, Field] = {
+    "config_quota": Field("Config", "Quota", quota("ConfigQuota")),
+    "quota": Field("Effective", "Quota", quota("EffectiveQuota")),
+    "surplus": Field(
         "Use", "Surplus", lambda ad, now: str(ad.get("SurplusPolicy") or "") if ad.get("IsAccountingGroup") else ""
     ),
-    "effective": _Field("Effective", "Priority", _amount("Priority")),
-    "real": _Field("Real", "Priority", _real_priority),
-    "factor": _Field("Priority", "Factor", _amount("PriorityFactor")),
-    "in_use": _Field("Wghted", "In Use", _amount("WeightedResourcesUsed", "{:g}"), "WeightedResourcesUsed"),
-    "usage": _Field(
+    "effective": Field("Effective", "Priority", _amount("Priority")),
+    "real": Field("Real", "Priority", _real_priority),
+    "factor": Field("Priority", "Factor", _amount("PriorityFactor")),
+    "in_use": Field("Wghted", "In Use", _amount("WeightedResourcesUsed", "{:g}"), "WeightedResourcesUsed"),
+    "usage": Field(
         "Total Usage",
         "(wghted-hrs)",
         _amount("WeightedAccumulatedUsage", "{:.2f}", 1 / 3600),
         "WeightedAccumulatedUsage",
     ),
-    "begin": _Field("Usage", "Start Time", _date("BeginUsageTime")),
-    "last": _Field("Last", "Usage Time", _date("LastUsageTime")),
-    "since": _Field("Time Since", "Last Usage", _idle_for),
-    "requested": _Field("Weighted", "Requested", _quota("Requested")),
-    "floor": _Field("Submitter", "Floor", _limit("Floor", 0)),
-    "ceiling": _Field("Submitter", "Ceiling", _limit("Ceiling", -1)),
+    "begin": Field("Usage", "Start Time", _date("BeginUsageTime")),
+    "last": Field("Last", "Usage Time", _date("LastUsageTime")),
+    "since": Field("Time Since", "Last Usage", _idle_for),
+    "requested": Field("Weighted", "Requested", quota("Requested")),
+    "floor": Field("Submitter", "Floor", _limit("Floor", 0)),
+    "ceiling": Field("Submitter", "Ceiling", _limit("Ceiling", -1)),
 }
 #: Columns that are shown on request only, behind the names.
 EXTRA = {
-    "groupid": _Field("Group", "Id", _of_group("AccountingGroupId")),
-    "order": _Field("Group", "Order", _of_group("AccountingGroupId")),
-    "sortkey": _Field("Group", "Sort Key", _of_group("GroupSortKey")),
-    "surplus": _FIELDS["surplus"],
+    "groupid": Field("Group", "Id", _of_group("AccountingGroupId")),
+    "order": Field("Group", "Order", _of_group("AccountingGroupId")),
+    "sortkey": Field("Group", "Sort Key", _of_group("GroupSortKey")),
+    "surplus": FIELDS["surplus"],
 }
 _QUOTAS = ["config_quota", "quota", "surplus"]
 _SETS = {
@@ -98,7 +102,7 @@ _SETS = {
     "quotas": [*_QUOTAS, "requested", "in_use"],
     "most": ["effective", "factor", "in_use", "usage", "begin", "since", "floor", "ceiling"],
 }
-_SETS["all"] = [*_QUOTAS, *(name for name in _FIELDS if name not in _QUOTAS)]
+_SETS["all"] = [*_QUOTAS, *(name for name in FIELDS if name not in _QUOTAS)]
 
 
 def priorities_text(
@@ -123,15 +127,15 @@ def priorities_text(
         names = [name for name in names if name not in (*_QUOTAS, "requested")]
     elif which in ("default", "most"):
         names = ["quota", *names]
-    fields = [EXTRA[name] for name in extra if name not in names] + [_FIELDS[name] for name in names]
+    fields = [EXTRA[name] for name in extra if name not in names] + [FIELDS[name] for name in names]
     if groups_first:
-        above = sorted(groups, key=lambda ad: (str(ad.get("Name")).count("."), _num(ad, "GroupSortKey")))
+        above = sorted(groups, key=lambda ad: (str(ad.get("Name")).count("."), num(ad, "GroupSortKey")))
         ordered = [(ad, 0) for ad in [*above, *(ad for ad in ads if ad.get("IsAccountingGroup") is not True)]]
     else:
         ordered = [(ad, 0) for ad in ads] if flat or not groups else _by_group(ads, groups)
     rows = [["  " * depth + str(ad.get("Name")), *(f.cell(ad, now) for f in fields)] for ad, depth in ordered]
     users = [ad for ad in ads if ad.get("IsAccountingGroup") is not True]
-    sums = [f"Number of users: {len(users)}", *(_sum(users, field) for field in fields)]
+    sums = [f"Number of users: {len(users)}", *(total_of(users, field) for field in fields)]
     first = ["Group" if groups else "User Name", *(f.first for f in fields)]
     second = ["  User Name" if groups else "", *(f.second for f in fields)]
     table = [first, second, *rows, sums]
@@ -143,7 +147,7 @@ def priorities_text(
         return " ".join(shown).rstrip() + "\n"
 
     rule = " ".join("-" * width for width in widths) + "\n"
-    updated = max((_num(ad, "LastUpdate") for ad in ads), default=now)
+    updated = max((num(ad, "LastUpdate") for ad in ads), default=now)
     at = datetime.fromtimestamp(updated)
     text = f"Last Priority Update: {at.month:2d}/{at.day:<2d} {at.hour:02d}:{at.minute:02d}\n"
     return text + line(first) + line(second) + rule + "".join(map(line, rows)) + rule + line(sums)
@@ -168,25 +172,26 @@ def rolled_up(ads: Sequence[ClassAd]) -> list[ClassAd]:
         if above is None:
             continue
         for attribute in _SUMS:
-            total = _num(above, attribute) + _num(below, attribute)
+            total = num(above, attribute) + num(below, attribute)
             above[attribute] = int(total) if attribute == "ResourcesUsed" else total
-        begins = [at for ad in (above, below) if (at := int(_num(ad, "BeginUsageTime"))) > 0]
+        begins = [at for ad in (above, below) if (at := int(num(ad, "BeginUsageTime"))) > 0]
         above["BeginUsageTime"] = min(begins, default=0)
-        above["LastUsageTime"] = int(max(_num(above, "LastUsageTime"), _num(below, "LastUsageTime")))
+        above["LastUsageTime"] = int(max(num(above, "LastUsageTime"), num(below, "LastUsageTime")))
     return [groups.get(str(ad.get("Name")).lower(), ad) if ad.get("IsAccountingGroup") is True else ad for ad in ads]
 
 
-def _sum(ads: Sequence[ClassAd], field: _Field) -> str:
+def total_of(ads: Sequence[ClassAd], field: Field) -> str:
+    """The sum below a column; empty where there is none."""
     if not field.total:
         return ""
-    total = sum(_num(ad, field.total) for ad in ads)
+    total = sum(num(ad, field.total) for ad in ads)
     return f"{total / 3600:.2f}" if field.total == "WeightedAccumulatedUsage" else f"{total:g}"
 
 
 def _by_group(ads: Sequence[ClassAd], groups: Sequence[ClassAd]) -> list[tuple[ClassAd, int]]:
     ordered: list[tuple[ClassAd, int]] = []
     names = {str(ad.get("Name")) for ad in groups}
-    for group in sorted(groups, key=lambda ad: (_num(ad, "GroupSortKey"), str(ad.get("Name")))):
+    for group in sorted(groups, key=lambda ad: (num(ad, "GroupSortKey"), str(ad.get("Name")))):
         ordered.append((group, 0))
         ordered += [
             (ad, 1)
