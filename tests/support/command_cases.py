@@ -871,6 +871,12 @@ _MASKS = [
         (r"(?m)^To monitor your job.*$", ""),  # names a command that is not there
         (r"(?m)(^|[:\s])(?:\.|/\S*)/", r"\1DIR/"),
         (r", line \d+", ", line N"),
+        (r"<HOST>", "ADDRESS"),
+        (r"\b\d{7,}\b", "BIG"),
+        (r" command using \([^)]*\) succeeded as \S+", " command succeeded"),
+        (r"(nosuch\w+)\.peer\.local", r"\1"),  # HTCondor adds DEFAULT_DOMAIN_NAME
+        (r"\b25\.14\.\d+(?:\.PackageID:)?", "RELEASE"),
+        (r"\bx64/\w+", "SYSTEM"),
         (r"-{3,}", "---"),
         (r"[ \t]+", " "),
         (r"(?m)^ | $", ""),

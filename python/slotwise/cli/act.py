@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 
 from slotwise.cli.invocation import Invocation
-from slotwise.cli.options import Option, Parsed, parse
+from slotwise.cli.options import Option, Parsed, UnknownOptionError, parse
 from slotwise.errors import UsageError
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -117,6 +119,8 @@ def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> s
     """
     chosen = schedd_pb2.JobSelection(all=parsed.has("all"))
     for word in words:
+        if inv.called and word.startswith("-"):
+            raise UnknownOptionError(word)
         if re.fullmatch(r"\d+(\.\d+)?", word):
             chosen.ids.append(word)
         elif word[:1].isdigit() and not inv.called:
@@ -230,14 +234,23 @@ def _result_ad(verb: Verb, reply: schedd_pb2.ActReply) -> str:
     return "\n".join(sorted(lines, key=str.lower)) + "\n"
 
 
-def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply) -> str:
+def _queue_totals(inv: Invocation, parsed: Parsed) -> dict[str, Any]:
+    """The counts of the queue, and what the caller is there."""
+    *_, last = stub(parsed, inv).Query(schedd_pb2.JobQuery(totals_only=True))
+    found: dict[str, Any] = json.loads(last.data)
+    return found
+
+
+def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: dict[str, Any]) -> str:
     """The same as HTCondor's schedd answers: results by id where ids were named, else totals."""
     by_id = any("." in one.id for one in reply.jobs)
     lines = [
         f"ActionResult = {int('success' in reply.totals)}",
         f"ActionResultType = {int(by_id)}",
+        *(["IsQueueSuperUser = true"] if queue["SuperUser"] else []),
         f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}",
     ]
+    lines.append(f"TotalJobAds = {queue['All']['Jobs']}")
     if by_id:
         lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
     else:
@@ -263,11 +276,12 @@ def _report_as_htcondor(
     makes the status 1."""
     totals = dict(reply.totals)
     if parsed.has("long"):
-        inv.out(_result_ad_of_htcondor(verb, reply))
+        inv.out(_result_ad_of_htcondor(verb, reply, _queue_totals(inv, parsed)))
     elif parsed.has("totals"):
         inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
     told: list[str] = []
     failures: list[str] = []
+    whole_failures: list[str] = []
     for one in reply.jobs:
         whole = "." not in one.id
         if one.result == "success":
@@ -277,7 +291,7 @@ def _report_as_htcondor(
                 else f"Job {one.id} {verb.past}"
             )
         elif whole:
-            failures.append(f"Couldn't find/{verb.infinitive} all {_held(parsed)}jobs in cluster {one.id}")
+            whole_failures.append(f"Couldn't find/{verb.infinitive} all {_held(parsed)}jobs in cluster {one.id}")
         else:
             failures.append(_failure(one.id, one.result, verb, as_htcondor=True))
     if not reply.jobs:
@@ -285,12 +299,22 @@ def _report_as_htcondor(
         if totals.get("success", 0):
             told.append(f"All {what} have been {verb.past}")
         else:
-            failures.append(f"Couldn't find/{verb.infinitive} all {what}")
+            whole_failures.append(f"Couldn't find/{verb.infinitive} all {what}")
     for line in told:
         inv.out(line)
+    if (
+        whole_failures
+        and not (told or failures)
+        and not _queue_totals(inv, parsed)["All"]["Jobs"]
+        and not parsed.has("all")
+    ):
+        inv.err(f"{inv.called}:0:There are no jobs in the queue")
+        return 0
     if failures:
         inv.err("\n" + "\n".join(failures))
-    return 1 if failures else 0
+    if whole_failures:
+        inv.err("".join(f"\n{line}\n" for line in whole_failures).removesuffix("\n"))
+    return 1 if failures or whole_failures else 0
 
 
 def _held(parsed: Parsed) -> str:

@@ -89,6 +89,11 @@ def version(args: list[str], inv: Invocation) -> int:
         if option and "help".startswith(option):
             inv.out("usage: condor_version\nThe release of HTCondor that is followed, and the platform.")
             return 0
+    odd = next((word for word in args if not word.startswith("-")), None)
+    if odd is not None:
+        inv.err(f"ERROR: invalid argument: '{odd}'")
+        inv.err("Usage: condor_version")
+        return 1
     inv.out(CONDOR_VERSION)
     inv.out(condor_platform())
     return 0

@@ -328,7 +328,7 @@ def _check_if(config: Config, condition: str, inv: Invocation) -> int:
         try:
             found = load(Path(file.name), subsystem=config.subsystem, local_name=config.local_name, env=inv.env)
         except SlotwiseError as error:
-            inv.out(f'# not supported: "{condition}" \n{error.message.rpartition(" because ")[2]}')
+            inv.out(f'# not supported: "{condition}" {error.message.rpartition(" because ")[2]}')
             return 0
     inv.out(f'# ok: "{condition}" \n{found.get("CHECKED")}')
     return 0

@@ -65,6 +65,9 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(_DRAIN_USAGE)
         return 0
+    if inv.called and not parsed.words:
+        inv.err("ERROR: must specify one target machine")
+        return 2
     if len(parsed.words) != 1:
         inv.err("name one host" if not parsed.words else "name one host only")
         inv.err(_DRAIN_USAGE.splitlines()[0])

@@ -51,6 +51,12 @@ def options(**least: int) -> list[Option]:
     ]
 
 
+class NoFormatError(UsageError):
+    """A print format is not there, in the words of HTCondor's tools."""
+
+    bare = True
+
+
 @dataclass(frozen=True)
 class Form:
     """What the options ask for."""
@@ -81,6 +87,8 @@ class Form:
             raise UsageError(f"-{kinds[0]} and -{kinds[1]} exclude each other")
         layout = None
         if (name := parsed.value("print-format")) is not None:
+            if inv.called and not inv.path(name).exists():
+                raise NoFormatError(f"Can't open select file: {name}\nError: invalid select file {name}")
             layout = read(inv.path(name)).with_items(appended(more))
         if kinds and (layout or parsed.has("af") or parsed.has("format")):
             raise UsageError(f"-{kinds[0]} shows whole ads: it excludes -af, -format and -print-format")

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slotwise.cli.options import MissingValueError, UnknownOptionError
+from slotwise.errors import AdSyntaxError
 
 if TYPE_CHECKING:
     from slotwise.cli.invocation import Invocation
-    from slotwise.errors import UsageError
+    from slotwise.errors import SlotwiseError, UsageError
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,47 @@ def refuse(error: UsageError, inv: Invocation) -> int:
     else:
         inv.err(error.message if getattr(error, "bare", False) else f"{inv.called}: {error}")
     return 1
+
+
+_NO_DAEMON = r"the pool has no (?:schedd|startd|machine or slot) (?:named )?'?(?P<name>[^\s']+).*"
+_NO_JOB = r"there is no job (?P<job>\S+) in the queue.*"
+_ACT_VERBS = {
+    "rm": "remove", "hold": "hold", "release": "release", "suspend": "suspend", "continue": "continue",
+    "vacate_job": "vacate",
+}  # fmt: skip
+#: Failures in HTCondor's words: a pattern of ours, and what stands in its place.
+_FAILURES: dict[str, list[tuple[str, str]]] = {
+    "condor_q": [(_NO_DAEMON, "Error: Collector has no record of schedd/submitter")],
+    "condor_submit": [(_NO_DAEMON, "\nERROR: Can't find address of schedd {name}")],
+    "condor_history": [(_NO_DAEMON, "Unable to locate remote schedd (name={name}, pool=).")],
+    "condor_drain": [(_NO_DAEMON, "ERROR: Can't find address for startd {name}")],
+    "condor_status": [
+        (_NO_DAEMON, "Error: Failed to locate startd {name}\nCan't find address for startd {name}"),
+    ],
+    "condor_tail": [(_NO_JOB, "No such job: {job}")],
+    "condor_ssh_to_job": [(_NO_JOB, "Unable to fetch job ad; is it still in the queue?")],
+    **{f"condor_{verb}": [(_NO_DAEMON, "Error: cannot get address of schedd {name}")] for verb in _ACT_VERBS},
+}
+#: What is said of a constraint that is no expression.
+_BAD_CONSTRAINT = {
+    "condor_status": "Error:  invalid constraint",
+    "condor_history": "Error: could not parse constraint ( ({text}) )",
+    **{
+        f"condor_{verb}": "DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n\n"
+        f"Couldn't find/{infinitive} all jobs matching constraint ({{text}})"
+        for verb, infinitive in _ACT_VERBS.items()
+    },
+}
+
+
+def failure(error: SlotwiseError, inv: Invocation) -> str:
+    """What HTCondor's tool of the name that was called says of a failed call; ours where it has no words of its own."""
+    if isinstance(error, AdSyntaxError) and inv.called in _BAD_CONSTRAINT:
+        return _BAD_CONSTRAINT[inv.called].format(text=error.source)
+    for ours, theirs in _FAILURES.get(inv.called, ()):
+        if found := re.fullmatch(ours, error.message, re.DOTALL):
+            return theirs.format(**found.groupdict())
+    return f"ERROR: {error}"
 
 
 def usage(inv: Invocation, *, out: bool = False) -> None:

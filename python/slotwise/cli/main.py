@@ -68,7 +68,7 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         inv.err(f"slotwise {argv[0]}: {error}")
         return 2
     except SlotwiseError as error:
-        inv.err(f"ERROR: {error}")
+        inv.err(htcondor_words.failure(error, inv) if called else f"ERROR: {error}")
         return 1
     except BrokenPipeError:
         return 1
@@ -84,7 +84,7 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
     except Exception as error:
         if (failure := _failed_call(error)) is None:
             raise
-        inv.err(f"ERROR: {failure}")
+        inv.err(htcondor_words.failure(failure, inv) if called else f"ERROR: {failure}")
         return 1
 
 

@@ -42,6 +42,12 @@ def main(args: list[str], inv: Invocation) -> int:
     from slotwise.wire import address
     from slotwise.wire.token import LEVELS
 
+    if inv.called:
+        odd = next((word for word in options.words if word not in (*LEVELS, "ALL")), None)
+        if odd is not None:
+            inv.err(f'ERROR: Could not understand TOKEN "{odd}".')
+            return 1
+        options.words = options.words or ["WRITE"]
     levels = [word for word in options.words if word in (*LEVELS, "ALL")]
     names = [word for word in options.words if word not in levels]
     names += [options.type.lower()] if options.type else []
@@ -92,9 +98,22 @@ def _levels(inv: Invocation, names: list[str], levels: list[str], options: Names
         _explain(inv, rows)
     elif not options.quiet:
         for row in rows:
+            if inv.called:
+                inv.out(_sentence(row))
+                continue
             who = row.get("Error") or f"{row['Identity'] or 'unauthenticated'} to {row['Daemon']}"
             inv.out(f"{row['Level']} {'succeeded' if row['Allowed'] else 'failed'} ({who})")
     return 0 if all(row["Allowed"] for row in rows) else 1
+
+
+def _sentence(row: dict[str, object]) -> str:
+    """What HTCondor's tool says of one level."""
+    if "Error" in row:
+        return f"{row['Level']} failed! ({row['Error']})"
+    method = f"{row['Method']} authentication" if row["Method"] else "no authentication"
+    what = f"{row['Level']} command using (no encryption, no integrity, and {method})"
+    who = row["Identity"] or "unauthenticated@unmapped"
+    return f"{what} {'succeeded' if row['Allowed'] else 'failed'} as {who} to local {row['Daemon']}."
 
 
 def _explain(inv: Invocation, rows: list[dict[str, object]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -94,6 +95,9 @@ def main(args: list[str], inv: Invocation) -> int:
 
         return analyze(parsed, query, inv)
     status = 0
+    if inv.called and parsed.has("submitter") and not any(True for _ in _ids(parsed, query, inv)):
+        inv.err("Error: Collector has no record of schedd/submitter")
+        return 1
     for queue in queues.of(parsed, inv):
         try:
             _Listing(parsed, form, query, queue, inv).show()
@@ -139,6 +143,16 @@ def selection(parsed: Parsed, inv: Invocation) -> schedd_pb2.JobQuery:
         query.mine_only = False
     query.query.constraint = " && ".join(f"({text})" for text in parsed.expressions("constraint"))
     return query
+
+
+def _ids(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> Iterator[Any]:
+    """The ids of one of the jobs that the query selects, if there is one."""
+    first = schedd_pb2.JobQuery()
+    first.CopyFrom(query)
+    first.query.limit, first.query.form = 1, common_pb2.AdQuery.PACK
+    first.query.projection[:] = ["ClusterId", "ProcId"]
+    for queue in queues.of(parsed, inv):
+        yield from queue.ads(first)
 
 
 class _Listing:
@@ -227,7 +241,10 @@ class _Listing:
         pieces = list(self._queue.ask(self._query)) if self._queue.shows_tables else []
         ads = [ad for chunk in pieces[:-1] if chunk.data for ad in unpack_ads(chunk.data)]
         totals = json.loads(pieces[-1].data) if pieces else self._queue.totals(self._query, [])
-        layout = jobviews.VIEWS["factory"].with_items(self._form.more)
+        layout = jobviews.VIEWS["factory"]
+        if self._inv.called:  # HTCondor's tool names the file that jobs are made from there
+            layout = replace(layout, items=(*layout.items[:-1], replace(layout.items[-1], heading="DIGEST")))
+        layout = layout.with_items(self._form.more)
         self._inv.out(self._queue.header(totals), end="")
         self._inv.out(layout.text(ads, self._scene(totals), self._width()), end="")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from typing import Any
 
@@ -17,7 +18,7 @@ from slotwise.cli.render import fit as text
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.negotiator.hints import hints
 from slotwise.table import unpack_ads
-from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2
+from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
 _OPTIONS = ("better-analyze", "analyze", "reverse-analyze", "unmatchable")
@@ -49,6 +50,9 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
     wish = Wish(parsed)
     jobs = _jobs(parsed, query, inv, only_idle=not query.jobs.ids)
     if not jobs:
+        if query.jobs.ids and inv.called:
+            inv.out(f"\n\n-- Schedd: {_who_answers(inv)}")  # no more than whose queue it was
+            return 0
         if query.jobs.ids:
             raise NotFoundError(f"there is no job {' '.join(query.jobs.ids)} in the queue")
         inv.out("No idle jobs to analyze.")
@@ -77,6 +81,13 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
             blocks = _one(job, slots, one, wish, report, alike, as_htcondor=bool(inv.called))
             inv.out("\n\n".join(blocks) + "\n")
     return 0
+
+
+def _who_answers(inv: Invocation) -> str:
+    """Name and address of the schedd, as headings of queues have them."""
+    *_, last = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd").Query(schedd_pb2.JobQuery(totals_only=True))
+    told = json.loads(last.data)
+    return f"{told['Schedd']} : <{told['Address']}>"
 
 
 def name_of(job: ClassAd) -> str:

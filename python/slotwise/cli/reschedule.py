@@ -27,5 +27,5 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.stub(negotiator_pb2_grpc.NegotiatorStub, "negotiator").Reschedule(request, timeout=20)
     except grpc.RpcError as error:
         raise to_error(error, peer="the negotiator") from None
-    inv.out('Sent "Reschedule" command to the negotiator')
+    inv.out(f'Sent "Reschedule" command to {"local schedd" if inv.called else "the negotiator"}')
     return 0

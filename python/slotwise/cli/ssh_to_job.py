@@ -15,6 +15,7 @@ import threading
 import tty
 from collections.abc import Iterator
 
+from slotwise.cli import htcondor_words
 from slotwise.cli.act import rm
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, Parsed, is_option, parse
@@ -49,6 +50,9 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if not parsed.words:
+        if inv.called:
+            inv.err("ERROR: You must specify a job!\n")
+            return 2
         raise UsageError("which job?", hint="slotwise ssh-to-job 12.0")
     if parsed.has("ssh"):
         raise UsageError("-ssh is not there: no ssh takes part", hint="files: `ssh-to-job JOB cat FILE`")
@@ -66,6 +70,9 @@ def visit_job(job: str, command: list[str], parsed: Parsed, inv: Invocation) -> 
             rm([job], inv)
         raise
     except SlotwiseError as error:
+        if inv.called:
+            inv.err(htcondor_words.failure(error, inv))
+            return 1
         inv.err(f"ERROR: {error}")
         return 255
 

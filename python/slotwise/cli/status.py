@@ -78,9 +78,15 @@ def main(args: list[str], inv: Invocation) -> int:
 
         return dispatch(["version"], inv)
     inv = inv.aimed(parsed.value("pool"))
+    if inv.called and parsed.has("compact") and parsed.has("run"):
+        inv.err("Error:  arg (-compact) contradicts arg 1 (-run)")
+        return 1
     name = view_name(parsed, called=bool(inv.called))
     view = VIEWS[name]
     form = Form.of(parsed, inv)
+    if inv.called and (file := parsed.value("ads")) not in (None, "-") and not inv.path(file or "").exists():
+        inv.err(f"Can't open file of ClassAds: {file}")
+        return 1
     query = common_pb2.AdQuery(kind=_kind(parsed, view), constraint=constraint(parsed, form, view))
     query.limit = form.limit
     if parsed.has("diagnose"):
@@ -151,7 +157,7 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
         return 0
     if parsed.has("totals"):
         ads = source.ads(["Name", "Machine", *pool.READS.get(view.totals, ())])
-        inv.stdout.write(pool.totals_text(view.totals, ads))
+        inv.stdout.write(pool.totals_text(view.totals, ads, tell_left_out=bool(inv.called)))
         return 0
     if form.layout is not None:
         rows = form.rows(source.ads(None), scene)
@@ -179,7 +185,7 @@ def _table(text: str, view: View, ads: Sequence[ClassAd], inv: Invocation) -> No
         return
     heading, _, rest = text.partition("\n")
     inv.stdout.write(f"{heading}\n\n{rest}")
-    totals = pool.totals_text(view.totals, ads)
+    totals = pool.totals_text(view.totals, ads, tell_left_out=bool(inv.called))
     if totals:
         inv.stdout.write("\n" + totals)
 

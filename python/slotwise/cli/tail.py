@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from slotwise.cli import htcondor_words
 from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, Parsed, parse
 from slotwise.cli.terminal import as_it_is
@@ -37,6 +38,10 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.out(USAGE)
         return 0
     if not parsed.words:
+        if inv.called:
+            inv.err("Job ID not specified.")
+            htcondor_words.usage(inv)
+            return 1
         raise UsageError("which job?", hint="slotwise tail 12.0")
     job = job_named(parsed.words[0])
     wish = _wish(parsed)

@@ -241,7 +241,7 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
         ads = [ad for ad in ads if {name := str(ad.get("Name")).lower(), name.partition("@")[0]} & wanted]
     elif since is not None:
         ads = [ad for ad in ads if _active(ad, since, groups=not inv.called or parsed.has("af"))]
-    ads.sort(key=lambda ad: (float(ad.get("Priority", 0.0)), str(ad.get("Name"))))
+    ads.sort(key=lambda ad: (float(ad.get("Priority", 0.0)), _name_in_group(ad) if inv.called else str(ad.get("Name"))))
     names = (parsed.value("attributes") or "").replace(",", " ").split() or None
     if parsed.has("long") or parsed.has("xml"):
         inv.stdout.write(long_text(ads, names) if parsed.has("long") else xml_text(ads, names))
@@ -283,6 +283,11 @@ def _since(parsed: Parsed) -> float | None:
         return time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))
     except (ValueError, OverflowError):
         raise UsageError("-activefrom needs month, day and year as numbers") from None
+
+
+def _name_in_group(ad: ClassAd) -> str:
+    """The name without that of the group."""
+    return str(ad.get("Name")).removeprefix(f"{ad.get('AccountingGroup')}.")
 
 
 def _active(ad: ClassAd, since: float, *, groups: bool) -> bool:

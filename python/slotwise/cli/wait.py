@@ -82,6 +82,10 @@ def main(args: list[str], inv: Invocation) -> int:
             raise UsageError(f"{parsed.words[1]!r} is not a job id")
         progress.cluster = int(numbers[0])
         progress.proc = int(numbers[1]) if len(numbers) > 1 else None
+    if inv.called and parsed.has("num") and not (parsed.value("num") or "").strip("0").isdigit():
+        inv.err("-num must be greater than zero")
+        htcondor_words.usage(inv)
+        return 1
     wanted = parsed.number("num")
     limit = parsed.number("wait")
     deadline = time.monotonic() + limit if limit is not None else None

@@ -21,7 +21,7 @@ class Item:
     """A column.
 
     ``width`` 0 means as wide as its widest cell or heading; ``most`` cuts cells beyond it. ``instead`` stands for a
-    value that is not there; doubled it fills the column.
+    value that is not there; doubled it fills the column, and ``[?`` fills it in brackets.
     """
 
     expression: str
@@ -58,6 +58,8 @@ class Item:
         return self._absent() if found is None else found
 
     def _absent(self) -> str:
+        if self.instead == "[?":
+            return f"[{'?' * (self.width - 2)}]"
         filled = len(self.instead) > 1 and self.instead[0] == self.instead[1]
         return self.instead[0] * max(self.width, 1) if filled and self.width else self.instead[:1] or ""
 

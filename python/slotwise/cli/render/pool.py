@@ -68,7 +68,7 @@ def _run_totals(ads: Sequence[ClassAd]) -> list[str]:
 
 
 def _server_totals(ads: Sequence[ClassAd]) -> list[str]:
-    free = sum(1 for ad in ads if ad.get("State") == "Unclaimed")
+    free = sum(1 for ad in ads if ad.get("State") in ("Unclaimed", "Claimed"))  # slots that are given to jobs
     return [str(len(ads)), str(free), *(f"{_sum(ads, name):.0f}" for name in ("Memory", "Disk", "Mips", "KFlops"))]
 
 
@@ -125,7 +125,7 @@ READS: dict[str, tuple[str, ...]] = {
 }
 
 
-def totals_text(kind: str, ads: Sequence[ClassAd]) -> str:
+def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = False) -> str:
     """The block of totals: a row per platform (per name for submitters), then the sum; empty where a view has none."""
     if kind not in _TOTALS or not ads:
         return ""
@@ -140,7 +140,13 @@ def totals_text(kind: str, ads: Sequence[ClassAd]) -> str:
         for ad in ads:
             groups.setdefault(label(ad), []).append(ad)
     rows = [[name, *count(members)] for name, members in sorted(groups.items())]
-    return totals_table(headings, rows, ["Total", *count(list(ads))])
+    return totals_table(headings, rows, ["Total", *count(list(ads))]) + (_left_out(kind, ads) if tell_left_out else "")
+
+
+def _left_out(kind: str, ads: Sequence[ClassAd]) -> str:
+    """How many ads lack what is summed, as HTCondor's tool says it."""
+    lacking = sum(1 for ad in ads if kind in ("run", "server") and ("Mips" not in ad or "KFlops" not in ad))
+    return f"\n(Omitted {lacking} malformed ads in computed attribute totals)\n\n" if lacking else ""
 
 
 def totals_table(headings: Sequence[str], rows: Sequence[Sequence[str]], last: Sequence[str]) -> str:

@@ -45,6 +45,7 @@ def is_group(ad: ClassAd) -> bool:
 def table(ads: Sequence[ClassAd], which: str, *, flat: bool, now: float, since: float | None) -> str:
     """The table. ``since``: when usage must have been at last for a row, as a time; None: all rows are there."""
     names = list(_COLUMNS[which])
+    _add_up_requests(ads)
     users = [ad for ad in ads if not is_group(ad)]
     groups = [ad for ad in ads if is_group(ad)]
     both = bool(groups) and which in _WITH_GROUPS
@@ -67,6 +68,14 @@ def table(ads: Sequence[ClassAd], which: str, *, flat: bool, now: float, since: 
         heads = ("Group", "  User Name") if both and not flat else ("", "User Name")
     headings = [[heads[0], *(f.first for f in fields)], [heads[1], *(f.second for f in fields)]]
     return _laid_out(headings, rows, last, max((num(ad, "LastUpdate") for ad in ads), default=now))
+
+
+def _add_up_requests(ads: Sequence[ClassAd]) -> None:
+    """What the group of all others, the root, asks for contains what groups below it do."""
+    below = sum(num(ad, "Requested") for ad in ads if is_group(ad) and ad.get("Name") != "<none>")
+    for ad in ads:
+        if ad.get("Name") == "<none>":
+            ad["Requested"] = num(ad, "Requested") + below
 
 
 def _by_name(ad: ClassAd) -> str:
