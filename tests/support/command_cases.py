@@ -866,6 +866,7 @@ _MASKS = [
         (r"\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d(?::\d\d)?", "TIME"),
         (r"\d\d\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d", "TIME"),
         (r"\b\d{1,2}/\d{1,2} +\d\d:\d\d", "TIME"),
+        (r"\b25\.14\.\d+(?:\.PackageID:)?", "RELEASE"),
         (r"\d+\+\d\d:\d\d(?::\d\d)?", "SPAN"),
         (r"\b\d+\.\d{2,}\b", "REAL"),
         (r"(?m)^To monitor your job.*$", ""),  # names a command that is not there
@@ -875,7 +876,6 @@ _MASKS = [
         (r"\b\d{7,}\b", "BIG"),
         (r" command using \([^)]*\) succeeded as \S+", " command succeeded"),
         (r"(nosuch\w+)\.peer\.local", r"\1"),  # HTCondor adds DEFAULT_DOMAIN_NAME
-        (r"\b25\.14\.\d+(?:\.PackageID:)?", "RELEASE"),
         (r"\bx64/\w+", "SYSTEM"),
         (r"-{3,}", "---"),
         (r"[ \t]+", " "),

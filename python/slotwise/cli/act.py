@@ -155,13 +155,27 @@ def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
         inv.out(f"usage: slotwise {verb.name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
         inv.out(_OPTIONS_OF[verb.name])
         return 0
-    try:
-        chosen = selection(parsed, verb.name, parsed.words, inv)
-    except NothingNamedError:
-        return 1
     if inv.called and parsed.has("subcode") and not (parsed.value("subcode") or "").isdigit():
         inv.err(f"Invalid -subcode {parsed.value('subcode')}!")
         return 1
+    try:
+        if inv.called and parsed.has("constraint") and (full := [word for word in parsed.words if _is_job(word)]):
+            inv.err("Warning, -constraint is ignored for fully qualified job ids")
+            others = [word for word in parsed.words if word not in full]
+            by_constraint = _send(verb, parsed, selection(parsed, verb.name, others, inv), inv)
+            return max(by_constraint, _send(verb, parsed, schedd_pb2.JobSelection(ids=full), inv))
+        chosen = selection(parsed, verb.name, parsed.words, inv)
+    except NothingNamedError:
+        return 1
+    return _send(verb, parsed, chosen, inv)
+
+
+def _is_job(word: str) -> bool:
+    return re.fullmatch(r"\d+\.\d+", word) is not None
+
+
+def _send(verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, inv: Invocation) -> int:
+    """Ask the schedd, and say what became of it."""
     request = schedd_pb2.ActRequest(
         action=verb.action,
         jobs=chosen,
@@ -241,8 +255,10 @@ def _queue_totals(inv: Invocation, parsed: Parsed) -> dict[str, Any]:
     return found
 
 
-def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: dict[str, Any]) -> str:
-    """The same as HTCondor's schedd answers: results by id where ids were named, else totals."""
+def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: dict[str, Any], removes: bool) -> str:
+    """The same as HTCondor's schedd answers: results by id where ids were named, else totals.
+
+    ``removes``: jobs that were removed just now count among those of the queue."""
     by_id = any("." in one.id for one in reply.jobs)
     lines = [
         f"ActionResult = {int('success' in reply.totals)}",
@@ -250,7 +266,7 @@ def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: dict[s
         *(["IsQueueSuperUser = true"] if queue["SuperUser"] else []),
         f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}",
     ]
-    lines.append(f"TotalJobAds = {queue['All']['Jobs']}")
+    lines.append(f"TotalJobAds = {queue['All']['Jobs'] + (reply.totals.get('success', 0) if removes else 0)}")
     if by_id:
         lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
     else:
@@ -276,7 +292,7 @@ def _report_as_htcondor(
     makes the status 1."""
     totals = dict(reply.totals)
     if parsed.has("long"):
-        inv.out(_result_ad_of_htcondor(verb, reply, _queue_totals(inv, parsed)))
+        inv.out(_result_ad_of_htcondor(verb, reply, _queue_totals(inv, parsed), verb is _RM or verb is _FORCE))
     elif parsed.has("totals"):
         inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
     told: list[str] = []

@@ -42,6 +42,9 @@ def main(args: list[str], inv: Invocation) -> int:
     if parsed.has("help"):
         inv.out(USAGE)
         return 0
+    if inv.called and not args:
+        inv.err("(stdin) is empty")
+        return 1
     if not 1 <= len(parsed.words) <= 2:
         raise UsageError("name a command, and a file", hint="slotwise advertise UPDATE_AD_GENERIC my.ad")
     command = parsed.words[0].upper()

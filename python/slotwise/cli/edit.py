@@ -170,7 +170,7 @@ def _edit(
         elif one.result == "permission_denied":
             inv.err(f"Permission denied to edit job {one.id}")
     if done and not quiet:
-        for attribute in request.set:
+        for attribute in sorted(request.set, key=str.lower):
             set_it = "Can Set" if inv.called and request.dry_run else "Set"
             inv.out(f'{set_it} attribute "{attribute}" for {done} matching jobs.')
     if not done:
@@ -185,7 +185,7 @@ def _nothing_edited(request: schedd_pb2.EditRequest, parsed: Parsed, inv: Invoca
         for name in (name for name in ids if "." in name):
             inv.err(f"Couldn't retrieve current priority for {name}.")
         return 0
-    attribute = next(iter(request.set))
+    attribute = min(request.set, key=str.lower)
     if ids and all("." in name for name in ids):
         inv.err(f'Failed to set attribute "{attribute}" for job {ids[0]}.')
     else:

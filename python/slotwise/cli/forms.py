@@ -95,7 +95,7 @@ class Form:
         if kinds:
             return cls(kinds[0], names, max(0, limit))  # type: ignore[arg-type]
         if parsed.has("af") or parsed.has("format"):
-            return cls._chosen(parsed, names, max(0, limit))
+            return cls._chosen(parsed, names, max(0, limit), lenient=bool(inv.called))
         if layout is not None:
             return cls("layout", names, max(0, limit), layout=layout)
         if parsed.has("aaf") and not more:
@@ -103,13 +103,13 @@ class Form:
         return cls("table", names, max(0, limit), more=tuple(appended(more)))
 
     @classmethod
-    def _chosen(cls, parsed: Parsed, names: tuple[str, ...], limit: int) -> Form:
+    def _chosen(cls, parsed: Parsed, names: tuple[str, ...], limit: int, *, lenient: bool) -> Form:
         if not parsed.has("af"):
             printf = tuple(PrintfColumn.parse(*one.values) for one in parsed.all("format"))
             return cls("chosen", names, limit, printf=printf)
         words = [name for one in parsed.all("af") for name in one.values]
         letters = "".join(one.letters for one in parsed.all("af"))
-        return cls("chosen", names, limit, Shape.parse(letters), Columns(words))
+        return cls("chosen", names, limit, Shape.parse(letters, lenient=lenient), Columns(words))
 
     @property
     def whole(self) -> bool:

@@ -21,7 +21,7 @@ from slotwise.cli.q import job_id
 from slotwise.cli.render import jobviews
 from slotwise.cli.render.layout import Layout
 from slotwise.cli.render.printas import Scene
-from slotwise.errors import AdSyntaxError, UsageError
+from slotwise.errors import AdSyntaxError, NotFoundError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
 
@@ -70,6 +70,9 @@ def main(args: list[str], inv: Invocation) -> int:
             "-inherit writes to a socket of HTCondor's schedd, which starts that program's own helper",
             hint="-name NAME asks another access point",
         )
+    if inv.called and (file := parsed.value("file")) is not None and not inv.path(file).exists():
+        inv.err(f"Error opening history file {file}: No such file or directory")
+        return 1
     form = Form.of(parsed, inv)
     source = Source.of(parsed, inv)
     query = _query(parsed, form)
@@ -79,7 +82,12 @@ def main(args: list[str], inv: Invocation) -> int:
         _print(parsed, form, source, read_sources(source, query, inv), inv)
         return 0
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
-    stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    try:
+        stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    except NotFoundError:
+        if inv.called and form.kind == "table":
+            inv.out(jobviews.VIEWS["history"].text([], Scene(0.0)), end="")
+        raise
     try:
         _show(parsed, form, query, stub.History, inv)
     except grpc.RpcError as error:

@@ -67,6 +67,10 @@ _HELP_ON_ERROR = {
 }  # fmt: skip
 
 
+#: Tools that have no option -version.
+WITHOUT_VERSION = frozenset(("condor_submit", "condor_history", "condor_userprio"))
+
+
 def status_of_help(called: str, args: list[str]) -> int | None:
     """The status of a call for help whose text goes to standard error; None: it is another call, or goes elsewhere."""
     asks = len(args) == 1 and args[0].lstrip("-").lower() == "help" and args[0].startswith("-")
@@ -116,7 +120,7 @@ _BAD_CONSTRAINT = {
     "condor_status": "Error:  invalid constraint",
     "condor_history": "Error: could not parse constraint ( ({text}) )",
     **{
-        f"condor_{verb}": "DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n\n"
+        f"condor_{verb}": "DCSchedd::actOnJobs:1:Can't insert constraint into ClassAd\n"
         f"Couldn't find/{infinitive} all jobs matching constraint ({{text}})"
         for verb, infinitive in _ACT_VERBS.items()
     },

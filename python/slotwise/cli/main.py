@@ -49,7 +49,7 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
     if argv[0] in ("--version", "-version", "version"):
         inv.out(f"slotwise {__version__}")
         return 0
-    if argv[1:] in (["-version"], ["--version"]):
+    if argv[1:] in (["-version"], ["--version"]) and called not in htcondor_words.WITHOUT_VERSION:
         return dispatch(
             [f"{HTCONDOR_PREFIX}version"] if called and called != f"{HTCONDOR_PREFIX}version" else argv[1:], inv
         )

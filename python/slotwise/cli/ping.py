@@ -36,9 +36,16 @@ def main(args: list[str], inv: Invocation) -> int:
     )
     parser.add_argument("--json", "-json", action="store_true", help="one JSON array")
     parser.add_argument("--quiet", "-quiet", "-q", action="store_true", help="only the exit status")
+    parser.add_argument("--name", "-name", metavar="NAME", help="the daemon of this name")
     options = parser.take(args)
     if options is None:
         return 0
+    if options.name:
+        inv = inv.aimed(None, options.name)
+        kind = (options.type or "schedd").lower()
+        if inv.called and "Error" in _ping(inv, kind):
+            inv.err(f"ERROR: couldn't locate {options.name}!")
+            return 1
     from slotwise.wire import address
     from slotwise.wire.token import LEVELS
 

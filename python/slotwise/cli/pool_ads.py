@@ -110,7 +110,9 @@ class PoolAds:
         if form.kind == "long":
             out.write(long_text(ads, names))
         elif form.kind == "xml":
-            out.write(xml_text(ads, names))
+            text = xml_text(ads, names)
+            # HTCondor's tool puts a blank line behind each ad.
+            out.write(text.replace("</c>\n", "</c>\n\n") if self._inv.called else text)
         else:
             array = json_array(ads, names)
             out.write(array if form.kind == "json" else json_lines(array))

@@ -18,7 +18,7 @@ from slotwise.cli.render import jobs as tables
 from slotwise.cli.render import jobviews
 from slotwise.cli.render.layout import Layout, unique_rows
 from slotwise.cli.render.printas import Scene
-from slotwise.errors import UsageError
+from slotwise.errors import AdSyntaxError, UsageError
 from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.status import to_error
 
@@ -89,7 +89,16 @@ def main(args: list[str], inv: Invocation) -> int:
         inv.err(f"Error: {refusal}")
         return 1
     form = Form.of(parsed, inv)
-    query = selection(parsed, inv)
+    try:
+        query = selection(parsed, inv)
+    except AdSyntaxError:
+        if not inv.called:
+            raise
+        from slotwise.cli.q_analyze import who_answers
+
+        name, _, address = who_answers(inv).partition(" : ")
+        inv.err(f"\n-- Failed to fetch ads from: {address} : {name}")
+        return 1
     if any(parsed.has(name) for name in ("better-analyze", "analyze", "reverse-analyze", "unmatchable")):
         from slotwise.cli.q_analyze import analyze
 
@@ -291,6 +300,8 @@ class _Listing:
         self._query.batches = batches
         if not batches:
             self._query.view, self._query.width = "nobatch", self._width()
+        if not batches and self._query.width and self._inv.called:
+            self._query.width -= 1  # HTCondor's tool leaves the last column of the screen free
         *pieces, last = self._queue.ask(self._query)
         totals = json.loads(last.data)
         self._inv.out(self._queue.header(totals), end="")
@@ -298,9 +309,8 @@ class _Listing:
             rows = json.loads(b"".join(chunk.data for chunk in pieces) or b"[]")
             self._inv.out(tables.batch_table(rows, self._width()), end="")
         else:
-            self._inv.out(
-                tables.JOBS_HEADING + "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces), end=""
-            )
+            heading = tables.JOBS_HEADING.rstrip("\n")[: self._query.width or None] + "\n"
+            self._inv.out(heading + "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces), end="")
         self._inv.out(self._queue.footer(totals), end="")
 
     def _batches_of_ads(self) -> None:

@@ -51,7 +51,7 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
     jobs = _jobs(parsed, query, inv, only_idle=not query.jobs.ids)
     if not jobs:
         if query.jobs.ids and inv.called:
-            inv.out(f"\n\n-- Schedd: {_who_answers(inv)}")  # no more than whose queue it was
+            inv.out(f"\n\n-- Schedd: {who_answers(inv)}")  # no more than whose queue it was
             return 0
         if query.jobs.ids:
             raise NotFoundError(f"there is no job {' '.join(query.jobs.ids)} in the queue")
@@ -83,7 +83,7 @@ def analyze(parsed: Parsed, query: schedd_pb2.JobQuery, inv: Invocation) -> int:
     return 0
 
 
-def _who_answers(inv: Invocation) -> str:
+def who_answers(inv: Invocation) -> str:
     """Name and address of the schedd, as headings of queues have them."""
     *_, last = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd").Query(schedd_pb2.JobQuery(totals_only=True))
     told = json.loads(last.data)

@@ -15,6 +15,7 @@ from slotwise.cli.invocation import Invocation
 from slotwise.cli.options import Option, Parsed, parse
 from slotwise.cli.pool_ads import PoolAds
 from slotwise.cli.render import compact, pool
+from slotwise.cli.render.ads import chosen
 from slotwise.cli.render.layout import Layout
 from slotwise.cli.render.poolviews import VIEWS, View
 from slotwise.cli.render.printas import Scene
@@ -86,7 +87,14 @@ def main(args: list[str], inv: Invocation) -> int:
     form = Form.of(parsed, inv)
     if inv.called and (file := parsed.value("ads")) not in (None, "-") and not inv.path(file or "").exists():
         inv.err(f"Can't open file of ClassAds: {file}")
-        return 1
+        return 0  # as HTCondor's tool
+    if inv.called and name in ("healthy", "startd-healthy") and form.kind == "table":
+        query = common_pb2.AdQuery(kind="StartDaemon", constraint=constraint(parsed, form, VIEWS["startd"]))
+        _health(PoolAds(parsed, query, inv), parsed, Scene(time.time()), inv)
+        return 0
+    if inv.called and parsed.has("totals") and parsed.has("compact"):
+        inv.err("Warning: ignoring -compact option because -total option is also set")
+        view = replace(view, constraint="DynamicSlot =!= true")
     query = common_pb2.AdQuery(kind=_kind(parsed, view), constraint=constraint(parsed, form, view))
     query.limit = form.limit
     if parsed.has("diagnose"):
@@ -125,7 +133,9 @@ def constraint(parsed: Parsed, form: Form, view: View) -> str:
     everything = view.constraint.startswith("size(HealthExprs)") and any(
         one.letters.startswith("v") for one in parsed.all("healthy")
     )
-    compact_view = parsed.has("compact") and view.kind == "Machine"  # the lines are chosen when they are made
+    compact_view = (
+        parsed.has("compact") and not parsed.has("totals") and view.kind == "Machine"
+    )  # the lines are chosen when they are made
     clauses = [f"({view.constraint})"] if view.constraint and not everything and not compact_view else []
     clauses += [f"({text})" for text in parsed.expressions("constraint")]
     clauses += [f"AnnexName =?= {quote(one.values[0])}" for one in parsed.all("annex-name")]
@@ -167,7 +177,7 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
         return 0
     if parsed.has("compact") and not parsed.has("nocompact") and name in compact.VIEWS:
         found = source.ads(compact.ATTRIBUTES)
-        _table(compact.compact_text(found, name), view, found, inv)
+        _table(compact.compact_text(found, name), view, found, inv, by_system=bool(inv.called))
         return 0
     wide = parsed.has("wide")
     layout = view.shown(wide=wide, width=inv.width)
@@ -179,13 +189,23 @@ def _show(parsed: Parsed, form: Form, name: str, source: PoolAds, inv: Invocatio
     return 0
 
 
-def _table(text: str, view: View, ads: Sequence[ClassAd], inv: Invocation) -> None:
+def _health(source: PoolAds, parsed: Parsed, scene: Scene, inv: Invocation) -> None:
+    """The machines that fail a check, and all by their health, as HTCondor's tool has it."""
+    view = VIEWS["startd-healthy"]
+    ads = source.ads(None)
+    failing = chosen(ads, view.constraint, None)
+    layout = view.shown(wide=parsed.has("wide"), width=inv.width)
+    heading, _, rows = layout.text(failing, scene).partition("\n")
+    inv.stdout.write(f"{heading}\n\n{rows}\n" + pool.totals_text("health", ads) + "\n")
+
+
+def _table(text: str, view: View, ads: Sequence[ClassAd], inv: Invocation, *, by_system: bool = False) -> None:
     """Headings, a blank line, rows, totals. Nothing at all is printed for nothing, so that scripts may count lines."""
     if not text:
         return
     heading, _, rest = text.partition("\n")
     inv.stdout.write(f"{heading}\n\n{rest}")
-    totals = pool.totals_text(view.totals, ads, tell_left_out=bool(inv.called))
+    totals = pool.totals_text(view.totals, ads, tell_left_out=bool(inv.called), by_system=by_system)
     if totals:
         inv.stdout.write("\n" + totals)
 

@@ -65,7 +65,8 @@ def main(args: list[str], inv: Invocation) -> int:
     """Wait until the jobs of a log are done: status 0, or 1 when time runs out."""
     parsed = parse(args, _OPTIONS)
     if inv.called and parsed.has("version"):
-        return version([], inv)
+        version([], inv)
+        return 1  # as HTCondor's tool
     if inv.called and not parsed.words and not parsed.has("help"):
         htcondor_words.usage(inv)
         return 1

@@ -34,10 +34,20 @@ def json_array(ads: Iterable[ClassAd], projection: list[str] | None = None) -> s
 
 
 def xml_text(ads: Iterable[ClassAd], projection: list[str] | None = None) -> str:
-    """An XML document of ads."""
-    found = unpack_ads(as_table(ads).query(None, projection)) if projection else ads
+    """An XML document of ads; attributes that were asked for come in that order."""
+    found: Iterable[ClassAd] = ads
+    if projection:
+        found = [_only(ad, projection) for ad in unpack_ads(as_table(ads).query(None, projection))]
     head = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
     return head + "".join(ad.print_xml().rstrip("\n") + "\n" for ad in found) + "</classads>\n"
+
+
+def _only(ad: ClassAd, names: list[str]) -> ClassAd:
+    made = ClassAd()
+    for name in names:
+        if name in ad:
+            made[name] = ad.lookup(name)
+    return made
 
 
 def json_lines(array: str) -> str:

@@ -42,13 +42,13 @@ class Shape:
     after: str = ""
 
     @classmethod
-    def parse(cls, letters: str) -> Shape:
-        """From the letters.
+    def parse(cls, letters: str, *, lenient: bool = False) -> Shape:
+        """From the letters; ``lenient``: those that are none are passed over, as by HTCondor's tools.
 
         :raises UsageError: for an unknown one, or two that exclude each other.
         """
         unknown = set(letters) - _LETTERS
-        if unknown:
+        if unknown and not lenient:
             raise UsageError(f"unknown letter {sorted(unknown)[0]!r} behind -af:", hint="one of j l h V r T Y , t n g")
         if "," in letters and "n" in letters:
             raise UsageError("the letters , and n behind -af: exclude each other")

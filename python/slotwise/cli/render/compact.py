@@ -76,9 +76,9 @@ def _gpus(name: str) -> Cell:
 _CELLS: dict[str, tuple[Column, Cell]] = {
     "machine": (Column("Machine", width=12, most=34), lambda g: g.machine),
     "platform": (Column("Platform"), lambda g: platform(None, g.first, _SCENE) or UNKNOWN),
-    "slots": (Column("Slots", right=True), lambda g: f"{len(g.counted)}{g.tag or '_'}" if g.counted else "_"),
+    "slots": (Column("Slots", right=True), lambda g: f"{len(g.counted)}{g.tag or ' '}" if g.counted else "_"),
     "cpus": (Column("Cpus", right=True), lambda g: _amount(g.total("TotalSlotCpus", "TotalCpus"))),
-    "gpus": (Column("Gpus", right=True), lambda g: _amount(g.total("TotalSlotGPUs", "TotalGPUs") or None, unknown="")),
+    "gpus": (Column("Gpus", right=True), lambda g: _amount(g.total("TotalSlotGPUs", "TotalGPUs") or 0)),
     "total_gib": (Column("TotalGb", right=True), lambda g: _gib(g.total("TotalSlotMemory", "TotalMemory"))),
     "free_cpus": (Column("FreCpu", right=True), lambda g: f"{g.unused('Cpus'):.0f}"),
     "free_gib": (Column("FreeGb", right=True), lambda g: _gib(g.unused("Memory"))),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from slotwise.classad import ClassAd
 from slotwise.cli.render.autoformat import text_of
-from slotwise.cli.render.printas import number
+from slotwise.cli.render.printas import Scene, number, platform
 
 #: What stands for an unknown value.
 UNKNOWN = "??"
@@ -84,6 +84,18 @@ def _machine_totals(ads: Sequence[ClassAd]) -> list[str]:
     return [str(len(ads)), *(f"{value:.0f}" for value in numbers), share("MemoryInUse"), share("BkMemoryInUse")]
 
 
+def _health_counts(ads: Sequence[ClassAd]) -> list[str]:
+    """Machines by health; one that is broken counts as that, and one that says nothing of it as unknown."""
+    counts = {"Healthy": 0, "Unhealthy": 0, "Broken": 0, "Unknown": 0}
+    for ad in ads:
+        told = ad.get("Healthy")
+        if "BrokenReasons" in ad or "SlotBrokenReason" in ad:
+            counts["Broken"] += 1
+        else:
+            counts["Healthy" if told is True else "Unhealthy" if told is False else "Unknown"] += 1
+    return [f"{count:>9}" for count in counts.values()]
+
+
 def _job_totals(*names: str) -> Callable[[Sequence[ClassAd]], list[str]]:
     return lambda ads: [f"{_sum(ads, name):.0f}" for name in names]
 
@@ -98,6 +110,7 @@ _TOTALS: dict[str, tuple[tuple[str, ...], Callable[[Sequence[ClassAd]], list[str
         _job_totals("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
     ),
     "submitters": (("RunningJobs", "IdleJobs", "HeldJobs"), _job_totals("RunningJobs", "IdleJobs", "HeldJobs")),
+    "health": (("Healthy", "Unhealthy", "Broken", "Unknown"), _health_counts),
     "startd": (
         ("Machines", "Slots", "Cpus", "BusyCpus", "BkCpus", "GPUs", "BusyGPUs", "BkGPUs", "Memory%", "BkMem%"),
         _machine_totals,
@@ -125,7 +138,7 @@ READS: dict[str, tuple[str, ...]] = {
 }
 
 
-def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = False) -> str:
+def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = False, by_system: bool = False) -> str:
     """The block of totals: a row per platform (per name for submitters), then the sum; empty where a view has none."""
     if kind not in _TOTALS or not ads:
         return ""
@@ -133,6 +146,8 @@ def totals_text(kind: str, ads: Sequence[ClassAd], *, tell_left_out: bool = Fals
     label: Callable[[ClassAd], str] = platform_of
     if kind == "submitters":
         label = lambda ad: text_of(ad.get("Name") or UNKNOWN)  # noqa: E731 - two ways to name a row
+    if by_system or kind == "health":  # as the column Platform names it
+        label = lambda ad: platform(None, ad, Scene(0.0)) or UNKNOWN  # noqa: E731 - as above
     if kind == "state":
         label = lambda ad: text_of(ad.get("Activity") or UNKNOWN)  # noqa: E731 - as above
     groups: dict[str, list[ClassAd]] = {}

@@ -97,8 +97,8 @@ VIEWS: dict[str, View] = {
         replace(_ACTIVITY_S, printas="ELAPSED_TIME"),
     ), totals="state"),
     "server": View("Machine", _layout(
-        _NAME, _OPSYS, _ARCH, _LOAD, _count("Memory", width=8), _count("Disk", width=9), _count("Mips", width=7, instead="[?"),
-        _count("KFlops", width=9, instead="[?")), totals="server"),
+        _NAME, _OPSYS, _ARCH, _LOAD, _count("Memory", width=8), _count("Disk", width=9),
+        _count("Mips", width=7, instead="[?"), _count("KFlops", width=9, instead="[?")), totals="server"),
     "gpus": View("Machine", _layout(
         _WHOLE_NAME, _as("Activity", "ST", "ACTIVITY_CODE", width=2, left=True),
         _text("RemoteUser", "User", instead="_"), _count("GPUs", width=4),
