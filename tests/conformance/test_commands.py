@@ -49,7 +49,7 @@ def _masked(text: str, names: dict[str, str], account: str, host: str) -> str:
 
 
 def _theirs(row: dict[str, str]) -> tuple[str, str, str]:
-    names = {"peer@127-0-0-1.peer.local": "HOST", "127-0-0-1.peer.local": "HOST"}
+    names = {"peer@127-0-0-1.peer.local": "HOST", "127-0-0-1.peer.local": "HOST", "peer1": "USER1"}
     return (*(_masked(row[name], names, "peer", "127-0-0-1") for name in ("out", "err")), row["status"])
 
 
@@ -68,7 +68,13 @@ def ours() -> Iterator[list[tuple[str, str, int]]]:
             work.mkdir()
             account, host = pwd.getpwuid(os.getuid()).pw_name, socket.gethostname()
             yield [
-                (*(_masked(text, {}, account, host) for text in (answer.out, answer.err)), answer.status)
+                (
+                    *(
+                        _masked(text, {f"{account}1": "USER1", f"slot1@{host}": "slot1@HOST"}, account, host)
+                        for text in (answer.out, answer.err)
+                    ),
+                    answer.status,
+                )
                 for answer in command_cases.play(work, env, PATIENCE, at_once=4)
             ]
             pool.down()

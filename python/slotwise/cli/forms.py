@@ -121,6 +121,8 @@ class Form:
     ) -> None:
         """Print the ads in any form but a command's own table."""
         for piece in self.pieces(ads, ids, scene or Scene(0.0)):
+            if self.kind == "xml" and inv.called == "condor_history":  # blank lines around each ad
+                piece = piece.replace("<classads>\n", "<classads>\n\n").replace("</c>\n", "</c>\n\n")
             inv.stdout.write(piece)
 
     def pieces(self, ads: Iterable[ClassAd], ids: Callable[[ClassAd], str], scene: Scene) -> Iterator[str]:

@@ -70,10 +70,12 @@ def main(args: list[str], inv: Invocation) -> int:
             "-inherit writes to a socket of HTCondor's schedd, which starts that program's own helper",
             hint="-name NAME asks another access point",
         )
+    form = Form.of(parsed, inv)
     if inv.called and (file := parsed.value("file")) is not None and not inv.path(file).exists():
+        if form.kind == "table":
+            inv.out(jobviews.VIEWS["history"].text([], Scene(0.0)), end="")
         inv.err(f"Error opening history file {file}: No such file or directory")
         return 1
-    form = Form.of(parsed, inv)
     source = Source.of(parsed, inv)
     query = _query(parsed, form)
     if parsed.value("limit") == "0":

@@ -67,8 +67,8 @@ _HELP_ON_ERROR = {
 }  # fmt: skip
 
 
-#: Tools that have no option -version.
-WITHOUT_VERSION = frozenset(("condor_submit", "condor_history", "condor_userprio"))
+#: Tools that have no option -version, or end it with a status of their own.
+WITHOUT_VERSION = frozenset(("condor_submit", "condor_history", "condor_userprio", "condor_wait"))
 
 
 def status_of_help(called: str, args: list[str]) -> int | None:

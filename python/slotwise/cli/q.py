@@ -220,7 +220,8 @@ class _Listing:
         return Scene(now, self._parsed.has("currentrun"), str(totals["Schedd"]) if totals else "")
 
     def _width(self) -> int:
-        return queues.width(self._parsed, self._inv)
+        found = queues.width(self._parsed, self._inv)
+        return found - 1 if found and self._inv.called else found  # HTCondor's tool leaves the last column free
 
     def _layout(self, layout: Layout, names: Sequence[str] | None, rows: Any) -> None:
         """A table of columns, with title and totals as the layout says."""
@@ -300,14 +301,12 @@ class _Listing:
         self._query.batches = batches
         if not batches:
             self._query.view, self._query.width = "nobatch", self._width()
-        if not batches and self._query.width and self._inv.called:
-            self._query.width -= 1  # HTCondor's tool leaves the last column of the screen free
         *pieces, last = self._queue.ask(self._query)
         totals = json.loads(last.data)
         self._inv.out(self._queue.header(totals), end="")
         if batches:
             rows = json.loads(b"".join(chunk.data for chunk in pieces) or b"[]")
-            self._inv.out(tables.batch_table(rows, self._width()), end="")
+            self._inv.out(tables.batch_table(rows, self._width(), as_htcondor=bool(self._inv.called)), end="")
         else:
             heading = tables.JOBS_HEADING.rstrip("\n")[: self._query.width or None] + "\n"
             self._inv.out(heading + "".join(chunk.data.decode(errors="surrogateescape") for chunk in pieces), end="")

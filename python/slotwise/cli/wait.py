@@ -88,7 +88,7 @@ def main(args: list[str], inv: Invocation) -> int:
         htcondor_words.usage(inv)
         return 1
     wanted = parsed.number("num")
-    limit = parsed.number("wait")
+    limit = None if inv.called and not (parsed.value("wait") or "").isdigit() else parsed.number("wait")
     deadline = time.monotonic() + limit if limit is not None else None
     path = inv.path(parsed.words[0])
     if not path.exists():

@@ -32,12 +32,14 @@ def sentence(row: dict[str, int]) -> str:
     )
 
 
-def batch_table(rows: Sequence[dict[str, Any]], width: int) -> str:
-    """One line a batch; the column HOLD only when a job is held, or nothing is shown."""
+def batch_table(rows: Sequence[dict[str, Any]], width: int, *, as_htcondor: bool = False) -> str:
+    """One line a batch; the column HOLD only when a job is held, or nothing is shown. ``as_htcondor``: where lines are
+    cut, the first columns are as wide as those of HTCondor's tool."""
+    wide = as_htcondor and width > 0
     held = not rows or any(row["Hold"] for row in rows)
     columns = [
-        Column("OWNER", width=5, most=14),
-        Column("BATCH_NAME", width=10, most=0 if not width else 32),
+        Column("OWNER", width=8 if wide else 5, most=14),
+        Column("BATCH_NAME", width=11 if wide else 10, most=0 if not width else 32),
         Column("SUBMITTED", right=True, width=11),
         Column("DONE", right=True, width=6),
         Column("RUN", right=True, width=6),
