@@ -74,7 +74,7 @@ FILES = {
     "run.sub": f"{_SLEEP}{_SMALL}log = run.log\nqueue 2\n",
     "batch.sub": f"{_SLEEP}{_NEVER}batch_name = analysis\npriority = 5\nrequest_memory = 128M\nrequest_disk = 10M\n"
     "accounting_group = group_physics\naccounting_group_user = alice\nqueue 2\n",
-    "done.sub": "executable = /bin/sh\narguments = \"-c 'sleep $(s); exit $(Process)'\"\nlog = done.log\n"
+    "done.sub": "executable = /bin/sh\narguments = \"-c 'sleep $(s); exit $(Process)'\"\nlog = done.log\nhold = true\n"
     f"{_SMALL}queue s in (0 2)\n",
     "gone.sub": f"{_SLEEP}requirements = false\nlog = gone.log\nqueue\n",
     "two.sub": f"{_SLEEP}requirements = false\nqueue 2\narguments = 5\nqueue 1\n",
@@ -247,6 +247,7 @@ submit -terse batch.sub
 submit done.sub
 submit gone.sub
 rm 6
+until All jobs in cluster 5 have been released\n <- release 5
 until 6.0 3\n <- history 6 -af:j JobStatus
 until 5.0 0 4\n5.1 1 4\n <- history -forwards 5 -af:j ExitCode JobStatus
 until 1\n2\n <- status -constraint "DynamicSlot =?= true" -af DSlotId

@@ -23,8 +23,9 @@ def run(tmp_path: Path, *words: str, **env: str) -> tuple[int, str, str]:
 def test_words_that_are_off_end_with_1_under_htcondors_names(tmp_path: Path) -> None:
     assert run(tmp_path, "q", "-nosuch")[0] == 2
     status, out, err = run(tmp_path, "condor_q", "-nosuch")
-    assert (status, out) == (1, "")
-    assert "-nosuch" in err
+    assert status == 1
+    assert err == "Error: unrecognized argument -nosuch\n"
+    assert out.startswith("Usage: condor_q")
 
 
 def test_a_name_that_htcondor_has_and_we_do_not_is_no_command(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def _matching(parsed: Parsed, config: Config, inv: Invocation) -> Iterator[tuple
 
 def _dump(parsed: Parsed, config: Config, inv: Invocation) -> int:
     """``-dump``: all values, or those with names that match."""
-    inv.out(f"# Configuration from machine: {config.get('FULL_HOSTNAME') or '<unknown hostname>'}")
+    inv.out(f"# Configuration from machine: {config.get_str('FULL_HOSTNAME')}")
     for _, names in _matching(parsed, config, inv):
         for name in names if not parsed.has("used") else ():
             if parsed.has("default"):
@@ -341,7 +341,7 @@ def _of_daemon(parsed: Parsed, config: Config, inv: Invocation, daemon: str) -> 
     """The values that a running daemon has."""
     aimed = inv.aimed(parsed.value("pool"), parsed.value("name"))
     if parsed.has("dump"):
-        inv.out(f"# Configuration from {daemon} on {parsed.value('name') or config.get('FULL_HOSTNAME') or ''}")
+        inv.out(f"# Configuration from {daemon} on {parsed.value('name') or config.get_str('FULL_HOSTNAME')}")
         for _, names in _matching(parsed, config, inv):
             there = _ask(aimed, daemon, names)
             for name in names:
