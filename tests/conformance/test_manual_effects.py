@@ -174,6 +174,13 @@ def desktops_and_others(tmp_path: Path) -> None:
     assert d.place("slot1") == "Claimed/Suspended"
 
 
+@drives("desktops by the former name of STARTD_ATTRS (6.8)")
+def desktops_by_the_former_name(tmp_path: Path) -> None:
+    name = "desktops by the former name of STARTD_ATTRS (6.8)"
+    assert machine(tmp_path, name).ad("slot1").eval("IsDesktop") is True
+    assert [takes(machine(tmp_path, name, owner)) for owner in (AWAY, HERE)] == [True, False]
+
+
 @drives("suspendable slots")
 def suspendable_slots(tmp_path: Path) -> None:
     d = machine(tmp_path, "suspendable slots", slots=0)

@@ -117,6 +117,11 @@ POLICIES = [
         ],
     ),
     Example(
+        "desktops by the former name of STARTD_ATTRS (6.8)",
+        "STARTD_EXPRS = IsDesktop\nSTART = IsDesktop =!= True || (KeyboardIdle > $(StartIdleTime))\nIsDesktop = True\n",
+        gives=[("START", IDLE | {"IsDesktop": True, "KeyboardIdle": 10}, {}, False)],
+    ),
+    Example(
         "suspendable slots",
         "NUM_SLOTS = 4\nIsSuspendableSlot = SlotID > 2\n"
         'NonSuspendableSlotState = eval(strcat("slot",SlotID-2,"_State"))\n'
