@@ -39,6 +39,7 @@ __all__ = [
     "end_allowance",
     "evaluate_text",
     "expression_complaint",
+    "extended_commands",
     "find_knob",
     "float_benchmark",
     "forget_user_maps",
@@ -428,6 +429,7 @@ class SubmissionData:
 
 def parse_submit(text: str, facts: dict[str, Any], config: ConfigData | None) -> SubmissionData: ...
 def submit_commands() -> list[tuple[str, str, str]]: ...
+def extended_commands(config: ConfigData) -> list[tuple[str, str | None]]: ...
 
 # Keepers of jobs (see `slotwise.execution.launcher`); Linux only.
 def keeper_zygote(fd: int) -> NoReturn: ...

@@ -141,6 +141,14 @@ def test_submit_without_queueing(pool: Pool, tmp_path: Path) -> None:
         assert refused.returncode and told in refused.stderr and not refused.stdout
     assert len(pool.json("q")) == before
     assert "vanilla" in pool.run("submit", "-capabilities").stdout
+    (tmp_path / "help.txt").write_text("ask\nus\n")
+    added = {
+        "_CONDOR_EXTENDED_SUBMIT_COMMANDS": "LongJob = true\naccounting_group_user = error",
+        "_CONDOR_EXTENDED_SUBMIT_HELPFILE": str(tmp_path / "help.txt"),
+    }
+    told = pool.run("submit", "-capabilities", **added).stdout
+    assert "\taccounting_group_user  value is forbidden\n\tLongJob                value is boolean true/false\n" in told
+    assert told.endswith(" Has Extended help:\n\task\nus\n")
 
 
 def test_results_of_acting_for_programs(pool: Pool, tmp_path: Path) -> None:

@@ -286,3 +286,74 @@ def test_statements_of_the_command_line() -> None:
     text = EXE + "arguments = $(x) $(y)\nqueue\n"
     assert values(text, "Args", before=["x = 1"], append=["y = 2"]) == ["1 2"]
     assert values(text, "Args", queue_args="2 x in (p, q)", before=["y = 0"]) == ["p 0", "p 0", "q 0", "q 0"]
+
+
+EXTENDED = """EXTENDED_SUBMIT_COMMANDS @=end
+  LongJob = true
+  accounting_group_user = error
+  JobSite = "string"
+  FavoriteFruit = "a,b"
+  SomeFile = "filename"
+  SomeFiles = "file,names"
+  SomeInt = -1
+  SomeUint = 0
+  getReal = 1.0
+  some_expression = a+b
+  Nothing = 1
+  Nothing = undefined
+  bad =
+@end
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "attribute", "value"),
+    [
+        ("longjob = 1", "LongJob", "true"),
+        ("LongJob = 1 == 2", "LongJob", "false"),
+        ("longjob =", "LongJob", None),
+        ("jobsite = chtc", "JobSite", '"chtc"'),
+        ('jobsite = "ch tc"', "JobSite", '"ch tc"'),
+        ('jobsite = a "b" c', "JobSite", r'"a \"b\" c"'),
+        ("FavoriteFruit = kiwi grape,fig", "FavoriteFruit", '"kiwi,grape,fig"'),
+        ('FavoriteFruit = "kiwi, grape"', "FavoriteFruit", '"kiwi,grape"'),
+        ("SomeFile = some.txt", "SomeFile", '"/tmp/some.txt"'),
+        ('SomeFile = "some.txt"', "SomeFile", '"/tmp/some.txt"'),
+        ("SomeFiles = a.txt, /b.txt c", "SomeFiles", '"a.txt,/b.txt,c"'),
+        ("SomeInt = 6*7", "SomeInt", "42"),
+        ("SomeInt = 2.7", "SomeInt", "2"),
+        ("SomeUint = 3", "SomeUint", "3"),
+        ("getReal = a + 1", "getReal", "a + 1"),
+        ("some_expression = Alpha + 2", "some_expression", "Alpha + 2"),
+        ("Nothing = 3", "Nothing", None),
+        ("longjob = maybe", "ERROR", "LongJob=maybe is invalid, must eval to a boolean"),
+        ("SomeInt = abc", "ERROR", "SomeInt=abc is invalid, must eval to an integer"),
+        ("SomeUint = -3", "ERROR", "SomeUint=-3 is invalid"),
+        ("SomeUint = 2-3", "ERROR", "SomeUint=2-3 is invalid"),
+        ("some_expression = ((", "ERROR", "some_expression is no expression"),
+        ("accounting_group_user = bob", "ERROR", "accounting_group_user=bob has been disabled by the administrator"),
+    ],
+)
+def test_commands_that_the_administrator_adds_or_forbids(
+    tmp_path: Path, line: str, attribute: str, value: str | None
+) -> None:
+    """As HTCondor 25.14's condor_submit takes them."""
+    (tmp_path / "config").write_text(EXTENDED)
+    config = load(tmp_path / "config", env={})
+    if attribute == "ERROR":
+        with pytest.raises(SubmitError) as refusal:
+            read(f"{EXE}{line}\nqueue\n", config=config)
+        assert str(value) in str(refusal.value)
+        return
+    made = read(f"{EXE}{line}\nqueue\n", config=config)
+    job = made.clusters[0].job(0)
+    assert (str(job.lookup(attribute)) if attribute in job else None) == value
+    assert any("was not used" in text for text in made.warnings) is line.startswith("Nothing")
+
+
+def test_commands_of_the_administrator_differ_from_job_to_job(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(EXTENDED)
+    config = load(tmp_path / "config", env={})
+    assert values(f"{EXE}LongJob = $(Process)\nqueue 2\n", "LongJob", config=config) == [False, True]
+    text = f"{EXE}SomeFile = f\ninitialdir = /$(Item)\nqueue in (usr, etc)\n"
+    assert values(text, "SomeFile", config=config) == ["/usr/f", "/etc/f"]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from slotwise.errors import HostError
 
 if TYPE_CHECKING:
     from slotwise.cli.invocation import Invocation
     from slotwise.cli.options import Parsed
+    from slotwise.config import Config
     from slotwise.submit import Submission
 
 #: Submissions up to this many jobs go in one message.
@@ -44,8 +48,9 @@ def _stub(inv: Invocation, parsed: Parsed) -> Any:
     return inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
 
 
-def capabilities(inv: Invocation, parsed: Parsed) -> int:
-    """What this access point can do with a submission."""
+def capabilities(inv: Invocation, parsed: Parsed, config: Config) -> int:
+    """What this access point can do with a submission, and the commands that the configuration adds."""
+    from slotwise import _native
     from slotwise.cli.ping import greeting
 
     name, version = greeting(inv, "schedd", parsed.value("address"))
@@ -56,7 +61,24 @@ def capabilities(inv: Invocation, parsed: Parsed) -> int:
         ("Late materialization", "max_materialize, max_idle"),
     ):
         inv.out(f"  {what:<22}{how}")
+    if commands := sorted(_native.extended_commands(config.data), key=lambda command: command[0].lower()):
+        inv.out(" Has Extended submit commands:")
+        width = max(len(known) for known, _ in commands)
+        for known, takes in commands:
+            inv.out(f"\t{known:<{width}}  value is {takes or 'forbidden'}")
+    if place := config.get_text("EXTENDED_SUBMIT_HELPFILE"):
+        inv.out(f" Has Extended help:\n\t{_help(place)}")
     return 0
+
+
+def _help(place: str) -> str:
+    """A URL as it is, of a file its text."""
+    if "://" in place:
+        return place
+    try:
+        return Path(place).read_text(encoding="utf-8", errors="replace").rstrip("\n")
+    except OSError as error:
+        raise HostError(f"cannot read EXTENDED_SUBMIT_HELPFILE: {error}", path=place) from None
 
 
 def reserve(inv: Invocation, parsed: Parsed, count: int) -> int:

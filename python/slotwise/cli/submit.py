@@ -104,7 +104,7 @@ def main(args: list[str], inv: Invocation) -> int:
     _refuse_what_cannot_be(parsed)
     inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
     if parsed.has("capabilities"):
-        return sending.capabilities(inv, parsed)
+        return sending.capabilities(inv, parsed, _config(inv))
     if inv.called:
         return htcondor_submit.run(parsed, inv, _submit)
     return _submit(parsed, inv)

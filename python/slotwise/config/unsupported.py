@@ -118,7 +118,6 @@ RULES: tuple[Rule, ...] = (
     _policy("NUM_CLAIMS", "has no effect", "see ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS"),
     _policy("SCHEDD_PREEMPTION_(RANK|REQUIREMENTS)|DedicatedScheduler|ParallelSchedulingGroup", "has no effect: there is no parallel universe"),
     _policy("START_(LOCAL|SCHEDULER)_UNIVERSE", "starts nothing: there is no such universe", off=("true", *_FALSE)),
-    _policy("EXTENDED_SUBMIT_(COMMANDS|HELPFILE)", "adds no submit command"),
     _policy("QUEUE_ALL_USERS_TRUSTED", "gives nobody the jobs of others"),
     _policy("SETTABLE_ATTRS|SETTABLE_ATTRS_OWNER", "lets nobody set anything: no caller has such a level", "see SETTABLE_ATTRS_CONFIG"),
     _policy("[A-Z]+_SETTABLE_ATTRS_[A-Z_]+", "lets nobody set anything, as in HTCondor", "write SCHEDD.SETTABLE_ATTRS_CONFIG"),

@@ -171,10 +171,20 @@ fn submit_commands() -> Vec<(&'static str, &'static str, &'static str)> {
         .collect()
 }
 
+/// The commands that a configuration adds, and what they take; those that it forbids have None there.
+#[pyfunction]
+fn extended_commands(config: &ConfigData) -> Vec<(String, Option<&'static str>)> {
+    submit::extended::commands(&config.view())
+        .into_iter()
+        .map(|command| (command.name, command.form.map(submit::extended::Form::words)))
+        .collect()
+}
+
 /// Adds the names of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SubmissionData>()?;
     module.add_function(wrap_pyfunction!(parse_submit, module)?)?;
     module.add_function(wrap_pyfunction!(submit_commands, module)?)?;
+    module.add_function(wrap_pyfunction!(extended_commands, module)?)?;
     Ok(())
 }

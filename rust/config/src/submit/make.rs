@@ -6,10 +6,11 @@ use classad::Ad;
 
 use crate::set::MacroSet;
 use crate::submit::commands::{self, Command};
+use crate::submit::extended::{self, Extended};
 use crate::submit::job::{Done, Job};
 use crate::submit::{
-    accounting, basics, credentials, gpus, policy, program, requirements, resources, transfer,
-    universe,
+    Knobs, accounting, basics, credentials, gpus, policy, program, requirements, resources,
+    transfer, universe,
 };
 
 /// One step of making a job ad.
@@ -67,6 +68,8 @@ pub enum Step {
     Transfer,
     /// What every job has.
     Automatic,
+    /// A command of EXTENDED_SUBMIT_COMMANDS.
+    Extended(Extended),
     /// `MY.X = ...` and `+X = ...`.
     Forced(String),
     /// RequireGPUs.
@@ -109,6 +112,7 @@ impl Step {
             Self::ImageSize => resources::image_size(job),
             Self::Transfer => transfer::files(job),
             Self::Automatic => policy::automatic(job),
+            Self::Extended(command) => extended::extended(job, command),
             Self::Forced(name) => forced(job, name),
             Self::RequireGpus => gpus::require_gpus(job),
             Self::Requirements => requirements::requirements(job),
@@ -141,6 +145,7 @@ impl Step {
             Self::Simple(..) => {
                 *other == Self::Directory && self.simple().iter().any(|command| command.file)
             }
+            Self::Extended(_) => *other == Self::Directory,
             Self::ImageSize => *other == Self::Executable,
             Self::Transfer => {
                 matches!(
@@ -161,6 +166,7 @@ impl Step {
                 | Self::Gpus
                 | Self::Custom(_)
                 | Self::Deferral
+                | Self::Extended(_)
                 | Self::Transfer
                 | Self::Forced(_)
                 | Self::RequireGpus => true,
@@ -184,7 +190,7 @@ fn forced(job: &mut Job<'_>, name: &str) -> Done {
 
 /// All steps for a description, in order.
 #[must_use]
-pub fn steps(set: &MacroSet) -> Vec<Step> {
+pub fn steps(set: &MacroSet, knobs: &dyn Knobs) -> Vec<Step> {
     let mut steps = vec![
         Step::Universe,
         Step::Directory,
@@ -236,6 +242,7 @@ pub fn steps(set: &MacroSet) -> Vec<Step> {
         Step::Transfer,
         Step::Automatic,
     ]);
+    steps.extend(extended::commands(knobs).into_iter().map(Step::Extended));
     steps.extend(
         entries()
             .filter(|name| starts(name, "MY."))

@@ -10,6 +10,7 @@ pub mod basics;
 pub mod commands;
 pub mod credentials;
 pub mod env;
+pub mod extended;
 pub mod glob;
 pub mod gpus;
 pub mod items;

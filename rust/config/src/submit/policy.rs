@@ -201,7 +201,20 @@ pub fn simple(job: &mut Job<'_>, command: &Command, previous_given: &mut bool) -
     }
     let given = job.command(command.name, command.attribute)?;
     *previous_given = given.is_some();
-    let Some(text) = given else { return Ok(()) };
+    match given {
+        Some(text) => put_given(job, command, command.name, command.attribute, text),
+        None => Ok(()),
+    }
+}
+
+/// Puts what the description gives for the command `name` into the ad, in the way of `command`.
+pub fn put_given(
+    job: &mut Job<'_>,
+    command: &Command,
+    name: &str,
+    attribute: &str,
+    text: String,
+) -> Done {
     match command.kind {
         Kind::Text => {
             let mut value = if command.unquote {
@@ -215,33 +228,30 @@ pub fn simple(job: &mut Job<'_>, command: &Command, previous_given: &mut bool) -
             if command.file && !value.is_empty() {
                 value = job.full_path(&value);
             }
-            job.put_text(command.attribute, &value);
+            job.put_text(attribute, &value);
             Ok(())
         }
         Kind::Bool => match expr::boolean(&text, "CondorBool") {
             Some(truth) => {
-                job.put(command.attribute, truth);
+                job.put(attribute, truth);
                 Ok(())
             }
             None => {
-                let message = format!("{}={text} is invalid, must eval to a boolean", command.name);
-                Err(job.bad(command.name, message, "write true or false"))
+                let message = format!("{}={text} is invalid, must eval to a boolean", name);
+                Err(job.bad(name, message, "write true or false"))
             }
         },
         Kind::Int | Kind::Count => match expr::integer(&text, "CondorLong") {
             Some(number) if command.kind == Kind::Int || number >= 0 => {
-                job.put(command.attribute, number);
+                job.put(attribute, number);
                 Ok(())
             }
             _ => {
-                let message = format!(
-                    "{}={text} is invalid, must eval to an integer",
-                    command.name
-                );
-                Err(job.bad(command.name, message, "write a number"))
+                let message = format!("{}={text} is invalid, must eval to an integer", name);
+                Err(job.bad(name, message, "write a number"))
             }
         },
-        Kind::Expr => job.put_expr(command.attribute, &text, command.name),
+        Kind::Expr => job.put_expr(attribute, &text, name),
     }
 }
 

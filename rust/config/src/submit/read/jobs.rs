@@ -67,7 +67,7 @@ impl Reading<'_> {
             .map(|name| name.to_ascii_lowercase())
             .collect();
         self.loop_names.extend(names.iter().cloned());
-        let steps = make::steps(&self.set);
+        let steps = make::steps(&self.set, self.knobs);
         let mut plan = Plan {
             steps,
             again: Vec::new(),
