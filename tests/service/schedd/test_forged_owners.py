@@ -72,7 +72,7 @@ async def test_an_edit_cannot_forge(name: str, schedd: RunningAccessPoint) -> No
     request = schedd_pb2.EditRequest(set={name: '"root"'})
     request.jobs.constraint = f"ClusterId == {cluster}"
     for caller in (schedd.user, schedd.daemon):
-        with pytest.raises(grpc.aio.AioRpcError, match="may not be changed"):
+        with pytest.raises(grpc.aio.AioRpcError, match="is not allowed"):
             await schedd.stub.Edit(request, metadata=caller)
 
 
