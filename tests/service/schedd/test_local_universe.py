@@ -20,6 +20,7 @@ from slotwise.execution import launcher
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import Doom, RunningAccessPoint
+from tests.support.hostile_expressions import bomb
 
 SCHEDULER, LOCAL = 7, 12
 
@@ -383,3 +384,12 @@ async def test_what_q_shows_of_a_dag(world: World) -> None:
     *rows, last = [chunk.data async for chunk in world.schedd.stub.Query(query, metadata=world.schedd.user)]
     (batch,) = json.loads(b"".join(rows))
     assert (batch["Total"], batch["JobIds"]) == (0, f"{driver}.0")
+
+
+async def test_costly_expressions_hold_their_jobs_and_not_the_schedd(world: World) -> None:
+    await world.submit("echo x > ran", UserLog="", Number=1, **bomb("Requirements"))
+    assert "steps to evaluate" in (await world.until_status(5))["HoldReason"]
+    await world.schedd.act("REMOVE", "true")
+    await world.submit("echo x > ran", UserLog="", Number=1, **bomb("RemoveKillSig"))
+    assert (await world.until_status(5))["HoldReasonCode"] == 6
+    assert not (world.work / "ran").exists()

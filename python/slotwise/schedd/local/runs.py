@@ -46,10 +46,13 @@ from slotwise.schedd.local.start_rules import StartRules
 from slotwise.schedd.queue import Queue
 from slotwise.schedd.store import Batch, StoredRun
 from slotwise.schedd.values import Changes
+from slotwise.table import Allowance
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _PREFIX = "dir_"
+#: Steps that the conditions of one job may take, and those between two looks at other work; each look costs something.
+_JOB_STEPS, _SLICE_STEPS, _JUDGING = 200_000, 500_000, 2_000
 #: How often waiting jobs are looked at when nothing happens: their conditions may read the time.
 _LOOK_S = 60.0
 #: How often usage is written into the ads of jobs that run.
@@ -339,16 +342,25 @@ class LocalRuns:
         waiting = sorted(self._queue.runnable.here, key=lambda job: (job.priority, job.cluster.number, job.proc))
         schedd = ClassAd(native({**self._own_ad(), **self.counts()}))
         running = Counter(run.job.cluster.user for run in self.runs.values() if _is_scheduler(run.job))
-        for count, job in enumerate(waiting, 1):
-            if count % 50 == 0:
+        steps = 0
+        for job in waiting:
+            if steps > _SLICE_STEPS:
+                steps = 0
                 await asyncio.sleep(0)
             if self._stopping:
                 return
             if not self._queue.has(job) or job.status != Status.IDLE or job.run:
                 continue
             with contained(_log, f"{job.key}: starting it on the access point"):
-                user, ad = job.cluster.user, self._ads.ad(job)
-                if self.settings.rules.may_start(ad, job.cluster.universe, schedd, running[user]):
+                user, ad, may_start = job.cluster.user, self._ads.ad(job), False
+                with contextlib.suppress(ValueError), Allowance(_JOB_STEPS) as spent:
+                    may_start = self.settings.rules.may_start(ad, job.cluster.universe, schedd, running[user])
+                steps += spent.used + _JUDGING
+                if spent.broken:
+                    # Looked at again and again, it would keep the schedd from its work.
+                    reason = f"The conditions of the job's start take more than {_JOB_STEPS} steps to evaluate"
+                    self._hold(job, reason, Hold.JOB_POLICY_UNDEFINED)
+                elif may_start:
                     self._start(job)
                     running[user] += _is_scheduler(job) and bool(job.run)
                     schedd.update(native(self.counts()))
@@ -540,10 +552,14 @@ class LocalRuns:
     def _read(self, job: Job) -> JobFacts:
         """What the job's ad says of its start and its signals.
 
-        :raises UsageError: when arguments, environment or a signal are not understood.
+        :raises UsageError: when arguments, environment or a signal are not understood, or take too long to evaluate.
         """
         ad = self._ads.ad(job)
-        return read_job(partial(self._ads.value_of, ad), job.cluster.user)
+        try:
+            with Allowance(_JOB_STEPS):
+                return read_job(partial(self._ads.value_of, ad), job.cluster.user)
+        except ValueError as error:
+            raise UsageError(f"an attribute of the job cannot be evaluated: {error}") from None
 
     def _command(self, run: LocalRun, words: str) -> bool:
         with root_files():
