@@ -75,6 +75,9 @@ def judge_end(
     if result.how == "failed" and result.stage == "exec" and job.cluster.universe == Universe.SCHEDULER:
         path = os.path.join(facts.iwd, facts.cmd)
         reason = f"File '{path}' is missing or not executable"
+    if end.reason_code == verdict.OUT_OF_RESOURCES:
+        # A larger request would not help it.
+        reason = f"Job has gone over the limit of {limit_mib} megabytes of jobs on the access point"
     used = result.usage
     return RunEnd(
         how,
