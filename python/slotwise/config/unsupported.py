@@ -136,7 +136,7 @@ RULES: tuple[Rule, ...] = (
     _service("DOCKER(_.+)?", "has no effect: there are no Docker jobs"),
     _service("SINGULARITY_.+|DEFAULT_CONTAINER_IMAGE|CONTAINER_(IMAGES|REGEX)_.*|SUBMIT_CONTAINER_.*", "has no effect: there are no containers"),
     _service("VM_.*|XEN_.*|LIBVIRT_XML_SCRIPT.*|APPEND_REQ_VM", "has no effect: there are no virtual machines"),
-    _service("[A-Z]+_DAEMON_HISTORY|SCHEDD_HISTORY_RECORD_INTERVAL|MAX_DAEMON_HISTORY_.*", "writes no history of the daemon"),
+    _service("(?!SCHEDD_)[A-Z]+_DAEMON_HISTORY", "writes no history of the daemon"),
     _service("(MASTER|COLLECTOR|NEGOTIATOR|SUBMITTER|DEFRAG)_(ATTRS|EXPRS)", "puts nothing into the daemon's ad"),
     _service("((MAX|MAX_NUM)_)?(SHARED_PORT|ANNEX)_AUDIT_LOG", "writes no audit log"),
     _service("CONDOR_VIEW_.*|COLLECTOR_FORWARD_.*|(KEEP_)?POOL_HISTORY.*|UPDATE_VIEW_COLLECTOR_WITH_TCP", "forwards no ads and keeps no pool history"),

@@ -26,6 +26,7 @@ from slotwise.schedd.ads import JobAds, native
 from slotwise.schedd.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.claiming import Claiming, ClaimSettings
 from slotwise.schedd.cron import Cron
+from slotwise.schedd.daemon_history import DaemonHistory
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.dependents import Dependents
 from slotwise.schedd.eventlog import LogFailure
@@ -124,6 +125,7 @@ class AccessPoint:
             host=settings.host,
         )
         self.run_history = RunHistory(self._threads)
+        self.daemon_history = DaemonHistory(lambda: ClassAd(native(self._scheduler_ad())), clock, self._threads)
         self.history_export = HistoryExport(self.store, name, clock)
         self.shadows = Shadows(
             self.queue, self.ads, self.claiming, self.reattachment, self.transfers, clock, self.run_history
@@ -231,6 +233,7 @@ class AccessPoint:
             _log.warning("%s", note)
         self.run_history.settings = settings.run_history
         self.statistics.follow(settings.statistics)
+        self.daemon_history.follow(settings.daemon_history)
         self.history_export.settings = settings.history
         self.history_export.look()
         self.users.known_only = settings.known_users_only
@@ -287,6 +290,7 @@ class AccessPoint:
             self.memory.run,
             self.proxies.run,
             self.history_export.run,
+            self.daemon_history.run,
             partial(self.local.run, here),
         ):
             self._start(work)

@@ -14,6 +14,7 @@ from slotwise.daemon.history_file import Rotation
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.attribute_locks import AttributeLocks
+from slotwise.schedd.daemon_history import DaemonHistorySettings
 from slotwise.schedd.globallog import GlobalLogSettings
 from slotwise.schedd.history_export import ExportSettings
 from slotwise.schedd.local.launch import LocalLimits
@@ -78,6 +79,7 @@ class Settings:
     event_log: GlobalLogSettings | None = None
     run_history: RunHistorySettings = field(default_factory=RunHistorySettings)
     statistics: StatisticsSettings = field(default_factory=StatisticsSettings)
+    daemon_history: DaemonHistorySettings = field(default_factory=DaemonHistorySettings)
     history: ExportSettings = field(default_factory=ExportSettings)
     date_form: DateForm = field(default_factory=DateForm)
     system: SystemPolicy = field(default_factory=SystemPolicy)
@@ -155,6 +157,7 @@ def read_settings(config: Config, host: str, execute: Path) -> Settings:
             Rotation(config.get_int("MAX_EPOCH_HISTORY_LOG"), max(1, config.get_int("MAX_EPOCH_HISTORY_ROTATIONS"))),
         ),
         statistics=StatisticsSettings.of(config),
+        daemon_history=DaemonHistorySettings.of(config),
         history=ExportSettings.of(config),
         date_form=DateForm.parse(text("DEFAULT_USERLOG_FORMAT_OPTIONS")),
         system=_system(config),

@@ -9,6 +9,7 @@ import pytest
 from slotwise.daemon import duty_cycle
 from slotwise.model.windows import Window
 
+from tests.service.schedd.test_commands import run
 from tests.support.access_point import RunningAccessPoint
 from tests.support.execution_point import ExecutionPoint, Script
 
@@ -97,3 +98,21 @@ def test_waiting_is_counted_by_the_loop_of_a_daemon() -> None:
     with asyncio.Runner(loop_factory=duty_cycle.loop) as runner:
         runner.run(wait())
     assert duty_cycle.duty.waited - before >= 0.04
+
+
+async def test_the_ad_is_written_from_time_to_time(tmp_path: Path) -> None:
+    schedd = await RunningAccessPoint(tmp_path / "pool").start(SCHEDD_HISTORY_RECORD_INTERVAL="0.2")
+    path = schedd.home.spool / "schedd_daemon_history"
+    try:
+
+        async def written() -> bool:
+            return path.exists() and path.read_text().count("*** SCHEDD CurrentTime=") >= 3
+
+        await schedd.until(written)
+        found = await run(schedd, "history", "-daemon", "-limit", "1", "-af", "TotalHeldJobs", "JobsStarted", "MyType")
+        assert found.out == "0 0 Scheduler\n"
+        lines = (await run(schedd, "history", "-daemon", "-limit", "2")).out.splitlines()
+        assert len(lines) == 3 and "DUTY_CYCLE" in lines[0]
+    finally:
+        await schedd.stop()
+    assert path.stat().st_mode & 0o777 == 0o600
