@@ -78,7 +78,7 @@ format: ## Put the sources into the standard form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: build ## The benchmarks, side by side with the reference where it has the same thing
+bench: build ## The benchmarks, side by side with HTCondor where it has the same thing
 	$(BIN)/python bench/run.py
 
 clean: ## Remove what was built; keep the virtual environment

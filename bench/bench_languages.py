@@ -1,6 +1,6 @@
 """Configuration and submit descriptions: reading 5,000 lines, 100,000 jobs of one description, 1,000 descriptions.
 
-The reference's figures are taken beside ours with the ``htcondor2`` of the same machine, where it is installed.
+HTCondor's figures are taken beside ours with the ``htcondor2`` of the same machine, where it is installed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def site_text(lines: int) -> str:
 
 
 def reference_seconds(path: Path) -> float | None:
-    """How long the reference takes for the same file; None where it is not installed."""
+    """How long HTCondor takes for the same file; None where it is not installed."""
     environment = {**os.environ, "CONDOR_CONFIG": str(path)}
     done = subprocess.run([sys.executable, "-c", REFERENCE], env=environment, capture_output=True, text=True)
     return float(done.stdout) if done.returncode == 0 and done.stdout else None

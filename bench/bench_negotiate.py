@@ -1,7 +1,7 @@
 """The negotiation cycle on synthetic pools: first cycle, the same again, and after one slot in a hundred reported.
 
 ``python bench/bench_negotiate.py [--quick] [--only TEXT]``. Every outcome is checked before its time is reported. As
-baselines the same run times the plain evaluator, job by job and slot by slot, and the reference's evaluator where its
+baselines the same run times the plain evaluator, job by job and slot by slot, and HTCondor's evaluator where its
 Python module is installed. Writes figures and ``negotiate.png`` (cost against size) to ``bench/out``.
 """
 
@@ -105,7 +105,7 @@ def _plain_pair_s(slots: AdTable, requests: AdTable) -> float:
 
 
 def _reference_pair_s(slots: AdTable, requests: AdTable) -> float | None:
-    """Seconds a pair for the reference's evaluator, where it is installed."""
+    """Seconds a pair for HTCondor's evaluator, where it is installed."""
     try:
         import classad2
     except ImportError:
@@ -178,7 +178,7 @@ def _tell(report: Report, scenario: Scenario, figures: dict[str, Any], by_slots:
     if figures["reference_pair_s"]:
         cost = figures["reference_pair_s"]
         text = f"{cost * 1e6:.1f} us a pair, measured here on 2,000"
-        report.add(f"{name}: baseline, reference's evaluator (worked out)", "s", cost * pairs, note=text)
+        report.add(f"{name}: baseline, HTCondor's evaluator (worked out)", "s", cost * pairs, note=text)
     plain_pool = not (scenario.partitionable or scenario.claimed or scenario.distinct_requests)
     autoclusters = scenario.submitters * scenario.autoclusters
     places = [(by_slots, scenario.slots)] if plain_pool and autoclusters == 100 else []

@@ -1,6 +1,6 @@
 """A personal pool at full speed: jobs a second, time from submit to running, submissions, listings, idle cost.
 
-The reference's figures are those of HTCondor 25 on a machine of the same kind (2 cores).
+HTCondor's figures are those of HTCondor 25 on a machine of the same kind (2 cores).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def decisions(report: Report) -> None:
     report.add("activations decided, without any I/O", "jobs/s", rates)
 
 
-#: What an owner may want of a machine, from the templates of the reference.
+#: What an owner may want of a machine, from the templates of HTCondor.
 POLICIES = {
     "no policy": "",
     "desktop": "use POLICY : UWCS_Desktop\n"

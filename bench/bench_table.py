@@ -1,6 +1,6 @@
 """Tables of ads: reading text, taking updates, memory, queries, listings, frames, templates.
 
-``python bench/bench_table.py [SLOTS]`` (100,000). The reference's figures are those of HTCondor 25 on a machine of the
+``python bench/bench_table.py [SLOTS]`` (100,000). HTCondor's figures are those of HTCondor 25 on a machine of the
 same kind.
 """
 

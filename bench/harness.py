@@ -19,7 +19,7 @@ from pathlib import Path
 
 @dataclass
 class Figure:
-    """One measured quantity: ``values`` in ``unit``, and what the reference does where that is known."""
+    """One measured quantity: ``values`` in ``unit``, and what HTCondor does where that is known."""
 
     name: str
     unit: str

@@ -1,4 +1,4 @@
-"""Every case of the ClassAd sample, and those that searches found later, answered as the reference answered them."""
+"""Every case of the ClassAd sample, and those that searches found later, answered as HTCondor answered them."""
 
 from __future__ import annotations
 

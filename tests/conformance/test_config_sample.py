@@ -1,4 +1,4 @@
-"""The configuration cases with the reference's answers (see README of the sample: one case, several queries)."""
+"""The configuration cases with HTCondor's answers (see README of the sample: one case, several queries)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios recorded from the reference's negotiator, replayed through ``slotwise negotiate --json``."""
+"""Scenarios recorded from HTCondor's negotiator, replayed through ``slotwise negotiate --json``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.negotiation.recorded import Report, compared, jobs_of, slots_
 
 HERE = Path(__file__).parent
 CASES = sorted(p for p in (HERE / "negotiate").iterdir() if p.is_dir())
-#: Pools of random kinds (many of them once decided differently), with what the reference made of them however slots
+#: Pools of random kinds (many of them once decided differently), with what HTCondor made of them however slots
 #: and submitters that are alike were ordered, with and without its match list cache.
 FOUND = [json.loads(line) for line in (HERE / "negotiate-found.jsonl").read_text().splitlines()]
 

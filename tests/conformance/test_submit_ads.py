@@ -1,4 +1,4 @@
-"""Submit commands and the job ads that the reference makes of them (25.14.1, taken by way of its library).
+"""Submit commands and the job ads that HTCondor makes of them (25.14.1, taken by way of its library).
 
 ``submit-ads.json``: the ad of ``executable = prog`` alone, and for each case the commands beside it and the attributes
 that differ then; null for one that is gone. ``@DIR@`` is the directory of the submission.
@@ -24,7 +24,7 @@ OWN = {
     *("ClusterId", "ProcId", "CondorPlatform", "CondorVersion", "SubmitVersion", "FileSystemDomain"),
     *("JobSubmitMethod", "JobSubmitFile", "Owner", "RootDir", "NumShadowStarts"),
 }
-#: Old execution points of the reference take no RequestDisk; there are none here.
+#: Old execution points of HTCondor take no RequestDisk; there are none here.
 VERSION_CLAUSE = '(versionGE(split(TARGET.CondorVersion)[1],"25.12.0")||(TARGET.Disk>=RequestDisk))'
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the ads name the architecture X86_64")
@@ -46,7 +46,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def plain(text: str) -> str:
-    """An expression without blanks and without what only the reference needs."""
+    """An expression without blanks and without what only HTCondor needs."""
     return text.replace(" ", "").replace(VERSION_CLAUSE, "(TARGET.Disk>=RequestDisk)")
 
 

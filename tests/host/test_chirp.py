@@ -1,4 +1,4 @@
-"""Chirp under a real starter, with the reference's own client where it is installed."""
+"""Chirp under a real starter, with HTCondor's own client where it is installed."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_the_references_client_is_served(talking: tuple[StarterBench, str,
     try:
         htchirp: Any = importlib.import_module("htcondor2.htchirp")
     except ImportError:
-        pytest.skip("needs the reference's bindings (htcondor)")
+        pytest.skip("needs HTCondor's bindings (htcondor)")
     host, port, secret = config.read_text().split()
     (tmp_path / "in").write_bytes(b"x" * 300_000)
 

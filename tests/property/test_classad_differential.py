@@ -1,4 +1,4 @@
-"""Our evaluator against the reference's on random expressions.
+"""Our evaluator against HTCondor's on random expressions.
 
 20,000 cases in a normal run; ``SLOTWISE_CLASSAD_CASES=5000000`` for millions (other seeds each time with
 ``SLOTWISE_CLASSAD_SEED``).
@@ -62,7 +62,7 @@ def _compare(cases: list[dict[str, str | None]], *, strict: bool) -> int:
     compared = 0
     for case, wanted in zip(cases, answers(cases, strict=strict), strict=True):
         if wanted is None:
-            continue  # the reference crashed
+            continue  # HTCondor crashed
         difference = _agree(wanted, case, strict=strict)
         if difference is not None and _EXEMPT.search(f"{case} {difference}"):
             continue

@@ -1,4 +1,4 @@
-"""Laws of the configuration language: random texts mean what they mean to the reference, and nothing crashes it."""
+"""Laws of the configuration language: random texts mean what they mean to HTCondor, and nothing crashes it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def difference(case: both.Case) -> object:
     """None when both agree, else what each says."""
     own = both.slotwise(case)
     if own.get("code") == "config-runaway":
-        return None  # the reference never ends here
+        return None  # HTCondor never ends here
     theirs = both.reference(case)
     if theirs.get("signal"):
-        return None  # the reference broke down
+        return None  # HTCondor broke down
     if ("error" in own) != ("error" in theirs):
         return own.get("error"), theirs.get("error")
     prefix = (case.get("subsystem") or "TOOL").lower() + "."
     text = case["files"]["main"].lower()
-    # The reference's Python face does not find knobs that only have a setting for its own subsystem.
+    # HTCondor's Python face does not find knobs that only have a setting for its own subsystem.
     return {
         name: (value, theirs["values"][name])
         for name, value in own.get("values", {}).items()
@@ -77,7 +77,7 @@ def test_defaults_are_the_references(subsystem: str | None) -> None:
 def test_typed_reading_is_the_references(value: str) -> None:
     from slotwise.config import knobs
 
-    # Knobs that steer loading, that a daemon finds out itself, and one whose default the reference's table has wrong.
+    # Knobs that steer loading, that a daemon finds out itself, and one whose default HTCondor's table has wrong.
     special = {"REQUIRE_LOCAL_CONFIG_FILE", "ADSTASH_SE_LOG_MAPPINGS", "DETECTED_CPUS", "COUNT_HYPERTHREAD_CPUS"}
     names = [
         k.name

@@ -1,6 +1,6 @@
-"""The reference evaluator in a process of its own: it may crash, and its modes are set when it is loaded.
+"""HTCondor's evaluator in a process of its own: it may crash, and its modes are set when it is loaded.
 
-Run as a script it reads cases as JSON lines and writes what the reference makes of each. ``answers`` feeds it and
+Run as a script it reads cases as JSON lines and writes what HTCondor makes of each. ``answers`` feeds it and
 starts it again behind a case it crashed on.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 
 def answers(cases: Sequence[dict[str, Any]], *, strict: bool = False) -> Iterator[dict[str, Any] | None]:
-    """The reference's answer to each case, in order; None where it crashed."""
+    """HTCondor's answer to each case, in order; None where it crashed."""
     done = 0
     while done < len(cases):
         mode = ["strict"] if strict else []

@@ -41,7 +41,7 @@ XML_VALUES = [
     *("<at>2020-01-02T03:04:05-0600</at>", "<at>x</at>", "<rt>-5</rt>", "<rt></rt>", "<at></at>", "<l></l>", "<c></c>"),
 ]
 
-#: What a list may hold: at anything else in one, the reference reads on for ever.
+#: What a list may hold: at anything else in one, HTCondor reads on for ever.
 XML_ITEMS = [
     *("<i>5</i>", "<r>1.5</r>", "<s></s>", "<s>sp  ace</s>", '<b v="t"/>', "<un/>", "<er/>", "<e>x + 1</e>", "<l></l>"),
     *("<e>{ 1, x }</e>", "<rt>30</rt>", "<at>2020-01-02T03:04:05-0600</at>", "<c></c>", "<s>&lt;b&gt;</s>"),

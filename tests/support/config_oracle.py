@@ -1,7 +1,7 @@
-"""Answers configuration cases by the reference: one JSON case per line in, one JSON result per line out.
+"""Answers configuration cases by HTCondor: one JSON case per line in, one JSON result per line out.
 
-Run as a program. The reference keeps one configuration per process and leaves the process when it refuses one, so each
-case runs in a child of its own, forked from here, where the reference is loaded already.
+Run as a program. HTCondor keeps one configuration per process and leaves the process when it refuses one, so each
+case runs in a child of its own, forked from here, where HTCondor is loaded already.
 """
 
 from __future__ import annotations

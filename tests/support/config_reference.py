@@ -1,4 +1,4 @@
-"""Configurations through the reference (the wheel's ``htcondor2.param``) and through Slotwise, for comparison.
+"""Configurations through HTCondor (the wheel's ``htcondor2.param``) and through Slotwise, for comparison.
 
 Results: ``{"error": reason}`` or ``{"values": {knob: text or None}}``.
 """
@@ -50,7 +50,7 @@ def stop_oracle() -> None:
 
 
 def reference(case: Case) -> Result:
-    """What the reference says."""
+    """What HTCondor says."""
     with tempfile.TemporaryDirectory(prefix="slotwise-ref") as directory:
         _write(case, directory)
         helper = _oracle()

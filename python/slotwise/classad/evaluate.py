@@ -105,7 +105,7 @@ def write(ad: ClassAd, changes: Mapping[str, Value]) -> None:
 
 
 def truth(value: Value, otherwise: bool = False) -> bool:
-    """A policy value as yes or no: numbers count as the reference counts them, no value as ``otherwise``."""
+    """A policy value as yes or no: numbers count as HTCondor counts them, no value as ``otherwise``."""
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):

@@ -1,6 +1,6 @@
 """Ads of the past in files: a file in long form, its rotated parts, a job event log, the history files of the pool.
 
-The reference writes a line of three stars and some facts behind each ad (``*** Offset = ... ``); in epoch files its
+HTCondor writes a line of three stars and some facts behind each ad (``*** Offset = ... ``); in epoch files its
 first word is the kind of ad (``*** EPOCH ClusterId=1 ...``).
 """
 

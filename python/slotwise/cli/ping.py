@@ -26,7 +26,7 @@ def main(args: list[str], inv: Invocation) -> int:
         help="which daemons (default: all that have been started); a level as READ or WRITE, or ALL: whether "
         "you may do that there (default: at the schedd)",
     )
-    parser.add_argument("--type", "-type", metavar="DAEMON", help="which daemon, as the reference has it")
+    parser.add_argument("--type", "-type", metavar="DAEMON", help="which daemon, as HTCondor has it")
     parser.add_argument("--table", "-table", action="store_true", help="levels as a table")
     parser.add_argument(
         "--verbose",

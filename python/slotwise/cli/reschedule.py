@@ -15,7 +15,7 @@ USAGE = """usage: slotwise reschedule
 
 def main(args: list[str], inv: Invocation) -> int:
     """Ask for a cycle."""
-    # All schedds of the pool have one negotiator: which of them are meant, as in the reference, makes no difference.
+    # All schedds of the pool have one negotiator: which of them are meant, as in HTCondor, makes no difference.
     schedds = [Option("address", 2, 1), Option("all", 2), Option("constraint", 3, 1)]
     parsed = parse(args, [Option("help", 1), Option("pool", 1, 1), Option("name", 1, 1), Option("debug", 1), *schedds])
     inv = inv.aimed(parsed.value("pool"), parsed.value("name"))

@@ -10,7 +10,7 @@ from slotwise.collector.offline import OfflineAds, Touched
 from slotwise.errors import UsageError
 from slotwise.table import AdTable, ApplyReport, PackKeys
 
-#: Kinds under other names that users and the reference know.
+#: Kinds under other names that users and HTCondor know.
 _ALIASES = {
     "slot": "Machine",
     "startd": "StartDaemon",

@@ -1,4 +1,4 @@
-"""The configuration: an administrator's ``condor_config`` files, read in the reference's order and language.
+"""The configuration: an administrator's ``condor_config`` files, read in HTCondor's order and language.
 
 :func:`load` reads; :class:`Config` answers typed questions and says where each value comes from. The language itself is
 Rust (crate ``config``). Rules: HTCondor manual, "Introduction to Configuration".

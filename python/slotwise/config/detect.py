@@ -1,6 +1,6 @@
 """Facts of the host that are macros in every configuration: ``$(ARCH)``, ``$(DETECTED_CPUS)``, ``$(FULL_HOSTNAME)``.
 
-Names and forms as the reference publishes them (manual, "Pre-Defined Macros").
+Names and forms as HTCondor publishes them (manual, "Pre-Defined Macros").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 Pairs = list[tuple[str, str]]
 
 _ARCHES = {"x86_64": "X86_64", "amd64": "X86_64", "i386": "INTEL", "i486": "INTEL", "i586": "INTEL", "i686": "INTEL"}
-#: os-release ID to the reference's short name.
+#: os-release ID to HTCondor's short name.
 _DISTRIBUTIONS = {
     "debian": "Debian",
     "ubuntu": "Ubuntu",

@@ -55,7 +55,7 @@ def _pool_home(home: PoolHome | Path) -> PoolHome:
 
 
 def _home_defaults(home: PoolHome | Path | None) -> list[tuple[str, str]]:
-    """Directories of the pool's home take the place of the reference's defaults."""
+    """Directories of the pool's home take the place of HTCondor's defaults."""
     if home is None:
         return []
     place = _pool_home(home)

@@ -1,7 +1,7 @@
 """Settings that a command makes: persistent ones stay, run-time ones last until the pool is started again.
 
 They live in files of the pool's home that :func:`slotwise.config.load` reads after everything else, one pair for all
-daemons and one for each subsystem. The reference: condor_config_val -set, -unset, -rset, -runset.
+daemons and one for each subsystem. HTCondor: condor_config_val -set, -unset, -rset, -runset.
 """
 
 from __future__ import annotations

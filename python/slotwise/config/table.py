@@ -45,7 +45,7 @@ def _knob(row: dict[str, Any]) -> Knob:
 
 @lru_cache(maxsize=1)
 def knobs() -> tuple[Knob, ...]:
-    """All knobs: those of the reference by name, then Slotwise's own."""
+    """All knobs: those of HTCondor by name, then Slotwise's own."""
     return tuple(_knob(row) for row in _native.knob_table())
 
 

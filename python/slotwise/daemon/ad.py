@@ -16,7 +16,7 @@ _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def daemon_ad(context: DaemonContext, my_type: str, *, name: str | None = None) -> dict[str, Any]:
-    """The attributes that all daemon ads share, with names as the reference publishes them."""
+    """The attributes that all daemon ads share, with names as HTCondor publishes them."""
     me = context.address
     now = int(context.clock.now())
     return {

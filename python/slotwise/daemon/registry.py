@@ -15,5 +15,5 @@ DAEMONS: dict[str, str] = {
     "rooster": "slotwise.rooster.app",
 }
 
-#: The reference's subsystem names, for `SUBSYS.KNOB` in configuration.
+#: HTCondor's subsystem names, for `SUBSYS.KNOB` in configuration.
 SUBSYSTEMS: dict[str, str] = {name: name.upper() for name in DAEMONS}

@@ -534,7 +534,7 @@ def _socket(home: PoolHome, name: str) -> Path | None:
 
 
 def _take_signals(context: DaemonContext, reload: Any) -> None:
-    """SIGTERM: graceful; SIGQUIT, SIGINT: fast; SIGHUP: reconfig (the reference's signals)."""
+    """SIGTERM: graceful; SIGQUIT, SIGINT: fast; SIGHUP: reconfig (HTCondor's signals)."""
     loop = asyncio.get_running_loop()
     tasks: set[asyncio.Task[Any]] = set()
 

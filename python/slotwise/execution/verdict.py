@@ -1,6 +1,6 @@
 """Decides how a run ended: from what the keeper saw, what was asked, and the rules of the manual.
 
-Codes: ``docs`` of the reference, HoldReasonCode and VacateReasonCode.
+Codes: ``docs`` of HTCondor, HoldReasonCode and VacateReasonCode.
 """
 
 from __future__ import annotations

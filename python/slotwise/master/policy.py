@@ -28,9 +28,9 @@ class Backoff:
 def restart_delay_s(failures: int, backoff: Backoff) -> float:
     """How long to wait before a restart after ``failures`` deaths in a row that came soon after a start.
 
-    The reference waits ``constant + factor ** failures``, at most the ceiling, even after the first death. A pool
+    HTCondor waits ``constant + factor ** failures``, at most the ceiling, even after the first death. A pool
     whose schedd is away for eleven seconds has lost work for nothing, so here the first restart comes at once and the
-    wait then grows fourfold from 0.4 s until it meets the reference's curve.
+    wait then grows fourfold from 0.4 s until it meets HTCondor's curve.
     """
     if failures <= 0:
         return 0.0
@@ -54,7 +54,7 @@ def start_order(names: Iterable[str]) -> list[str]:
 def daemons_of(daemon_list: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """What DAEMON_LIST means: daemons to start, in order, and words in it that name none.
 
-    Unset, or only MASTER (the reference's default), is a personal pool with everything but what is optional. The
+    Unset, or only MASTER (HTCondor's default), is a personal pool with everything but what is optional. The
     starter service belongs to the startd and the command server to the schedd, so users' lists, which know neither,
     bring them along.
     """
@@ -67,6 +67,6 @@ def daemons_of(daemon_list: Sequence[str] | None) -> tuple[list[str], list[str]]
         wanted.add("starter")
     if "schedd" in wanted:
         wanted.add("front")
-    # The reference's shared_port has no counterpart here: every daemon is reachable by itself.
+    # HTCondor's shared_port has no counterpart here: every daemon is reachable by itself.
     unknown = [word.upper() for word in named if word not in START_ORDER and word != "shared_port"]
     return start_order(wanted), unknown

@@ -1,6 +1,6 @@
 """Whether a daemon still answers: the master asks each one from time to time, and ends one that is silent too long.
 
-In the reference children tell their parent that they are alive, a third of NOT_RESPONDING_TIMEOUT apart. Here the
+In HTCondor children tell their parent that they are alive, a third of NOT_RESPONDING_TIMEOUT apart. Here the
 parent asks, as often: the answer comes from the loop that does the daemon's work, so it proves the same, and daemons
 that a new master has adopted are under watch at once. Rules: manual, "NOT_RESPONDING_TIMEOUT" and its neighbours.
 """
@@ -22,7 +22,7 @@ from slotwise.daemon.process import STACKS_SIGNAL
 _log = logging.getLogger(__name__)
 #: How long the stacks of a hung daemon may take to be written.
 _STACKS_S = 1.0
-#: How long the core file of a hung daemon may take to be written (the reference's time).
+#: How long the core file of a hung daemon may take to be written (HTCondor's time).
 _CORE_S = 600.0
 _SLICE_S = 0.25
 #: How soon a daemon that did not answer is asked again, at most.

@@ -1,4 +1,4 @@
-"""The text of job event log entries, in the reference's format (manual, "Job Event Log Codes").
+"""The text of job event log entries, in HTCondor's format (manual, "Job Event Log Codes").
 
 Pure: each function returns a whole entry, ending with the line of three dots.
 """

@@ -41,7 +41,7 @@ class SlotKind(StrEnum):
 
 
 class VacateCode:
-    """Why a job had to leave (VacateReasonCode), as the reference numbers it."""
+    """Why a job had to leave (VacateReasonCode), as HTCondor numbers it."""
 
     CLAIM_DEACTIVATED = 1009
     VACATE_COMMAND = 1010
@@ -67,7 +67,7 @@ class VacateCode:
 
 
 class BrokenCode:
-    """Why a slot cannot be used (SlotBrokenCode), as the reference numbers it."""
+    """Why a slot cannot be used (SlotBrokenCode), as HTCondor numbers it."""
 
     NO_RESOURCES = 1
     NO_DEVICES = 2
@@ -78,5 +78,5 @@ class BrokenCode:
     HUNG_CGROUP = 7
 
 
-#: The reference's hold code for jobs that WANT_HOLD holds.
+#: HTCondor's hold code for jobs that WANT_HOLD holds.
 HOLD_BY_STARTD = 21

@@ -147,7 +147,7 @@ def accounting_ads(
     now: float,
     default_factor: float = 1000.0,
 ) -> dict[str, dict[str, Any]]:
-    """Accounting ads by name, of submitters and groups, with attributes as the reference names them."""
+    """Accounting ads by name, of submitters and groups, with attributes as HTCondor names them."""
     shares = {row["name"]: row for row in last.submitters} if last else {}
     groups = {row["name"]: row for row in last.groups} if last else {}
     known = {name.lower(): name for name in groups} if last else None

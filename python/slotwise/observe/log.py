@@ -87,7 +87,7 @@ def log_file(home: PoolHome, daemon: str, config: Knobs | None = None) -> Path:
 def limit_of(text: str | None) -> tuple[int, int]:
     """What a MAX_<SUBSYS>_LOG says: (bytes, seconds), one of them 0; (0, 0) is no limit.
 
-    Units as the reference has them, by their first letters: bytes, Kb, Mb, Gb, Tb; seconds, minutes, hours, days,
+    Units as HTCondor has them, by their first letters: bytes, Kb, Mb, Gb, Tb; seconds, minutes, hours, days,
     weeks. A lone ``m`` is minutes, a lone ``M`` is Mb. What cannot be understood is the usual 10 Mb.
     """
     found = _LIMIT.fullmatch(text or "")

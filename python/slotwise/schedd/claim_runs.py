@@ -221,7 +221,7 @@ class ClaimRuns(ABC):
         """As :meth:`begin`, but no faster than JOB_START_COUNT in JOB_START_DELAY: None when it starts later.
 
         A job that waits so stays idle in the queue: should this process die, its claim finds a job anew.
-        Jobs that follow others on a claim do not come here: as in the reference, they start at once.
+        Jobs that follow others on a claim do not come here: as in HTCondor, they start at once.
         """
         asked_s = self.ads.number(job, "NextJobStartDelay", 0)
         wait_s = self.start_rate.wait_s(self.clock.monotonic(), min(asked_s, self.settings.next_start_delay_most_s))

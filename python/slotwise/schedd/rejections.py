@@ -1,6 +1,6 @@
 """What the negotiator says of requests for which it found nothing, kept with the job that stood for them.
 
-Only the first runnable job of an autocluster is told, as in the reference: the jobs behind it would say the same.
+Only the first runnable job of an autocluster is told, as in HTCondor: the jobs behind it would say the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One ad for each run of a job: JOB_EPOCH_HISTORY, rotated by size, and a file for each job in JOB_EPOCH_HISTORY_DIR.
 
-`slotwise history -epochs` and the reference's reader read them: the ad in long form, then a line of three stars that
+`slotwise history -epochs` and HTCondor's reader read them: the ad in long form, then a line of three stars that
 names the run. Written as the daemon once the end of the run is durable, without more promise: a kill at the wrong
 moment may cost a record here, and never repeats one.
 """

@@ -1,4 +1,4 @@
-"""The attributes of a slot's ad. Names and units as in the reference (machine ClassAd attributes).
+"""The attributes of a slot's ad. Names and units as in HTCondor (machine ClassAd attributes).
 
 The ad is put together in layers: the machine's facts, the knobs that are copied, amounts, state, claim and job. Each
 layer is a function from what the startd knows to attributes; nothing here reads the host.
@@ -18,7 +18,7 @@ from slotwise.startd.holding import Holding
 from slotwise.startd.retirement import own_remaining
 from slotwise.startd.states import Claimed, Preempting
 
-#: Attributes of the running job that every slot ad repeats (the reference's built-in STARTD_JOB_ATTRS).
+#: Attributes of the running job that every slot ad repeats (HTCondor's built-in STARTD_JOB_ATTRS).
 JOB_ATTRS = (
     "ImageSize", "ExecutableSize", "JobUniverse", "NiceUser", "CpusUsage", "ResidentSetSize", "ProportionalSetSizeKb",
     "MemoryUsage", "DiskUsage", "StdoutMtime", "StderrMtime", "ScratchDirFileCount",

@@ -186,7 +186,7 @@ def _pledge_without(state: Claimed) -> Cause | None:
 
 
 def _activate(m: Motion, stimulus: ev.Activated) -> None:
-    """Start a job under the claim, or say why not with the reference's codes."""
+    """Start a job under the claim, or say why not with HTCondor's codes."""
     run, state = stimulus.run, m.slot.state
     refusal = _cannot_activate(m)
     if refusal is not None:

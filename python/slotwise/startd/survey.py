@@ -206,7 +206,7 @@ def _follow(point: ExecutionPoint, config: Config, execute: Path) -> None:
         following.resize(point, disk_kib=free, swap_kib=swap)
 
 
-#: A slot's load above this counts as busy (the reference's CPU_BUSY threshold for CpuBusyTime).
+#: A slot's load above this counts as busy (HTCondor's CPU_BUSY threshold for CpuBusyTime).
 _BUSY_LOAD = 0.5
 
 

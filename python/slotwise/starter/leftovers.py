@@ -13,7 +13,7 @@ from pathlib import Path
 from slotwise.execution.facts import SlotFacts
 from slotwise.wire.gen import starter_pb2
 
-#: SlotBrokenCode and SlotBrokenReason, as the reference has them.
+#: SlotBrokenCode and SlotBrokenReason, as HTCondor has them.
 CANNOT_CLEAN = (4, "Could not clean up after job")
 CANNOT_CLEAN_VOLUME = (5, "Could not clean up Logical Volume")
 CANNOT_KILL = (6, "Could not terminate all job processes")

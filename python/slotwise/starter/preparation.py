@@ -153,7 +153,7 @@ def _limits(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost
     if core is not None:
         limits.append((resource.RLIMIT_CORE, core, core))
     stack = around.job.stack_bytes
-    if stack is not None:  # the soft limit only, as in the reference: the job may raise it again
+    if stack is not None:  # the soft limit only, as in HTCondor: the job may raise it again
         limits.append((resource.RLIMIT_STACK, stack, _UNLIMITED))
     space = settings.number(settings.address_space_mib, around.machine_ad, around.job_ad)
     if space:

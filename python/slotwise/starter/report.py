@@ -1,4 +1,4 @@
-"""What is told of a run: usage while it lasts, and the ad of its end. Pure; units as in the reference (KiB, s, MiB)."""
+"""What is told of a run: usage while it lasts, and the ad of its end. Pure; units as in HTCondor (KiB, s, MiB)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from slotwise.classad import ClassAd
 
-#: The pool's own stream, by the reference's name for its own.
+#: The pool's own stream, by HTCondor's name for its own.
 OWN = "Cedar"
 _LAST, _TOTAL = "LastRun", "Total"
 

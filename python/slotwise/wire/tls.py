@@ -1,4 +1,4 @@
-"""TLS for pools that reach over the loopback: certificates from the configuration, with the reference's knob names.
+"""TLS for pools that reach over the loopback: certificates from the configuration, with HTCondor's knob names.
 
 ==============================  =======================================================================
 AUTH_SSL_SERVER_CERTFILE        the daemons' certificate (PEM, with intermediates)

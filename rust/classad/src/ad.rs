@@ -175,7 +175,7 @@ impl Ad {
         self.entries.get(place)
     }
 
-    /// All attributes in the reference's print order: shorter names first, then alphabetically.
+    /// All attributes in HTCondor's print order: shorter names first, then alphabetically.
     #[must_use]
     pub fn sorted(&self) -> Vec<&(Name, Expr)> {
         let mut all: Vec<_> = self.entries.iter().collect();

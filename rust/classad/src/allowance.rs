@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// How many nodes one evaluation may visit unless less was said, as in the reference.
+/// How many nodes one evaluation may visit unless less was said, as in HTCondor.
 pub(crate) const MAX_STEPS: i64 = 10_000_000;
 
 static EACH: AtomicI64 = AtomicI64::new(MAX_STEPS);

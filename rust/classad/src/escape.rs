@@ -49,7 +49,7 @@ pub fn from_new(raw: &[u8]) -> Vec<u8> {
 }
 
 /// Replaces the escapes of JSON; `None` for a malformed `\u` or a NUL. `as_reference` garbles characters
-/// above ASCII the way the reference does.
+/// above ASCII the way HTCondor does.
 #[must_use]
 pub fn from_json(raw: &[u8], as_reference: bool) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len());
@@ -106,7 +106,7 @@ fn push_unicode(out: &mut Vec<u8>, number: u32, raw: &[u8], at: &mut usize) -> O
     Some(())
 }
 
-/// What the reference makes of `\u0080` and above: its masks are written in the wrong base.
+/// What HTCondor makes of `\u0080` and above: its masks are written in the wrong base.
 fn push_garbled(out: &mut Vec<u8>, number: u32) {
     if number >= 0x800 {
         let last = number as u8 | 0x11;

@@ -24,7 +24,7 @@ pub struct Context<'a> {
     pub utc_offset_s: i32,
     /// Seed of `random()`.
     pub seed: u64,
-    /// The reference's STRICT_CLASSAD_EVALUATION: bare names stay in MY.
+    /// HTCondor's STRICT_CLASSAD_EVALUATION: bare names stay in MY.
     pub strict: bool,
     /// Who answers for `userMap()` and `userHome()` and takes the lines of `debug()`.
     pub host: Option<&'a dyn Host>,
@@ -47,7 +47,7 @@ impl Default for Context<'_> {
 
 /// An evaluation that broke off: too deep, too long, or a function that refuses (`random(0)`).
 ///
-/// The reference reports this differently from an error value: nothing around it can catch it.
+/// HTCondor reports this differently from an error value: nothing around it can catch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
@@ -62,7 +62,7 @@ pub struct Frame {
     pub nest: Scope,
 }
 
-/// How deep evaluation may recurse, as in the reference.
+/// How deep evaluation may recurse, as in HTCondor.
 const MAX_DEPTH: i32 = 400;
 /// How many calls of functions, and selections from lists, may be under way inside each other. Arguments and items of
 /// lists are no level of [`MAX_DEPTH`], and a list may contain a call of a function of itself.

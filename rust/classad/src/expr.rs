@@ -155,10 +155,10 @@ pub struct Call {
     pub args: Box<[Expr]>,
 }
 
-/// An expression. Equality is structural, with names compared as spelled (the reference's `SameAs`).
+/// An expression. Equality is structural, with names compared as spelled (HTCondor's `SameAs`).
 #[derive(Clone, Debug)]
 pub enum Expr {
-    /// A constant. A relative time written as a literal evaluates to a real, as in the reference.
+    /// A constant. A relative time written as a literal evaluates to a real, as in HTCondor.
     Lit(Value),
     /// `name`
     Attr(Name),

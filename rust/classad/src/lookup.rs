@@ -260,7 +260,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// What a reference is defined as, for functions that look at definitions. Moves the names to where
-    /// it was found, or where the search ended: so does the reference's evaluator.
+    /// it was found, or where the search ended: so does HTCondor's evaluator.
     pub(crate) fn dereference(
         &mut self,
         expr: &Expr,

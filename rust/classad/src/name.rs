@@ -155,7 +155,7 @@ impl Name {
         Arc::ptr_eq(&self.0, &other.0) || self.0.text == other.0.text
     }
 
-    /// The reference's print order: shorter names first, then alphabetically without case.
+    /// HTCondor's print order: shorter names first, then alphabetically without case.
     #[must_use]
     pub fn print_cmp(&self, other: &Self) -> std::cmp::Ordering {
         let (a, b) = (&self.0.text, &other.0.text);

@@ -99,7 +99,7 @@ fn identical(left: &Value, right: &Value) -> Value {
         }
         (Value::Str(a), Value::Str(b)) => Value::Bool(a == b),
         (Value::AbsTime(a), Value::AbsTime(b)) => Value::Bool(a == b),
-        // Written and made lists are different types to the reference; two of a kind do not compare.
+        // Written and made lists are different types to HTCondor; two of a kind do not compare.
         (Value::List(a), Value::List(b)) if a.made == b.made => Value::Error,
         (Value::Ad(a), Value::Ad(b)) if a.made == b.made => Value::Error,
         _ => Value::Bool(false),

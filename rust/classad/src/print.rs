@@ -1,4 +1,4 @@
-//! Trees to text: the reference's canonical form, its old-syntax variant, and the indented one.
+//! Trees to text: HTCondor's canonical form, its old-syntax variant, and the indented one.
 
 use crate::ad::Ad;
 use crate::expr::{BinaryOp, Expr};
@@ -55,7 +55,7 @@ pub fn unparse_ad(ad: &Ad) -> Vec<u8> {
     out
 }
 
-/// The ad over several lines, as the reference's pretty printer writes it.
+/// The ad over several lines, as HTCondor's pretty printer writes it.
 #[must_use]
 pub fn pretty_ad(ad: &Ad) -> Vec<u8> {
     let mut out = Vec::new();
@@ -103,7 +103,7 @@ impl<'o> Printer<'o> {
             Expr::Select(sel) => {
                 self.expr(&sel.base);
                 self.text(".");
-                // Not quoted here, whatever the name is: so the reference.
+                // Not quoted here, whatever the name is: so HTCondor.
                 self.out.extend_from_slice(sel.attr.as_bytes());
             }
             Expr::Unary(u) => {

@@ -1,6 +1,6 @@
 //! The ads an evaluation can see, and how they are nested.
 //!
-//! In a match the reference puts both ads into an ad of its own: MY is `.LEFT` under a context ad with
+//! In a match HTCondor puts both ads into an ad of its own: MY is `.LEFT` under a context ad with
 //! the names MY, TARGET, other and ad, TARGET is `.RIGHT` under another. Those ads are seldom looked at
 //! as such, so here they are kinds of scope and only become real ads when somebody wants their value.
 

@@ -60,7 +60,7 @@ impl Calendar {
         }
     }
 
-    /// Sets weekday and day of the year from the date, with the reference's arithmetic of 32 bits.
+    /// Sets weekday and day of the year from the date, with HTCondor's arithmetic of 32 bits.
     pub fn number_days(&mut self) {
         let year = self.year as i32;
         let leap = year % 4 == 0 && !matches!(year % 400, 100 | 200 | 300);

@@ -74,7 +74,7 @@ pub struct ListValue {
     pub items: Arc<[Expr]>,
     /// The ad whose names the items use.
     pub scope: Scope,
-    /// Made by a function rather than written: `=?=` tells the two apart, as the reference does.
+    /// Made by a function rather than written: `=?=` tells the two apart, as HTCondor does.
     pub made: bool,
 }
 

@@ -31,7 +31,7 @@ fn value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(Value::Int),
         (-5i64..5).prop_map(Value::Int),
-        // 15 digits survive printing; the reference prints no more than 16.
+        // 15 digits survive printing; HTCondor prints no more than 16.
         (-1_000_000i64..1_000_000).prop_map(|n| Value::Real(n as f64 / 64.0)),
         "[ -~\\n\\t\u{e9}]{0,8}".prop_map(Value::str),
     ]

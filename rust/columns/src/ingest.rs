@@ -80,7 +80,7 @@ pub struct TextLoader {
 
 impl TextLoader {
     /// A loader at the beginning of a text. `lenient`: a bad line ends its ad, and the lines up to the
-    /// next separator are passed over, as the reference does.
+    /// next separator are passed over, as HTCondor does.
     pub fn new(key: KeyRule, lenient: bool, heard_at: f64) -> Self {
         TextLoader {
             key,

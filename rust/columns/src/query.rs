@@ -344,7 +344,7 @@ fn json_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// An attribute in the reference's JSON: literals as themselves, expressions as marked strings.
+/// An attribute in HTCondor's JSON: literals as themselves, expressions as marked strings.
 fn json_expr(expr: &Expr, out: &mut Vec<u8>) {
     match expr {
         Expr::Lit(Value::Undefined) => out.extend_from_slice(b"null"),
@@ -384,7 +384,7 @@ fn json_expr(expr: &Expr, out: &mut Vec<u8>) {
             text.extend_from_slice(b")/");
             let mut quoted = Vec::new();
             json_string(&text, &mut quoted);
-            // The reference writes the marks as "\/Expr(...)\/".
+            // HTCondor writes the marks as "\/Expr(...)\/".
             out.extend_from_slice(b"\"\\/");
             out.extend_from_slice(&quoted[2..quoted.len() - 2]);
             out.extend_from_slice(b"\\/\"");

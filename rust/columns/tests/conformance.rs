@@ -1,4 +1,4 @@
-//! The reference's recorded evaluations through the column engine: the same as the plain evaluator's.
+//! HTCondor's recorded evaluations through the column engine: the same as the plain evaluator's.
 
 use std::path::Path;
 

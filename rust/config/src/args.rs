@@ -1,4 +1,4 @@
-//! Command lines in the reference's old and new syntax.
+//! Command lines in HTCondor's old and new syntax.
 //!
 //! Old: words separated by blanks, a double quote only as `\"`. New: the whole in double quotes (a double quote inside
 //! is doubled); within, single quotes group words and a single quote inside them is doubled.

@@ -1,7 +1,7 @@
 //! Conditions of `if` and `elif`, and the nesting of conditional blocks.
 //!
 //! A condition is a truth value, a number, `defined NAME`, `version >= 8.1`, or one of these after `!`. Comparisons
-//! of anything else are refused, as in the reference: the shape of the text alone decides which kind it is.
+//! of anything else are refused, as in HTCondor: the shape of the text alone decides which kind it is.
 
 use crate::error::{Code, ConfigError};
 use crate::expand::{Expander, Scope};
@@ -9,7 +9,7 @@ use crate::expr;
 use crate::lines::{is_space, trim_end, trim_start};
 use crate::templates;
 
-/// The version of the reference that conditions compare with.
+/// The version of HTCondor that conditions compare with.
 pub const VERSION: (u32, u32, u32) = (25, 14, 1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

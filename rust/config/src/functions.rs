@@ -13,7 +13,7 @@ use crate::lines::{is_space, trim, trim_start};
 use crate::printf::{self, Arg};
 use crate::scan::Kind;
 
-/// Formatted numbers are cut at this many bytes, as in the reference.
+/// Formatted numbers are cut at this many bytes, as in HTCondor.
 const MAX_FORMATTED: usize = 55;
 
 type Text = Result<String, ConfigError>;
@@ -66,7 +66,7 @@ fn value_or_text(with: &Expander<'_>, text: &str) -> Text {
     with.expand(&raw)
 }
 
-/// Items as the reference splits lists of words: separators in a row count once.
+/// Items as HTCondor splits lists of words: separators in a row count once.
 fn words<'t>(text: &'t str, separators: &'t [u8]) -> Vec<&'t str> {
     text.split(|c: char| c.is_ascii() && separators.contains(&(c as u8)))
         .map(trim)

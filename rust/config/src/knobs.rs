@@ -1,6 +1,6 @@
-//! The table of knobs: what the reference knows and what Slotwise reads, from `data/`.
+//! The table of knobs: what HTCondor knows and what Slotwise reads, from `data/`.
 //!
-//! `reference.tsv` has every knob of the reference with type, range and raw default. `slotwise.tsv` says of those
+//! `reference.tsv` has every knob of HTCondor with type, range and raw default. `slotwise.tsv` says of those
 //! that Slotwise reads: unit, daemons, whether a reconfig is enough, and what it does; and adds Slotwise's own.
 
 use std::sync::OnceLock;
@@ -122,14 +122,14 @@ pub struct Knob {
     pub highest: Option<f64>,
     /// Default before expansion; `None` when the knob has none.
     pub default: Option<Box<str>>,
-    /// Default that the reference's table does not have but its code does: the knob reads as undefined, and typed
+    /// Default that HTCondor's table does not have but its code does: the knob reads as undefined, and typed
     /// reading falls back to this.
     pub implied: Option<&'static str>,
-    /// Type in the reference's table, if it is there: what the reference's own typed reading follows.
+    /// Type in HTCondor's table, if it is there: what HTCondor's own typed reading follows.
     pub reference_kind: Option<Type>,
     /// Filled in for knobs that Slotwise reads.
     pub used: Option<Usage>,
-    /// Whether the reference knows it.
+    /// Whether HTCondor knows it.
     pub in_reference: bool,
     /// The family that a knob with a row of its own is a member of: `<DAEMON>_LOG` for `SCHEDD_LOG`.
     pub family: Option<&'static str>,
@@ -242,7 +242,7 @@ fn table() -> &'static Table {
 }
 
 impl Table {
-    /// Members of families that the reference has rows of, such as `SCHEDD_LOG`, are used as their families are.
+    /// Members of families that HTCondor has rows of, such as `SCHEDD_LOG`, are used as their families are.
     fn inherit(&mut self, described: &FxHashSet<&'static str>) {
         for at in 0..self.knobs.len() {
             let knob = &self.knobs[at];
@@ -322,7 +322,7 @@ impl Table {
     }
 }
 
-/// All knobs: the reference's by name, then Slotwise's own.
+/// All knobs: HTCondor's by name, then Slotwise's own.
 #[must_use]
 pub fn all() -> &'static [Knob] {
     &table().knobs

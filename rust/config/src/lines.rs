@@ -1,6 +1,6 @@
 //! Joins physical lines into statements: continuations, comments inside them, blanks at the ends.
 //!
-//! Rules found by probing the reference. A backslash at the end of a line joins the next one with its leading
+//! Rules found by probing HTCondor. A backslash at the end of a line joins the next one with its leading
 //! blanks removed. A comment line inside a continuation ends it, unless that comment ends in a backslash too; its
 //! last character is all that stays of it. A last line without a newline is taken as it is.
 

@@ -138,7 +138,7 @@ pub fn wanted(text: &str) -> Result<Vec<Wanted<'_>>, &str> {
     }
 }
 
-/// Arguments one by one. Like the reference, commas in a row count once.
+/// Arguments one by one. Like HTCondor, commas in a row count once.
 struct Arguments<'t> {
     text: &'t str,
     at: usize,

@@ -1,4 +1,4 @@
-//! Typed reading of knobs, with the reference's rules for values that are not of the type.
+//! Typed reading of knobs, with HTCondor's rules for values that are not of the type.
 
 use crate::error::{Code, ConfigError};
 use crate::expand::Expander;
@@ -224,7 +224,7 @@ impl View<'_> {
         })
     }
 
-    /// A knob by the reference's type; `None` when undefined, or empty without a type that gives it a value.
+    /// A knob by HTCondor's type; `None` when undefined, or empty without a type that gives it a value.
     ///
     /// # Errors
     /// Runaway expansion.
@@ -234,7 +234,7 @@ impl View<'_> {
         }
         let kind = knobs::typed(name).and_then(|knob| knob.reference_kind);
         let text = self.text(name)?;
-        // What is empty or no value of the type counts as the built-in default, if that is plain: as in the reference.
+        // What is empty or no value of the type counts as the built-in default, if that is plain: as in HTCondor.
         Ok(Some(match kind.unwrap_or(Type::Text) {
             Type::Int | Type::Long => {
                 let plain = || self.fixed(name).and_then(plain_integer);

@@ -5,7 +5,7 @@ use crate::slot::{Division, SlotClass};
 use classad::analysis::reads_in;
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
-/// A whole amount as an integer, as the reference keeps it.
+/// A whole amount as an integer, as HTCondor keeps it.
 #[must_use]
 pub fn amount_expr(amount: f64) -> Expr {
     if amount.fract() == 0.0 && amount.abs() < 9e15 {

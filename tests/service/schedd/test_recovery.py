@@ -29,7 +29,7 @@ async def started(root: Path) -> RunningAccessPoint:
 
 
 def events_of(log: Path) -> dict[tuple[int, int], list[int]]:
-    """Event numbers by job, as the reference's reader sees the log."""
+    """Event numbers by job, as HTCondor's reader sees the log."""
     found: dict[tuple[int, int], list[int]] = {}
     for event in htcondor2.JobEventLog(str(log)).events(stop_after=0):
         found.setdefault((event.cluster, event.proc), []).append(int(event.type))

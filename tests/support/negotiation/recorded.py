@@ -1,4 +1,4 @@
-"""What the reference decided on recorded pools, and what a report of ours says in the same terms."""
+"""What HTCondor decided on recorded pools, and what a report of ours says in the same terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every event the access point writes is read back by the reference's reader, with its facts."""
+"""Every event the access point writes is read back by HTCondor's reader, with its facts."""
 
 from __future__ import annotations
 

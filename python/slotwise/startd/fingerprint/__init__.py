@@ -1,6 +1,6 @@
 """What the host is and how it fares: one source of facts per file, each giving attributes for the machine's ads.
 
-Files are read below a root directory that the caller may replace. Values are as the reference publishes them: Memory in
+Files are read below a root directory that the caller may replace. Values are as HTCondor publishes them: Memory in
 MiB, Disk and VirtualMemory in KiB, idle times in seconds.
 """
 

@@ -1,4 +1,4 @@
-"""Architecture and operating system, in the reference's spelling: X86_64, LINUX, Debian12."""
+"""Architecture and operating system, in HTCondor's spelling: X86_64, LINUX, Debian12."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARCH = {
     "ppc64le": "ppc64le",
     "aarch64": "aarch64",
 }
-#: os-release ID -> the name that the reference builds attributes from.
+#: os-release ID -> the name that HTCondor builds attributes from.
 _NAMES = {
     "debian": "Debian", "ubuntu": "Ubuntu", "rhel": "RedHat", "centos": "CentOS", "fedora": "Fedora", "rocky": "Rocky",
     "almalinux": "AlmaLinux", "opensuse-leap": "openSUSE", "sles": "SLES", "amzn": "AmazonLinux", "ol": "OracleLinux",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slotwise.startd.fingerprint import Attributes
 
-#: Seconds between measurements, as in the reference.
+#: Seconds between measurements, as in HTCondor.
 INTERVAL_S = 240.0
 
 

@@ -1,4 +1,4 @@
-//! Functions of argument lists and environments, in both of the reference's notations.
+//! Functions of argument lists and environments, in both of HTCondor's notations.
 
 use super::Env;
 use super::lists::strings;

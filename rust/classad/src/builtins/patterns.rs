@@ -143,7 +143,7 @@ fn run(
         match pattern.find(text, at, after_empty) {
             Match::Failed => return None,
             Match::None if after_empty => {
-                // The reference copies the byte behind the text here too, and fails on the next round.
+                // HTCondor copies the byte behind the text here too, and fails on the next round.
                 out.push(text.get(at).copied().unwrap_or(0));
                 at += 1;
                 after_empty = false;

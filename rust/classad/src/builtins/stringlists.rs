@@ -114,7 +114,7 @@ pub(super) fn min(args: &[Value], _: &Env) -> Value {
         Value::Undefined,
     )
 }
-/// The largest item, but never less than the smallest positive float: so the reference.
+/// The largest item, but never less than the smallest positive float: so HTCondor.
 pub(super) fn max(args: &[Value], _: &Env) -> Value {
     let start = f64::from(f32::MIN_POSITIVE);
     summary(

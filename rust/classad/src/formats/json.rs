@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 400;
 /// How a text in JSON is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JsonRules {
-    /// Garble `\u0080` and above as the reference does, instead of reading them as Unicode.
+    /// Garble `\u0080` and above as HTCondor does, instead of reading them as Unicode.
     pub reference_escapes: bool,
     /// The strict mode's rules for the expressions inside.
     pub strict: bool,
@@ -94,7 +94,7 @@ impl Reader<'_> {
                 }
                 (Token::Str(name), span) => {
                     if name.as_bytes().is_empty() {
-                        // The reference notices after it has read the value.
+                        // HTCondor notices after it has read the value.
                         self.colon()?;
                         self.value()?;
                         return Err(ParseError::new(
@@ -220,7 +220,7 @@ fn joined(raw: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Writes an ad as JSON. `indent` puts every member on a line of its own, as the reference does.
+/// Writes an ad as JSON. `indent` puts every member on a line of its own, as HTCondor does.
 pub fn write_json(out: &mut Vec<u8>, ad: &Ad, indent: bool) {
     Writer {
         out,

@@ -20,7 +20,7 @@ use memchr::memchr;
 pub struct Rules {
     /// Lines that begin with `-----` or `***` also end an ad (as history files and tools write them).
     pub rules_separate: bool,
-    /// A bad line ends its ad quietly and the lines to the next blank one are skipped, as in the reference.
+    /// A bad line ends its ad quietly and the lines to the next blank one are skipped, as in HTCondor.
     pub lenient: bool,
     /// The strict mode's tokens.
     pub strict: bool,
@@ -93,7 +93,7 @@ impl<'t> OldReader<'t> {
         }
     }
 
-    /// The ad up to the next separator, whatever is in it; for the reference's way of reading.
+    /// The ad up to the next separator, whatever is in it; for HTCondor's way of reading.
     /// After a bad line it goes on to the next separator only if `skip`.
     pub(crate) fn one_ad(&mut self, skip: bool) -> Ad {
         let mut ad = Ad::new();
@@ -227,7 +227,7 @@ pub(super) fn split(line: &[u8]) -> Result<(&[u8], usize), ParseError> {
     Ok((&line[start..end], head))
 }
 
-/// Parses one line, `Name = value`. What follows a complete value is ignored, as the reference does.
+/// Parses one line, `Name = value`. What follows a complete value is ignored, as HTCondor does.
 ///
 /// # Errors
 /// When the line is no attribute.
@@ -296,7 +296,7 @@ fn plain_number(text: &[u8]) -> Option<Value> {
         .map(Value::Real)
 }
 
-/// Writes an ad, one attribute a line, in the reference's order; an empty line for an empty ad.
+/// Writes an ad, one attribute a line, in HTCondor's order; an empty line for an empty ad.
 pub fn write_old(out: &mut Vec<u8>, ad: &Ad) {
     let mut printer = Printer::new(
         out,

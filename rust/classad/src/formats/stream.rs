@@ -119,12 +119,12 @@ impl<'t> AdReader<'t> {
     }
 }
 
-/// Reads all ads of a text exactly as the reference's `parseAds` does, oddities included: text that cannot be
+/// Reads all ads of a text exactly as HTCondor's `parseAds` does, oddities included: text that cannot be
 /// read to its end fails, text that was read to its end without finding an ad is the end of the stream. Without
 /// a format, each ad is taken for new or old by its first byte. `strict` is the strict mode.
 ///
 /// # Errors
-/// [`ParseError`] where the reference refuses the text.
+/// [`ParseError`] where HTCondor refuses the text.
 pub fn read_as_reference(
     text: &[u8],
     format: Option<Format>,
@@ -186,7 +186,7 @@ fn next_as_reference(text: &[u8], format: Format, strict: bool) -> (Option<Ad>, 
         }
     };
     match parsed {
-        // An empty ad counts as none, and the reference goes on as if the text were in the old syntax.
+        // An empty ad counts as none, and HTCondor goes on as if the text were in the old syntax.
         Some(ad) if ad.is_empty() => {
             let rules = Rules {
                 lenient: true,

@@ -1,6 +1,6 @@
-//! The reference's XML: `<c>` is an ad, `<a n="Name">` an attribute, `<i>`, `<r>`, `<s>`, ... its value.
+//! HTCondor's XML: `<c>` is an ad, `<a n="Name">` an attribute, `<i>`, `<r>`, `<s>`, ... its value.
 //!
-//! As lenient as the reference: unknown tags end an ad, missing end tags are overlooked.
+//! As lenient as HTCondor: unknown tags end an ad, missing end tags are overlooked.
 
 use super::xml_token::{Shape, Token, entity_text, split_tag};
 pub use super::xml_write::{FOOTER, HEADER, write_xml};

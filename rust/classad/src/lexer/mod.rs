@@ -55,7 +55,7 @@ impl<'t> Lexer<'t> {
         self.at
     }
 
-    /// How far the reference's reader looks to make out the tokens read so far: it reads one byte ahead where a
+    /// How far HTCondor's reader looks to make out the tokens read so far: it reads one byte ahead where a
     /// token could go on.
     #[must_use]
     pub fn reach(&self) -> usize {

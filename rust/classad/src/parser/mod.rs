@@ -1,4 +1,4 @@
-//! Tokens to trees: precedence climbing, with the reference's depth limit.
+//! Tokens to trees: precedence climbing, with HTCondor's depth limit.
 
 mod operators;
 mod primary;
@@ -9,24 +9,24 @@ use crate::expr::Expr;
 use crate::lexer::{Lexer, Token};
 use crate::spans::{Recorder, Spans};
 
-/// How deep expressions may nest; the reference counts three steps for a pair of parentheses.
+/// How deep expressions may nest; HTCondor counts three steps for a pair of parentheses.
 const MAX_DEPTH: u32 = 500;
-/// How many operators of one level may follow each other (`a || b || ...`). The reference reads more, but
+/// How many operators of one level may follow each other (`a || b || ...`). HTCondor reads more, but
 /// cannot evaluate more than 400.
 const MAX_CHAIN: u32 = 5000;
 
 /// Which dialect is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Syntax {
-    /// The reference's STRICT_CLASSAD_EVALUATION: `017` is an integer, `;` separates no arguments.
+    /// HTCondor's STRICT_CLASSAD_EVALUATION: `017` is an integer, `;` separates no arguments.
     pub strict: bool,
     /// Strings as in old-syntax ads: a backslash is itself unless a quote follows.
     pub old_strings: bool,
     /// Tokens as in JSON: `null`, JSON escapes, `undefined` a plain name.
     pub json: bool,
-    /// JSON escapes above ASCII come out as the reference garbles them.
+    /// JSON escapes above ASCII come out as HTCondor garbles them.
     pub exact_json: bool,
-    /// A `//` comment needs the end of its line, as in the reference's Python: the end of the text will not do.
+    /// A `//` comment needs the end of its line, as in HTCondor's Python: the end of the text will not do.
     pub closed_comments: bool,
 }
 
@@ -57,7 +57,7 @@ pub fn parse_expr(text: &[u8], syntax: Syntax) -> Result<Expr, ParseError> {
     Ok(expr)
 }
 
-/// As [`parse_expr`], but overlooking what the reference's Python overlooks: text that follows a closing bracket, or
+/// As [`parse_expr`], but overlooking what HTCondor's Python overlooks: text that follows a closing bracket, or
 /// a semicolon at the end, behind a conditional. Comments must end.
 ///
 /// # Errors
@@ -82,7 +82,7 @@ pub fn parse_expr_as_reference(text: &[u8], syntax: Syntax) -> Result<Expr, Pars
 }
 
 /// As [`parse_expr`], for a text that came as a value (of `eval()`, in JSON, of a knob): what follows a conditional is
-/// overlooked, as in the reference.
+/// overlooked, as in HTCondor.
 ///
 /// # Errors
 /// [`ParseError`] with the place and a hint.

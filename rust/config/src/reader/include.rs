@@ -21,7 +21,7 @@ impl Reader<'_> {
         })?;
         let name = self.expand(found.value)?;
         if options.command && options.into.is_none() && matches!(name.trim(), "" | "\"\"") {
-            // As in the reference, which runs nothing then.
+            // As in HTCondor, which runs nothing then.
             let place = self.set.place(origin);
             let message = "include command names no command, nothing is read".to_owned();
             self.warnings.push(Warning { place, message });
@@ -49,7 +49,7 @@ impl Reader<'_> {
         !name.is_empty() && self.world.list(name).is_ok()
     }
 
-    /// Warns that nothing is read from a directory, as in the reference.
+    /// Warns that nothing is read from a directory, as in HTCondor.
     pub fn warn_of_directory(&mut self, name: &str, place: Place) {
         let message = format!(
             "{name} is a directory, nothing is read (LOCAL_CONFIG_DIR reads the files of one)"

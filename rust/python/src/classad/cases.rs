@@ -71,7 +71,7 @@ pub fn evaluate_text<'py>(
     Ok(Some((kind, shown)))
 }
 
-/// Whether the reference's Python gives a value: it raises where a time is outside the years 1 to 9999, a string no
+/// Whether HTCondor's Python gives a value: it raises where a time is outside the years 1 to 9999, a string no
 /// UTF-8, or a list's literal one of these.
 fn python_can_hold(value: &Value) -> bool {
     match value {
@@ -111,7 +111,7 @@ pub fn format_text<'py>(
         .transpose()
 }
 
-/// The ads of a text as the reference reads them, each with its printed forms; None if it refuses the text.
+/// The ads of a text as HTCondor reads them, each with its printed forms; None if it refuses the text.
 /// ``format`` is ``new1`` (one new-syntax ad), ``new``, ``old``, ``auto``, ``json`` or ``xml``.
 #[pyfunction]
 #[pyo3(signature = (source, format, *, strict=false))]

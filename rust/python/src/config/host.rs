@@ -220,7 +220,7 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// Bytes of a file, or of the files in a directory and those below it, links left out as in the reference: one may lead
+/// Bytes of a file, or of the files in a directory and those below it, links left out as in HTCondor: one may lead
 /// to all the machine.
 fn size_below(path: &std::path::Path, depth: u32) -> Option<u64> {
     let about = std::fs::metadata(path).ok()?;
