@@ -176,7 +176,12 @@ fn submit_commands() -> Vec<(&'static str, &'static str, &'static str)> {
 fn extended_commands(config: &ConfigData) -> Vec<(String, Option<&'static str>)> {
     submit::extended::commands(&config.view())
         .into_iter()
-        .map(|command| (command.name, command.form.map(submit::extended::Form::words)))
+        .map(|command| {
+            (
+                command.name,
+                command.form.map(submit::extended::Form::words),
+            )
+        })
         .collect()
 }
 
