@@ -27,8 +27,8 @@ from tests.support.patience import PATIENCE
 from tests.support.pool import Pool
 
 HERE = Path(__file__).parent
-#: The share of invocations that are the same, of all: the aim, and what holds so far.
-AIM = 0.9
+#: The least share of invocations that are the same, of all; nine of ten are, and some depend on when ads arrive.
+AIM = 0.88
 
 
 @cache

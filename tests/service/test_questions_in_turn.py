@@ -156,7 +156,8 @@ async def test_callers_take_turns() -> None:
     bob = asyncio.create_task(ask("bob"))
     assert await bob == 3000
     between = order[order.index("bob") : len(order) - order[::-1].index("bob")]
-    assert between.count("bob") >= 2 and between.count("eve") <= between.count("bob")
+    # Her next question may begin between two of his slices; not all twenty.
+    assert between.count("bob") >= 2 and between.count("eve") <= 2 * between.count("bob")
     # Callers who go away while they wait hold nobody.
     for task in eve[::2]:
         task.cancel()

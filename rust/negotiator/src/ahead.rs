@@ -9,6 +9,7 @@
 //! the values that conditions have not met before.
 
 use crate::cycle::Snapshot;
+use crate::effort;
 use crate::evaluate::{Answers, Shared};
 use crate::request::Demand;
 use classad::allowance;
@@ -90,7 +91,10 @@ impl<'a> Ahead<'a> {
         let mut state = self.lock();
         if let Some(known) = state.known.get_mut(&signature) {
             let found = known.clone();
-            known.uncharged = 0;
+            // Answers that were cut short are too much for everybody who asks the same.
+            if known.uncharged < effort::of_request(&self.shared) {
+                known.uncharged = 0;
+            }
             return found;
         }
         if state.queue.front() == Some(&(request as u32)) {

@@ -393,3 +393,21 @@ async def test_costly_expressions_hold_their_jobs_and_not_the_schedd(world: Worl
     await world.submit("echo x > ran", UserLog="", Number=1, **bomb("RemoveKillSig"))
     assert (await world.until_status(5))["HoldReasonCode"] == 6
     assert not (world.work / "ran").exists()
+
+
+async def test_no_job_runs_where_others_may_write(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Root would write through what they put there, and remove it."""
+    await world.schedd.stop()
+    shared = world.root / "shared"
+    theirs = shared / "dir_theirs"
+    theirs.mkdir(parents=True)
+    shared.chmod(0o777)
+    await world.schedd.start(LOCAL_UNIV_EXECUTE=str(shared))
+
+    async def told() -> bool:
+        return f"{shared} is not a directory of the schedd's" in caplog.text
+
+    await world.schedd.until(told, 30)
+    await world.submit("echo x > ran", UserLog="")
+    await world.until_status(1)
+    assert theirs.exists() and not (world.work / "ran").exists()

@@ -267,6 +267,12 @@ class LocalRuns:
                 with contextlib.suppress(FileExistsError):
                     settings.execute.mkdir(parents=True)
                     settings.execute.chmod(0o755)  # jobs find their ads there, whatever the daemon's mask is
+                if not control.is_private(settings.execute):
+                    # What others put there would be removed, or written through, with the daemon's rights.
+                    raise HostError(
+                        f"{settings.execute} is not a directory of the schedd's that nobody else may write",
+                        hint="give LOCAL_UNIV_EXECUTE one of its own",
+                    )
                 return control.control_root(settings.execute, settings.control)
 
             self._root = await self._in_thread(make)
