@@ -105,6 +105,20 @@ def test_an_unknown_signal_is_refused() -> None:
         signal_number("SIGNOPE")
 
 
+@pytest.mark.parametrize("number", [9_999_999_999, -1, 65, "99", "²"])
+def test_a_number_that_is_not_a_signals_is_refused(number: object) -> None:
+    """No keeper could read it, and nobody could end the family of its job."""
+    for name in ("KillSig", "RemoveKillSig", "HoldKillSig"):
+        with pytest.raises(UsageError, match="there is no signal"):
+            job(**{name: number})
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [(1e999, None), (1e30, 2**31 - 1), (-5, 0)])
+def test_times_to_leave_that_nobody_can_count(asked: float, seconds: int | None) -> None:
+    assert job(JobMaxVacateTime=asked).kill.vacate_s == seconds
+    assert job(MaxTransferOutputMB=1e999, DeferralTime=1e999).transfer.max_output_mib == -1
+
+
 def test_devices_of_a_slot() -> None:
     slot = read_slot({"Cpus": 2, "MachineResources": "Cpus GPUs", "AssignedGPUs": "CUDA0,CUDA1"}.get, "slot1@h")
     assert (slot.cpus, dict(slot.assigned)) == (2, {"GPUs": "CUDA0,CUDA1"})

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import TypeGuard
 
 from slotwise.errors import UsageError
 from slotwise.execution.arguments import environment_new, environment_old, split_new, split_old
 from slotwise.model.ownership import owner_of
 
+#: Signals have lower numbers.
+_SIGNALS_END = 65
+#: Longest time that a job may ask for to leave, in seconds: what a keeper can count.
+_VACATE_MOST_S = 2**31 - 1
 #: Evaluates an attribute: a Python value, or None when it is undefined or an error.
 Lookup = Callable[[str], object]
 
@@ -163,7 +169,7 @@ def read_job(value: Lookup, user: str) -> JobFacts:
         kill=_kill_signals(value),
         core_bytes=int(core) if isinstance(core, int) and core >= 0 else None,
         stack_bytes=int(stack) if isinstance(stack, int) and stack > 0 else None,
-        deferral=(float(deferral), window) if isinstance(deferral, int | float) else None,
+        deferral=(float(deferral), window) if _is_number(deferral) else None,
         remote_update_prefix=_text(value("ChirpDelayedUpdatePrefix")) or "Chirp",
         run_as_owner=_flag(value("RunAsOwner")),
         nice_user=_flag(value("NiceUser")) is True,
@@ -201,8 +207,8 @@ def signal_number(text: str) -> int:
     :raises UsageError: when there is no such signal.
     """
     word = text.strip().upper()
-    if word.isdigit() and 0 < int(word) < 65:
-        return int(word)
+    if word.isascii() and word.isdigit() and len(word) < 4:
+        return _checked(int(word))
     name = word if word.startswith("SIG") else f"SIG{word}"
     try:
         return int(signal.Signals[name])
@@ -210,12 +216,23 @@ def signal_number(text: str) -> int:
         raise UsageError(f"there is no signal {text!r}", hint="use a name like SIGTERM or a number") from None
 
 
+def _checked(number: int) -> int:
+    if not 0 < number < _SIGNALS_END:
+        raise UsageError(f"there is no signal {number}", hint=f"signals have numbers from 1 to {_SIGNALS_END - 1}")
+    return number
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
 def _number(value: object, default: float = 0.0) -> float:
-    return float(value) if isinstance(value, int | float) else default
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else default
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number that can be counted with; users may write ``1e999``."""
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _flag(value: object) -> bool | None:
@@ -240,7 +257,7 @@ def _kill_signals(value: Lookup) -> KillSignals:
     def number(name: str) -> int | None:
         found = value(name)
         if isinstance(found, int) and not isinstance(found, bool):
-            return found
+            return _checked(found) if found else None
         return signal_number(found) if isinstance(found, str) and found else None
 
     vacate = value("JobMaxVacateTime")
@@ -250,7 +267,7 @@ def _kill_signals(value: Lookup) -> KillSignals:
         soft=number("KillSig") or int(signal.SIGTERM),
         remove=number("RemoveKillSig"),
         hold=number("HoldKillSig"),
-        vacate_s=int(vacate) if isinstance(vacate, int | float) else None,
+        vacate_s=int(min(max(0, vacate), _VACATE_MOST_S)) if _is_number(vacate) else None,
     )
 
 
@@ -267,7 +284,7 @@ def _transfer(value: Lookup) -> TransferRules:
         output_files=file_list(listed) if isinstance(listed, str) else None,
         relative_paths=_flag(value("PreserveRelativePaths")) is True,
         success_code=success if isinstance(success, int) else 0,
-        max_output_mib=int(limit) if isinstance(limit, int | float) else -1,
+        max_output_mib=int(limit) if _is_number(limit) else -1,
         file_system_domain=_text(value("FileSystemDomain")),
     )
 

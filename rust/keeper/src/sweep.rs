@@ -35,7 +35,15 @@ pub fn sweep(control: &Path, patience_s: f64) -> io::Result<Swept> {
     }
     let spec = match Spec::load(control) {
         Ok(spec) => spec,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Spec::default(),
+        // No keeper has started a job by a specification that none can read.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::InvalidData
+            ) =>
+        {
+            Spec::default()
+        }
         Err(error) => return Err(error),
     };
     let finished = control.join("result").exists();

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use crate::descent::{self, Visitor};
@@ -42,10 +42,15 @@ fn make(entry: &Entry) -> io::Result<()> {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
+            // What is there already may be a link that leads elsewhere.
+            let made = fs::OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+                .open(&entry.path)?;
             // The process's mask may have taken bits away.
-            fs::set_permissions(&entry.path, fs::Permissions::from_mode(entry.mode))?;
+            made.set_permissions(fs::Permissions::from_mode(entry.mode))?;
             if let Some((uid, gid)) = entry.owner {
-                chown(&entry.path, Some(uid), Some(gid))?;
+                fchown(&made, Some(uid), Some(gid))?;
             }
         }
         Some(content) => {
@@ -220,6 +225,27 @@ mod tests {
             assert_eq!(fs::read_to_string(top.join(name)).unwrap(), "new");
         }
         assert_eq!(fs::read_to_string(top.join("precious")).unwrap(), "kept");
+        assert_eq!(remove(&top), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_is_no_directory_of_a_run() {
+        let top = std::env::temp_dir().join(format!("keeper-planted-{}", std::process::id()));
+        fs::create_dir_all(top.join("theirs")).unwrap();
+        fs::set_permissions(top.join("theirs"), fs::Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::symlink(top.join("theirs"), top.join("dir_1.0_1")).unwrap();
+        let planted = Entry {
+            path: top.join("dir_1.0_1"),
+            mode: 0o755,
+            owner: None,
+            content: None,
+        };
+        assert!(lay_out(&[planted]).is_err());
+        let mode = fs::metadata(top.join("theirs"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o700);
         assert_eq!(remove(&top), Vec::<String>::new());
     }
 

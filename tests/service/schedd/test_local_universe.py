@@ -411,3 +411,48 @@ async def test_no_job_runs_where_others_may_write(world: World, caplog: pytest.L
     await world.submit("echo x > ran", UserLog="")
     await world.until_status(1)
     assert theirs.exists() and not (world.work / "ran").exists()
+
+
+@pytest.mark.parametrize("universe", [SCHEDULER, LOCAL])
+async def test_a_signal_that_does_not_exist_holds_its_job_alone(world: World, universe: int) -> None:
+    await world.submit("echo x > ran", universe, KillSig=9_999_999_999, UserLog="")
+    ad = await world.until_status(5)
+    assert "there is no signal 9999999999" in ad["HoldReason"]
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.until_gone(30)
+    await world.submit("exit 3", universe)
+    await world.schedd.until_gone(30)
+    assert {ad.get("ExitCode") for ad in await world.schedd.history()} == {3, None}
+    assert not (world.work / "ran").exists()
+
+
+async def test_a_specification_that_nobody_can_read_keeps_no_others_from_their_runs(world: World) -> None:
+    await world.submit("sleep 60", UserLog="")
+    await world.until_status(2)
+    root = world.schedd.point.local._root
+    assert root is not None
+    await world.schedd.act("REMOVE", "true")
+    await world.schedd.until_gone(30)
+    await world.schedd.stop()
+    stray = root / "dir_9.9_1"
+    stray.mkdir(parents=True)
+    (stray / "spec").write_bytes(b"kill_signal=9999999999\n")
+    await world.schedd.start()
+    await world.submit("exit 3")
+    await world.schedd.until_gone(30)
+    assert not stray.exists()
+
+
+async def test_an_end_stands_though_its_job_is_not_understood_any_more(world: World) -> None:
+    cluster = await world.submit("echo run >> ran; sleep 1; exit 7")
+    await world.until_file("ran")
+    edit = schedd_pb2.EditRequest(
+        jobs=schedd_pb2.JobSelection(ids=[f"{cluster}.0"]), set={"KillSig": "9999999999", "JobMaxVacateTime": "1e999"}
+    )
+    await world.schedd.stub.Edit(edit, metadata=world.schedd.user)
+    await world.schedd.kill()
+    world.schedd = world.point()
+    await world.schedd.start()
+    await world.schedd.until_gone(30)
+    (ad,) = await world.schedd.history()
+    assert ad["ExitCode"] == 7 and world.text("ran") == "run\n"

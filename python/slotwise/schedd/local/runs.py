@@ -29,7 +29,7 @@ from slotwise.daemon.privileges import root_files
 from slotwise.errors import HostError, SlotwiseError, UsageError
 from slotwise.execution import control, launcher
 from slotwise.execution.cgroup.probe import CgroupHost, probe
-from slotwise.execution.facts import JobFacts, read_job
+from slotwise.execution.facts import NULL_FILE, JobFacts, read_job
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, parse_result, read_state, read_usage
 from slotwise.ids import doing_for_run
 from slotwise.schedd.ads import JobAds, native
@@ -51,6 +51,8 @@ from slotwise.table import Allowance
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _PREFIX = "dir_"
+#: Where control directories are until the first job has one.
+_NOWHERE = Path("/nonexistent")
 #: Steps that the conditions of one job may take, and those between two looks at other work; each look costs something.
 _JOB_STEPS, _SLICE_STEPS, _JUDGING = 200_000, 500_000, 2_000
 #: How often waiting jobs are looked at when nothing happens: their conditions may read the time.
@@ -101,7 +103,8 @@ class LocalRun:
 
     def row(self) -> StoredRun:
         """What the store keeps of it; it has no claim."""
-        facts = f"{self.born_at:.3f} {self.executing_at:.3f}"
+        root = self.place.control.parent
+        facts = f"{self.born_at:.3f} {self.executing_at:.3f} {'' if root == _NOWHERE else root}"
         return StoredRun(self.job.cluster.number, self.job.proc, self.id, "", "", facts)
 
     @property
@@ -138,6 +141,8 @@ class LocalRuns:
         self.on_end: Callable[[Job, Decision], None] = lambda job, decision: None
         self.on_durable: Callable[[str, Job], None] = lambda run_id, job: None
         self._root: Path | None = None
+        #: LOCAL_UNIV_EXECUTE as it was found to be ours; a new one holds from the next start on.
+        self._execute: Path | None = None
         self._launcher: launcher.Launcher | None = None
         self._cgroups: CgroupHost | None = None
         self._look = asyncio.Event()
@@ -276,6 +281,7 @@ class LocalRuns:
                 return control.control_root(settings.execute, settings.control)
 
             self._root = await self._in_thread(make)
+            self._execute = settings.execute
         assert self._root is not None
         if self._launcher is None:
             self._launcher = launcher.Launcher(self._root / "notices", self._notice)
@@ -295,17 +301,20 @@ class LocalRuns:
         if not stored and not await self._in_thread(self.settings.execute.is_dir):
             return  # no job has ever run here
         root, _ = await self._open()
-        now = self._clock.now()
+        execute, now = self._execute or self.settings.execute, self._clock.now()
         for row in stored:
             job = self._queue.job(row.cluster, row.proc)
             if job is None or job.run != row.run_id:
                 continue
-            born, executing, *_ = [*row.facts.split(), "0", "0"]
-            run = LocalRun(row.run_id, job, float(born) or now, self._place(root, row.run_id), float(executing))
+            words = row.facts.split(" ", 2) if row.facts else []
+            born, executing, laid_out_in = words + ["0", "0", ""][len(words) :]
+            # SLOTWISE_CONTROL_DIR or the user's session may have been others then.
+            place = self._place(Path(laid_out_in) if laid_out_in else root, row.run_id)
+            run = LocalRun(row.run_id, job, float(born) or now, place, float(executing))
             run.kill = kill_owed(job)
             self._add(run)
         names = set(self._by_name)
-        await self._in_thread(lambda: _clear(root, self.settings.execute, names))
+        await self._in_thread(lambda: _clear(root, execute, names))
         for run in list(self.runs.values()):
             self._spawn(run, "taking it up again", partial(self._take_up, run))
 
@@ -399,7 +408,7 @@ class LocalRuns:
     def _place(self, root: Path | None, run_id: str) -> RunPlace:
         name = _PREFIX + run_id.replace("#", "_")
         # Before the first job there is no root yet; _launch asks again.
-        return RunPlace(name, (root or Path("/nonexistent")) / name, self.settings.execute)
+        return RunPlace(name, (root or _NOWHERE) / name, self._execute or self.settings.execute)
 
     def _add(self, run: LocalRun) -> None:
         self.runs[run.id] = run
@@ -411,7 +420,7 @@ class LocalRuns:
             self._end(run, RunEnd("not_started", reason="it was taken back", reason_code=int(Vacate.SCHEDD_VACATE)))
             return
         root, zygote = await self._open()
-        run.place = RunPlace(run.place.name, root / run.place.name, self.settings.execute)
+        run.place = self._place(root, run.id)
         job = run.job
         try:
             who = identity_of(job.cluster.user, job.account, self.settings.least_uid)
@@ -567,6 +576,14 @@ class LocalRuns:
         except ValueError as error:
             raise UsageError(f"an attribute of the job cannot be evaluated: {error}") from None
 
+    def _facts_at_end(self, job: Job) -> JobFacts:
+        """The same for a job that has ended, which stands whatever its ad has become meanwhile."""
+        try:
+            return self._read(job)
+        except UsageError as error:
+            _log.warning("%s: its end is judged without its ad, which is not understood: %s", job.key, error.message)
+            return JobFacts(job.key, "", (), {}, "/", NULL_FILE, NULL_FILE, NULL_FILE, job.owner)
+
     def _command(self, run: LocalRun, words: str) -> bool:
         with root_files():
             return launcher.command(run.place.control, words)
@@ -595,7 +612,7 @@ class LocalRuns:
             self._end(run, RunEnd("lost"))
             return
         if run.facts is None:
-            run.facts = self._read(job)
+            run.facts = self._facts_at_end(job)
         limits = self.settings.limits
         end = ending.judge_end(run.facts, job, result, run.kill, limits.memory_mib or -1, born_at=run.born_at, now=now)
         if end.how in ("exited", "signaled"):
@@ -634,13 +651,15 @@ class LocalRuns:
             self._abandon(run, reason)
 
     async def _end_failed(self, run: LocalRun, reason: str) -> None:
+        pause_s = 0.2
         while True:
             with contained(_log, doing_for_run(run.id, "ending it after a failure")):
                 found, _ = await self._in_thread(lambda: launcher.sweep(run.place.control))
                 if found != "alive":
                     break
                 self._command(run, "hard")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(pause_s)
+            pause_s = min(_LOOK_S, pause_s * 2)
         self._abandon(run, reason)
 
     def _abandon(self, run: LocalRun, reason: str) -> None:
@@ -701,14 +720,19 @@ def _clear(root: Path, execute: Path, known: set[str]) -> None:
     """End and remove what belongs to no run of the queue."""
     for path in sorted(root.glob(f"{_PREFIX}*")):
         if path.name not in known:
-            launcher.command(path, "hard")
-            deadline = time.monotonic() + _LAST_S
-            while launcher.holder(path) is not None and time.monotonic() < deadline:
-                time.sleep(0.01)
-            found, names = launcher.sweep(path)
-            _log.info("ended %s, which belongs to no job: %s %s", path.name, found, " ".join(names))
-            if found != "alive":
-                launcher.remove_tree(path)
+            with contained(_log, f"ending {path.name}, which belongs to no job"):
+                _end_stray(path)
     for path in sorted(execute.glob(f"{_PREFIX}*")):
         if path.name not in known:
             launcher.remove_tree(path)
+
+
+def _end_stray(path: Path) -> None:
+    launcher.command(path, "hard")
+    deadline = time.monotonic() + _LAST_S
+    while launcher.holder(path) is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    found, names = launcher.sweep(path)
+    _log.info("ended %s, which belongs to no job: %s %s", path.name, found, " ".join(names))
+    if found != "alive":
+        launcher.remove_tree(path)
