@@ -191,3 +191,12 @@ def test_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_what_is_put_aside_is_on_the_disk_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "history"
+    history_file.append(str(path), [record(1)], UNBOUNDED, NOON)
+    done: list[tuple[str, bool]] = []
+    monkeypatch.setattr(history_file, "synchronise", lambda place: done.append((place, path.exists())))
+    history_file.append(str(path), [record(2)], Rotation(1), NOON)
+    assert done == [(str(path), True), (str(tmp_path), False)]

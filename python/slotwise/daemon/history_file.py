@@ -176,7 +176,7 @@ def _tail(stream: BinaryIO) -> bytes:
 
 
 def synchronise(path: str) -> None:
-    """Have the disk hold what was appended.
+    """Have the disk hold what was appended to a file, or the names in a directory.
 
     :raises OSError: when that is not possible.
     """
@@ -247,7 +247,9 @@ def _put_aside(path: Path, coming: int, rotation: Rotation, now: float) -> int:
     while Path(target).exists():
         number += 1
         target = f"{stem}.{number}"
+    synchronise(str(path))  # under its new name nobody looks for what the disk does not hold yet
     path.rename(target)
+    synchronise(str(path.parent))
     older = _older(path)
     for one in older[: max(0, len(older) - rotation.rotations)]:
         one.unlink()

@@ -9,7 +9,7 @@ from typing import Any
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.errors import UsageError
 from slotwise.schedd.files import FilePlan, is_null, parse_remaps, split_list
-from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.job import Cluster, Job, finite
 from slotwise.schedd.matchtime import UnresolvedError, expand
 from slotwise.schedd.policy import Evaluate
 from slotwise.schedd.values import Changes, Expr, Value
@@ -200,9 +200,8 @@ class JobAds:
         return ad.lookup(name).print_old() if name in ad else ""
 
     def number(self, job: Job, name: str, default: float = 0) -> float:
-        """A numeric attribute of the job."""
-        value = self.value(job, name)
-        return value if isinstance(value, (int, float)) else default
+        """A numeric attribute of the job, see :func:`finite`."""
+        return finite(self.value(job, name), default)
 
     def truth(self, job: Job, name: str) -> bool:
         """Whether an attribute of the job is true."""

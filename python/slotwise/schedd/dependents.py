@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from slotwise.classad import quote
 from slotwise.daemon.containment import contained
 from slotwise.schedd.ads import JobAds
 from slotwise.schedd.codes import Status
@@ -17,8 +18,8 @@ from slotwise.schedd.queue import Queue
 from slotwise.table import Allowance
 
 _log = logging.getLogger(__name__)
-#: Steps that finding them may take.
-_STEPS = 10_000_000
+#: Steps that finding them may take for all jobs of a decision: the event loop stands still meanwhile.
+_STEPS = 2_000_000
 
 
 class Dependents:
@@ -27,9 +28,15 @@ class Dependents:
     def __init__(self, queue: Queue, ads: JobAds) -> None:
         self._queue = queue
         self._ads = ads
+        #: The decision that was looked at last, the users and conditions that were evaluated for it, and steps left.
+        self._decision: Decision | None = None
+        self._asked: set[tuple[str, str]] = set()
+        self._left = _STEPS
 
     def remove(self, decision: Decision) -> None:
         """Remove what depends on the jobs that leave the queue by ``decision``, as a part of it."""
+        if decision is not self._decision:
+            self._decision, self._asked, self._left = decision, set(), _STEPS
         seen: set[Job] = set()
         while fresh := [job for job in decision.retired if job not in seen]:
             seen.update(fresh)
@@ -38,11 +45,26 @@ class Dependents:
                     self._remove(job, decision)
 
     def _remove(self, job: Job, decision: Decision) -> None:
-        condition = job.cluster.others_removed
+        condition, user = job.cluster.others_removed, job.cluster.user
+        if (user, condition) in self._asked or not self._queue.owned.get(user):
+            return
+        self._asked.add((user, condition))
         reason = f"removed because <OtherJobRemoveRequirements = {condition}> fired when job ({job.key}) was removed"
         keys: list[str] = []
-        with contained(_log, f"{job.key}: finding the jobs of its OtherJobRemoveRequirements"), Allowance(_STEPS):
-            keys = self._ads.table.query_keys(condition, now=int(decision.now))
+        of_user = f"User =?= {quote(user)} && ({condition})"
+        with (
+            contained(_log, f"{job.key}: finding the jobs of its OtherJobRemoveRequirements"),
+            Allowance(max(1, self._left)) as allowance,
+        ):
+            keys = self._ads.table.query_keys(of_user, now=int(decision.now))
+        self._left -= allowance.used
+        if allowance.exhausted or allowance.broken:
+            _log.warning(
+                "%s: its OtherJobRemoveRequirements took more steps than there are (%d for all that leave together):"
+                " jobs may be left that it names; remove them with condor_rm -constraint, and simplify the expression",
+                job.key,
+                _STEPS,
+            )
         for key in keys:
             other = self._queue.by_key(key)
             if other is None or other is job or other.cluster.user != job.cluster.user:

@@ -14,12 +14,14 @@ from slotwise.schedd import credentials
 from slotwise.schedd.attribute_locks import AttributeLocks, check_submitted
 from slotwise.schedd.codes import HOLD_NAMES, RUN_HERE, Hold, Status, Universe
 from slotwise.schedd.factory import asked_for
-from slotwise.schedd.job import Cluster, Job, Priority
+from slotwise.schedd.job import Cluster, Job, Priority, finite
 from slotwise.schedd.values import Changes, Expr
 from slotwise.table import pack_ads, survey_pack, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.sizes import JOB_AD_MOST
 
+#: A number of an event has no more digits.
+_EVENT_DIGITS = 9
 _PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 _RUN = RUN_HERE | {Universe.VANILLA}
 _NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel", 13: "vm"}
@@ -321,12 +323,12 @@ def _status(made: Draft) -> None:
     held = made.submitted.get("JobStatus") == Status.HELD
     if not held and "jobstatus" not in made.cluster.varied:
         return
-    code = made.submitted.get("HoldReasonCode", int(Hold.SUBMITTED_ON_HOLD))
-    name = HOLD_NAMES.get(int(code), "SubmittedOnHold")
+    code = int(finite(made.submitted.get("HoldReasonCode"), Hold.SUBMITTED_ON_HOLD))
+    name = HOLD_NAMES.get(code, "SubmittedOnHold")
     changes: Changes = {
         "JobStatus": int(Status.HELD),
         "HoldReason": made.submitted.get("HoldReason") or "submitted on hold at user's request",
-        "HoldReasonCode": int(code),
+        "HoldReasonCode": code,
         "NumHolds": 1,
         "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
     }
@@ -380,7 +382,9 @@ def describe(cluster: Cluster, submitted: Any) -> None:
     cluster.dag = dag if isinstance(dag, int) and dag > 0 else 0
     cluster.nodes_log = log_of(submitted, "DAGManNodesLog")
     words = str(submitted.get("DAGManNodesMask", "")).replace(",", " ").split()
-    cluster.nodes_events = frozenset(int(word) for word in words if word.isdigit())
+    cluster.nodes_events = frozenset(
+        int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= _EVENT_DIGITS
+    )
     others = submitted.get("OtherJobRemoveRequirements")
     cluster.others_removed = others if isinstance(others, str) else ""
     # Said once and kept: an expression could say something else when the queue is read again.
@@ -408,6 +412,5 @@ def priority_of(ad: Any) -> Priority:
     """The five priorities of a job, negated so that the best sorts first."""
     found = []
     for name in _PRIORITIES:
-        value = ad.get(name)
-        found.append(-int(value) if isinstance(value, (int, float)) else 0)
+        found.append(-int(finite(ad.get(name))))
     return (found[0], found[1], found[2], found[3], found[4])

@@ -10,7 +10,6 @@ crash between them may write it again, as it may in HTCondor.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 import sqlite3
@@ -25,6 +24,7 @@ from slotwise.classad.long_form import long_form, on_one_line
 from slotwise.clock import Clock
 from slotwise.config import Config
 from slotwise.daemon import history_file
+from slotwise.daemon.containment import contained
 from slotwise.daemon.history_file import Record, Rotation
 from slotwise.errors import HostError
 from slotwise.schedd.past_ads import COLUMNS, PastAds, PastJob
@@ -40,6 +40,8 @@ _MARK_S, _AGAIN_S = 2.0, 10.0
 #: The mark while no history is written: what leaves the queue meanwhile stays out of it.
 _OFF = -1
 _GLOBAL_ID = re.compile(r'^GlobalJobId = "(?P<id>.*)"$', re.MULTILINE)
+#: Names that the fast way writes as they are; others want quotes.
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _JOB_ID = re.compile(r".*#(\d+)\.(\d+)#\d+")
 
 
@@ -83,7 +85,7 @@ class HistoryExport:
         self._applied: ExportSettings | None = None
         #: Rows up to here are in the file; the mark in the database follows.
         self._at = self._marked = _OFF
-        self._has_failed = False
+        self._has_failed = self._is_unsure = False
 
     def look(self) -> None:
         """Jobs have left the queue, durably, or the settings have changed."""
@@ -98,7 +100,8 @@ class HistoryExport:
                     await self._wake.wait()
             except TimeoutError:
                 if not self._has_failed:
-                    await self._mark()
+                    with contained(_log, "marking how far HISTORY is", self._failed):
+                        await self._mark()
                     continue
             self._wake.clear()
             await self._write_all()
@@ -107,7 +110,8 @@ class HistoryExport:
     async def close(self) -> None:
         """Write what is left and stop."""
         await self._write_all()
-        await self._mark()
+        with contained(_log, "marking how far HISTORY is"):
+            await self._mark()
         await self._in_thread(self._disconnect)
         self._threads.shutdown(wait=False)
 
@@ -117,6 +121,14 @@ class HistoryExport:
         return _MARK_S if self._at != self._marked else None
 
     async def _write_all(self) -> None:
+        with contained(_log, f"writing HISTORY ({self.settings.path})", self._failed):
+            await self._write_rows()
+
+    def _failed(self, _error: Exception) -> None:
+        self._has_failed = True
+        self._applied = None  # a part may be in the file: it tells which
+
+    async def _write_rows(self) -> None:
         try:
             if self.settings != self._applied:
                 await self._in_thread(partial(self._apply, self.settings))
@@ -127,19 +139,26 @@ class HistoryExport:
         except (OSError, sqlite3.Error) as error:
             if not self._has_failed:
                 _log.error("could not write HISTORY (%s), retrying: %s", self.settings.path, error)
-            self._has_failed = True
-            self._applied = None  # a part may be in the file: it tells which
+            self._failed(error)
         else:
             self._has_failed = False
 
     async def _mark(self) -> None:
-        """Note in the database how far the file is."""
+        """Note in the database how far the file is, once the disk holds that."""
         at = self._at
         if at == self._marked:
             return
         if self.settings.path and at != _OFF:
-            with contextlib.suppress(OSError):
+            try:
                 await self._in_thread(partial(history_file.synchronise, self.settings.path))
+            except FileNotFoundError:
+                pass  # someone took it away; what was put aside was synchronised before
+            except OSError as error:
+                if not self._is_unsure:
+                    _log.error("could not synchronise HISTORY (%s), retrying: %s", self.settings.path, error)
+                self._is_unsure = True
+                return
+            self._is_unsure = False
         batch = Batch()
         batch.mark_history(at)
         await self._store.commit(batch)
@@ -195,7 +214,7 @@ class HistoryExport:
         for job in found:
             try:
                 ads.append(past.ad(job))
-            except HostError as error:
+            except (HostError, ValueError, TypeError, LookupError) as error:  # such a row never becomes readable
                 _log.error("job %d.%d cannot be written to HISTORY: %s", job.cluster, job.proc, error)
             else:
                 jobs.append(job)
@@ -237,6 +256,9 @@ def _banner(job: PastJob, ad: ClassAd, now: int) -> str:
 
 def long_forms(ads: list[ClassAd]) -> list[str]:
     """The ads in long form, those of a piece together, which takes a third of the time."""
+    names = {name for ad in ads for name in ad}
+    if not all(map(_PLAIN_NAME.fullmatch, names)):  # one could read as attributes, or as the end of a record
+        return [long_form(ad) for ad in ads]
     table = AdTable()
     for number, ad in enumerate(ads):
         table.upsert(str(number), ad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 #: Order of runnable jobs: larger priorities first, so each is negated.
 Priority = tuple[int, int, int, int, int]
 NO_PRIORITY: Priority = (0, 0, 0, 0, 0)
+#: No number of an ad counts for more than this: a 64-bit integer holds it, and what is added to it.
+_MOST = 2**62
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +82,16 @@ class Cluster:
         return 0 if self.factory is None or self.factory.over else self.factory.total - self.factory.next_proc
 
 
+def finite(value: object, default: float = 0) -> float:
+    """A number that users may have written, within what a 64-bit integer holds; the default for what is none.
+
+    Infinity and NaN are none either: no column takes them, and ``int`` raises.
+    """
+    if not isinstance(value, (int, float)) or (isinstance(value, float) and not math.isfinite(value)):
+        return default
+    return max(-_MOST, min(_MOST, value))
+
+
 class Job:
     """One job in the queue."""
 
@@ -88,6 +101,7 @@ class Job:
         "changes",
         "cluster",
         "cool_until",
+        "counted",
         "failures",
         "log",
         "priority",
@@ -101,6 +115,8 @@ class Job:
         self.cluster = cluster
         self.proc = proc
         self.status = status
+        #: Whether the totals of its user have what it used: it may leave twice, after a failure.
+        self.counted = False
         #: All attribute changes since submission, or None while there was none.
         self.changes: Changes | None = None
         self.priority: Priority = cluster.priority
@@ -146,11 +162,11 @@ class Job:
         return self.cluster.account
 
     def number(self, name: str, default: float = 0) -> float:
-        """A numeric attribute that only the schedd writes (counters, times); the default while it was never set."""
+        """A numeric attribute that the schedd writes, and users may, see :func:`finite`."""
         value = (self.changes or {}).get(name)
         if value is None:
             value = self.cluster.common.get(name)
-        return value if isinstance(value, (int, float)) else default
+        return finite(value, default)
 
     def __repr__(self) -> str:
         return f"Job({self.key}, {self.status})"

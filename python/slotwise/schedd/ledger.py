@@ -22,12 +22,14 @@ from slotwise.schedd.codes import Hold
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.eventlog import LogFailure, LogSizes
 from slotwise.schedd.globallog import GlobalLog
-from slotwise.schedd.job import Job
+from slotwise.schedd.job import Job, finite
 from slotwise.schedd.store import Batch, PlannedText, Store, Told
 from slotwise.schedd.values import Changes, encode
 
 _log = logging.getLogger(__name__)
 _FLUSH_S = 1.0
+#: The end of the year 9999: no job completes later, whatever its ad says.
+_LAST_DATE = 253_402_300_799
 #: A log on a file system that hangs may delay those who wait for it no longer than this.
 _LOG_WAIT_S = 5.0
 
@@ -176,13 +178,13 @@ class Ledger:
             self.on_left(decision.retired, batch)
         for job in decision.retired:
             changes = job.changes or {}
-            completed = changes.get("CompletionDate")
+            completed = finite(changes.get("CompletionDate"), decision.now)
             batch.retire_job(
                 job.cluster.number,
                 job.proc,
                 job.owner,
                 job.status,
-                int(completed) if isinstance(completed, (int, float)) else int(decision.now),
+                int(max(0, min(_LAST_DATE, completed))),
                 encode(changes),
             )
             self._ads.remove(job.key)

@@ -157,7 +157,7 @@ class Listing:
         if text or any("." in name for name in query.jobs.ids) or query.query.limit:
             return None
         owners = list(query.jobs.owners) or ([caller.user] if query.mine_only else [])
-        ids = {int(name) for name in query.jobs.ids if name.isdigit()}
+        ids = {int(name) for name in query.jobs.ids if name.isdecimal() and name.isascii()}
         return [
             cluster
             for number, cluster in sorted(self._queue.clusters.items())
@@ -233,7 +233,8 @@ class Listing:
 
     def factories(self, caller: Identity, query: schedd_pb2.JobQuery) -> list[dict[str, Any]]:
         """One ad for each selected cluster whose jobs are made as there is room for them."""
-        ids = {int(name.partition(".")[0]) for name in query.jobs.ids if name.partition(".")[0].isdigit()}
+        heads = [name.partition(".")[0] for name in query.jobs.ids]
+        ids = {int(head) for head in heads if head.isdecimal() and head.isascii()}
         owners = list(query.jobs.owners) or ([caller.user] if query.mine_only else [])
         return [
             _factory_row(cluster, cluster.factory)

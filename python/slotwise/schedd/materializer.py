@@ -85,15 +85,16 @@ class Materializer:
         source = self._sources.get(cluster.number)
         if source is None or cluster.factory is None:
             return
-        source.submitted.update(native(changes))
+        edited = source.submitted.copy()
+        edited.update(native(changes))
         for name in removed(changes):
-            source.submitted.pop(name, None)
-        source.pack = pack_ads([source.submitted])
+            edited.pop(name, None)
+        describe(cluster, edited)  # before anything is kept: what cannot be described stays as it was
+        source.submitted, source.pack = edited, pack_ads([edited])
         batch.update_cluster(cluster.number, source.pack)
         factory, asked = cluster.factory, asked_for(source.submitted, 0)
         factory.limit, factory.max_idle = (asked.limit, asked.max_idle) if asked else (-1, -1)
         batch.set_factory(cluster.number, factory.limit, factory.max_idle, factory.paused)
-        describe(cluster, source.submitted)
 
     def shared(self, cluster: Cluster) -> ClassAd:
         """What all jobs of a factory's cluster share."""

@@ -7,12 +7,14 @@ attribute of the job, ``evaluate_text(text)`` that of an expression in its scope
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree
 from slotwise.schedd.codes import Hold, Status, Vacate
 from slotwise.schedd.decision import Verdict
+from slotwise.schedd.job import finite
 
 #: Value of an expression as a plain Python value; None for undefined and error.
 Evaluate = Callable[[str], object]
@@ -128,7 +130,7 @@ def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], 
             kind.lower(),
             reason if isinstance(reason, str) and reason else _own(name, facts.text_of),
             int(job_code),
-            int(subcode) if _is_number(subcode) else 0,  # type: ignore[call-overload]
+            _whole(subcode),
         )
     for _, text, reason_text, subcode_text in system:
         if truth(facts.evaluate_text(text)):
@@ -141,7 +143,7 @@ def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], 
                 kind.lower(),
                 reason if isinstance(reason, str) and reason else default,
                 int(system_code),
-                int(subcode) if _is_number(subcode) else 0,  # type: ignore[call-overload]
+                _whole(subcode),
             )
     return None
 
@@ -167,7 +169,7 @@ def at_exit(evaluate: Evaluate, text_of: Callable[[str], str]) -> Verdict:
             "hold",
             reason if isinstance(reason, str) and reason else _own("OnExitHold", text_of),
             Hold.JOB_POLICY,
-            int(subcode) if _is_number(subcode) else 0,  # type: ignore[call-overload]
+            _whole(subcode),
         )
     if truth(evaluate("OnExitRemove")) is False:
         return Verdict("requeue", _own("OnExitRemove", text_of, "FALSE"), Vacate.JOB_SHOULD_REQUEUE)
@@ -175,7 +177,12 @@ def at_exit(evaluate: Evaluate, text_of: Callable[[str], str]) -> Verdict:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _whole(value: object) -> int:
+    """A code that an expression gave; 0 for what is not a number."""
+    return int(finite(value)) if _is_number(value) else 0
 
 
 def _span(seconds: int) -> str:

@@ -29,6 +29,8 @@ from slotwise.schedd.values import Changes, Expr
 #: How long a job waits after a start that failed; doubles with each in a row.
 _COOL_FIRST_S = 1.0
 _COOL_MOST_S = 300.0
+#: A count with more digits than this was not counted.
+_COUNT_DIGITS = 18
 _VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 _HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
@@ -299,7 +301,7 @@ class Queue(JobBook):
         Whatever state that left the job in, it is one afterwards in which it has no run and waits for what it should.
         """
         if not self.has(job):
-            decision.retired.append(job)  # that it left may not be durable; done twice it is the same
+            decision.retired.append(job)  # that it left may not be durable; it counts once, see Job.counted
             return
         if job.run not in ("", run_id):
             return  # its next run is none of this one's business
@@ -516,7 +518,8 @@ def _counted(job: Job, name: str, reason: str) -> Expr:
     counts: dict[str, int] = {}
     for field in text.strip("[] ").split(";"):
         key, _, value = field.partition("=")
-        if key.strip() and value.strip().isdigit():
-            counts[key.strip()] = int(value)
+        digits = value.strip()  # users may have written it: "²" is a digit too, and a long number no count
+        if key.strip() and digits.isascii() and digits.isdigit() and len(digits) <= _COUNT_DIGITS:
+            counts[key.strip()] = int(digits)
     counts[reason] = counts.get(reason, 0) + 1
     return Expr("[ " + "; ".join(f"{key} = {counts[key]}" for key in counts) + " ]")

@@ -149,8 +149,9 @@ class UserRecords:
         """Jobs leave the queue: what they used is added to their users' totals."""
         added: dict[str, UserTotals] = {}
         for job in jobs:
-            if job.status not in (Status.COMPLETED, Status.REMOVED):
+            if job.counted or job.status not in (Status.COMPLETED, Status.REMOVED):
                 continue
+            job.counted = True
             user = job.cluster.user
             totals = added.setdefault(user, UserTotals())
             cpu_s = job.number("CumulativeRemoteUserCpu") + job.number("CumulativeRemoteSysCpu")

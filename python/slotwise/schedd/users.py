@@ -6,6 +6,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import UsageError
+from slotwise.model.ownership import domain_of, owner_of
 from slotwise.schedd.admission import Admission
 from slotwise.schedd.decision import Decision
 from slotwise.schedd.ledger import Ledger
@@ -58,7 +59,7 @@ class Users:
         """
         for name, text in request.set.items():
             check_edit(name, text)
-        names = [self._admission.settings.domains.named(name) for name in dict.fromkeys(request.names)]
+        names = [self._admission.settings.domains.named(name) for name in request.names]
         if request.constraint.strip():
             if request.what == _What.ADD:
                 raise UsageError("users that are added must be named")
@@ -69,6 +70,8 @@ class Users:
             self._records.require(names)
         else:
             self._records.require_names(names)
+        # Two spellings are one user, who is changed once: a second removal would find nothing left.
+        names = list({(owner_of(name), domain_of(name).lower()): name for name in names}.values())
         batch, ignored = Batch(), set[str]()
         for name in names:
             ignored.update(self._do(request, name, batch))

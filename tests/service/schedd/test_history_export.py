@@ -216,3 +216,57 @@ async def test_the_file_is_written_apart_from_commits(
     let.set()
     await until_written(schedd, path, 6)
     assert len(ids(path)) == 6
+
+
+async def test_records_that_the_disk_refuses_are_not_marked(
+    schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def refuse(path: str) -> None:
+        refused.append(path)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(history_export, "_MARK_S", 0.05)
+    monkeypatch.setattr(history_file, "synchronise", refuse)
+    await removed(schedd, 1)
+
+    async def tried() -> bool:
+        return len(refused) > 1  # a mark that was set ends the attempts
+
+    await schedd.until(tried)
+
+
+async def test_a_row_that_cannot_be_read_keeps_nothing_else_back(
+    schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = history_export.PastAds.ad
+
+    def broken(self: Any, job: Any) -> Any:
+        if job.proc == 1:
+            raise ValueError("no pack")
+        return right(self, job)
+
+    monkeypatch.setattr(history_export.PastAds, "ad", broken)
+    cluster = await removed(schedd, 3)
+    path = schedd.home.spool / "history"
+    await until_written(schedd, path, 2)
+    assert ids(path) == [f"{cluster}.0", f"{cluster}.2"]
+
+
+async def test_an_unforeseen_failure_is_tried_again(
+    schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, failed = history_export.long_forms, []
+
+    def once(ads: Any) -> list[str]:
+        if not failed:
+            failed.append(True)
+            raise RuntimeError("unforeseen")
+        return right(ads)
+
+    monkeypatch.setattr(history_export, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(history_export, "long_forms", once)
+    await removed(schedd, 2)
+    await until_written(schedd, schedd.home.spool / "history", 2)
+    assert failed

@@ -175,3 +175,9 @@ async def test_a_claim_is_not_used_beyond_the_limit(
     await admin("-edit", schedd.owner, "MaxJobsRunning=1")
     assert await schedd.negotiate(point.address) == 1
     await schedd.until_gone()
+
+
+async def test_a_user_who_is_named_twice_is_changed_once(schedd: RunningAccessPoint, admin: Any) -> None:
+    assert (await admin("-add", "bob", "bob@here", "carol")).out == "add succeeded: 2 users\n"
+    assert (await admin("-remove", "bob", "bob@HERE")).out == "remove succeeded: 1 users\n"
+    assert [ad["User"] for ad in await listed(admin)] == ["carol@here"]
