@@ -32,17 +32,19 @@ class Dependents:
         self._decision: Decision | None = None
         self._asked: set[tuple[str, str]] = set()
         self._left = _STEPS
+        #: How many of the decision's jobs were looked at.
+        self._seen = 0
 
     def remove(self, decision: Decision) -> None:
         """Remove what depends on the jobs that leave the queue by ``decision``, as a part of it."""
         if decision is not self._decision:
-            self._decision, self._asked, self._left = decision, set(), _STEPS
-        seen: set[Job] = set()
-        while fresh := [job for job in decision.retired if job not in seen]:
-            seen.update(fresh)
-            for job in fresh:
-                if job.cluster.others_removed:
-                    self._remove(job, decision)
+            self._decision, self._asked, self._left, self._seen = decision, set(), _STEPS, 0
+        # Each job that leaves may come here with the decision of all.
+        while self._seen < len(decision.retired):
+            job = decision.retired[self._seen]
+            self._seen += 1
+            if job.cluster.others_removed:
+                self._remove(job, decision)
 
     def _remove(self, job: Job, decision: Decision) -> None:
         condition, user = job.cluster.others_removed, job.cluster.user

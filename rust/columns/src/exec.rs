@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use classad::{Ad, BinaryOp, Value, allowance};
+use classad::{Ad, BinaryOp, Value};
 
 use crate::bitmap::Bitmap;
 use crate::compute::Plain;
@@ -14,8 +14,6 @@ use crate::word::{
     Val, apply_binary, apply_call, apply_unary, elvis, list_of, ordered, select, subscript,
 };
 
-/// How many operations of a program, on one group, cost as much as a step of the plain evaluator.
-const OPS_PER_STEP: usize = 8;
 /// Groups computed at a time.
 const LANES: usize = 256;
 
@@ -189,7 +187,6 @@ impl<'a> Machine<'a> {
     }
 
     fn batch(&mut self, batch: &[u32]) {
-        allowance::charge((self.program.ops.len() * batch.len() / OPS_PER_STEP) as i64);
         self.others.truncate(self.program.others.len());
         for at in 0..self.program.ops.len() {
             self.step(at, batch);

@@ -30,8 +30,6 @@ use crate::verdicts::{VERDICTS, Verdict, Verdicts};
 const REMEMBER_BYTES: usize = 512 << 20;
 /// Expressions whose reads are remembered.
 const READS_MAX: usize = 100_000;
-/// What it costs to find out the rows of a condition, in steps for each row, besides asking it.
-const ROW_STEPS: i64 = 4;
 /// Refreshes that groups outlive without being asked for.
 const GROUPS_KEPT: u64 = 8;
 
@@ -458,7 +456,6 @@ impl LeafCache {
         };
         entry.used = self.stamp;
         entry.forget(&groups);
-        allowance::charge(ROW_STEPS * table.row_end() as i64);
         // Whether the rows are so few that their groups are far from all.
         let few = |rows: &&Bitmap| {
             matcher.tuning.only_within
