@@ -20,10 +20,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from slotwise.classad import ClassAd
-from slotwise.schedd.batch import Batch
-from slotwise.schedd.history_pruning import prune
-from slotwise.schedd.store import Store
-from slotwise.schedd.values import encode
+from slotwise.schedd.history.pruning import prune
+from slotwise.schedd.jobs.values import encode
+from slotwise.schedd.storage.batch import Batch
+from slotwise.schedd.storage.store import Store
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from harness import Report
 from slotwise.config import load
-from slotwise.startd import survey
 from slotwise.startd.fingerprint.x_input import XProbe
+from slotwise.startd.monitor import sampler
 from slotwise.startd.settings import Sampled
 from slotwise.table import PackBuilder
 
@@ -124,7 +124,7 @@ def polling(report: Report) -> None:
                     p.now += 5
                     p.forget()
                     began = time.process_time()
-                    survey.take_sample(p.it, p.knobs, Path("/"), p.now, x)
+                    sampler.take_sample(p.it, p.knobs, Path("/"), p.now, x)
                     away(p)
                     p.it.poll(p.now)
                     looks.append(time.process_time() - began)
@@ -149,7 +149,7 @@ def polling(report: Report) -> None:
     for _ in range(5):
         p.now += 60
         began = time.process_time()
-        survey.take_sample(p.it, p.knobs, Path("/"), p.now, XProbe({}))
+        sampler.take_sample(p.it, p.knobs, Path("/"), p.now, XProbe({}))
         away(p)
         p.it.poll(p.now)
         shares.append((time.process_time() - began) / 60 * 100)

@@ -20,8 +20,8 @@ from slotwise.defrag import decide
 from slotwise.defrag.rules import DefragRules
 from slotwise.negotiator import kept
 from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
-from slotwise.schedd.durations import Durations
-from slotwise.schedd.excess import Excess, ExcessBook
+from slotwise.schedd.claims.excess import Excess, ExcessBook
+from slotwise.schedd.jobs.durations import Durations
 from slotwise.table import AdTable
 
 #: Where simulated time starts, epoch seconds.

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 import pytest
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 
 SAMPLE = json.loads(Path(__file__).with_name("chosen-attributes.json").read_text())

@@ -13,12 +13,12 @@ import pytest
 from slotwise.config import Config, load
 from slotwise.cron import jobs as cron
 from slotwise.defrag import rules
-from slotwise.startd import events as ev
-from slotwise.startd import survey
 from slotwise.startd.fetch import schedule
-from slotwise.startd.outbox import Granted
+from slotwise.startd.host.outbox import Granted
+from slotwise.startd.monitor import sampler
 from slotwise.startd.settings import machine_resources, slot_types
-from slotwise.startd.slots.layout import plan
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot_types.layout import plan
 
 from tests.conformance.test_manual_examples import EXAMPLES, NOT_THERE_YET
 from tests.support.manual import MACROS
@@ -402,11 +402,11 @@ def administrators_attribute(tmp_path: Path) -> None:
 @drives("custom resources")
 def custom_resources(tmp_path: Path) -> None:
     config = configuration(tmp_path, "custom resources")
-    resources = machine_resources(config, DETECTED, survey.inventory(config))
+    resources = machine_resources(config, DETECTED, sampler.inventory(config))
     slots = plan(resources, slot_types(config, resources))
     amounts = [{tag.lower(): n for tag, n in slot.resources.custom.items()} for slot in slots]
     assert amounts == [{"cogs": 8, "actuator": 6}, {"cogs": 4, "actuator": 1}, {"cogs": 4, "actuator": 1}]
-    d = Point(config, survey.inventory(config))
+    d = Point(config, sampler.inventory(config))
     d.claim("slot1", job(RequestCogs=2, RequestActuator=1))
     names = ("TotalCogs", "TotalSlotCogs", "Cogs", "Actuator")
     assert [d.ad("slot1").eval(name) for name in names] == [16, 8, 6, 5]
@@ -487,7 +487,7 @@ def gpus(tmp_path: Path) -> None:
     config = load(path, subsystem="STARTD", env={})
     if Path(config.get_str("MACHINE_RESOURCE_INVENTORY_GPUs").split()[0]).exists():
         pytest.skip("HTCondor's condor_gpu_discovery is installed")
-    [found] = survey.inventory(config)
+    [found] = sampler.inventory(config)
     assert found.devices == ("GPU-a0223334", "GPU-b1223334") and found.properties[""]["CoresPerCU"] == "32"
 
 

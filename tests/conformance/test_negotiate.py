@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.cli import negotiate
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.pool import negotiate
 
 from tests.support.negotiation.recorded import Report, compared, jobs_of, slots_of
 

@@ -12,8 +12,8 @@ from slotwise.classad import ClassAd
 from slotwise.config import Config, load
 from slotwise.errors import DeniedError
 from slotwise.model.ownership import LocalDomains
-from slotwise.schedd.draft import Draft, DraftSettings, Incoming, draft
-from slotwise.schedd.submit_rules import SubmitRules
+from slotwise.schedd.submission.new_cluster import Draft, DraftSettings, Incoming, draft
+from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.submit import parse
 from slotwise.wire.gen import schedd_pb2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.execution.cgroup.probe import CgroupHost, probe
-from slotwise.starter.tools import has_device_mapper
+from slotwise.starter.enforcement.host_programs import has_device_mapper
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from slotwise.cli.chirp import main
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.jobs.chirp import main
 from slotwise.errors import HostError, PeerUnavailableError
 
 from tests.support.starter_bench import StarterBench, starter_bench

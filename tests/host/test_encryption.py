@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from slotwise.execution.verdict import SCRATCH_DIR_ERROR
-from slotwise.starter.encryption import DM_CRYPT, FSCRYPT, open_labels
+from slotwise.starter.enforcement.host_programs import installed
+from slotwise.starter.enforcement.host_programs import run as tool
+from slotwise.starter.scratch.encryption import DM_CRYPT, FSCRYPT, open_labels
+from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.settings import VolumeSettings
-from slotwise.starter.tools import installed
-from slotwise.starter.tools import run as tool
-from slotwise.starter.volumes import Volumes
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.starter_bench import StarterBench, starter_bench

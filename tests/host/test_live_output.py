@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from slotwise.schedd import live_output
-from slotwise.schedd.files import FilePlan
+from slotwise.schedd.shadow import live_output
+from slotwise.schedd.transfer.files import FilePlan
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.starter_bench import StarterBench, job_python, starter_bench

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from slotwise.execution.launcher import holder
-from slotwise.starter.tools import run as tool
+from slotwise.starter.enforcement.host_programs import run as tool
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.starter_bench import StarterBench, groups_of, starter_bench

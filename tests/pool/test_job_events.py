@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 
 from tests.support import job_events

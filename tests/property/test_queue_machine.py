@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from slotwise.schedd.codes import MOVES, Status
-from slotwise.schedd.decision import Decision, RunEnd, Verdict
-from slotwise.schedd.job import Cluster, Job
-from slotwise.schedd.queue import Queue
+from slotwise.schedd.jobs.codes import MOVES, Status
+from slotwise.schedd.jobs.decision import Decision, RunEnd, Verdict
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.queue import Queue
 
 ENDS = st.sampled_from(
     [

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd import claiming, drain
-from slotwise.startd import events as ev
+from slotwise.startd.host import claims, drain
+from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
-from slotwise.startd.load import LoadOf, share_load, smoothed
-from slotwise.startd.machine import next_timer, step, validate
-from slotwise.startd.replay import Log
-from slotwise.startd.restoring import restore
-from slotwise.startd.states import Draining, Hold, Owner, Slot
+from slotwise.startd.publish.owner_load import LoadOf, share_load, smoothed
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.fsm import next_timer, step, validate
+from slotwise.startd.slot.replay import Log
+from slotwise.startd.slot.states import Draining, Hold, Owner, Slot
 from slotwise.table import unpack_ads
 
 from tests.support.startd_point import Point, job, point
@@ -194,7 +194,7 @@ class WholeMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(index=st.integers(0, 50), fast=st.booleans())
     def a_claim_is_released(self, index: int, fast: bool) -> None:
-        claiming.tell_claim(self.p.it, self.known(index), 0, ev.Released(fast=fast), self.p.now)
+        claims.tell_claim(self.p.it, self.known(index), 0, ev.Released(fast=fast), self.p.now)
 
     @precondition(lambda self: self.claims)
     @rule(index=st.integers(0, 50))

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from slotwise.startd import daemon_ad
-from slotwise.startd import events as ev
+from slotwise.startd.publish import daemon_ad
+from slotwise.startd.slot import events as ev
 from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_pb2
 

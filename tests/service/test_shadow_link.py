@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 import pytest
-from slotwise.starter.shadow_link import ShadowLink
+from slotwise.starter.links.shadow_link import ShadowLink
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 
 from tests.support.startd_host import until

@@ -10,11 +10,11 @@ from pathlib import Path
 import grpc
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli import history_files
-from slotwise.startd import survey
+from slotwise.cli.jobs import history_files
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.journal import Journal
-from slotwise.startd.replay import replayed
+from slotwise.startd.monitor import sampler
+from slotwise.startd.slot.replay import replayed
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc, starter_pb2
 
@@ -380,10 +380,10 @@ async def test_free_disk_is_measured_again_only_if_so_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     measured = {"TotalDisk": 4_000_000}
-    monkeypatch.setattr(survey.disk, "read", lambda execute: dict(measured))
+    monkeypatch.setattr(sampler.disk, "read", lambda execute: dict(measured))
     async with startd_host(tmp_path, f"RESERVED_DISK = 0\nSTARTD_RECOMPUTE_DISK_FREE = {again}\n") as host:
         (h,) = host.point.holdings.values()
         assert h.total.disk_kib == 4_000_000
         measured["TotalDisk"] = 3_000_000
-        survey.take_sample(host.point, host.startd._context.config, tmp_path, host.clock.now(), XProbe({}))
+        sampler.take_sample(host.point, host.startd._context.config, tmp_path, host.clock.now(), XProbe({}))
         assert h.total.disk_kib == (3_000_000 if again else 4_000_000)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotwise.startd import claiming, daemon_ad
+from slotwise.startd.host import claims as claiming
+from slotwise.startd.publish import daemon_ad
 from slotwise.wire.gen import startd_pb2, startd_pb2_grpc, starter_pb2
 
 from tests.support.serving import metadata

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.startd.driver import Driver
+from slotwise.startd.dispatcher import Driver
 from slotwise.startd.fetch.calls import REPLY_FETCH, HookCall
 from slotwise.startd.service import _Session
 from slotwise.table import pack_ads
@@ -114,7 +114,7 @@ async def test_an_exception_at_any_point_leaves_nothing_behind(
 ) -> None:
     injection = Injection("/slotwise/startd/", ("driver.py Driver.flush",))
     inject(monkeypatch, injection, kind)
-    monkeypatch.setattr("slotwise.startd.driver._LIST_AGAIN_S", 0.02)
+    monkeypatch.setattr("slotwise.startd.dispatcher._LIST_AGAIN_S", 0.02)
     async with startd_host(tmp_path) as host:
         number, tried = 0, []
 

@@ -16,7 +16,7 @@ from slotwise.daemon.membership import Trust
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.home import PoolHome
 from slotwise.schedd.app import AccessPoint, start
-from slotwise.schedd.store import Batch, Store
+from slotwise.schedd.storage.store import Batch, Store
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire import address, channel, security
 from slotwise.wire.address import DaemonAddress

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.cli.main import run
-from slotwise.starter.keeper_link import KeeperLink
-from slotwise.starter.run import Run
+from slotwise.starter.links.keeper_link import KeeperLink
+from slotwise.starter.run.run import Run
 from slotwise.starter.service import StarterServicer
 
 from tests.support.injection import Injection

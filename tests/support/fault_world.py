@@ -12,7 +12,8 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.clock import SystemClock
-from slotwise.schedd import claim_runs, claiming, failures, queue, reattach
+from slotwise.schedd.claims import claiming, faults, reconnect, runs
+from slotwise.schedd.jobs import queue
 
 from tests.support.access_point import RunningAccessPoint
 from tests.support.faulty_point import FaultyPoint
@@ -58,11 +59,11 @@ KINDS = (*(f"starter {what}" for what in _STARTER_SAYS), *(f"startd {what}" for 
 
 def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the schedd be less patient with silence and failure."""
-    for module in (claiming, reattach):
+    for module in (claiming, reconnect):
         monkeypatch.setattr(module, "GRACE_S", 0.3)
         monkeypatch.setattr(module, "ASK_AGAIN_S", 0.05)
-    monkeypatch.setattr(failures, "PATIENCE_S", 0.3)
-    monkeypatch.setattr(claim_runs, "HELLO_S", 0.5)
+    monkeypatch.setattr(faults, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(runs, "HELLO_S", 0.5)
     monkeypatch.setattr(queue, "_COOL_FIRST_S", 0.01)
     monkeypatch.setattr(queue, "_COOL_MOST_S", 0.05)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from slotwise.config import load
 from slotwise.model.slot import State
-from slotwise.startd import claiming
-from slotwise.startd.execution_point import ExecutionPoint
-from slotwise.startd.outbox import Kill
+from slotwise.startd.host import claims as claiming
+from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.host.outbox import Kill
 from slotwise.startd.settings import Sampled, Settings, machine_resources, slot_types
-from slotwise.startd.slots.layout import plan
+from slotwise.startd.slot_types.layout import plan
 
 from tests.support.startd_point import DETECTED, Point, knobs_of_point
 

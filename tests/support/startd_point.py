@@ -8,15 +8,15 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.config import Config
-from slotwise.startd import claiming
-from slotwise.startd import events as ev
-from slotwise.startd.asking import Ask
-from slotwise.startd.execution_point import ExecutionPoint
-from slotwise.startd.holding import Activation, Holding, Job, Terms
-from slotwise.startd.outbox import Granted, Outbox, RefusedRun, ToSchedd
+from slotwise.startd.host import claims
+from slotwise.startd.host.claim_request import Ask
+from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.host.outbox import Granted, Outbox, RefusedRun, ToSchedd
+from slotwise.startd.host.slot_record import Activation, Holding, Job, Terms
 from slotwise.startd.settings import Settings, machine_resources, slot_types
-from slotwise.startd.slots.custom import CustomResource
-from slotwise.startd.slots.layout import plan
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot_types.custom import CustomResource
+from slotwise.startd.slot_types.layout import plan
 from slotwise.table import pack_ads
 
 from tests.support.configured import configured
@@ -99,7 +99,7 @@ class Point:
         """As :meth:`request`, by claim id."""
         self.serial += 1
         ask = Ask(self.serial, claim_id, Terms(schedd, "addr", "ann@test", 300), wanted or job(), **terms)
-        claiming.request(self.it, ask, self.now)
+        claims.request(self.it, ask, self.now)
         self.it.validate()
         return next((m.what for m in self.it.outbox.schedds if m.serial == self.serial), None)
 
@@ -112,7 +112,7 @@ class Point:
     def activate(self, claim_id: str, run_id: str = "1.0#1", wanted: Job | None = None) -> RefusedRun | None:
         """Start a job; why not, if so."""
         self.serial += 1
-        claiming.activate(self.it, claim_id, Activation(self.serial, run_id, "t", "s", wanted or job()), self.now)
+        claims.activate(self.it, claim_id, Activation(self.serial, run_id, "t", "s", wanted or job()), self.now)
         self.it.validate()
         said = next((m.what for m in self.it.outbox.schedds if m.serial == self.serial), None)
         return said if isinstance(said, RefusedRun) else None
@@ -125,7 +125,7 @@ class Point:
 
     def gone(self, run_id: str = "1.0#1", **how: Any) -> None:
         """The run is over."""
-        claiming.run_gone(self.it, run_id, self.now, **how)
+        claims.run_gone(self.it, run_id, self.now, **how)
         self.it.validate()
 
     def ad(self, local: str) -> ClassAd:

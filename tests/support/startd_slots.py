@@ -7,9 +7,9 @@ from typing import Any
 
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, SlotKind, State
-from slotwise.startd import events as ev
-from slotwise.startd.machine import Step, step, validate
-from slotwise.startd.states import Owner, Slot, Unclaimed
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.fsm import Step, step, validate
+from slotwise.startd.slot.states import Owner, Slot, Unclaimed
 
 T0 = 1_000_000.0
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import grpc
 from slotwise.classad import ClassAd
-from slotwise.schedd import live_output, remote_io
-from slotwise.schedd.files import FilePlan
+from slotwise.schedd.shadow import chirp, live_output
+from slotwise.schedd.transfer.files import FilePlan
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.channel import open_async
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc, starter_pb2, starter_pb2_grpc
@@ -173,8 +173,8 @@ class PretendedShadow(schedd_pb2_grpc.ScheddServicer):
         await self._contexts[run_id].write(schedd_pb2.ShadowMessage(run_id=run_id, ack=schedd_pb2.RunAck()))
 
     def _about_job(self, run: ShadowRun, io: schedd_pb2.RemoteIo) -> schedd_pb2.RemoteIoDone:
-        if io.op in remote_io.FILE_OPERATIONS:
-            return remote_io.on_files(io, str(self.files), "nobody", "nobody")
+        if io.op in chirp.FILE_OPERATIONS:
+            return chirp.on_files(io, str(self.files), "nobody", "nobody")
         done = schedd_pb2.RemoteIoDone(id=io.id)
         if io.op == "set_attr":
             run.ad[io.name] = io.text

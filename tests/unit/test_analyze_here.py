@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli.analyze_here import render, runs_here
+from slotwise.cli.jobs.analyze_local import render, runs_here
 
 SCHEDD = ClassAd(
     {

@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 from slotwise.cli import main, registry
-from slotwise.cli.invocation import Invocation
-from slotwise.cli.options import Option, parse
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import Option, parse
 from slotwise.errors import AdSyntaxError
 
 

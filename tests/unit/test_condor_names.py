@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from slotwise.cli import condor_names, main, registry
-from slotwise.cli.invocation import Invocation
+from slotwise.cli import main, registry
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.host import condor_names
 from slotwise.errors import HostError
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.decision import Decision
-from slotwise.schedd.dependents import Dependents
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.table import AdTable
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from slotwise.classad import ClassAd, ExprTree, new_syntax
 from slotwise.config import Config, load
-from slotwise.startd.policy import Policy, Timers
-from slotwise.startd.slot_config import SlotConfig
+from slotwise.startd.policy.expressions import Policy, Timers
+from slotwise.startd.policy.slot_config import SlotConfig
 from slotwise.submit import parse
 
 PATTERN = r'regexp("^node\d+\.example$", Machine)'

@@ -15,8 +15,8 @@ from slotwise.gpus.libraries import NvmlDevices
 from slotwise.gpus.report import Request, discover
 from slotwise.gpus.simulated import parse_models
 from slotwise.gpus.utilization import Meter
-from slotwise.startd.slots import gpu_detection
-from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.slot_types import gpu_detection
+from slotwise.startd.slot_types.custom import CustomResource
 
 from tests.support.configured import configured
 

@@ -17,9 +17,9 @@ from slotwise.home import PoolHome
 from slotwise.master.app import backoff_of
 from slotwise.master.limits import Limits
 from slotwise.master.policy import Backoff
-from slotwise.master.pulse import Patience
+from slotwise.master.watchdog import HangTimeout
 from slotwise.schedd import settings as schedd
-from slotwise.startd.policy import Timers
+from slotwise.startd.policy.expressions import Timers
 from slotwise.starter import settings as starter
 
 from tests.support.configured import configured
@@ -123,7 +123,7 @@ def scalars(settings: Any) -> dict[str, Any]:
         ),
         (starter.VolumeSettings(), lambda: starter._volumes(configured("STARTER")), {"backing_file"}),
         (Limits(), lambda: Limits.of_config(configured("MASTER")), set()),
-        (Patience(), lambda: Patience.of_config(configured("MASTER"), "schedd"), set()),
+        (HangTimeout(), lambda: HangTimeout.of_config(configured("MASTER"), "schedd"), set()),
         (Backoff(), lambda: backoff_of(configured("MASTER")), set()),
         (rules.DefragRules(), lambda: rules.read(configured("DEFRAG"), ""), {"cancel"}),
         (cron.CronRules(), lambda: cron.read(configured()), set()),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli import forms
-from slotwise.cli.forms import Form
-from slotwise.cli.invocation import Invocation
-from slotwise.cli.options import parse
+from slotwise.cli.common import output_format
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import parse
+from slotwise.cli.common.output_format import Form
 from slotwise.cli.render import jobviews
 from slotwise.cli.render.layout import Item, Layout, ranges, unique_rows
 from slotwise.cli.render.poolviews import VIEWS
@@ -29,7 +29,7 @@ def job(proc: int, **more: object) -> ClassAd:
 
 def printed(*words: str, ads: list[ClassAd], tmp_path: Path) -> str:
     inv = Invocation(tmp_path, {}, io.StringIO(), io.StringIO(), io.StringIO())
-    form = Form.of(parse(words, forms.options()), inv)
+    form = Form.of(parse(words, output_format.options()), inv)
     return "".join(form.pieces(ads, lambda ad: f"{ad['ClusterId']}.{ad['ProcId']}", SCENE))
 
 

@@ -9,9 +9,9 @@ import pytest
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.facts import JobFacts, KillSignals
 from slotwise.execution.keeper_spec import Identity, KeeperResult
-from slotwise.schedd.codes import Status
-from slotwise.schedd.decision import Kill
-from slotwise.schedd.job import Cluster, Job
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.decision import Kill
+from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.local import ending
 from slotwise.schedd.local.launch import LocalLimits, RunPlace, Surroundings, compose
 

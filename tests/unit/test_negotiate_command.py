@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.cli import analyze, negotiate
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.jobs import analyze
+from slotwise.cli.pool import negotiate
 from slotwise.errors import ConfigError, NotFoundError, SlotwiseError, UsageError
 from slotwise.negotiator.accounting_file import dump_accounting, parse_accounting
 from slotwise.negotiator.driver import Accounting, Engine, Knobs, read_long

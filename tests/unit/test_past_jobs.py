@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotwise.cli.history_files import Source, parts_of, read_sources
-from slotwise.cli.invocation import Invocation
-from slotwise.cli.userlog import job_ads
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.jobs.eventlog_ads import job_ads
+from slotwise.cli.jobs.history_files import Source, parts_of, read_sources
 from slotwise.errors import NotFoundError
 from slotwise.wire.gen import schedd_pb2
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slotwise.cli import power
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.pool import power
 from slotwise.errors import SlotwiseError, UsageError
 
 CARD = "02:00:00:00:00:7f"

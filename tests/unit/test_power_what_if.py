@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.cli import power
-from slotwise.cli.invocation import Invocation
-from slotwise.cli.power_what_if import machine_of, percentile, run_of
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.pool import power
+from slotwise.cli.pool.power_what_if import machine_of, percentile, run_of
 from slotwise.errors import NotFoundError, UsageError
 
 T0 = 1_700_000_100  # a whole number of times 300 s

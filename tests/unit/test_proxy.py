@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.errors import SubmitError, UsageError
 from slotwise.model.proxy import ProxyError, parse
-from slotwise.schedd import credentials
+from slotwise.schedd.shadow import proxies
 from slotwise.submit import parse as parse_submit
 
 PROXY = Path(__file__).with_name("proxy.pem").read_bytes()
@@ -54,6 +54,6 @@ def test_submit_looks_at_the_proxy(tmp_path: Path) -> None:
 
 
 def test_nobody_says_himself_what_a_proxy_tells() -> None:
-    credentials.check(["x509userproxy", "Owner"])
+    proxies.check(["x509userproxy", "Owner"])
     with pytest.raises(UsageError, match="read from the proxy"):
-        credentials.check(["X509UserProxySubject"])
+        proxies.check(["X509UserProxySubject"])

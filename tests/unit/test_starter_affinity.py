@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.starter.affinity import CoreRules, choose, core_numbers, nodes_of_host
+from slotwise.starter.enforcement.affinity import CoreRules, choose, core_numbers, nodes_of_host
 
 TWO_NODES = ((0, 2, 4, 6), (1, 3, 5, 7))
 

@@ -12,10 +12,10 @@ from slotwise.errors import ConfigError
 from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
 from slotwise.execution.facts import SlotFacts
 from slotwise.home import PoolHome
-from slotwise.starter.devices import assigned_uuids, find_gpus, hidden
-from slotwise.starter.enforcement import assess
+from slotwise.starter.enforcement.accounts import Account, UserRules, faults
+from slotwise.starter.enforcement.gaps import assess
+from slotwise.starter.enforcement.gpu_hiding import assigned_uuids, find_gpus, hidden
 from slotwise.starter.settings import StarterSettings, for_slot, read_settings
-from slotwise.starter.users import Account, UserRules, faults
 
 FIRST, SECOND, THIRD = "GPU-6a96bd13-1111", "GPU-6a96bd13-2222", "GPU-0c0ffee0-3333"
 HOST = {FIRST: (195, 0), SECOND: (195, 1), THIRD: (195, 2)}

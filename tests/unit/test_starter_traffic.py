@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotwise.classad import ClassAd
-from slotwise.starter.traffic import OWN, Traffic
+from slotwise.starter.transfer.transfer_stats import OWN, Traffic
 
 
 def test_totals_go_on_and_the_last_run_begins_anew() -> None:

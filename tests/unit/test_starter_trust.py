@@ -12,11 +12,11 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.keeper_spec import Identity
-from slotwise.starter.chirp.desk import JobDesk
-from slotwise.starter.chirp.rules import ChirpRules
-from slotwise.starter.enforcement import Enforcement
-from slotwise.starter.lvm import PoolUse
-from slotwise.starter.privilege import read_small, rights_of
+from slotwise.starter.enforcement.gaps import Enforcement
+from slotwise.starter.enforcement.privilege import read_small, rights_of
+from slotwise.starter.io_proxy.listener import JobDesk
+from slotwise.starter.io_proxy.rules import ChirpRules
+from slotwise.starter.scratch.lvm import PoolUse
 
 
 def test_a_small_text_is_read_up_to_its_limit(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from slotwise.execution.facts import JobFacts, TransferRules, read_job
 from slotwise.execution.keeper_spec import CgroupPlan, KeeperResult, KeeperSpec, Usage, parse_result
 from slotwise.execution.verdict import End, How, Kill, MemoryRule, ends_in_hold, judge
-from slotwise.starter.lifecycle import wanted_outputs
+from slotwise.starter.run.lifecycle import wanted_outputs
 
 AD = {"Cmd": "/bin/x", "Arguments": "a 'b c'", "Iwd": "/w", "In": "i", "Out": "o", "Err": "e"}
 JOB = read_job(AD.get, "ann@here")

@@ -13,12 +13,13 @@ from slotwise.classad import ClassAd
 from slotwise.execution.facts import read_job, read_slot
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.execution.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, How, Kill, MemoryRule, held
-from slotwise.starter import moves, watch
-from slotwise.starter.lifecycle import step
-from slotwise.starter.moves import Phase, RunState
-from slotwise.starter.report import Disk
-from slotwise.starter.run import Run
-from slotwise.starter.scratch import RunDirectory
+from slotwise.starter import watch
+from slotwise.starter.run import lifecycle_types
+from slotwise.starter.run.lifecycle import step
+from slotwise.starter.run.lifecycle_types import Phase, RunState
+from slotwise.starter.run.report import Disk
+from slotwise.starter.run.run import Run
+from slotwise.starter.scratch.directories import RunDirectory
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.set_clock import SetClock
@@ -127,7 +128,7 @@ async def _nothing_left(run: Any) -> list[str]:
 async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_end(tmp_path: Path) -> None:
     host = host_of(tmp_path)
     run = run_of(host, tmp_path)
-    run.on(moves.KillAsked(Kill(fast=True, reason="the owner is back", code=1011)))
+    run.on(lifecycle_types.KillAsked(Kill(fast=True, reason="the owner is back", code=1011)))
     said: list[Any] = []
     link: Any = SimpleNamespace(send=said.append)
     run.link = link
@@ -138,23 +139,25 @@ async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_
 
 def test_a_job_that_is_suspended_before_it_has_begun_stands_still_as_soon_as_it_has() -> None:
     state = RunState(Phase.INPUT)
-    for event in (moves.SuspendAsked(resume=False), moves.InputsDone()):
+    for event in (lifecycle_types.SuspendAsked(resume=False), lifecycle_types.InputsDone()):
         state, actions = step(state, event, JOB)
-        assert not any(isinstance(action, moves.Pause) for action in actions)
-    assert moves.Pause(resume=False) in step(state, moves.Started(7), JOB)[1]
-    state, _ = step(state, moves.SuspendAsked(resume=True), JOB)
-    assert moves.Pause(resume=False) not in step(state, moves.Started(7), JOB)[1]
+        assert not any(isinstance(action, lifecycle_types.Pause) for action in actions)
+    assert lifecycle_types.Pause(resume=False) in step(state, lifecycle_types.Started(7), JOB)[1]
+    state, _ = step(state, lifecycle_types.SuspendAsked(resume=True), JOB)
+    assert lifecycle_types.Pause(resume=False) not in step(state, lifecycle_types.Started(7), JOB)[1]
 
 
 @pytest.mark.parametrize("phase", [Phase.INPUT, Phase.RUNNING, Phase.OUTPUT])
 def test_a_run_that_the_startd_has_forgotten_tells_its_shadow(phase: Phase) -> None:
     result = KeeperResult("signaled", code=9, ended_by="hard")
     end = End(How.EXITED) if phase is Phase.OUTPUT else None
-    state, actions = step(RunState(phase, pid=7, end=end, outputs="all"), moves.Forgotten(), JOB)
+    state, actions = step(RunState(phase, pid=7, end=end, outputs="all"), lifecycle_types.Forgotten(), JOB)
     if phase is Phase.RUNNING:
-        assert actions == [moves.StopHard()]
-        state, actions = step(state, moves.KeeperEnded(result, MemoryRule(), JOB), JOB)
+        assert actions == [lifecycle_types.StopHard()]
+        state, actions = step(state, lifecycle_types.KeeperEnded(result, MemoryRule(), JOB), JOB)
     elif phase is Phase.OUTPUT:  # what it has done is not lost
-        state, actions = step(state, moves.OutputsSent(), JOB)
-    assert moves.SendEnd() in actions and not any(isinstance(action, moves.TellGone) for action in actions)
+        state, actions = step(state, lifecycle_types.OutputsSent(), JOB)
+    assert lifecycle_types.SendEnd() in actions and not any(
+        isinstance(action, lifecycle_types.TellGone) for action in actions
+    )
     assert state.end is not None and state.end.how is (How.EXITED if phase is Phase.OUTPUT else How.EVICTED)

@@ -9,7 +9,7 @@ import pytest
 from slotwise.daemon.accounts import named
 from slotwise.errors import ConfigError, DeniedError
 from slotwise.model.ownership import LocalDomains
-from slotwise.schedd.superusers import SuperUsers
+from slotwise.schedd.users.superusers import SuperUsers
 
 DOMAINS = LocalDomains("example.org")
 

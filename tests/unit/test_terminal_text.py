@@ -6,7 +6,7 @@ import os
 import pty
 from typing import IO
 
-from slotwise.cli.terminal import as_it_is, shown
+from slotwise.cli.common.terminal import as_it_is, shown
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2J\x9b31m\x7f\x00 tab\there\né 東\n"
 HARMLESS = "a\\x1b]0;title\\x07b\\x1b[2J\\x9b31m\\x7f\\x00 tab\there\né 東\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 import jwt
 import pytest
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.collector.tokens import limit
 from slotwise.config import load
 from slotwise.daemon.membership import Trust

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from slotwise.classad import UNDEFINED, ExprTree
 from slotwise.classad.machine import enable_user_home, forget_user_maps, keep_debug_lines, take_debug_lines
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 from slotwise.config import load
-from slotwise.config.machine_facts import take_over
+from slotwise.config.classad_host import take_over
 from slotwise.negotiator.driver import Accounting, Engine, Knobs, read_long
 from slotwise.negotiator.snapshot import CycleInput
 

@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 from slotwise.errors import DeniedError, NotFoundError, UsageError
-from slotwise.schedd.batch import Batch, UserTotals
-from slotwise.schedd.schema import prepare
-from slotwise.schedd.user_records import UserRecords, check_edit
+from slotwise.schedd.storage.batch import Batch, UserTotals
+from slotwise.schedd.storage.schema import prepare
+from slotwise.schedd.users.records import UserRecords, check_edit
 
 
 def records(*users: str) -> UserRecords:

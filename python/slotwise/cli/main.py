@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from slotwise import __version__
-from slotwise.cli import htcondor_words, machine_facts, registry
-from slotwise.cli.invocation import Invocation
+from slotwise.cli import registry
+from slotwise.cli.common import classad_host, htcondor_words
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.registry import COMMANDS, CONDOR_NAMES, HTCONDOR_PREFIX
 from slotwise.errors import SlotwiseError, UsageError
 
@@ -59,8 +60,8 @@ def dispatch(argv: list[str], inv: Invocation) -> int:
         if (status := htcondor_words.status_of_help(called, argv[1:])) is not None:
             run_it(argv[1:], replace(inv, stdout=inv.stderr))
             return status
-        if machine_facts.asks(argv[1:]):
-            machine_facts.take_over_from(inv)
+        if classad_host.asks(argv[1:]):
+            classad_host.take_over_from(inv)
         return run_it(argv[1:], inv)
     except UsageError as error:
         if called:

@@ -25,71 +25,79 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
-    "up": Command("slotwise.cli.pool:up", "start the pool in the background and wait until it answers"),
-    "down": Command("slotwise.cli.pool:down", "stop the pool"),
-    "restart": Command("slotwise.cli.pool:restart", "restart a daemon, or all"),
-    "daemon": Command("slotwise.cli.pool:daemon", "run one daemon in the foreground"),
-    "reconfig": Command("slotwise.cli.pool:reconfig", "make the daemons read the configuration again"),
-    "ping": Command("slotwise.cli.ping:main", "who answers, and what you may do there", resident=True),
-    "token": Command("slotwise.cli.token:main", "make and show tokens"),
-    "submit": Command("slotwise.cli.submit:main", "queue jobs from a submit description", resident=True, alone="i"),
-    "q": Command("slotwise.cli.q:main", "jobs in the queue", resident=True),
-    "history": Command("slotwise.cli.history:main", "jobs that have left the queue", resident=True),
-    "rm": Command("slotwise.cli.act:rm", "remove jobs", resident=True),
-    "hold": Command("slotwise.cli.act:hold", "hold jobs", resident=True),
-    "release": Command("slotwise.cli.act:release", "release held jobs", resident=True),
-    "suspend": Command("slotwise.cli.act:suspend", "suspend running jobs", resident=True),
-    "continue": Command("slotwise.cli.act:continue_", "continue suspended jobs", resident=True),
-    "vacate-job": Command("slotwise.cli.act:vacate_job", "send running jobs back to the queue", resident=True),
-    "prio": Command("slotwise.cli.edit:prio", "change job priorities", resident=True),
-    "qedit": Command("slotwise.cli.edit:qedit", "change attributes of jobs", resident=True),
+    "up": Command("slotwise.cli.host.personal_pool:up", "start the pool in the background and wait until it answers"),
+    "down": Command("slotwise.cli.host.personal_pool:down", "stop the pool"),
+    "restart": Command("slotwise.cli.host.personal_pool:restart", "restart a daemon, or all"),
+    "daemon": Command("slotwise.cli.host.personal_pool:daemon", "run one daemon in the foreground"),
+    "reconfig": Command("slotwise.cli.host.personal_pool:reconfig", "make the daemons read the configuration again"),
+    "ping": Command("slotwise.cli.pool.ping:main", "who answers, and what you may do there", resident=True),
+    "token": Command("slotwise.cli.host.token:main", "make and show tokens"),
+    "submit": Command(
+        "slotwise.cli.jobs.submit:main", "queue jobs from a submit description", resident=True, alone="i"
+    ),
+    "q": Command("slotwise.cli.jobs.q:main", "jobs in the queue", resident=True),
+    "history": Command("slotwise.cli.jobs.history:main", "jobs that have left the queue", resident=True),
+    "rm": Command("slotwise.cli.jobs.act:rm", "remove jobs", resident=True),
+    "hold": Command("slotwise.cli.jobs.act:hold", "hold jobs", resident=True),
+    "release": Command("slotwise.cli.jobs.act:release", "release held jobs", resident=True),
+    "suspend": Command("slotwise.cli.jobs.act:suspend", "suspend running jobs", resident=True),
+    "continue": Command("slotwise.cli.jobs.act:continue_", "continue suspended jobs", resident=True),
+    "vacate-job": Command("slotwise.cli.jobs.act:vacate_job", "send running jobs back to the queue", resident=True),
+    "prio": Command("slotwise.cli.jobs.edit:prio", "change job priorities", resident=True),
+    "qedit": Command("slotwise.cli.jobs.edit:qedit", "change attributes of jobs", resident=True),
     "qusers": Command(
-        "slotwise.cli.qusers:main", "the users of an access point: list, add, disable, edit", resident=True
+        "slotwise.cli.jobs.qusers:main", "the users of an access point: list, add, disable, edit", resident=True
     ),
     "transfer-data": Command(
-        "slotwise.cli.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
+        "slotwise.cli.jobs.transfer_data:main", "fetch results of jobs submitted with -spool", resident=True
     ),
-    "wait": Command("slotwise.cli.wait:main", "wait for jobs by their event log"),
-    "tail": Command("slotwise.cli.tail:main", "the ends of a running job's files"),
-    "ssh-to-job": Command("slotwise.cli.ssh_to_job:main", "a shell beside a running job"),
-    "status": Command("slotwise.cli.status:main", "slots and daemons of the pool", resident=True),
-    "userprio": Command("slotwise.cli.userprio:main", "priorities and usage of submitters", resident=True),
-    "reschedule": Command("slotwise.cli.reschedule:main", "ask for a negotiation cycle", resident=True),
-    "negotiator": Command("slotwise.cli.negotiator:main", "look into the negotiator: last cycle, snapshot"),
-    "negotiate": Command("slotwise.cli.negotiate:main", "run the negotiator on files, without a pool"),
-    "analyze": Command("slotwise.cli.analyze:main", "why a job does not run"),
-    "drain": Command("slotwise.cli.drain:main", "drain a machine, or cancel that"),
-    "power": Command("slotwise.cli.power:main", "wake machines that sleep; report what was saved, and try policies"),
-    "update-machine-ad": Command("slotwise.cli.machine_ad:main", "add attributes to the ads of a machine's slots"),
-    "advertise": Command("slotwise.cli.advertise:main", "put ads of any kind into the collector, or take them back"),
-    "off": Command("slotwise.cli.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
-    "on": Command("slotwise.cli.daemons:on", "start daemons that were stopped"),
-    "vacate": Command("slotwise.cli.drain:vacate", "make slots give up their jobs"),
-    "startd": Command("slotwise.cli.startd:main", "take recorded steps of slots again: replay"),
-    "chirp": Command("slotwise.cli.chirp:main", "in a running job: files, attributes and log of the access point"),
-    "transform-ads": Command("slotwise.cli.transform_ads:main", "change ads by job transforms, to try these"),
-    "gpu-discovery": Command("slotwise.cli.gpu_discovery:main", "the GPUs of this host and their properties"),
+    "wait": Command("slotwise.cli.jobs.wait:main", "wait for jobs by their event log"),
+    "tail": Command("slotwise.cli.jobs.tail:main", "the ends of a running job's files"),
+    "ssh-to-job": Command("slotwise.cli.jobs.ssh_to_job:main", "a shell beside a running job"),
+    "status": Command("slotwise.cli.pool.status:main", "slots and daemons of the pool", resident=True),
+    "userprio": Command("slotwise.cli.pool.userprio:main", "priorities and usage of submitters", resident=True),
+    "reschedule": Command("slotwise.cli.pool.reschedule:main", "ask for a negotiation cycle", resident=True),
+    "negotiator": Command("slotwise.cli.pool.negotiator:main", "look into the negotiator: last cycle, snapshot"),
+    "negotiate": Command("slotwise.cli.pool.negotiate:main", "run the negotiator on files, without a pool"),
+    "analyze": Command("slotwise.cli.jobs.analyze:main", "why a job does not run"),
+    "drain": Command("slotwise.cli.pool.drain:main", "drain a machine, or cancel that"),
+    "power": Command(
+        "slotwise.cli.pool.power:main", "wake machines that sleep; report what was saved, and try policies"
+    ),
+    "update-machine-ad": Command("slotwise.cli.pool.machine_ad:main", "add attributes to the ads of a machine's slots"),
+    "advertise": Command(
+        "slotwise.cli.pool.advertise:main", "put ads of any kind into the collector, or take them back"
+    ),
+    "off": Command("slotwise.cli.host.daemons:off", "stop daemons of a machine: graceful, fast, peaceful"),
+    "on": Command("slotwise.cli.host.daemons:on", "start daemons that were stopped"),
+    "vacate": Command("slotwise.cli.pool.drain:vacate", "make slots give up their jobs"),
+    "startd": Command("slotwise.cli.pool.startd:main", "take recorded steps of slots again: replay"),
+    "chirp": Command("slotwise.cli.jobs.chirp:main", "in a running job: files, attributes and log of the access point"),
+    "transform-ads": Command("slotwise.cli.jobs.transform_ads:main", "change ads by job transforms, to try these"),
+    "gpu-discovery": Command("slotwise.cli.host.gpu_discovery:main", "the GPUs of this host and their properties"),
     "gpu-utilization": Command(
-        "slotwise.cli.gpu_utilization:main", "measure the use of GPUs for STARTD_CRON, until ended"
+        "slotwise.cli.host.gpu_utilization:main", "measure the use of GPUs for STARTD_CRON, until ended"
     ),
-    "config": Command("slotwise.cli.config:main", "look into the configuration: val, dump, check, explain"),
-    "classad": Command("slotwise.cli.classad:main", "evaluate, format and match ClassAds"),
+    "config": Command("slotwise.cli.host.config:main", "look into the configuration: val, dump, check, explain"),
+    "classad": Command("slotwise.cli.host.classad:main", "evaluate, format and match ClassAds"),
     "condor-names": Command(
-        "slotwise.cli.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
+        "slotwise.cli.host.condor_names:main", "the directory of commands with HTCondor's names, for PATH"
     ),
 }
 
 #: HTCondor's commands that are not a command of ours by another name, or that speak otherwise.
 _OF_HTCONDOR: dict[str, Command] = {
-    "config_val": Command("slotwise.cli.config_val:main", "values of the configuration", resident=True),
-    "version": Command("slotwise.cli.condor_names:version", "the release of HTCondor that is followed", resident=True),
-    "token_create": Command("slotwise.cli.token:create", "make a token"),
-    "token_fetch": Command("slotwise.cli.token:fetch", "a token for yourself"),
-    "token_list": Command("slotwise.cli.token:list_", "your tokens"),
-    "token_request": Command("slotwise.cli.token:request", "ask for a token"),
-    "token_request_approve": Command("slotwise.cli.token:approve", "approve requests for tokens"),
-    "token_request_auto_approve": Command("slotwise.cli.token:auto_approve", "approve requests of a network"),
-    "token_request_list": Command("slotwise.cli.token:requests", "requests for tokens that wait"),
+    "config_val": Command("slotwise.cli.host.config_val:main", "values of the configuration", resident=True),
+    "version": Command(
+        "slotwise.cli.host.condor_names:version", "the release of HTCondor that is followed", resident=True
+    ),
+    "token_create": Command("slotwise.cli.host.token:create", "make a token"),
+    "token_fetch": Command("slotwise.cli.host.token:fetch", "a token for yourself"),
+    "token_list": Command("slotwise.cli.host.token:list_", "your tokens"),
+    "token_request": Command("slotwise.cli.host.token:request", "ask for a token"),
+    "token_request_approve": Command("slotwise.cli.host.token:approve", "approve requests for tokens"),
+    "token_request_auto_approve": Command("slotwise.cli.host.token:auto_approve", "approve requests of a network"),
+    "token_request_list": Command("slotwise.cli.host.token:requests", "requests for tokens that wait"),
 }
 #: Commands of ours that HTCondor has none of.
 _OURS_ALONE = frozenset(

@@ -13,10 +13,10 @@ import grpc
 
 from slotwise.classad import ClassAd
 from slotwise.client import messages
+from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.messages import ActResult, Description, SubmitResult
-from slotwise.client.patience import Keys, Patience
 from slotwise.client.pool import Pool
-from slotwise.client.reserved import ReservedIds
+from slotwise.client.retry import Keys, RetryPolicy
 from slotwise.client.streams import BlockingStream
 from slotwise.submit import Submission
 from slotwise.table import unpack_ads
@@ -51,7 +51,7 @@ class Schedd:
         self._stub = schedd_pb2_grpc.ScheddStub(self._channel)
         self._ids = ReservedIds()
         self._keys = Keys()
-        self._patience = Patience(patience_s)
+        self._patience = RetryPolicy(patience_s)
         self._local = threading.local()
         self._streams: weakref.WeakSet[BlockingStream] = weakref.WeakSet()
 

@@ -10,10 +10,10 @@ import grpc
 
 from slotwise.classad import ClassAd
 from slotwise.client import messages
+from slotwise.client.cluster_ids import ReservedIds
 from slotwise.client.messages import ActResult, Description, SubmitResult
-from slotwise.client.patience import Keys, Patience, stated
 from slotwise.client.pool import Pool
-from slotwise.client.reserved import ReservedIds
+from slotwise.client.retry import Keys, RetryPolicy, stated
 from slotwise.client.streams import AsyncStream
 from slotwise.submit import Submission
 from slotwise.table import unpack_ads
@@ -38,7 +38,7 @@ class AsyncSchedd:
         self._stub = schedd_pb2_grpc.ScheddStub(self._channel)
         self._ids = ReservedIds()
         self._keys = Keys()
-        self._patience = Patience(patience_s)
+        self._patience = RetryPolicy(patience_s)
         self._stream = AsyncStream(self._stub, self._pool.metadata, self._patience)
 
     async def close(self) -> None:

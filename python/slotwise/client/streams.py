@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 from slotwise.client.messages import weight
-from slotwise.client.patience import Patience, error_of_call, lost
+from slotwise.client.retry import RetryPolicy, error_of_call, lost
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.sizes import PIECE
@@ -38,7 +38,7 @@ class BlockingStream:
     :param gather_s: how long a submission waits for others that can go with it.
     """
 
-    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: Patience, *, gather_s: float = 0.0) -> None:
+    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: RetryPolicy, *, gather_s: float = 0.0) -> None:
         self._stub = stub
         self._metadata = metadata
         self._patience = patience
@@ -125,7 +125,7 @@ _Waiting = tuple[schedd_pb2.SubmitBundle, "asyncio.Future[schedd_pb2.SubmitReply
 class AsyncStream:
     """For the tasks of one event loop; many may wait for their answers."""
 
-    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: Patience) -> None:
+    def __init__(self, stub: Any, metadata: Callable[[], Any], patience: RetryPolicy) -> None:
         self._stub = stub
         self._metadata = metadata
         self._patience = patience

@@ -13,8 +13,8 @@ from dataclasses import replace
 from slotwise.cron.jobs import CronJob, CronRules, Mode
 from slotwise.cron.output import Output, Reader
 from slotwise.daemon import own_programs
-from slotwise.daemon.offspring import program
 from slotwise.daemon.privileges import as_daemon_account
+from slotwise.daemon.spawn import program
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from slotwise.daemon.peers import collector_target
+from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable, PackBuilder, split_pack

@@ -24,7 +24,7 @@ import slotwise
 from slotwise.config import Config
 from slotwise.config.daemon_account import DaemonAccount, daemon_account
 from slotwise.daemon.file_rights import file_rights, take_file_rights
-from slotwise.daemon.offspring import as_account
+from slotwise.daemon.spawn import as_account
 from slotwise.errors import ConfigError
 from slotwise.home import PoolHome
 from slotwise.observe.log import log_file, touch_logs_within

@@ -10,7 +10,7 @@ DAEMONS: dict[str, str] = {
     "schedd": "slotwise.schedd.app",
     "startd": "slotwise.startd.app",
     "starter": "slotwise.starter.app",
-    "front": "slotwise.front.app",
+    "front": "slotwise.command_server.app",
     "defrag": "slotwise.defrag.app",
     "rooster": "slotwise.rooster.app",
 }

@@ -30,7 +30,7 @@ from slotwise.authorization.policy import LEVELS
 from slotwise.clock import Clock, SystemClock
 from slotwise.config import Config, load, require_sound
 from slotwise.config.remote import RemoteSettings
-from slotwise.daemon import classad_facts, duty_cycle, membership, offspring, owner, preflight, privileges
+from slotwise.daemon import classad_host, duty_cycle, membership, owner, preflight, privileges, spawn
 from slotwise.daemon.lock import DaemonLock
 from slotwise.daemon.process import STACKS_SIGNAL
 from slotwise.daemon.registry import DAEMONS, SUBSYSTEMS
@@ -227,7 +227,7 @@ def main(name: str, env: Mapping[str, str], config_file: str | None = None) -> i
     prepare = getattr(importlib.import_module(DAEMONS[name]), "prepare", None)
     if prepare is not None:
         prepare(env, config_file)
-    offspring.take_descriptors()  # what was forked before has its own
+    spawn.take_descriptors()  # what was forked before has its own
     try:
         with asyncio.Runner(loop_factory=duty_cycle.loop) as runner:
             return runner.run(_run(name, env, config_file))
@@ -253,7 +253,7 @@ async def _run(name: str, env: Mapping[str, str], config_file: str | None) -> in
     _log.info("Daemon Log is logging: %s", selected.shown)
     if refusal is None:
         _log_account(why)
-    classad_facts.follow(config, SUBSYSTEMS[name])
+    classad_host.follow(config, SUBSYSTEMS[name])
     # The negotiator asks its tables about the whole pool; time limits of HTCondor's bound its cycles.
     if name == "negotiator":
         limit_evaluations(question=None)
@@ -332,7 +332,7 @@ async def _serve(
             _bound_peers(bounds, context)
             start_log(home, name, fresh, again=True)
             _log.info("reconfigured from %s", _sources(fresh))
-            return warnings + classad_facts.follow(fresh, SUBSYSTEMS[name])
+            return warnings + classad_host.follow(fresh, SUBSYSTEMS[name])
         except SlotwiseError as error:  # refused: nothing of it holds
             context.config = former
             for line in f"reconfig rejected, keeping the previous configuration: {error}".splitlines():
@@ -351,7 +351,7 @@ async def _serve(
     privileges.give_up_root(name)
     _log.info("command socket at <%s>", context.address.tcp)
     _take_signals(context, reload)
-    telling = asyncio.create_task(classad_facts.keep_writing())
+    telling = asyncio.create_task(classad_host.keep_writing())
     watching = asyncio.create_task(context.authenticator.watch())
     bounding = asyncio.create_task(bounds.watch())
     try:
@@ -363,7 +363,7 @@ async def _serve(
         telling.cancel()
         watching.cancel()
         bounding.cancel()
-        classad_facts.write_debug_lines()
+        classad_host.write_debug_lines()
         with privileges.root_files():
             if login is not None:
                 login.close()

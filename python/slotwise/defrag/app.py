@@ -17,7 +17,7 @@ from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.advertise import Advertiser
-from slotwise.daemon.peers import collector_target
+from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.defrag import decide, rules
 from slotwise.defrag.decide import Arrivals, Plan, Target

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slotwise import _native
-from slotwise.daemon.offspring import as_started
+from slotwise.daemon.spawn import as_started
 from slotwise.errors import HostError
 
 _log = logging.getLogger(__name__)

@@ -20,15 +20,15 @@ from slotwise.daemon.membership import is_central
 from slotwise.daemon.registry import SUBSYSTEMS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
-from slotwise.master.children import SpawnerClient
+from slotwise.master.forkserver import READY_FD, SPAWNER_FD, fork_spawner
+from slotwise.master.forkserver_client import SpawnerClient
 from slotwise.master.joining import Membership
 from slotwise.master.limits import Limits
 from slotwise.master.policy import Backoff, daemons_of
-from slotwise.master.pulse import Patience
 from slotwise.master.relay import CollectorRelay, NegotiatorRelay, Relay
 from slotwise.master.service import MasterServicer, Pool
-from slotwise.master.spawner import READY_FD, SPAWNER_FD, fork_spawner
-from slotwise.master.supervisor import Keeper
+from slotwise.master.supervisor import DaemonSupervisor
+from slotwise.master.watchdog import HangTimeout
 from slotwise.wire.gen import collector_pb2_grpc, daemon_pb2_grpc, negotiator_pb2_grpc
 from slotwise.wire.security import WATCH_S
 
@@ -91,7 +91,7 @@ class Master:
         """Take over time limits and back-off; a changed DAEMON_LIST needs a restart of the master."""
         for keeper in self._pool.keepers.values():
             keeper.limits, keeper.backoff = Limits.of_config(config), backoff_of(config)
-            keeper.patience = Patience.of_config(config, keeper.name)
+            keeper.patience = HangTimeout.of_config(config, keeper.name)
         if self._membership is not None:
             self._membership.ask_now()
         wanted, unknown = daemons_of(config.get_list("DAEMON_LIST"))
@@ -166,7 +166,7 @@ async def start(context: DaemonContext) -> Master:
         _log.warning("ignoring unknown daemon %s in DAEMON_LIST", name)
     spawner = SpawnerClient(channel, context.env, context.config_file)
     keepers = {
-        name: Keeper(
+        name: DaemonSupervisor(
             name,
             context.home,
             context.clock,
@@ -174,7 +174,7 @@ async def start(context: DaemonContext) -> Master:
             context.credential.family,
             Limits.of_config(context.config),
             backoff_of(context.config),
-            Patience.of_config(context.config, name),
+            HangTimeout.of_config(context.config, name),
         )
         for name in names
     }

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 import grpc
 
 from slotwise import ids
-from slotwise.daemon.peers import collector_target
+from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import NotFoundError, SlotwiseError
 from slotwise.wire import channel, keys

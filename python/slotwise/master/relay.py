@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 
 from slotwise.authorization.policy import LOCAL_METHOD
-from slotwise.daemon.peers import collector_target, negotiator_target
+from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import BusyError, DeniedError
 from slotwise.wire import channel

@@ -8,7 +8,7 @@ from typing import Any
 
 from slotwise.errors import NotFoundError
 from slotwise.master.policy import start_order
-from slotwise.master.supervisor import Keeper
+from slotwise.master.supervisor import DaemonSupervisor
 from slotwise.wire import address
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.status import answers_errors
@@ -17,10 +17,10 @@ from slotwise.wire.status import answers_errors
 class Pool:
     """All daemons of this host, started and stopped together or one by one."""
 
-    def __init__(self, keepers: dict[str, Keeper]) -> None:
+    def __init__(self, keepers: dict[str, DaemonSupervisor]) -> None:
         self.keepers = keepers
 
-    def select(self, names: list[str]) -> list[Keeper]:
+    def select(self, names: list[str]) -> list[DaemonSupervisor]:
         """The keepers of ``names`` in starting order; of all daemons when ``names`` is empty.
 
         :raises NotFoundError: for a name that this master does not keep.

@@ -1,4 +1,4 @@
-"""Keeps daemons running: one :class:`Keeper` per daemon, which starts or adopts it, waits for its end, starts it again.
+"""Keeps daemons running: one :class:`DaemonSupervisor` per daemon, which starts or adopts it, waits for its end, starts it again.
 
 ::
 
@@ -24,11 +24,11 @@ from slotwise.clock import Clock
 from slotwise.daemon import lock, process
 from slotwise.errors import PeerUnavailableError, SlotwiseError
 from slotwise.home import PoolHome
-from slotwise.master.children import ended
-from slotwise.master.ending import SIGNALS
+from slotwise.master.forkserver_client import ended
 from slotwise.master.limits import HARDER, SILENCE_S, Limits
 from slotwise.master.policy import Backoff, failures_after, restart_delay_s
-from slotwise.master.pulse import Patience, end_hung, until_silent
+from slotwise.master.shutdown import SIGNALS
+from slotwise.master.watchdog import HangTimeout, end_hung, until_silent
 from slotwise.wire import address, channel
 from slotwise.wire.credential import Metadata
 from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
@@ -51,7 +51,7 @@ class Starts(Protocol):
 
 
 @dataclass
-class Keeper:
+class DaemonSupervisor:
     """One daemon under the master's eyes."""
 
     name: str
@@ -61,7 +61,7 @@ class Keeper:
     metadata: Callable[[str], Metadata]
     limits: Limits = field(default_factory=Limits)
     backoff: Backoff = field(default_factory=Backoff)
-    patience: Patience = field(default_factory=Patience)
+    patience: HangTimeout = field(default_factory=HangTimeout)
     state: str = "stopped"
     pid: int = 0
     started_at: float = 0.0
@@ -240,7 +240,7 @@ class Keeper:
         """
         pid = self.pid
         recalled = asyncio.create_task(self._recalled.wait())
-        patience = Patience(SILENCE_S)
+        patience = HangTimeout(SILENCE_S)
         silence = asyncio.create_task(until_silent(lambda s: self._asks(pid, s), lambda: patience, self.clock))
         try:
             await asyncio.wait([task, silence, recalled], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import grpc
 
-from slotwise.daemon.peers import collector_target
+from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable

@@ -12,8 +12,8 @@ import grpc
 
 from slotwise.classad import ClassAd
 from slotwise.config import Config
+from slotwise.daemon.locate import collector_target
 from slotwise.daemon.merging import merge_into_slots
-from slotwise.daemon.peers import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.rooster import decide, rules

@@ -14,52 +14,52 @@ from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.daemon import pool_end
 from slotwise.daemon.ad import daemon_ad
-from slotwise.daemon.peers import collector_target, negotiator_target
+from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.model.ownership import LocalDomains
 from slotwise.release import CONDOR_VERSION, condor_platform
-from slotwise.schedd import rights
-from slotwise.schedd.actions import Actions
-from slotwise.schedd.admission import Admission, AdmissionSettings
-from slotwise.schedd.ads import JobAds, native
-from slotwise.schedd.autocluster import JOB_ID, Autoclusters
-from slotwise.schedd.claiming import Claiming, ClaimSettings
-from slotwise.schedd.cron import Cron
-from slotwise.schedd.daemon_history import DaemonHistory
-from slotwise.schedd.decision import Decision
-from slotwise.schedd.dependents import Dependents
-from slotwise.schedd.eventlog import LogFailure
-from slotwise.schedd.globallog import GlobalLog
-from slotwise.schedd.history import History
-from slotwise.schedd.history_export import HistoryExport
-from slotwise.schedd.history_pruning import prune
-from slotwise.schedd.job import Job
-from slotwise.schedd.ledger import Ledger, hold_for_log
-from slotwise.schedd.listing import Listing
+from slotwise.schedd.claims.claiming import Claiming, ClaimSettings
+from slotwise.schedd.claims.reconnect import Reattachment
+from slotwise.schedd.claims.resource_requests import Requests
+from slotwise.schedd.claims.stopping import Stopping
+from slotwise.schedd.history.daemon_history import DaemonHistory
+from slotwise.schedd.history.epochs import RunHistory, record_of
+from slotwise.schedd.history.history_files import HistoryExport
+from slotwise.schedd.history.pruning import prune
+from slotwise.schedd.history.query import History
+from slotwise.schedd.jobs.actions import Actions
+from slotwise.schedd.jobs.ads import JobAds, native
+from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.dependents import Dependents
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.listing import Listing
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.local.runs import LocalRuns
-from slotwise.schedd.materializer import Materializer
-from slotwise.schedd.memory import Memory
-from slotwise.schedd.news import Advertiser, NegotiatorCall
-from slotwise.schedd.periodic import Periodic
-from slotwise.schedd.proxy_renewal import ProxyRenewal
-from slotwise.schedd.queue import Queue
-from slotwise.schedd.reattach import Reattachment
-from slotwise.schedd.requests import Requests
-from slotwise.schedd.reserved import ReservedClusters
-from slotwise.schedd.restore import restore
-from slotwise.schedd.run_history import RunHistory, record_of
+from slotwise.schedd.policy.periodic import Periodic
+from slotwise.schedd.publish.cron import Cron
+from slotwise.schedd.publish.publisher import Advertiser, NegotiatorCall
+from slotwise.schedd.publish.statistics import Statistics
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
-from slotwise.schedd.shadow import Shadows
-from slotwise.schedd.spooling import Spooling
-from slotwise.schedd.statistics import Statistics
-from slotwise.schedd.stopping import Stopping
-from slotwise.schedd.store import Batch, Store
-from slotwise.schedd.transfers import Transfers
-from slotwise.schedd.user_records import UserRecords
-from slotwise.schedd.users import Users
-from slotwise.schedd.values import Changes, Expr
+from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
+from slotwise.schedd.shadow.shadow import Shadows
+from slotwise.schedd.storage.committer import Ledger, hold_for_log
+from slotwise.schedd.storage.memory_trim import Memory
+from slotwise.schedd.storage.restore import restore
+from slotwise.schedd.storage.store import Batch, Store
+from slotwise.schedd.submission.materializer import Materializer
+from slotwise.schedd.submission.reserved_ids import ReservedClusters
+from slotwise.schedd.submission.transaction import Admission, AdmissionSettings
+from slotwise.schedd.transfer import owner_rights
+from slotwise.schedd.transfer.spooling import Spooling
+from slotwise.schedd.transfer.transfers import Transfers
+from slotwise.schedd.userlog.global_log import GlobalLog
+from slotwise.schedd.userlog.writer import LogFailure
+from slotwise.schedd.users.actions import Users
+from slotwise.schedd.users.records import UserRecords
 from slotwise.wire.gen import schedd_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.run_tokens import run_tokens
@@ -213,7 +213,7 @@ class AccessPoint:
         self._configure(self._settings)
 
     def _configure(self, settings: Settings) -> None:
-        rights.use_minimum_uid(settings.least_uid)
+        owner_rights.use_minimum_uid(settings.least_uid)
         self.queue.cool_down_s = settings.cool_down_s
         self.local.configure(settings.local)
         self.periodic.system = settings.system

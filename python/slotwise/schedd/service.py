@@ -11,23 +11,23 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import same_user
-from slotwise.schedd import submissions
-from slotwise.schedd.actions import Actions
-from slotwise.schedd.admission import Admission
-from slotwise.schedd.claiming import Claiming
-from slotwise.schedd.draft import Incoming
-from slotwise.schedd.history import History
-from slotwise.schedd.intake import Holding
-from slotwise.schedd.listing import Listing, as_json
-from slotwise.schedd.log_lines import acted, came, edited, users_edited
-from slotwise.schedd.rejections import Rejections
-from slotwise.schedd.requests import Requests
-from slotwise.schedd.selection import require_few
-from slotwise.schedd.shadow import Shadows
-from slotwise.schedd.spooling import Spooling
-from slotwise.schedd.submissions import SubmissionStream
-from slotwise.schedd.superusers import SuperUsers
-from slotwise.schedd.users import Users
+from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.rejections import Rejections
+from slotwise.schedd.claims.resource_requests import Requests
+from slotwise.schedd.history.query import History
+from slotwise.schedd.jobs.actions import Actions
+from slotwise.schedd.jobs.listing import Listing, as_json
+from slotwise.schedd.jobs.selection import require_few
+from slotwise.schedd.shadow.shadow import Shadows
+from slotwise.schedd.submission import streams
+from slotwise.schedd.submission.byte_limits import Holding
+from slotwise.schedd.submission.new_cluster import Incoming
+from slotwise.schedd.submission.streams import SubmissionStream
+from slotwise.schedd.submission.transaction import Admission
+from slotwise.schedd.transfer.spooling import Spooling
+from slotwise.schedd.userlog.log_lines import acted, came, edited, users_edited
+from slotwise.schedd.users.actions import Users
+from slotwise.schedd.users.superusers import SuperUsers
 from slotwise.table import pack_ads
 from slotwise.wire import audit
 from slotwise.wire.call import peer_of
@@ -94,7 +94,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
         caller = self._authenticator.caller(context)
         with Holding(self._admission.intake, caller.name) as holding:
-            clusters, key, again = await submissions.gather(request_iterator, holding)
+            clusters, key, again = await streams.gather(request_iterator, holding)
             return await self._submit(caller, context, clusters, key, again)
 
     @answers_errors

@@ -13,21 +13,21 @@ from slotwise.daemon.accounts import minimum_uid, named
 from slotwise.daemon.history_file import Rotation
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
-from slotwise.schedd.attribute_locks import AttributeLocks
-from slotwise.schedd.daemon_history import DaemonHistorySettings
-from slotwise.schedd.globallog import GlobalLogSettings
-from slotwise.schedd.history_export import ExportSettings
+from slotwise.schedd.history.daemon_history import DaemonHistorySettings
+from slotwise.schedd.history.epochs import RunHistorySettings
+from slotwise.schedd.history.history_files import ExportSettings
+from slotwise.schedd.jobs.protected_attrs import AttributeLocks
+from slotwise.schedd.jobs.round_attrs import DEFAULT_STEPS, ROUNDED
+from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.local.launch import LocalLimits
 from slotwise.schedd.local.runs import LocalSettings
 from slotwise.schedd.local.start_rules import StartRules
-from slotwise.schedd.policy import SystemPolicy
-from slotwise.schedd.rounding import DEFAULT_STEPS, ROUNDED
-from slotwise.schedd.run_history import RunHistorySettings
-from slotwise.schedd.start_policy import StartPolicy
-from slotwise.schedd.statistics import StatisticsSettings
-from slotwise.schedd.submit_rules import SubmitRules
-from slotwise.schedd.superusers import SuperUsers
-from slotwise.schedd.values import Changes
+from slotwise.schedd.policy.expressions import SystemPolicy
+from slotwise.schedd.policy.start import StartPolicy
+from slotwise.schedd.publish.statistics import StatisticsSettings
+from slotwise.schedd.submission.rules import SubmitRules
+from slotwise.schedd.userlog.global_log import GlobalLogSettings
+from slotwise.schedd.users.superusers import SuperUsers
 
 
 @dataclass(frozen=True)

@@ -11,35 +11,38 @@ from typing import Any
 
 from slotwise import ids
 from slotwise.config import Config
-from slotwise.daemon.peers import collector_target
+from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
-from slotwise.startd import boinc, claiming, drain, leaving, must_decide, restoring, survey
-from slotwise.startd import events as ev
-from slotwise.startd.advertiser import Advertiser
-from slotwise.startd.benchmarks import Benchmarks
+from slotwise.startd import self_shutdown
 from slotwise.startd.cron.service import Cron
-from slotwise.startd.device_check import DeviceCheck
-from slotwise.startd.driver import Driver
-from slotwise.startd.execution_point import ExecutionPoint
+from slotwise.startd.dispatcher import Driver
 from slotwise.startd.fetch.service import FetchWork
 from slotwise.startd.fingerprint import network
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
-from slotwise.startd.holding import Holding
+from slotwise.startd.host import claims, drain, restore
+from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.host.slot_record import Holding
 from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.journal import Journal
-from slotwise.startd.machine import Step, step
+from slotwise.startd.monitor import boinc, sampler
+from slotwise.startd.monitor.benchmarks import Benchmarks
+from slotwise.startd.monitor.clock_jump import StepWatch, shifted
+from slotwise.startd.monitor.device_check import DeviceCheck
+from slotwise.startd.policy import is_owner_check
 from slotwise.startd.power import wake_on_lan
 from slotwise.startd.power.hibernation import Hibernation
-from slotwise.startd.replay import StimuliFile
+from slotwise.startd.publish.advertiser import Advertiser
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
-from slotwise.startd.slots.layout import PlannedSlot, plan
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.fsm import Step, step
+from slotwise.startd.slot.replay import StimuliFile
+from slotwise.startd.slot.states import Backfill, Slot
+from slotwise.startd.slot_types.layout import PlannedSlot, plan
 from slotwise.startd.starter_link import StarterLink
-from slotwise.startd.states import Backfill, Slot
-from slotwise.startd.time_step import StepWatch, shifted
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import startd_pb2_grpc
 
@@ -64,8 +67,8 @@ class Startd:
         self._context = context
         config, now = context.config, context.clock.now()
         self._execute = Path(config.get("EXECUTE") or context.home.execute)
-        self._facts = survey.machine_facts(config, context.env, self._execute)
-        self._custom = survey.inventory(config)
+        self._facts = sampler.machine_facts(config, context.env, self._execute)
+        self._custom = sampler.inventory(config)
         self._resources = machine_resources(config, self._facts, self._custom)
         self._hostname = config.get("FULL_HOSTNAME") or context.address.name
         settings = self._settings(config, self._resources)
@@ -81,10 +84,10 @@ class Startd:
 
         self.point = ExecutionPoint(settings, self._layout, new_id, now)
         self._x, self._own = XProbe(context.env), SelfMonitor(now)
-        survey.take_sample(self.point, config, self._execute, now, self._x, self._own)
+        sampler.take_sample(self.point, config, self._execute, now, self._x, self._own)
         for h in self.point.holdings.values():  # the first look was without load and idle times
             self.point.show(h, now)
-        must_decide.require(self.point, now)
+        is_owner_check.require(self.point, now)
         self.point.poll(now)
         self._record(config)
         self.driver = Driver(self.point, self.journal, context.clock)
@@ -92,7 +95,7 @@ class Startd:
         for h in self.point.holdings.values():
             if h.slot.broken:
                 _log.error("%s is broken: %s", h.name, h.slot.broken)
-        restoring.restore(self.point, self.journal.load(), unpack_ads, now)
+        restore.restore(self.point, self.journal.load(), unpack_ads, now)
         self._devices = DeviceCheck(self.driver, config, self._custom)
         self._take_up_drain(now)
         self._link = StarterLink(
@@ -151,7 +154,7 @@ class Startd:
         settings.read_all((h.slot_id, h.type_number) for h in self.point.holdings.values())
         changed = self._planned(config, settings) != self._layout
         now = self._context.clock.now()
-        must_decide.require_of(self.point, settings, now)
+        is_owner_check.require_of(self.point, settings, now)
         kept = ("LastBenchmark", "Mips", "KFlops")
         benchmark: dict[str, Any] = {name: self.point.machine[name] for name in kept if name in self.point.machine}
         self.point.settings = settings
@@ -201,7 +204,7 @@ class Startd:
         await self._advertiser.stop()
         await self._link.stop()
         await self.driver.history.close()
-        restoring.forget(self.point)
+        restore.forget(self.point)
         self.driver.flush()
         self.journal.close()
 
@@ -250,7 +253,7 @@ class Startd:
                 if now >= due:
                     last = now
                     self._sample()
-                claiming.drop_stale_activations(self.point, now)
+                claims.drop_stale_activations(self.point, now)
                 self.point.poll(now)
                 driver.flush()
                 self._still_decides(now)
@@ -271,7 +274,7 @@ class Startd:
 
     def _sample(self) -> None:
         now = self._context.clock.now()
-        survey.take_sample(self.point, self._context.config, self._execute, now, self._x, self._own)
+        sampler.take_sample(self.point, self._context.config, self._execute, now, self._x, self._own)
         for h in self.point.holdings.values():
             self.point.refresh(h, now)
 
@@ -280,7 +283,7 @@ class Startd:
         if self._context.stop_requested.done():
             return
         try:
-            must_decide.require(self.point, now)
+            is_owner_check.require(self.point, now)
         except ConfigError as error:
             _log.error("shutting down: %s", error)
             self._context.request_stop("graceful")
@@ -294,7 +297,7 @@ class Startd:
         elif now >= self._idle_deadline:
             _log.info("no claim for %s s: shutting down (STARTD_NOCLAIM_SHUTDOWN)", limit)
             self._idle_deadline = now + limit
-            self._later(leaving.for_good(self._context, with_host=True))
+            self._later(self_shutdown.for_good(self._context, with_host=True))
 
     def _filler(self, name: str, stimulus: ev.Stimulus) -> None:
         """The backfill client runs, or has gone."""
@@ -311,7 +314,7 @@ class Startd:
             self._later(self._reload())
         elif action == "exit":
             _log.info("drained: exiting as the drain request asked")
-            self._later(leaving.for_good(self._context, with_host=False))
+            self._later(self_shutdown.for_good(self._context, with_host=False))
         else:
             self._context.request_stop("graceful")
 
@@ -365,14 +368,14 @@ class Startd:
     def _settings(self, config: Config, resources: Resources) -> Settings:
         name = config.get_text("STARTD_NAME")
         full = self._hostname if not name else name if "@" in name else f"{name}@{self._hostname}"
-        machine = survey.machine_attributes(
+        machine = sampler.machine_attributes(
             self._facts,
             config,
             hostname=self._hostname,
             address=self._context.address.target,
             started_at=self._context.address.started_at,
         )
-        machine.update(survey.custom_attributes(self._custom))
+        machine.update(sampler.custom_attributes(self._custom))
         return Settings.of(config, machine, resources, self._custom, full)
 
     def _collector(self) -> str:

@@ -18,10 +18,10 @@ from slotwise.daemon import database
 from slotwise.errors import HostError
 from slotwise.model.claim import Claim, Run
 from slotwise.model.resources import Resources
-from slotwise.startd import states
-from slotwise.startd.breaking import Breakage, Loss
 from slotwise.startd.fetch.calls import HookCall
-from slotwise.startd.holding import Holding, Terms
+from slotwise.startd.host.broken_slots import Breakage, Loss
+from slotwise.startd.host.slot_record import Holding, Terms
+from slotwise.startd.slot import states
 
 _KINDS: dict[str, type] = {
     kind.__name__: kind

@@ -15,14 +15,14 @@ from slotwise.daemon.containment import cause, contained
 from slotwise.daemon.questions import Questions
 from slotwise.errors import NotFoundError
 from slotwise.model.slot import SlotKind, VacateCode
-from slotwise.startd import claiming, drain
-from slotwise.startd import events as ev
-from slotwise.startd.asking import Ask
-from slotwise.startd.daemon_ad import daemon_attributes
-from slotwise.startd.driver import Driver
-from slotwise.startd.holding import Activation, Job, Terms
-from slotwise.startd.outbox import Granted
-from slotwise.startd.states import Claimed, Preempting
+from slotwise.startd.dispatcher import Driver
+from slotwise.startd.host import claims, drain
+from slotwise.startd.host.claim_request import Ask
+from slotwise.startd.host.outbox import Granted
+from slotwise.startd.host.slot_record import Activation, Job, Terms
+from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.claim_text import log_message
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
@@ -253,7 +253,7 @@ class _Session:
         """The stream is over; claims live on."""
         if self._driver.streams.get(self._schedd) is self._send:
             del self._driver.streams[self._schedd], self._driver.ends[self._schedd]
-            claiming.schedd_lost(self._driver.point, self._schedd, self._driver.clock.now())
+            claims.schedd_lost(self._driver.point, self._schedd, self._driver.clock.now())
             self._driver.flush()
 
     def _handle(self, request: startd_pb2.ClaimRequest, now: float) -> None:
@@ -273,12 +273,12 @@ class _Session:
                 h = point.holding_of_claim(renewed)
                 names = [h.name] if h is not None else []
                 with contained(_log, "renewing a claim's lease", partial(self._driver.abandon, names)):
-                    unknown += claiming.keep_alive(point, [renewed], now)
+                    unknown += claims.keep_alive(point, [renewed], now)
             reply = startd_pb2.KeepAliveReply(unknown=unknown)
             self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, alive=reply)])
         elif what is not None:
             stimulus = _stimulus(what, request)
-            known = claiming.tell_claim(point, claim_id, request.serial if what == "release" else 0, stimulus, now)
+            known = claims.tell_claim(point, claim_id, request.serial if what == "release" else 0, stimulus, now)
             if not known and what == "release" and request.serial:
                 ended = startd_pb2.ClaimEnded(reason="the claim is not known (any more)", reason_code=1034)
                 self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=claim_id, ended=ended)])
@@ -294,7 +294,7 @@ class _Session:
             claim = h.slot.claim if h is not None else None
             if h is None or claim is None or claim.claim_id != claim_id:
                 continue
-            claiming.keep_alive(driver.point, [claim_id], now)
+            claims.keep_alive(driver.point, [claim_id], now)
             run = h.slot.run or None
             run_id = run.run_id if run else (h.queued.run_id if h.queued else "")
             driver.point.show(h, now)
@@ -330,7 +330,7 @@ class _Session:
             self.send([startd_pb2.ClaimEvent(serial=request.serial, claim_id=request.claim_id, refused=refused)])
             return
         terms = Terms(self._schedd, self._address, asked.submitter, asked.alive_interval_s or 300)
-        claiming.request(
+        claims.request(
             self._driver.point,
             Ask(
                 serial=request.serial,
@@ -358,7 +358,7 @@ class _Session:
             self.send([event])
             return
         activation = Activation(request.serial, asked.run_id, asked.run_token, asked.shadow_address, job)
-        claiming.activate(self._driver.point, request.claim_id, activation, now, schedd=self._schedd)
+        claims.activate(self._driver.point, request.claim_id, activation, now, schedd=self._schedd)
 
 
 def _job(pack: bytes, user: str, now: float) -> Job | None:

@@ -20,20 +20,20 @@ from slotwise.config import Config
 from slotwise.config.view import DEFAULT
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
-from slotwise.startd import ads
-from slotwise.startd.ads import SlotKnobs
-from slotwise.startd.clauses import clause_names, health_attributes
-from slotwise.startd.policy import Policy, Timers
-from slotwise.startd.requests import Requesting
-from slotwise.startd.slot_config import SlotConfig
-from slotwise.startd.slots.custom import CustomResource
-from slotwise.startd.slots.devices import Choice
-from slotwise.startd.slots.layout import SlotType, default_types
-from slotwise.startd.slots.shares import parse_shares
+from slotwise.startd.host.consumption import Requesting
+from slotwise.startd.policy.expressions import Policy, Timers
+from slotwise.startd.policy.requirements_clauses import clause_names, health_attributes
+from slotwise.startd.policy.slot_config import SlotConfig
+from slotwise.startd.publish import slot_ad
+from slotwise.startd.publish.slot_ad import SlotKnobs
+from slotwise.startd.slot_types.custom import CustomResource
+from slotwise.startd.slot_types.devices import Choice
+from slotwise.startd.slot_types.layout import SlotType, default_types
+from slotwise.startd.slot_types.shares import parse_shares
 
 if TYPE_CHECKING:
-    from slotwise.startd.execution_point import ExecutionPoint
-    from slotwise.startd.holding import Holding
+    from slotwise.startd.host.execution_point import ExecutionPoint
+    from slotwise.startd.host.slot_record import Holding
 
 
 _log = logging.getLogger(__name__)
@@ -219,7 +219,7 @@ class Settings:
             for name in names:
                 if (tag, name) not in self._devices:
                     self._devices[tag, name] = Expr(str(self.device(tag, name)))
-                attributes[ads.device_attribute(tag, name)] = self._devices[tag, name]
+                attributes[slot_ad.device_attribute(tag, name)] = self._devices[tag, name]
             for prop, text in self.device_properties.get(tag, {}).get("", {}).items():
                 attributes[f"{tag}_{prop}"] = device_property(text)
         return attributes
@@ -268,7 +268,7 @@ class Settings:
         clauses = {knob: clause_names(own, f"{knob}_REQUIREMENTS_CLAUSES") for knob in ("SLOT", "PSLOT", "DSLOT")}
         for name in dict.fromkeys(name for names_ in clauses.values() for name in names_):
             attrs.setdefault(name, knob_expression(name, (own.get(name) or "").strip()))
-        job_attrs = [*ads.JOB_ATTRS, *config.get_list("STARTD_JOB_ATTRS"), *config.get_list("STARTD_JOB_EXPRS")]
+        job_attrs = [*slot_ad.JOB_ATTRS, *config.get_list("STARTD_JOB_ATTRS"), *config.get_list("STARTD_JOB_EXPRS")]
         slot_attrs = config.get_list("STARTD_SLOT_ATTRS") + config.get_list("STARTD_SLOT_EXPRS")
         child = config.get_list("STARTD_PARTITIONABLE_SLOT_ATTRS")
         consumption = {}
@@ -284,7 +284,7 @@ class Settings:
         return SlotKnobs(
             attrs,
             tuple(dict.fromkeys(job_attrs)),
-            tuple(dict.fromkeys([*ads.CHILD_ATTRS, *self.resources.tags, *child])),
+            tuple(dict.fromkeys([*slot_ad.CHILD_ATTRS, *self.resources.tags, *child])),
             tuple(dict.fromkeys(slot_attrs)),
             own.get_text("SLOT_WEIGHT"),
             consumption,

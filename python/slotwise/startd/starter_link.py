@@ -19,7 +19,7 @@ from typing import Any
 
 import grpc
 
-from slotwise.daemon.offspring import as_started
+from slotwise.daemon.spawn import as_started
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
 from slotwise.wire import address

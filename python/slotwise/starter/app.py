@@ -14,15 +14,16 @@ from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError, HostError
 from slotwise.execution.control import control_root
 from slotwise.execution.launcher import holder
-from slotwise.starter import mount_space, moves
-from slotwise.starter.devices import find_gpus
-from slotwise.starter.enforcement import Enforcement, assess, cgroups_for
+from slotwise.starter.enforcement.gaps import Enforcement, assess, cgroups_for
+from slotwise.starter.enforcement.gpu_hiding import find_gpus
 from slotwise.starter.host import JobHost
-from slotwise.starter.recovery import recover
-from slotwise.starter.scratch import PREFIX
+from slotwise.starter.run import lifecycle_types
+from slotwise.starter.run.recovery import recover
+from slotwise.starter.scratch import mount_namespace
+from slotwise.starter.scratch.directories import PREFIX
+from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.service import StarterServicer
 from slotwise.starter.settings import StarterSettings, is_root, read_settings
-from slotwise.starter.volumes import Volumes
 from slotwise.starter.watch import keep_watch
 from slotwise.wire.gen import starter_pb2_grpc
 
@@ -76,7 +77,7 @@ class Starter:
 
     async def _end_all(self) -> None:
         for run in list(self._host.runs.values()):
-            run.on(moves.Unwanted(tell_startd=False))
+            run.on(lifecycle_types.Unwanted(tell_startd=False))
         deadline = self._context.clock.monotonic() + _LAST_S
         while self._host.runs and self._context.clock.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -124,7 +125,7 @@ def _hide_volumes(settings: StarterSettings) -> None:
     """See to it that volumes are mounted where only starter and jobs see them."""
     control = control_root(settings.execute, settings.control)
     keepers = (holder(path) for path in sorted(control.glob(f"{PREFIX}*")))
-    problem = mount_space.enter(pid for pid in keepers if pid)
+    problem = mount_namespace.enter(pid for pid in keepers if pid)
     if problem:
         _log.warning("scratch volumes are visible on the whole host: %s", problem)
 

@@ -27,38 +27,31 @@ from slotwise.execution.launcher import Launcher, lay_out
 from slotwise.execution.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
 from slotwise.ids import doing_for_run
 from slotwise.model.ownership import domain_of, owner_attributes
-from slotwise.starter import (
-    affinity,
-    devices,
-    hooks,
-    moves,
-    preparation,
-    scratch,
-    telling,
-    transfer,
-    url_transfer,
-    user_log,
-    users,
-)
-from slotwise.starter.ads import lookup, pack_one, text, unpack_one
-from slotwise.starter.board import StartdBoard
-from slotwise.starter.chirp.desk import ChirpDesk
-from slotwise.starter.disks import ScratchDisks, wants_encryption
-from slotwise.starter.enforcement import Enforcement, cgroups_for
-from slotwise.starter.failures import LaunchRefusedError, scratch_failure
-from slotwise.starter.leftovers import Leftovers
-from slotwise.starter.memory import remember
-from slotwise.starter.mending import Mender
-from slotwise.starter.moves import Phase
-from slotwise.starter.preparation import Surroundings
-from slotwise.starter.run import Run
-from slotwise.starter.scratch import RunDirectory
+from slotwise.starter.enforcement import accounts, affinity, gpu_hiding
+from slotwise.starter.enforcement.accounts import TrackingGroups
+from slotwise.starter.enforcement.gaps import Enforcement, cgroups_for
+from slotwise.starter.hooks import hooks
+from slotwise.starter.io_proxy.listener import ChirpDesk
+from slotwise.starter.links import user_log
+from slotwise.starter.links.ads import lookup, pack_one, text, unpack_one
+from slotwise.starter.links.shadow_link import ShadowLink
+from slotwise.starter.links.standalone import Standalone
+from slotwise.starter.links.startd_events import StartdBoard
+from slotwise.starter.run import lifecycle_types, preparation, reporting
+from slotwise.starter.run.lifecycle_types import Phase
+from slotwise.starter.run.preparation import Surroundings
+from slotwise.starter.run.preparation_failures import LaunchRefusedError, scratch_failure
+from slotwise.starter.run.run import Run
+from slotwise.starter.run.run_record import remember
+from slotwise.starter.scratch import directories
+from slotwise.starter.scratch.cleanup_retry import Mender
+from slotwise.starter.scratch.directories import RunDirectory
+from slotwise.starter.scratch.disks import ScratchDisks, wants_encryption
+from slotwise.starter.scratch.leftovers import Leftovers
+from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
-from slotwise.starter.shadow_link import ShadowLink
-from slotwise.starter.standalone import Standalone
-from slotwise.starter.url_transfer import Plugins, find_plugins
-from slotwise.starter.users import TrackingGroups
-from slotwise.starter.volumes import Volumes
+from slotwise.starter.transfer import transfer, url_transfer
+from slotwise.starter.transfer.url_transfer import Plugins, find_plugins
 from slotwise.wire.gen import common_pb2, starter_pb2
 
 _log = logging.getLogger(__name__)
@@ -94,7 +87,7 @@ class JobHost:
         self.desk = ChirpDesk()
         self.plugins = Plugins({})
         #: The host's GPUs by UUID.
-        self.gpus = devices.find_gpus()
+        self.gpus = gpu_hiding.find_gpus()
         #: Its cores that daemons may use, by NUMA node.
         self.nodes = affinity.nodes_of_host(os.sched_getaffinity(0))
         self.launcher = Launcher(self.control / "notices", self._notice)
@@ -139,7 +132,7 @@ class JobHost:
         if known is not None:
             # Said twice, after a break. A run that is over holds the slot no longer, and has said that once only.
             if known.state.told_gone:
-                telling.tell_gone(known)
+                reporting.tell_gone(known)
             return
         machine_ad = unpack_one(start.slot_ad)
         slot = read_slot(lookup(machine_ad), start.slot_name)
@@ -148,7 +141,7 @@ class JobHost:
         obstacle = None
         try:
             parent = Path(execute) if isinstance(execute, str) and execute else self.settings.execute
-            directory = scratch.create(parent, self.control, nested=self.settings.nested)
+            directory = directories.create(parent, self.control, nested=self.settings.nested)
         except OSError as error:
             obstacle = scratch_failure(error)
             name = f"none_{ids.secret(32)}"
@@ -158,7 +151,7 @@ class JobHost:
             run.obstacle = obstacle
             self.register(run)
         except Exception:
-            scratch.remove(directory)
+            directories.remove(directory)
             raise
         try:
             run.token = start.run_token
@@ -174,7 +167,7 @@ class JobHost:
             else:
                 self.link(run)
         except Exception:
-            run.on(moves.Unwanted(tell_startd=False))  # who asked for it hears of the failure
+            run.on(lifecycle_types.Unwanted(tell_startd=False))  # who asked for it hears of the failure
             raise
 
     async def _with_volume(self, run: Run) -> None:
@@ -218,7 +211,7 @@ class JobHost:
             vacate_s=kill.vacate_s or None,
             hold=kill.hold,
         )
-        run.on(moves.KillAsked(wish))
+        run.on(lifecycle_types.KillAsked(wish))
 
     def measured(self, run_id: str, pack: bytes) -> None:
         """The startd has measured what a job uses of its devices.
@@ -235,13 +228,13 @@ class JobHost:
         """Stop a job, or let it go on."""
         run = self.runs.get(run_id)
         if run is not None:
-            run.on(moves.SuspendAsked(resume))
+            run.on(lifecycle_types.SuspendAsked(resume))
 
     def drop(self, run_id: str) -> None:
         """The startd has no claim for the run: end it. Its shadow, which may not know that, is told."""
         run = self.runs.get(run_id)
         if run is not None:
-            run.on(moves.Forgotten())
+            run.on(lifecycle_types.Forgotten())
 
     def tell_unknown(self, run_id: str) -> None:
         """The startd speaks of a run that is not here: it holds no slot."""
@@ -269,13 +262,13 @@ class JobHost:
         """Nobody waits for fetched work any more, once its log tells of its end."""
         if run.user_log is not None:
             await run.user_log.settle()
-        run.on(moves.Acked())
+        run.on(lifecycle_types.Acked())
 
     def tell_ends_again(self) -> None:
         """What the startd may not have heard of the ends of fetched work."""
         for run in list(self.runs.values()):
             if run.fetched_for and run.state.told_gone:
-                telling.tell_gone(run)
+                reporting.tell_gone(run)
 
     # ---- what a run asks for
 
@@ -304,8 +297,8 @@ class JobHost:
         rules = self.settings.users
         named = run.limits.get("SlotUser")
         if isinstance(named, str) and named:
-            rules = users.with_slot_user(rules, run.slot.name, named)
-        run.identity = users.choose(
+            rules = accounts.with_slot_user(rules, run.slot.name, named)
+        run.identity = accounts.choose(
             run.job,
             run.slot,
             rules,
@@ -315,7 +308,7 @@ class JobHost:
         )
         run.transfers = self._transfers(run)
         hooks.check(run, self.settings.hooks)
-        scratch.furnish(run.directory, run.identity, self.settings.permissions)
+        directories.furnish(run.directory, run.identity, self.settings.permissions)
 
     def _lets_run_as_owner(self, run: Run) -> bool:
         allowed = self.settings.lets_run_as_owner(run.machine_ad, run.job_ad)
@@ -354,7 +347,7 @@ class JobHost:
     def _write_ads(self, run: Run) -> None:
         """The ads of job and machine, for programs that run before the job does."""
         ads = (text(run.job_ad), text(run.machine_ad))
-        lay_out(scratch.ad_files(run.directory, ads, run.identity.uid))
+        lay_out(directories.ad_files(run.directory, ads, run.identity.uid))
 
     async def prepare(self, run: Run) -> KeeperSpec:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
@@ -376,7 +369,7 @@ class JobHost:
         group = self._groups.lend() if self.enforcement.tracking == "gid" else None
         if group is None and self.enforcement.tracking == "gid":
             _log.warning("run %s: all tracking GIDs are in use, tracking its processes by ancestry", run.run_id)
-        run.identity = users.with_tracking(run.identity, group, self.settings.users)
+        run.identity = accounts.with_tracking(run.identity, group, self.settings.users)
         run.cores = self._cores_for(run)
         around = self._surroundings(run)
         settings = self._settings_of(run)
@@ -400,7 +393,7 @@ class JobHost:
         )
         ads = (text(run.job_ad), text(run.machine_ad))
         await self.desk.admit(run, settings.chirp)
-        lay_out(scratch.start_files(run.directory, ads, remember(run), spec))
+        lay_out(directories.start_files(run.directory, ads, remember(run), spec))
         return spec
 
     def _keep_cgroups(self) -> None:
@@ -458,10 +451,10 @@ class JobHost:
         _log.info("%s: bound to the cores %s (run %s)", run.job_id, listed(cores), run.run_id)
         return cores
 
-    def _hidden(self, run: Run) -> tuple[devices.Device, ...]:
+    def _hidden(self, run: Run) -> tuple[gpu_hiding.Device, ...]:
         if not (self.settings.hide_gpus and self.enforcement.root and self.gpus):
             return ()
-        return devices.hidden(self.gpus, devices.assigned_uuids(run.slot, run.machine_ad))
+        return gpu_hiding.hidden(self.gpus, gpu_hiding.assigned_uuids(run.slot, run.machine_ad))
 
     def take_group(self, group: int) -> None:
         """A run from before a restart has this tracking group."""

@@ -19,11 +19,11 @@ from slotwise.execution.environment import EnvironmentSettings, inherited_part
 from slotwise.home import PoolHome
 from slotwise.model.job_events import DateForm
 from slotwise.model.ownership import LocalDomains
-from slotwise.starter.ads import evaluate
-from slotwise.starter.affinity import CoreRules, core_numbers
-from slotwise.starter.chirp.rules import ChirpRules
-from slotwise.starter.hook_rules import HOOKS, HookRules
-from slotwise.starter.users import UserRules, faults
+from slotwise.starter.enforcement.accounts import UserRules, faults
+from slotwise.starter.enforcement.affinity import CoreRules, core_numbers
+from slotwise.starter.hooks.hook_rules import HOOKS, HookRules
+from slotwise.starter.io_proxy.rules import ChirpRules
+from slotwise.starter.links.ads import evaluate
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
 DEFAULT_MAX_PROCESSES = 4096

@@ -11,10 +11,11 @@ import logging
 import os
 
 from slotwise.execution import launcher
-from slotwise.starter import moves, telling, users
+from slotwise.starter.enforcement import accounts
 from slotwise.starter.host import JobHost
-from slotwise.starter.moves import Phase
-from slotwise.starter.run import Run
+from slotwise.starter.run import lifecycle_types, reporting
+from slotwise.starter.run.lifecycle_types import Phase
+from slotwise.starter.run.run import Run
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ async def _keep_lease(host: JobHost) -> None:
     """By itself, so that nothing slow about one run ends the lease of all."""
     while True:
         if host.board.listening:
-            users.forget_accounts()
+            accounts.forget_accounts()
             with contextlib.suppress(OSError):
                 os.utime(host.lease)
         await asyncio.sleep(_RENEW_S if host.board.listening else 1.0)
@@ -61,7 +62,7 @@ def look_at(host: JobHost, run: Run, now: float) -> None:
     """Do what is due for one run; ``now`` is of the clock that nobody sets."""
     if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
         _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run.run_id, run.lease_s)
-        run.on(moves.Unwanted(tell_startd=True))
+        run.on(lifecycle_types.Unwanted(tell_startd=True))
         return
     if run.state.phase is Phase.STARTING and (run.state.unwanted or (run.state.kill and run.state.kill.fast)):
         # The keeper may not have listened yet, and a job that waits for a pipe is never said to have begun.
@@ -81,7 +82,7 @@ def look_at(host: JobHost, run: Run, now: float) -> None:
         run.begin(_measured(host, run))
     elif now >= run.next_startd_update_at:
         run.next_startd_update_at = now + settings.startd_update_s
-        telling.tell_startd_usage(run)
+        reporting.tell_startd_usage(run)
 
 
 async def _measured(host: JobHost, run: Run) -> None:
@@ -96,10 +97,10 @@ async def _measured(host: JobHost, run: Run) -> None:
         return
     full = host.disks.over_limit(run)
     if full is not None:
-        run.on(moves.Failed(full))
+        run.on(lifecycle_types.Failed(full))
     elif run.next_update_at is not None and now >= run.next_update_at:
         run.next_update_at = now + host.settings.update_s
-        telling.update(run)
+        reporting.update(run)
 
 
 async def look_at_pool(host: JobHost) -> None:

@@ -13,8 +13,8 @@ from slotwise.config import load
 from slotwise.daemon.accounts import minimum_uid
 from slotwise.execution.facts import SlotFacts, read_job
 from slotwise.model.ownership import LocalDomains
-from slotwise.schedd import rights
-from slotwise.starter.users import Account, UserRules, choose
+from slotwise.schedd.transfer import owner_rights
+from slotwise.starter.enforcement.accounts import Account, UserRules, choose
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 
@@ -57,15 +57,15 @@ async def test_files_of_jobs_that_root_has_in_the_queue_are_not_read_as_root(tmp
         secret = tmp_path / "secret"
         secret.write_text("for root only")
         secret.chmod(0o600)
-        with rights.as_owner("root"):
+        with owner_rights.as_owner("root"):
             assert secret.read_text()
         await schedd.stop()
         await schedd.start(SLOTWISE_MIN_UID="500")
         assert len(await schedd.jobs()) == 1
-        with rights.as_owner("root"), pytest.raises(PermissionError):
+        with owner_rights.as_owner("root"), pytest.raises(PermissionError):
             secret.read_text()
     finally:
-        rights.use_minimum_uid(0)
+        owner_rights.use_minimum_uid(0)
         await schedd.stop()
 
 

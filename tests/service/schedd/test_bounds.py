@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.client.patience import stated
-from slotwise.schedd.reserved import RESERVED_MOST, RESERVED_S
+from slotwise.client.retry import stated
+from slotwise.schedd.submission.reserved_ids import RESERVED_MOST, RESERVED_S
 from slotwise.table import pack_ads, survey_pack
 from slotwise.wire.gen import schedd_pb2
 

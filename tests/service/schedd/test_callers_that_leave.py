@@ -11,8 +11,8 @@ from typing import Any
 from slotwise.classad import ClassAd
 from slotwise.clock import SystemClock
 from slotwise.daemon.questions import Questions
-from slotwise.schedd.actions import Actions
-from slotwise.schedd.draft import Incoming
+from slotwise.schedd.jobs.actions import Actions
+from slotwise.schedd.submission.new_cluster import Incoming
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.security import Identity

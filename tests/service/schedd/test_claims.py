@@ -9,8 +9,8 @@ from typing import Any
 import htcondor2
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd import claiming
-from slotwise.schedd.job import Job
+from slotwise.schedd.claims import claiming
+from slotwise.schedd.jobs.job import Job
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 
 from tests.support.access_point import RunningAccessPoint

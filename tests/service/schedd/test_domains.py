@@ -9,7 +9,7 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.config import load
-from slotwise.schedd.rights import account
+from slotwise.schedd.transfer.owner_rights import account
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.credential import bearer
 from slotwise.wire.gen import schedd_pb2

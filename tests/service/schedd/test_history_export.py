@@ -11,7 +11,7 @@ import pytest
 from slotwise.classad import parse_ads
 from slotwise.config import load
 from slotwise.daemon import history_file
-from slotwise.schedd import history_export
+from slotwise.schedd.history import history_files
 
 from tests.service.schedd.test_commands import run
 from tests.support.access_point import RunningAccessPoint
@@ -154,14 +154,14 @@ async def test_nothing_is_lost_or_repeated_when_the_schedd_dies_before_the_file(
     cut: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kill between the commit and the write, in the middle of a write, and between the write and its mark."""
-    monkeypatch.setattr(history_export, "_PIECE", 3)
+    monkeypatch.setattr(history_files, "_PIECE", 3)
     schedd = await RunningAccessPoint(tmp_path / "pool").start()
     path = schedd.home.spool / "history"
     first = await removed(schedd, 4)
     await until_written(schedd, path, 4)
     before = path.stat().st_size
     marks: list[int] = []
-    monkeypatch.setattr("slotwise.schedd.store.Batch.mark_history", lambda self, seq: marks.append(seq))
+    monkeypatch.setattr("slotwise.schedd.storage.store.Batch.mark_history", lambda self, seq: marks.append(seq))
     second = await removed(schedd, 5)
     await until_written(schedd, path, 9)
     await schedd.kill()
@@ -181,7 +181,7 @@ async def test_nothing_is_lost_or_repeated_when_the_schedd_dies_before_the_file(
 
 
 async def test_a_disk_that_is_full_delays_the_file(schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_export, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(history_files, "_AGAIN_S", 0.05)
     append, refused = history_file.append, []
 
     def full(*args: Any) -> None:
@@ -227,7 +227,7 @@ async def test_records_that_the_disk_refuses_are_not_marked(
         refused.append(path)
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(history_export, "_MARK_S", 0.05)
+    monkeypatch.setattr(history_files, "_MARK_S", 0.05)
     monkeypatch.setattr(history_file, "synchronise", refuse)
     await removed(schedd, 1)
 
@@ -240,14 +240,14 @@ async def test_records_that_the_disk_refuses_are_not_marked(
 async def test_a_row_that_cannot_be_read_keeps_nothing_else_back(
     schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = history_export.PastAds.ad
+    right = history_files.PastAds.ad
 
     def broken(self: Any, job: Any) -> Any:
         if job.proc == 1:
             raise ValueError("no pack")
         return right(self, job)
 
-    monkeypatch.setattr(history_export.PastAds, "ad", broken)
+    monkeypatch.setattr(history_files.PastAds, "ad", broken)
     cluster = await removed(schedd, 3)
     path = schedd.home.spool / "history"
     await until_written(schedd, path, 2)
@@ -257,7 +257,7 @@ async def test_a_row_that_cannot_be_read_keeps_nothing_else_back(
 async def test_an_unforeseen_failure_is_tried_again(
     schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right, failed = history_export.long_forms, []
+    right, failed = history_files.long_forms, []
 
     def once(ads: Any) -> list[str]:
         if not failed:
@@ -265,8 +265,8 @@ async def test_an_unforeseen_failure_is_tried_again(
             raise RuntimeError("unforeseen")
         return right(ads)
 
-    monkeypatch.setattr(history_export, "_AGAIN_S", 0.05)
-    monkeypatch.setattr(history_export, "long_forms", once)
+    monkeypatch.setattr(history_files, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(history_files, "long_forms", once)
     await removed(schedd, 2)
     await until_written(schedd, schedd.home.spool / "history", 2)
     assert failed

@@ -7,8 +7,9 @@ import sqlite3
 from typing import Any
 
 import pytest
-from slotwise.schedd import history, history_pruning
-from slotwise.schedd.history_pruning import prune
+from slotwise.schedd.history import pruning
+from slotwise.schedd.history import query as history
+from slotwise.schedd.history.pruning import prune
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint
@@ -84,7 +85,7 @@ async def test_a_question_by_time_reads_few_rows(schedd: RunningAccessPoint) -> 
 
 
 async def test_old_jobs_are_forgotten_in_slices(schedd: RunningAccessPoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_pruning, "_SLICE", 7)
+    monkeypatch.setattr(pruning, "_SLICE", 7)
     old = await some_past(schedd)
     kept = await schedd.submit(1)
     point = schedd.point

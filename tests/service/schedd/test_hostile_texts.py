@@ -12,10 +12,10 @@ from slotwise.classad import ClassAd, parse_ads, quote
 from slotwise.model import job_events as events
 from slotwise.model.job_events import Frame, Usage
 from slotwise.observe.log import LogFile
-from slotwise.schedd.run_history import RunRecord
+from slotwise.schedd.history.epochs import RunRecord
 from slotwise.startd import job_history
 from slotwise.startd.job_history import JobHistorySettings
-from slotwise.starter.ads import text as long_form
+from slotwise.starter.links.ads import text as long_form
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from slotwise.schedd.remote_io import on_files
+from slotwise.schedd.shadow.chirp import on_files
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.access_point import RunningAccessPoint

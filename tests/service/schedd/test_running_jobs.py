@@ -10,13 +10,13 @@ from pathlib import Path
 import htcondor2
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.cli import history_files
+from slotwise.cli.jobs import history_files
 from slotwise.clock import ManualClock
 from slotwise.daemon.history_file import Rotation
-from slotwise.schedd import run_history
-from slotwise.schedd.run_history import RunHistorySettings, RunRecord
-from slotwise.schedd.transfer_signs import TransferSigns
-from slotwise.schedd.values import Changes
+from slotwise.schedd.history import epochs
+from slotwise.schedd.history.epochs import RunHistorySettings, RunRecord
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.transfer.transfer_status import TransferSigns
 from slotwise.table import pack_ads
 from slotwise.wire.gen import startd_pb2
 
@@ -397,7 +397,7 @@ async def test_every_run_of_a_job_is_in_the_history_of_runs(tmp_path: Path) -> N
 def test_the_file_of_runs_is_put_aside_when_it_is_full(tmp_path: Path) -> None:
     settings = RunHistorySettings(str(tmp_path / "epochs"), rotation=Rotation(size_most=300, rotations=2))
     for number in range(20):
-        run_history.write(settings, [RunRecord(number, 0, 0, "ann", 5, pack_ads([ClassAd({"ClusterId": number})]))])
+        epochs.write(settings, [RunRecord(number, 0, 0, "ann", 5, pack_ads([ClassAd({"ClusterId": number})]))])
     older = sorted(path.name for path in tmp_path.iterdir() if path.name != "epochs")
     assert len(older) == 2
     assert all(path.stat().st_size <= 300 for path in tmp_path.iterdir())

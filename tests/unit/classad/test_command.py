@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from slotwise.cli.classad import main
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.host.classad import main
 from slotwise.errors import AdSyntaxError, SlotwiseError, UsageError
 
 

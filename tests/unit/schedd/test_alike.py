@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd
-from slotwise.schedd.alike import Likeness
+from slotwise.schedd.claims.slot_equivalence import Likeness
 
 SLOT_EXPRESSIONS = ["true", "START", "START && TARGET.RequestMemory <= Memory", "TARGET.Wanted =?= Kind", "Kind == 1"]
 JOB_EXPRESSIONS = [

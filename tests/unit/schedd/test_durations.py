@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotwise.schedd.durations import Durations
+from slotwise.schedd.jobs.durations import Durations
 
 
 def test_nine_of_ten_jobs_of_the_cluster_have_ended_by_what_is_expected() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.evictions import transformed
+from slotwise.schedd.policy.evict_transforms import transformed
 
 BODY = (
     "REQUIREMENTS (VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 102\x1e"

@@ -7,7 +7,7 @@ from pathlib import Path
 import htcondor2
 from slotwise.model import job_events as events
 from slotwise.model.job_events import Frame
-from slotwise.schedd.globallog import GlobalLog, GlobalLogSettings
+from slotwise.schedd.userlog.global_log import GlobalLog, GlobalLogSettings
 
 
 def test_full_files_are_rotated_and_each_has_a_header(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.history_bounds import Bounds, bounds_of
+from slotwise.schedd.history.bounds import Bounds, bounds_of
 
 NOW = 1_800_000_000
 

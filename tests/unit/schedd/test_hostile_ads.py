@@ -6,14 +6,14 @@ import math
 
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.schedd import policy
-from slotwise.schedd.batch import Batch
-from slotwise.schedd.codes import Status
-from slotwise.schedd.draft import describe
-from slotwise.schedd.history_export import long_forms
-from slotwise.schedd.job import Cluster, Job, finite
-from slotwise.schedd.queue import _counted
-from slotwise.schedd.user_records import UserRecords
+from slotwise.schedd.history.history_files import long_forms
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.job import Cluster, Job, finite
+from slotwise.schedd.jobs.queue import _counted
+from slotwise.schedd.policy import expressions
+from slotwise.schedd.storage.batch import Batch
+from slotwise.schedd.submission.new_cluster import describe
+from slotwise.schedd.users.records import UserRecords
 
 USER = "eve@example.org"
 
@@ -75,5 +75,5 @@ def test_counts_that_are_none_are_left_out() -> None:
 @pytest.mark.parametrize(("written", "code"), [(math.inf, 0), (math.nan, 0), (1e30, 2**62), (7.9, 7), (None, 0)])
 def test_a_subcode_that_is_no_number_does_not_keep_the_job_from_its_end(written: object, code: int) -> None:
     values = {"ExitBySignal": False, "ExitCode": 1, "OnExitHold": True, "OnExitHoldSubCode": written}
-    verdict = policy.at_exit(values.get, lambda name: name)
+    verdict = expressions.at_exit(values.get, lambda name: name)
     assert (verdict.act, verdict.subcode) == ("hold", code)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import HostError
-from slotwise.schedd import eventlog
-from slotwise.schedd.batch import PlannedText
-from slotwise.schedd.eventlog import LogSizes
-from slotwise.schedd.files import FilePlan, TransferError, input_pieces
-from slotwise.schedd.results import Results
-from slotwise.schedd.sandbox import Result, Sandbox
+from slotwise.schedd.storage.batch import PlannedText
+from slotwise.schedd.transfer.files import FilePlan, TransferError, input_pieces
+from slotwise.schedd.transfer.results import Results
+from slotwise.schedd.transfer.spool_directories import Result, Sandbox
+from slotwise.schedd.userlog import writer
+from slotwise.schedd.userlog.writer import LogSizes
 
 pytestmark = pytest.mark.timeout(20)
 ME = getpass.getuser()
@@ -99,8 +99,8 @@ def test_a_log_that_is_a_pipe_is_a_failure_and_devnull_is_none(pipe: Path) -> No
     def planned(path: str) -> list[PlannedText]:
         return [PlannedText(1, path, ME, 0, "000 (1.0.0)\n...\n")]
 
-    for write in (eventlog.append, eventlog.settle):
+    for write in (writer.append, writer.settle):
         done, (failure,) = write(planned(str(pipe)), LogSizes())
         assert (done, failure.errno) == ([], errno.ENXIO)
         assert write(planned("/dev/null"), LogSizes()) == ([1], [])
-    assert eventlog.settle(planned("/dev/zero"), LogSizes()) == ([1], [])
+    assert writer.settle(planned("/dev/zero"), LogSizes()) == ([1], [])

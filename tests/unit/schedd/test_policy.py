@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd import policy
-from slotwise.schedd.ads import plain
-from slotwise.schedd.codes import Status, is_vacate
-from slotwise.schedd.policy import JobFacts, SystemPolicy
+from slotwise.schedd.jobs.ads import plain
+from slotwise.schedd.jobs.codes import Status, is_vacate
+from slotwise.schedd.policy import expressions
+from slotwise.schedd.policy.expressions import JobFacts, SystemPolicy
 
 
 def facts(status: int = Status.IDLE, now: float = 1000.0, **attributes: Any) -> JobFacts:
@@ -28,7 +28,7 @@ NONE = SystemPolicy()
 
 
 def decide(given: JobFacts, system: SystemPolicy = NONE) -> tuple[str, int] | None:
-    verdict = policy.periodic(given, system)
+    verdict = expressions.periodic(given, system)
     return (verdict.act, verdict.code) if verdict else None
 
 
@@ -38,7 +38,7 @@ def test_nothing_fires_without_policies_or_when_undefined() -> None:
 
 
 def test_hold_comes_before_remove_and_has_the_jobs_reason() -> None:
-    verdict = policy.periodic(
+    verdict = expressions.periodic(
         facts(PeriodicHold=True, PeriodicRemove=True, PeriodicHoldReason="mine", PeriodicHoldSubCode=9), NONE
     )
     assert verdict is not None
@@ -71,7 +71,7 @@ def test_durations_hold_running_jobs_only() -> None:
 )
 def test_durations_in_reasons_are_worded_as_in_htcondor(seconds: int, text: str) -> None:
     executing = facts(Status.RUNNING, now=1e6, AllowedExecuteDuration=seconds, execution_started=1.0)
-    verdict = policy.periodic(executing, NONE)
+    verdict = expressions.periodic(executing, NONE)
     assert verdict is not None and verdict.reason == f"The job exceeded allowed execute duration of {text}"
 
 
@@ -86,7 +86,7 @@ def test_the_jobs_expression_is_tested_before_the_systems() -> None:
     system = SystemPolicy(hold=(("SYSTEM_PERIODIC_HOLD", "Big > 5", '"too big"', "4"),))
     assert decide(facts(Big=6), system) == ("hold", 26)
     assert decide(facts(Big=6, PeriodicHold=True), system) == ("hold", 3)
-    verdict = policy.periodic(facts(Big=6), system)
+    verdict = expressions.periodic(facts(Big=6), system)
     assert verdict is not None and (verdict.reason, verdict.subcode) == ("too big", 4)
 
 
@@ -105,11 +105,11 @@ def test_the_jobs_expression_is_tested_before_the_systems() -> None:
 )
 def test_at_exit(attributes: dict[str, Any], act: str) -> None:
     ad = ClassAd({"ExitBySignal": False, **attributes})
-    assert policy.at_exit(lambda name: plain(ad.eval(name)), lambda name: "").act == act
+    assert expressions.at_exit(lambda name: plain(ad.eval(name)), lambda name: "").act == act
 
 
 def test_at_exit_without_a_word_how_it_ended_holds() -> None:
-    verdict = policy.at_exit(lambda name: None, lambda name: "")
+    verdict = expressions.at_exit(lambda name: None, lambda name: "")
     assert (verdict.act, verdict.code) == ("hold", 5)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from slotwise.schedd.decision import Kill
-from slotwise.schedd.start_rate import StartRate
-from slotwise.schedd.stop_rate import StopRate
-from slotwise.schedd.transfer_queue import TransferQueue
+from slotwise.schedd.claims.start_throttle import StartRate
+from slotwise.schedd.claims.stop_throttle import StopRate
+from slotwise.schedd.jobs.decision import Kill
+from slotwise.schedd.transfer.transfer_queue import TransferQueue
 
 
 def test_starts_are_spread_over_periods() -> None:

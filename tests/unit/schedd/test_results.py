@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slotwise.schedd import results as module
-from slotwise.schedd.files import FilePlan, TransferError
-from slotwise.schedd.results import Results, spooled_files
+from slotwise.schedd.transfer import results as module
+from slotwise.schedd.transfer.files import FilePlan, TransferError
+from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.wire.gen import schedd_pb2
 
 LARGE = b"x" * 300_000

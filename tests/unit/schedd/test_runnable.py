@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slotwise.schedd.job import Cluster, Job
-from slotwise.schedd.runnable import Runnable
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.runnable import Runnable
 
 
 def cluster(number: int, submitter: str = "a@x") -> Cluster:

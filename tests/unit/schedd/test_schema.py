@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import HostError
-from slotwise.schedd import schema
-from slotwise.schedd.batch import StoredClaim
-from slotwise.schedd.store import Store
+from slotwise.schedd.storage import schema
+from slotwise.schedd.storage.batch import StoredClaim
+from slotwise.schedd.storage.store import Store
 
 
 def test_a_queue_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:

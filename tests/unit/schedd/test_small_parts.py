@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import UsageError
-from slotwise.schedd import spooling
-from slotwise.schedd.autocluster import Autoclusters
-from slotwise.schedd.files import FilePlan, TransferError, parse_remaps, split_list
-from slotwise.schedd.matchtime import UnresolvedError, expand, machine_attributes
-from slotwise.schedd.results import destination
-from slotwise.schedd.rounding import rounded, with_rounded
-from slotwise.schedd.selection import constraint_of
-from slotwise.schedd.values import Expr, decode, encode, literal
+from slotwise.schedd.jobs.autocluster import Autoclusters
+from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
+from slotwise.schedd.jobs.selection import constraint_of
+from slotwise.schedd.jobs.values import Expr, decode, encode, literal
+from slotwise.schedd.shadow.match_substitution import UnresolvedError, expand, machine_attributes
+from slotwise.schedd.transfer import spooling
+from slotwise.schedd.transfer.files import FilePlan, TransferError, parse_remaps, split_list
+from slotwise.schedd.transfer.results import destination
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.schedd.start_policy import StartPolicy, owner_ad
+from slotwise.schedd.policy.start import StartPolicy, owner_ad
 
 JOB = ClassAd('[RequestMemory = 200; Owner = "ann"; ClusterId = 1; Requirements = TARGET.Cpus > 1]')
 SMALL, LARGE = ClassAd("[Memory = 50; Cpus = 2]"), ClassAd("[Memory = 500; Cpus = 2]")

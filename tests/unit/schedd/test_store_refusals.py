@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from slotwise.errors import HostError
-from slotwise.schedd import store as module
-from slotwise.schedd.store import Batch, Store
+from slotwise.schedd.storage import store as module
+from slotwise.schedd.storage.store import Batch, Store
 
 
 @pytest.fixture

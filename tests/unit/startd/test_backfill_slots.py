@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from slotwise.startd import conflicts
-from slotwise.startd.daemon_ad import daemon_attributes
-from slotwise.startd.outbox import Kill, Refused
-from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.host import backfill_slots
+from slotwise.startd.host.outbox import Kill, Refused
+from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.slot_types.custom import CustomResource
 
 from tests.support.startd_point import Point, job, point
 
@@ -25,7 +25,7 @@ def of_both(**knobs: str) -> Point:
 
 def settle(host: Point) -> None:
     """What follows from what was asked before."""
-    conflicts.settle(host.it, host.now)
+    backfill_slots.settle(host.it, host.now)
     host.it.validate()
 
 
@@ -200,4 +200,4 @@ def test_nothing_is_in_use_twice_once_the_jobs_have_gone(primary: int) -> None:
             host.gone(f"{number}.0#1")
     settle(host)
     assert len(host["slot2"].children) == 4 - primary
-    assert conflicts.spare(host.it.holdings.values()).cpus == 0
+    assert backfill_slots.spare(host.it.holdings.values()).cpus == 0

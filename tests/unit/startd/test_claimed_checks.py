@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from slotwise.model.claim import Run
-from slotwise.startd import events as ev
-from slotwise.startd.states import Claimed, Draining, Hold
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.states import Claimed, Draining, Hold
 
 from tests.support.startd_slots import T0, Driven, busy, claim, claimed, retiring, suspended, unclaimed
 

@@ -9,12 +9,12 @@ from unittest.mock import ANY
 import pytest
 from slotwise.classad import ExprTree
 from slotwise.model.resources import Resources
-from slotwise.startd import claiming, drain
-from slotwise.startd import events as ev
-from slotwise.startd.daemon_ad import daemon_attributes
-from slotwise.startd.outbox import Ended, Granted, Kill, NowIn, Refused
-from slotwise.startd.slots.custom import CustomResource, parse_inventory
-from slotwise.startd.states import Draining
+from slotwise.startd.host import claims, drain
+from slotwise.startd.host.outbox import Ended, Granted, Kill, NowIn, Refused
+from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.states import Draining
+from slotwise.startd.slot_types.custom import CustomResource, parse_inventory
 
 from tests.support.startd_point import job, point
 
@@ -30,7 +30,7 @@ def test_amounts_go_out_and_come_back() -> None:
     assert (child.total.cpus, child.total.memory_mib, child.total.disk_kib) == (2, 1024, 5120)
     assert p["slot1"].free == Resources(2, 3072, 994_880, 500_000)
     assert p.ad("slot1")["NumDynamicSlots"] == 1
-    claiming.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    claims.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
     assert not p.has("slot1_1")
     assert p["slot1"].free == p["slot1"].total
     assert "slot1_1@host" in p.it.outbox.removed
@@ -60,7 +60,7 @@ def test_a_job_without_cpus_gets_one() -> None:
 def test_numbers_of_dynamic_slots_are_used_again() -> None:
     p = point()
     ids = [p.claim() for _ in range(3)]
-    claiming.tell_claim(p.it, ids[1], 0, ev.Released(), p.now)
+    claims.tell_claim(p.it, ids[1], 0, ev.Released(), p.now)
     p.claim()
     assert p.has("slot1_2") and not p.has("slot1_4")
 
@@ -213,7 +213,7 @@ def test_a_lost_schedd_withdraws_its_waiting_request() -> None:
     p.run()
     p.request("slot1", schedd="other")
     assert p.place("slot1") == "Claimed/Retiring"
-    claiming.schedd_lost(p.it, "other", p.now)
+    claims.schedd_lost(p.it, "other", p.now)
     assert p.place("slot1") == "Claimed/Busy"
 
 
@@ -259,7 +259,7 @@ def test_an_activation_that_waits_too_long_is_refused() -> None:
     claim_id = p.run()
     assert p.activate(claim_id, "1.1#1") is None
     p.now += 20
-    claiming.drop_stale_activations(p.it, p.now)
+    claims.drop_stale_activations(p.it, p.now)
     refusal = p.it.outbox.schedds[-1].what
     assert (refusal.run_id, refusal.code) == ("1.1#1", 1028)  # type: ignore[union-attr]
 
@@ -435,7 +435,7 @@ def test_a_schedd_may_have_a_partitionable_slot_to_itself_for_a_while() -> None:
     assert isinstance(p.request_id(whole, whole=True), Refused), "it is claimed already"
     assert [name for _, name in p.request_id(whole, count=2).slots] == ["slot1_2@host", "slot1_3@host"]
     assert p.activate(granted.slots[1][0]) is None
-    claiming.keep_alive(p.it, [h.slot.claim.claim_id for h in p.it.holdings.values() if h.slot.claim], p.now + 590)
+    claims.keep_alive(p.it, [h.slot.claim.claim_id for h in p.it.holdings.values() if h.slot.claim], p.now + 590)
     p.poll(600)
     assert p.place("slot1") == "Unclaimed/Idle", "its time is up, whatever the schedd says"
     assert p.place("slot1_1") == "Claimed/Busy", "the claims of dynamic slots go on"
@@ -447,7 +447,7 @@ def test_a_claim_of_a_partitionable_slot_ends_when_its_holder_or_a_drain_says_so
     p = point(ENABLE_CLAIMABLE_PARTITIONABLE_SLOTS="true")
     (whole,) = p.request(whole=True, count=0, whole_s=100).slots
     assert p.ad("slot1")["ClaimEndTime"] == p.now + 100
-    claiming.tell_claim(p.it, whole[0], 0, ev.Released(), p.now)
+    claims.tell_claim(p.it, whole[0], 0, ev.Released(), p.now)
     assert p.place("slot1") == "Unclaimed/Idle" and p["slot1"].free.cpus == 4
     p.request(whole=True, count=0)
     p.happen("slot1", ev.DrainBegun(Draining(0, "1", "why", p.now)))

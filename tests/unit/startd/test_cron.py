@@ -10,7 +10,7 @@ from slotwise.cron.jobs import AutoPublish, CronJob, Mode
 from slotwise.cron.output import Output, Reader
 from slotwise.errors import ConfigError
 from slotwise.startd.cron.published import Published
-from slotwise.startd.daemon_ad import daemon_attributes
+from slotwise.startd.publish.daemon_ad import daemon_attributes
 
 from tests.support.configured import configured
 from tests.support.startd_point import Point, point

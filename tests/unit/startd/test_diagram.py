@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
-from slotwise.startd import diagram
-from slotwise.startd.states import TRANSITIONS
+from slotwise.startd.slot import diagram
+from slotwise.startd.slot.states import TRANSITIONS
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference"
 
 
 def test_the_documentation_is_up_to_date() -> None:
-    remedy = "run python -m slotwise.startd.diagram docs/reference"
+    remedy = "run python -m slotwise.startd.slot.diagram docs/reference"
     assert (DOCS / "states.md").read_text() == diagram.markdown(), remedy
     assert (DOCS / "states.svg").read_text() == diagram.svg(), remedy
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slotwise.startd import claiming
-from slotwise.startd import events as ev
+from slotwise.startd.host import claims
+from slotwise.startd.slot import events as ev
 
 from tests.support.startd_point import Point, job, point
 
@@ -26,7 +26,7 @@ def test_a_claim_and_its_jobs_are_told_with_their_user_and_runs() -> None:
         "slot1@host (job 1.0): Claimed/Idle -> Claimed/Busy: activated for ann@test (run 1.0#1)",
         "slot1@host (job 1.0): Claimed/Busy -> Claimed/Idle: the job ended (run 1.0#1)",
     ]
-    claiming.tell_claim(p.it, claim_id, 0, ev.Released(reason="no more jobs", code=1009), p.now)
+    claims.tell_claim(p.it, claim_id, 0, ev.Released(reason="no more jobs", code=1009), p.now)
     assert said(p) == ["slot1@host: Claimed/Idle -> Unclaimed/Idle: no more jobs (code 1009)"]
 
 

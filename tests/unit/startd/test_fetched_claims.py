@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import SlotKind
-from slotwise.startd import events as ev
-from slotwise.startd.machine import next_timer
-from slotwise.startd.states import Backfill, Claimed, Draining, Slot
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.fsm import next_timer
+from slotwise.startd.slot.states import Backfill, Claimed, Draining, Slot
 
 from tests.support.startd_slots import T0, Driven, busy, claim, claimed, owner, suspended, unclaimed, vacating
 

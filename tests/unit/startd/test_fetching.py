@@ -9,14 +9,14 @@ from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains
 from slotwise.model.slot import SlotKind
-from slotwise.startd import claiming
-from slotwise.startd import events as ev
 from slotwise.startd.fetch import offers, schedule, work
 from slotwise.startd.fetch.schedule import Attempts
-from slotwise.startd.holding import Holding
+from slotwise.startd.host import claims
+from slotwise.startd.host.restore import restore
+from slotwise.startd.host.slot_record import Holding
 from slotwise.startd.journal import Journal
-from slotwise.startd.restoring import restore
-from slotwise.startd.states import Claimed, Owner, Preempting, Slot, Unclaimed
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.states import Claimed, Owner, Preempting, Slot, Unclaimed
 from slotwise.table import unpack_ads
 
 from tests.support.startd_point import Point, job, point
@@ -163,7 +163,7 @@ def test_accepted_work_runs_and_the_hook_gets_both_ads_with_the_claim() -> None:
     assert h.slot.claim is not None and f'ClaimId = "{h.slot.claim.claim_id}"' in second
     p.it.validate()
     claim_id = h.slot.claim.claim_id
-    assert claiming.keep_alive(p.it, [claim_id], p.now) == [claim_id], "no schedd can speak of the claim"
+    assert claims.keep_alive(p.it, [claim_id], p.now) == [claim_id], "no schedd can speak of the claim"
     for name in ("RemoteUser", "RemoteScheddName", "ClientMachine"):
         assert p.it.attributes(h, p.now)[name] is None
 
@@ -195,12 +195,12 @@ def test_the_end_of_work_is_told_only_if_it_did_not_come_to_its_end() -> None:
     p = point(**KNOBS)
     h = only(p)
     offer(p, h)
-    claiming.run_gone(p.it, "1.0#f1", p.now, finished=True)
+    claims.run_gone(p.it, "1.0#f1", p.now, finished=True)
     assert h.slot.place == ("Claimed", "Idle")
     p.it.happen(h, ev.NoWorkFetched(), p.now)
     assert h.slot.place == ("Unclaimed", "Idle") and told(p) == [("REPLY_FETCH", h.name, "accept")]
     offer(p, h, "f2")
-    claiming.run_gone(p.it, "1.0#f2", p.now, reason="no such program")
+    claims.run_gone(p.it, "1.0#f2", p.now, reason="no such program")
     assert h.slot.place == ("Unclaimed", "Idle")
     assert told(p)[-1] == ("EVICT_CLAIM", h.name)
     given = p.it.outbox.hooks[-1].given.decode()
@@ -223,7 +223,7 @@ def test_work_that_waits_displaced_by_better_is_given_back() -> None:
     ]  # fmt: skip
     p.poll(3601)
     assert isinstance(h.slot.state, Preempting)
-    claiming.run_gone(p.it, "1.0#f1", p.now)
+    claims.run_gone(p.it, "1.0#f1", p.now)
     assert h.slot.run is not None and h.slot.run.run_id == "1.0#f4" and h.coming is None
     assert h.job is not None and h.activation is not None and h.activation.run_id == "1.0#f4"
     assert told(p)[-1] == ("EVICT_CLAIM", h.name), "the first did not come to its end"
@@ -257,7 +257,7 @@ def test_a_partitionable_slot_gives_it_a_dynamic_one() -> None:
     assert child.slot.place == ("Claimed", "Busy") and child.total.memory_mib == 128
     assert told(p) == [("REPLY_FETCH", child.name, "accept")]
     p.it.validate()
-    claiming.run_gone(p.it, "1.0#f1", p.now, finished=True)
+    claims.run_gone(p.it, "1.0#f1", p.now, finished=True)
     p.it.happen(child, ev.NoWorkFetched(), p.now)
     assert not h.children
     p.it.validate()
@@ -285,7 +285,7 @@ def test_claims_of_fetched_work_are_found_again_with_what_waits(tmp_path: Any) -
     h = only(fresh)
     assert h.slot.state == only(p).slot.state and h.coming is not None and h.coming.accepted
     assert h.activation is not None and h.activation.fetched and not told(fresh)
-    claiming.run_gone(fresh.it, "1.0#f1", fresh.now, finished=True)
+    claims.run_gone(fresh.it, "1.0#f1", fresh.now, finished=True)
     assert h.slot.run is not None and h.slot.run.run_id == "1.0#f2"
     assert h.job is not None and h.job.ad.eval("Item") == "b"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from slotwise.errors import ConfigError
-from slotwise.startd import claiming, following
-from slotwise.startd import events as ev
-from slotwise.startd.outbox import Granted, Refused
+from slotwise.startd.host import claims, resource_updates
+from slotwise.startd.host.outbox import Granted, Refused
 from slotwise.startd.settings import Sampled
-from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot_types.custom import CustomResource
 
 from tests.support.startd_point import Point, job, point
 
@@ -21,7 +21,7 @@ def gpus(p: Point, local: str) -> tuple[str, ...]:
 
 def test_swap_and_disk_keep_their_parts() -> None:
     p = point(SLOT_TYPE_1="25%", NUM_SLOTS_TYPE_1="2")
-    following.resize(p.it, disk_kib=2_000_000, swap_kib=1_000_000)
+    resource_updates.resize(p.it, disk_kib=2_000_000, swap_kib=1_000_000)
     p.it.validate()
     assert (p["slot1"].total.disk_kib, p["slot2"].free.swap_kib) == (500_000, 250_000)
     assert p.ad("slot1")["TotalDisk"] == 2_000_000
@@ -30,7 +30,7 @@ def test_swap_and_disk_keep_their_parts() -> None:
 def test_a_partitionable_slot_never_has_less_than_it_gave_out() -> None:
     p = point()
     p.claim(wanted=job(RequestDisk=900_000))
-    following.resize(p.it, disk_kib=500_000)
+    resource_updates.resize(p.it, disk_kib=500_000)
     p.it.validate()
     assert p["slot1"].free.disk_kib == 0
     assert p["slot1_1"].total.disk_kib >= 900_000
@@ -39,16 +39,16 @@ def test_a_partitionable_slot_never_has_less_than_it_gave_out() -> None:
 def test_a_device_that_goes_offline_in_use_stays_until_released() -> None:
     p = point([GPUS])
     claim_id = p.run(wanted=job(RequestGPUs=1))
-    following.set_offline(p.it, {"GPUs": ("a", "b")})
+    resource_updates.set_offline(p.it, {"GPUs": ("a", "b")})
     p.it.validate()
     assert gpus(p, "slot1") == ("c",)
     assert p.ad("slot1_1")["AssignedGPUs"] == "a"
     p.gone()
-    claiming.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    claims.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
     p.it.validate()
     assert gpus(p, "slot1") == ("c",)
     assert p.ad("slot1")["TotalSlotGPUs"] == 1
-    following.set_offline(p.it, {"GPUs": ()})
+    resource_updates.set_offline(p.it, {"GPUs": ()})
     p.it.validate()
     assert sorted(gpus(p, "slot1")) == ["a", "b", "c"]
 
@@ -149,7 +149,7 @@ def test_times_of_job_and_claim() -> None:
     ad = p.ad("slot1_1")
     assert (ad["TotalJobRunTime"], ad["TotalClaimRunTime"], ad["TotalClaimSuspendTime"]) == (7, 117, 50)
     assert ad["TotalTimeClaimedSuspended"] == 50
-    claiming.tell_claim(p.it, claim_id, 0, ev.Released(fast=True), p.now)
+    claims.tell_claim(p.it, claim_id, 0, ev.Released(fast=True), p.now)
     p.gone("1.1#1")
     assert not p.has("slot1_1")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import HostError
+from slotwise.startd.host.outbox import Forget
+from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
-from slotwise.startd.outbox import Forget
-from slotwise.startd.restoring import restore
 from slotwise.table import unpack_ads
 
 from tests.support.startd_point import job, point

@@ -6,11 +6,11 @@ import pytest
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
-from slotwise.startd import survey
+from slotwise.startd.monitor import sampler
 from slotwise.startd.settings import machine_resources, slot_types
-from slotwise.startd.slots.custom import CustomResource, amount_or_devices, custom_resources, parse_inventory
-from slotwise.startd.slots.layout import PlannedSlot, plan
-from slotwise.startd.slots.shares import Amount, Auto, Fraction, Minimal, parse_shares
+from slotwise.startd.slot_types.custom import CustomResource, amount_or_devices, custom_resources, parse_inventory
+from slotwise.startd.slot_types.layout import PlannedSlot, plan
+from slotwise.startd.slot_types.shares import Amount, Auto, Fraction, Minimal, parse_shares
 
 from tests.support.configured import configured
 
@@ -243,12 +243,12 @@ def test_slot_types_above_the_highest_number_are_not_read() -> None:
 )
 def test_an_inventory_program_that_fails_is_named_with_its_knob(command: str, why: str) -> None:
     with pytest.raises(ConfigError, match=f"MACHINE_RESOURCE_INVENTORY_DISH: .*{why}"):
-        survey.inventory(configured(MACHINE_RESOURCE_INVENTORY_DISH=command))
+        sampler.inventory(configured(MACHINE_RESOURCE_INVENTORY_DISH=command))
 
 
 def test_bytes_that_are_no_text_do_not_stop_an_inventory() -> None:
     config = configured(
         MACHINE_RESOURCE_INVENTORY_DISH=r"printf '\301\nDetectedDISH = 2\n'", STARTD_DETECT_GPUS="false"
     )
-    (dish,) = survey.inventory(config)
+    (dish,) = sampler.inventory(config)
     assert dish.amount == 2

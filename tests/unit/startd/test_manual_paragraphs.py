@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ExprTree
-from slotwise.startd import events as ev
-from slotwise.startd import survey
 from slotwise.startd.fingerprint.x_input import XProbe
-from slotwise.startd.outbox import Kill, Refused
+from slotwise.startd.host.outbox import Kill, Refused
+from slotwise.startd.monitor import sampler
 from slotwise.startd.settings import filler_wanted
+from slotwise.startd.slot import events as ev
 
 from tests.support.configured import configured
 from tests.support.startd_point import job, point
@@ -113,10 +113,10 @@ def test_filler_work_needs_a_system_and_a_program(knobs: dict[str, Any], wanted:
 
 def test_running_benchmarks_are_our_own_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """CondorLoadAvg: the portion of the load from jobs or from running benchmarks."""
-    monkeypatch.setattr(survey.load, "read", lambda: {"TotalLoadAvg": 1.25})
+    monkeypatch.setattr(sampler.load, "read", lambda: {"TotalLoadAvg": 1.25})
     host = point(NUM_SLOTS="2", RunBenchmarks="Cpus > 0")
     assert host.place("slot1") == host.place("slot2") == "Unclaimed/Benchmarking"
-    survey.take_sample(host.it, host.knobs, tmp_path, host.now, XProbe({}))
+    sampler.take_sample(host.it, host.knobs, tmp_path, host.now, XProbe({}))
     loads = host.it.settings.sample.loads
     assert loads["slot1@host"] == (1.25, 1.0)
     assert loads["slot2@host"] == (0.0, 0.0)

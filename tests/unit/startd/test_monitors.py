@@ -9,10 +9,10 @@ from slotwise.cron import jobs
 from slotwise.cron.jobs import AutoPublish, CronJob
 from slotwise.cron.metrics import Metric, parse_metrics
 from slotwise.cron.output import Reader
-from slotwise.startd import claiming
-from slotwise.startd import events as ev
 from slotwise.startd.cron.monitors import Monitor, of_job
-from slotwise.startd.slots.custom import CustomResource
+from slotwise.startd.host import claims
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot_types.custom import CustomResource
 
 from tests.support.configured import configured
 from tests.support.startd_point import Point, job, point
@@ -77,7 +77,7 @@ def test_a_slot_has_the_sum_and_the_peak_of_its_devices_and_a_job_what_it_used()
     assert p.activate(claim_id, "2.0#1", job(RequestDev=1)) is None
     assert "DevAverageUsage" not in of(p, "slot1_1")
     p.gone("2.0#1")
-    claiming.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
+    claims.tell_claim(p.it, claim_id, 0, ev.Released(), p.now)
     p.now += 2
     sample(p, 13)
     assert "DevAverageUsage" not in of(p, "slot1") and of(p, "slot1")["DevMemoryUsage"] == 6.0

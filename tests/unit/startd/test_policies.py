@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slotwise.startd.events import Released
-from slotwise.startd.outbox import Granted, Refused
+from slotwise.startd.host.outbox import Granted, Refused
+from slotwise.startd.slot.events import Released
 
 from tests.support.owner_days import MONDAY, Days, Owner, days
 from tests.support.startd_point import job

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.startd import events as ev
 from slotwise.startd.power import methods, wake_on_lan
 from slotwise.startd.power.decision import (
     Asleep,
@@ -34,6 +33,7 @@ from slotwise.startd.power.decision import (
     step,
 )
 from slotwise.startd.power.levels import level_of, levels_in, listed, name_of
+from slotwise.startd.slot import events as ev
 
 from tests.support.configured import configured
 from tests.support.startd_point import T0, Point, knobs_of_point

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
-from slotwise.startd import events as ev
-from slotwise.startd.replay import StimuliFile
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.replay import StimuliFile
 
 from tests.support.command import Result
 from tests.support.startd_point import point

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 from slotwise.model.claim import Run
-from slotwise.startd import events as ev
-from slotwise.startd.retirement import expired, expires_at, own_remaining, remaining, vacate_time
-from slotwise.startd.states import Draining
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.retirement import expired, expires_at, own_remaining, remaining, vacate_time
+from slotwise.startd.slot.states import Draining
 
 from tests.support.startd_slots import T0, Driven, busy
 

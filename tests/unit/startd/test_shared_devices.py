@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from slotwise.classad import ExprTree
+from slotwise.startd.host.outbox import Refused
 from slotwise.startd.journal import Journal
-from slotwise.startd.limits import limits_of
-from slotwise.startd.outbox import Refused
-from slotwise.startd.slots.custom import CustomResource, custom_resources
+from slotwise.startd.slot_types.custom import CustomResource, custom_resources
+from slotwise.startd.start_params import limits_of
 
 from tests.support.configured import configured
 from tests.support.startd_point import job, point

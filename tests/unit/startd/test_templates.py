@@ -9,11 +9,11 @@ import pytest
 from slotwise.classad import ExprTree
 from slotwise.config import load
 from slotwise.model.resources import Resources
-from slotwise.startd import events as ev
-from slotwise.startd.policy import JUDGING, Policy, Timers
+from slotwise.startd.policy.expressions import JUDGING, Policy, Timers
+from slotwise.startd.policy.slot_config import SlotConfig
 from slotwise.startd.settings import slot_types
-from slotwise.startd.slot_config import SlotConfig
-from slotwise.startd.slots.layout import plan
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot_types.layout import plan
 
 from tests.support.configured import configured
 from tests.support.owner_days import Owner, days

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from slotwise.startd import events as ev
-from slotwise.startd.machine import next_timer
-from slotwise.startd.time_step import StepWatch, shifted
+from slotwise.startd.monitor.clock_jump import StepWatch, shifted
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.fsm import next_timer
 
 from tests.support.set_clock import SetClock
 from tests.support.startd_point import Point, point

@@ -9,8 +9,8 @@ import pytest
 from slotwise.errors import InvariantError
 from slotwise.model.claim import Run
 from slotwise.model.slot import Activity, SlotKind, State
-from slotwise.startd import events as ev
-from slotwise.startd.states import TRANSITIONS, Cleaning, Draining, Owner, transition
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.states import TRANSITIONS, Cleaning, Draining, Owner, transition
 
 from tests.support.startd_slots import T0, Driven, busy, claim, claimed, owner, retiring, suspended, unclaimed, vacating
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from slotwise.startd import events as ev
+from slotwise.startd.host.outbox import Kill
+from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
-from slotwise.startd.outbox import Kill
-from slotwise.startd.replay import StimuliFile, replayed
-from slotwise.startd.restoring import restore
-from slotwise.startd.states import Cause
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.replay import StimuliFile, replayed
+from slotwise.startd.slot.states import Cause
 from slotwise.table import unpack_ads
 
 from tests.support.owner_days import Days, Owner, days

@@ -12,7 +12,7 @@ from slotwise.errors import NotFoundError
 from slotwise.table import AdTable, unpack_ads
 
 if TYPE_CHECKING:
-    from slotwise.cli.invocation import Invocation
+    from slotwise.cli.common.invocation import Invocation
 
 
 def as_table(ads: Iterable[ClassAd]) -> AdTable:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.cli.fit import Fit, Step, bare, clauses_of
+from slotwise.cli.jobs.match_analysis import Fit, Step, bare, clauses_of
 
 _STATES = {
     2: "is running.",

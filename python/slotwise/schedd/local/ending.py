@@ -13,11 +13,11 @@ from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.execution.keeper_spec import Usage as KeeperUsage
 from slotwise.execution.verdict import How, MemoryRule
 from slotwise.model.job_events import Usage
-from slotwise.schedd.codes import Hold, Status, Universe, Vacate
-from slotwise.schedd.decision import Kill, RunEnd
-from slotwise.schedd.job import Job
-from slotwise.schedd.rounding import with_rounded
-from slotwise.schedd.values import Changes, Expr
+from slotwise.schedd.jobs.codes import Hold, Status, Universe, Vacate
+from slotwise.schedd.jobs.decision import Kill, RunEnd
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.round_attrs import with_rounded
+from slotwise.schedd.jobs.values import Changes, Expr
 
 _HOW = {How.EXITED: "exited", How.SIGNALED: "signaled", How.EVICTED: "evicted", How.HELD: "held"}
 _MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")

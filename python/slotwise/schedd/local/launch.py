@@ -20,7 +20,7 @@ from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.environment import EnvironmentSettings, Places
 from slotwise.execution.facts import NULL_FILE, SCRATCH_TEXT, JobFacts, SlotFacts
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, Limits
-from slotwise.schedd.codes import Universe
+from slotwise.schedd.jobs.codes import Universe
 
 
 @dataclass(frozen=True)

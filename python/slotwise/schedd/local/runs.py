@@ -32,20 +32,20 @@ from slotwise.execution.cgroup.probe import CgroupHost, probe
 from slotwise.execution.facts import NULL_FILE, JobFacts, read_job
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, parse_result, read_state, read_usage
 from slotwise.ids import doing_for_run
-from slotwise.schedd.ads import JobAds, native
-from slotwise.schedd.codes import Hold, Status, Universe, Vacate
-from slotwise.schedd.decision import Decision, Kill, RunEnd
-from slotwise.schedd.evictions import kill_owed
-from slotwise.schedd.exit_policy import exit_verdict
-from slotwise.schedd.job import Job
-from slotwise.schedd.ledger import Ledger
+from slotwise.schedd.jobs.ads import JobAds, native
+from slotwise.schedd.jobs.codes import Hold, Status, Universe, Vacate
+from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.local import ending
 from slotwise.schedd.local.identity import identity_of
 from slotwise.schedd.local.launch import LocalLimits, RunPlace, Surroundings, compose
 from slotwise.schedd.local.start_rules import StartRules
-from slotwise.schedd.queue import Queue
-from slotwise.schedd.store import Batch, StoredRun
-from slotwise.schedd.values import Changes
+from slotwise.schedd.policy.at_exit import exit_verdict
+from slotwise.schedd.policy.evict_transforms import kill_owed
+from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.store import Batch, StoredRun
 from slotwise.table import Allowance
 
 T = TypeVar("T")

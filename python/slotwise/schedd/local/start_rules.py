@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
-from slotwise.schedd.codes import Universe
+from slotwise.schedd.jobs.codes import Universe
 
 
 @dataclass(frozen=True)

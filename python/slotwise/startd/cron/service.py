@@ -12,8 +12,8 @@ from slotwise.cron import jobs
 from slotwise.cron.jobs import CRON, CronJob, CronRules
 from slotwise.cron.output import Output
 from slotwise.cron.runner import CronRunner
-from slotwise.startd.driver import Driver
-from slotwise.startd.outbox import Measured
+from slotwise.startd.dispatcher import Driver
+from slotwise.startd.host.outbox import Measured
 
 
 class Cron:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form
-from slotwise.startd.states import Cause
+from slotwise.startd.slot.states import Cause
 
 FETCH_WORK, REPLY_FETCH, EVICT_CLAIM = "FETCH_WORK", "REPLY_FETCH", "EVICT_CLAIM"
 

@@ -16,13 +16,13 @@ from slotwise.classad.long_form import on_one_line
 from slotwise.errors import UsageError
 from slotwise.model.claim import Claim, lease_length
 from slotwise.model.slot import SlotKind, State, VacateCode
-from slotwise.startd import claiming, dynamic
-from slotwise.startd import events as ev
-from slotwise.startd.execution_point import ExecutionPoint
-from slotwise.startd.fetch import telling, work
+from slotwise.startd.fetch import notifications, work
 from slotwise.startd.fetch.calls import REPLY_FETCH, two_ads
-from slotwise.startd.holding import Activation, Coming, Holding, Job, Terms
-from slotwise.startd.states import Cause, Claimed
+from slotwise.startd.host import claims, dynamic_slots
+from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.host.slot_record import Activation, Coming, Holding, Job, Terms
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.states import Cause, Claimed
 from slotwise.table import pack_ads
 
 _log = logging.getLogger(__name__)
@@ -57,14 +57,14 @@ def offer(
             taken_by = found
     if reason:
         _log.warning("%s: rejected fetched work %s: %s", h.name, job.job_id, on_one_line(reason))
-        telling.tell(point, h, REPLY_FETCH, two_ads(job.ad, before), call_id, ("reject",))
+        notifications.tell(point, h, REPLY_FETCH, two_ads(job.ad, before), call_id, ("reject",))
         point.happen(h, ev.NoWorkFetched("the work that was fetched is not taken"), now)
         return False
     slot_ad = before if taken_by is h else taken_by.ad
     claim_id = _claim_of_work(taken_by)
     point.show(taken_by, now)
     _log.info("%s: accepted fetched work %s for %s", taken_by.name, job.job_id, user)
-    telling.tell(point, taken_by, REPLY_FETCH, two_ads(job.ad, slot_ad, claim_id), call_id, ("accept",))
+    notifications.tell(point, taken_by, REPLY_FETCH, two_ads(job.ad, slot_ad, claim_id), call_id, ("accept",))
     return True
 
 
@@ -88,7 +88,7 @@ def _take(point: ExecutionPoint, h: Holding, job: Job, user: str, call_id: str, 
         if isinstance(found, str):
             reasons.append(found)
 
-    child = dynamic.carve_for_work(point, h, job, claim, now)
+    child = dynamic_slots.carve_for_work(point, h, job, claim, now)
     return reasons[0] if reasons else child
 
 
@@ -97,7 +97,7 @@ def _take_here(point: ExecutionPoint, h: Holding, job: Job, user: str, call_id: 
     rank = point.settings.policy(h.slot_id, h.type_number).rank(h.ad, job.ad, now)
     claim = Claim(point.new_id(), "", now, lease_s, now, rank, user, fetched=True)
     activation = Activation(0, f"{job.job_id}#{call_id}", "", "", job, fetched=True)
-    run = claiming.run_of(activation, now)
+    run = claims.run_of(activation, now)
     former = h.coming, h.request, h.terms
     terms = Terms("", "", user)
     in_use = isinstance(h.slot.state, Claimed)
@@ -107,7 +107,7 @@ def _take_here(point: ExecutionPoint, h: Holding, job: Job, user: str, call_id: 
     outcome = point.happen(h, ev.WorkFetched(claim, run), now)
     kinds = {type(action) for action in outcome.actions}
     if displaced is not None and kinds & {ev.ClaimQueued, ev.StartRun}:
-        telling.evict(point, h, displaced, Cause(VacateCode.PREEMPTED_BY_RANK, "better work was fetched"))
+        notifications.evict(point, h, displaced, Cause(VacateCode.PREEMPTED_BY_RANK, "better work was fetched"))
     if ev.StartRun in kinds:
         h.request, h.terms, h.waiting, h.waiting_terms = job, terms, None, None
         return h

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slotwise.daemon.offspring import program
 from slotwise.daemon.privileges import as_daemon_account
+from slotwise.daemon.spawn import program
 from slotwise.startd.fetch.work import LONGEST
 
 #: How often a hook that runs is looked at (seconds).

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from slotwise.classad.evaluate import Value
 from slotwise.model.slot import Activity, SlotKind, State
-from slotwise.startd.states import Slot
+from slotwise.startd.slot.states import Slot
 
 #: FetchWorkDelay where it is not defined, or not a number.
 DEFAULT_DELAY_S = 300

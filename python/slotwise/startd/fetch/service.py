@@ -23,12 +23,12 @@ from slotwise.daemon.privileges import as_daemon_account
 from slotwise.daemon.program_trust import fault, fault_for_root
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.model.ownership import LocalDomains
-from slotwise.startd import events as ev
-from slotwise.startd.driver import Driver
+from slotwise.startd.dispatcher import Driver
 from slotwise.startd.fetch import offers, schedule, work
 from slotwise.startd.fetch.calls import FETCH_WORK, HookCall, knob_of, slot_text
 from slotwise.startd.fetch.programs import Outcome, Programs
-from slotwise.startd.holding import Holding
+from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.slot import events as ev
 
 _log = logging.getLogger(__name__)
 

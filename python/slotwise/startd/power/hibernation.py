@@ -13,14 +13,14 @@ from slotwise.classad.evaluate import Value
 from slotwise.config import Config
 from slotwise.daemon.containment import contained
 from slotwise.model.slot import State
-from slotwise.startd import events as ev
-from slotwise.startd.advertiser import Advertiser
-from slotwise.startd.driver import Driver
+from slotwise.startd.dispatcher import Driver
 from slotwise.startd.power import decision, methods
 from slotwise.startd.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
 from slotwise.startd.power.levels import OFF, listed, name_of
 from slotwise.startd.power.wake_on_lan import WakeOnLan
-from slotwise.startd.states import Backfill
+from slotwise.startd.publish.advertiser import Advertiser
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.states import Backfill
 
 _log = logging.getLogger(__name__)
 #: The collector has so long to acknowledge the offline ads (seconds).

@@ -1,0 +1,1 @@
+"""What commands share: the caller, options, where daemons answer, output formats."""

@@ -1,0 +1,31 @@
+"""The argument parser of commands: the caller's streams, our errors, one dash or two."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from slotwise.errors import UsageError
+
+if TYPE_CHECKING:
+    from slotwise.cli.common.invocation import Invocation
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that writes to the caller's streams and raises our errors instead of leaving the process."""
+
+    def __init__(self, inv: Invocation, name: str, description: str, **more: Any) -> None:
+        super().__init__(prog=f"slotwise {name}", description=description, add_help=False, **more)
+        self._inv = inv
+        self.add_argument("-h", "-help", "--help", action="store_true", help="show this text", dest="help")
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the words of the call."""
+        raise UsageError(message, hint=self.format_usage().strip())
+
+    def take(self, args: list[str]) -> argparse.Namespace | None:
+        """The parsed words, or None when help was asked for (and given)."""
+        if any(word in ("-h", "-help", "--help") for word in args):
+            self._inv.out(self.format_help().rstrip())
+            return None
+        return self.parse_args(args)

@@ -1,0 +1,1 @@
+"""Commands about this host: configuration, daemons, tokens, expressions."""

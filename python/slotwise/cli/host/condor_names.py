@@ -1,0 +1,99 @@
+"""``slotwise condor-names``: a directory of commands with HTCondor's names; ``condor_version``.
+
+Each is a link to the native launcher, which hands the name on. A site puts the directory into PATH, or has the links
+elsewhere; a program that lies there already is never replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import slotwise
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.parser import Parser
+from slotwise.cli.registry import CONDOR_NAMES
+from slotwise.errors import HostError
+from slotwise.release import CONDOR_VERSION, condor_platform
+
+#: Where the links are, unless another place is named.
+DIRECTORY = Path(slotwise.__file__).parent / "condor_names"
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Print the directory; the links in it are made where they are missing."""
+    parser = Parser(inv, "condor-names", "The directory of commands with HTCondor's names, to be put into PATH.")
+    parser.add_argument("--path", "-path", action="store_true", help="print the directory (the default)")
+    parser.add_argument("--in", "-in", dest="directory", metavar="DIR", help="make the links there instead")
+    parser.add_argument("--list", "-list", action="store_true", help="print the names")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    if options.list:
+        inv.out("\n".join(CONDOR_NAMES))
+        return 0
+    directory = inv.path(options.directory) if options.directory else DIRECTORY
+    link(directory, launcher())
+    inv.out(str(directory))
+    return 0
+
+
+def launcher() -> Path:
+    """The native launcher of this installation.
+
+    :raises HostError: when there is none, as in a source tree that was not built.
+    """
+    try:
+        files = metadata.files("slotwise") or []
+    except metadata.PackageNotFoundError:
+        files = []
+    found = [Path(str(file.locate())) for file in files if file.name == "slotwise" and file.parent.name == "bin"]
+    found.append(Path(sys.executable).with_name("slotwise"))
+    for path in found:
+        if path.is_file():
+            return path.resolve()
+    raise HostError("the launcher `slotwise` is not installed", hint="pip install, or `make build`")
+
+
+def link(directory: Path, program: Path) -> None:
+    """Make the links of all names in ``directory``.
+
+    :raises HostError: when something else has one of the names there, such as an installed HTCondor; nothing is made
+        then.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    target = os.path.relpath(program, directory.resolve())
+    missing = []
+    for name in CONDOR_NAMES:
+        path = directory / name
+        if path.is_symlink() and path.readlink().name == program.name:
+            if path.resolve() == program:
+                continue
+        elif path.is_symlink() or path.exists():
+            raise HostError(
+                f"{path} is there already, and is not a link to {program.name}", hint="name another directory"
+            )
+        missing.append(path)
+    for path in missing:
+        made = path.with_name(f".{path.name}.{os.getpid()}")
+        made.symlink_to(target)
+        made.replace(path)  # at once: calls of this moment find the old link or the new one
+
+
+def version(args: list[str], inv: Invocation) -> int:
+    """``condor_version``: the release of HTCondor that is followed, in the two lines that probes read."""
+    for word in args:
+        option = word.lstrip("-").lower()
+        if option and "help".startswith(option):
+            inv.out("usage: condor_version\nThe release of HTCondor that is followed, and the platform.")
+            return 0
+    odd = next((word for word in args if not word.startswith("-")), None)
+    if odd is not None:
+        inv.err(f"ERROR: invalid argument: '{odd}'")
+        inv.err("Usage: condor_version")
+        return 1
+    inv.out(CONDOR_VERSION)
+    inv.out(condor_platform())
+    return 0

@@ -1,0 +1,429 @@
+"""`slotwise config`: values and where they come from, the whole configuration, what is wrong with it, policies."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from slotwise.cli.common.parser import Parser
+from slotwise.errors import ConfigError, SlotwiseError, UsageError
+from slotwise.home import PoolHome
+
+if TYPE_CHECKING:
+    from slotwise.cli.common.invocation import Invocation
+    from slotwise.config import Config
+
+#: Daemons that can be asked and told, and how long that may take, in seconds.
+_DAEMONS = ("master", "collector", "negotiator", "schedd", "startd")
+_TIMEOUT_S = 20.0
+_VERBS = "val, dump, check, explain, set, unset, templates"
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Run one verb. A refused configuration gives its reason on standard error and exit status 2."""
+    verbs = {
+        "val": val,
+        "dump": dump,
+        "check": check,
+        "explain": explain,
+        "set": set_,
+        "unset": unset,
+        "templates": templates,
+    }
+    if not args or args[0] in ("-h", "-help", "--help"):
+        inv.out(f"usage: slotwise config VERB ...; verbs are {_VERBS}; `slotwise config VERB --help` tells more")
+        return 0 if args else 2
+    verb = verbs.get(args[0])
+    if verb is None:
+        raise UsageError(f"config has no verb {args[0]!r}", hint=f"verbs are {_VERBS}")
+    try:
+        return verb(args[1:], inv)
+    except ConfigError as error:
+        inv.err(f"slotwise config: {error}")
+        return 2
+
+
+def _parser(inv: Invocation, verb: str, description: str) -> Parser:
+    parser = Parser(inv, f"config {verb}", description)
+    parser.add_argument("-subsystem", "--subsystem", metavar="NAME", help="read as this daemon (STARTD, SCHEDD, ...)")
+    parser.add_argument("-local-name", "--local-name", metavar="NAME", help="read as the daemon of this local name")
+    parser.add_argument("-config", "--config", metavar="FILE", help="configuration file (default CONDOR_CONFIG)")
+    parser.add_argument("-json", "--json", action="store_true", help="JSON for programs")
+    return parser
+
+
+def _load(options: Any, inv: Invocation) -> Config:
+    from slotwise.config import load
+
+    named = options.config or inv.env.get("CONDOR_CONFIG")
+    home = inv.home if inv.env.get("SLOTWISE_HOME") or not named else None
+    return load(
+        inv.path(options.config) if options.config else None,
+        subsystem=options.subsystem,
+        local_name=options.local_name,
+        env=inv.env,
+        home=home,
+        cwd=inv.cwd,
+    )
+
+
+def _text(value: str | int | bool | float | None) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else str(value)
+
+
+def val(args: list[str], inv: Invocation) -> int:
+    """Print values; exit status 1 when a knob is undefined."""
+    parser = _parser(inv, "val", "Print the values of knobs, and where they come from.")
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("-default", "--default", action="store_true", help="the built-in default instead")
+    parser.add_argument("-raw", "--raw", action="store_true", help="the text before macros are expanded")
+    parser.add_argument("-verbose", "-v", "--verbose", action="store_true", help="origin, raw text, default, readers")
+    _add_places(parser)
+    options = parser.take(args)
+    if options is None:
+        return 0
+    if (daemon := _daemon_of(options)) is not None:
+        return _values_there(options, inv.aimed(options.pool, options.name), daemon)
+    config = _load(options, inv)
+
+    def value(name: str) -> str | None:
+        if options.default:
+            return config.default(name)
+        return config.raw(name) if options.raw else _text(config.typed(name))
+
+    found = {name: value(name) or None for name in options.names}
+    if options.json:
+        details = {name: _details(config, name, inv) for name in options.names} if options.verbose else found
+        inv.out(json.dumps(details, indent=2 if options.verbose else None))
+    else:
+        for name, text in found.items():
+            if options.verbose:
+                _print_details(_details(config, name, inv), inv)
+            elif text is not None:
+                inv.out(text)
+            else:
+                inv.err(f"Not defined: {name}")
+    return 0 if all(text is not None for text in found.values()) else 1
+
+
+def _values_there(options: Any, inv: Invocation, daemon: str) -> int:
+    """The values that a running daemon has."""
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    if options.default or options.raw or options.verbose:
+        raise UsageError("a running daemon is asked for values alone", hint="leave -default, -raw and -verbose away")
+    stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
+    try:
+        reply = stub.ConfigValues(daemon_pb2.ConfigValuesRequest(names=options.names), timeout=_TIMEOUT_S)
+    except grpc.RpcError as failure:
+        raise to_error(failure, peer=f"the {daemon}") from None
+    found = {name: reply.values.get(name) for name in options.names}
+    if options.json:
+        inv.out(json.dumps(found))
+    else:
+        for name, text in found.items():
+            (inv.err if text is None else inv.out)(f"Not defined: {name}" if text is None else text)
+    return 0 if all(text is not None for text in found.values()) else 1
+
+
+def _details(config: Config, name: str, inv: Invocation) -> dict[str, Any]:
+    from slotwise.config import find_knob, similar_knobs
+
+    knob = find_knob(name)
+    origin = config.origin(name)
+    details: dict[str, Any] = {
+        "Name": config.entry_name(name) or name,
+        "Value": _text(config.typed(name)),
+        "Raw": config.raw(name),
+        "Origin": str(origin) if origin else None,
+        "Default": config.default(name),
+    }
+    if knob is None:
+        return details | {"Known": False, "Similar": similar_knobs(name)}
+    details |= {"Known": True, "Type": knob.type, "Used": knob.used}
+    if knob.used:
+        details |= {"Description": knob.description, "Unit": knob.unit, "ReadBy": knob.daemons, "Applies": knob.applies}
+        details["InDaemons"] = _in_daemons(name, knob.daemons, inv)
+    return details
+
+
+def _in_daemons(name: str, daemons: str, inv: Invocation) -> dict[str, str | None]:
+    """The value in each running daemon that reads the knob."""
+    from slotwise.wire import address
+
+    running: dict[str, str | None] = {}
+    readers = {word.strip().lower() for word in daemons.split(",")}
+    try:
+        published = [daemon for daemon in address.published(inv.home) if daemon in readers or "all" in readers]
+    except (SlotwiseError, OSError):
+        return running
+    for daemon in published:
+        found = _ask(inv, daemon, name)
+        if found is not None:
+            running[daemon] = found.get(name)
+    return running
+
+
+def _ask(inv: Invocation, daemon: str, name: str) -> dict[str, str] | None:
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+
+    try:
+        stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
+        request = daemon_pb2.ConfigValuesRequest(names=[name])
+        reply = stub.ConfigValues(request, timeout=2.0)
+    except (grpc.RpcError, SlotwiseError):
+        return None
+    return dict(reply.values)
+
+
+def _print_details(details: dict[str, Any], inv: Invocation) -> None:
+    inv.out(f"{details['Name']} = {details['Value'] if details['Value'] is not None else ''}")
+    rows = [("raw", details["Raw"]), ("default", details["Default"]), ("set in", details["Origin"])]
+    if details["Known"]:
+        rows.append(("type", details["Type"] + (f", {details['Unit']}" if details.get("Unit") else "")))
+        if details["Used"]:
+            rows += [
+                ("meaning", details["Description"]),
+                ("read by", details["ReadBy"]),
+                ("applies", details["Applies"]),
+            ]
+        else:
+            rows.append(("note", "known to HTCondor, not used by Slotwise"))
+    elif details["Similar"]:
+        rows.append(("note", f"no known knob; did you mean {' or '.join(details['Similar'])}?"))
+    for label, text in rows:
+        inv.out(f" # {label}: {'(none)' if text is None else text}")
+    for daemon, value in details.get("InDaemons", {}).items():
+        same = (value or None) == details["Value"]
+        state = "has it" if same else f"has {value!r}, needs a {details['Applies']}"
+        inv.out(f" # running {daemon}: {state}")
+
+
+def dump(args: list[str], inv: Invocation) -> int:
+    """Print all knobs."""
+    parser = _parser(inv, "dump", "Print all knobs with their values, by name.")
+    parser.add_argument("pattern", nargs="?", metavar="PATTERN", help="only names that match this regular expression")
+    parser.add_argument("-changed", "--changed", action="store_true", help="only those that differ from the default")
+    parser.add_argument("-raw", "--raw", action="store_true", help="the text before macros are expanded")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.config import knobs
+
+    config = _load(options, inv)
+    set_names = {name: origin for name, _, origin in config.settings()}
+    names = {name.lower(): name for name in [*set_names, *([] if options.changed else [k.name for k in knobs()])]}
+    pattern = re.compile(options.pattern, re.IGNORECASE) if options.pattern else None
+    rows = {}
+    for name in sorted(names.values(), key=str.lower):
+        if (pattern and not pattern.search(name)) or "<" in name:
+            continue
+        origin = set_names.get(name)
+        if options.changed and (
+            origin is None or origin.file == "<Detected>" or config.raw(name) == config.default(name)
+        ):
+            continue
+        rows[name] = (config.raw(name) if options.raw else _safe(config, name)) or ""
+    if options.json:
+        inv.out(json.dumps(rows, indent=2))
+    else:
+        for name, text in rows.items():
+            inv.out(f"{name} = {text}")
+    return 0
+
+
+def _safe(config: Config, name: str) -> str | None:
+    try:
+        return _text(config.typed(name))
+    except ConfigError as error:
+        return f"<{error.message}>"
+
+
+def check(args: list[str], inv: Invocation) -> int:
+    """Exit status 0 when nothing is wrong, 1 for errors in values, 2 when the configuration is refused."""
+    parser = _parser(
+        inv, "check", "Look for mistakes: names, types, ranges, expressions, loops, and what daemons refuse."
+    )
+    parser.add_argument("-notes", "--notes", action="store_true", help="also unknown names that nothing refers to")
+    parser.add_argument("-strict", "--strict", action="store_true", help="warnings count as errors")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.config import check as check_config
+    from slotwise.daemon import preflight
+
+    config = _load(options, inv)
+    home = PoolHome.from_env(inv.env)
+    problems = check_config(config, notes=True)
+    refused = list(preflight.problems(config, home, inv.env))
+    problems += refused
+    if not options.notes:
+        problems = [
+            problem for problem in problems if problem.code != "config-unknown-name" or problem.severity != "note"
+        ]
+    if options.json:
+        inv.out(json.dumps([problem.as_dict() for problem in problems], indent=2))
+    else:
+        for problem in problems:
+            inv.out(str(problem))
+        count = sum(problem.severity == "error" for problem in problems)
+        inv.out(f"{count} error(s), {sum(problem.severity == 'warning' for problem in problems)} warning(s)")
+        named = config.get("CONDOR_IDS") or inv.env.get("CONDOR_IDS")
+        if (named or options.notes) and not any(problem.name == "CONDOR_IDS" for problem in refused):
+            inv.out(f"Daemons that root starts work as {preflight.work_as(config, home, inv.env)}.")
+    bad = {"error", "warning"} if options.strict else {"error"}
+    return 1 if any(problem.severity in bad for problem in problems) else 0
+
+
+def explain(args: list[str], inv: Invocation) -> int:
+    """Print expressions after expansion, with the macros that made them."""
+    parser = _parser(inv, "explain", "Show how values come about, macro by macro.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="knobs, or POLICY for all policy expressions (default)"
+    )
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.config.explaining import POLICY
+    from slotwise.config.explaining import explain as explain_one
+    from slotwise.config.explaining import lines as explanation_lines
+
+    config = _load(options, inv)
+    wanted: list[str] = []
+    for name in options.names or ["POLICY"]:
+        wanted += POLICY if name.upper() == "POLICY" and config.raw(name) is None else [name]
+    explanations = [explain_one(config, name) for name in wanted if options.names or config.raw(name)]
+    if options.json:
+        inv.out(json.dumps([explanation.as_dict() for explanation in explanations], indent=2))
+        return 0
+    for explanation in explanations:
+        inv.out(f"{explanation.name} = {explanation.value if explanation.value is not None else '(undefined)'}")
+        for line in explanation_lines(explanation):
+            inv.out(f"  | {line}")
+        inv.out()
+    return 0 if all(explanation.raw is not None for explanation in explanations) else 1
+
+
+def set_(args: list[str], inv: Invocation) -> int:
+    """Set knobs of the pool, to stay or until it is started again."""
+    return _change(args, inv, "set", "Set knobs of this pool: 'NAME = value'. They win over all files.")
+
+
+def unset(args: list[str], inv: Invocation) -> int:
+    """Take settings of `config set` back."""
+    return _change(args, inv, "unset", "Take back what `slotwise config set` made.")
+
+
+def _change(args: list[str], inv: Invocation, verb: str, description: str) -> int:
+    parser = _parser(inv, verb, description)
+    parser.add_argument("words", nargs="+", metavar="'NAME = value'" if verb == "set" else "NAME")
+    parser.add_argument("-runtime", "--runtime", action="store_true", help="only until the pool is started again")
+    _add_places(parser)
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.config import persistent
+
+    if (daemon := _daemon_of(options)) is not None:
+        return _change_there(options, inv.aimed(options.pool, options.name), verb, daemon)
+
+    for word in options.words:
+        name, value = persistent.parse_assignment(word) if verb == "set" else (word.strip(), None)
+        former = persistent.change(inv.home, options.subsystem, name, value, runtime=options.runtime)
+        if value is not None:
+            try:
+                _warn_of(inv, options.subsystem, name)
+            except SlotwiseError:
+                persistent.put_back(inv.home, options.subsystem, former, runtime=options.runtime)
+                raise
+        inv.out(f"{name} {'set' if value is not None else 'unset'}; `slotwise reconfig` makes daemons take it over")
+    return 0
+
+
+def _add_places(parser: Parser) -> None:
+    """Options that name a running daemon, as those of condor_config_val."""
+    for daemon in _DAEMONS:
+        parser.add_argument(f"-{daemon}", f"--{daemon}", action="store_true", help=f"in the {daemon} that runs")
+    parser.add_argument("-name", "--name", metavar="NAME", help="in the daemon of this name (default: a master)")
+    parser.add_argument("-pool", "--pool", metavar="HOST:PORT", help="in a daemon of the pool with this collector")
+
+
+def _daemon_of(options: Any) -> str | None:
+    """The kind of daemon that is meant; None: files of this host."""
+    named = [daemon for daemon in _DAEMONS if getattr(options, daemon)]
+    if len(named) > 1:
+        raise UsageError(f"-{named[0]} and -{named[1]} exclude each other")
+    if named:
+        return named[0]
+    return "master" if options.name or options.pool else None
+
+
+def _change_there(options: Any, inv: Invocation, verb: str, daemon: str) -> int:
+    """Tell a running daemon, which keeps what it is told if its SETTABLE_ATTRS lists have the knob."""
+    import grpc
+
+    from slotwise.config import persistent
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    where = f"the {daemon}" + (f" {options.name}" if options.name else "")
+    if options.subsystem:
+        raise UsageError("-subsystem is about files of this host", hint=f"{where} sets its own knobs")
+    stub = inv.stub(daemon_pb2_grpc.DaemonStub, daemon)
+    for word in options.words:
+        name, value = persistent.parse_assignment(word) if verb == "set" else (word.strip(), None)
+        try:
+            stub.SetConfig(
+                daemon_pb2.SetConfigRequest(name=name, value=value, runtime=options.runtime), timeout=_TIMEOUT_S
+            )
+        except grpc.RpcError as failure:
+            raise to_error(failure, peer=where) from None
+        inv.out(f"{name} {'set' if value is not None else 'unset'} in {where}; it takes that over at the next reconfig")
+    return 0
+
+
+def _warn_of(inv: Invocation, subsystem: str | None, name: str) -> None:
+    """Say what is doubtful about a setting just made.
+
+    :raises ConfigError: when it is wrong, so that daemons would refuse the configuration.
+    """
+    from slotwise.config import check, load
+
+    config = load(None, subsystem=subsystem, env=inv.env, home=inv.home)
+    for problem in check(config):
+        if problem.name.lower() != name.lower():
+            continue
+        if problem.severity == "error":
+            raise ConfigError(f"not set: {problem.message}", hint=problem.hint or None, key=name)
+        inv.err(f"WARNING: {problem.message}" + (f" ({problem.hint})" if problem.hint else ""))
+
+
+def templates(args: list[str], inv: Invocation) -> int:
+    """List configuration templates, or print what one expands to."""
+    parser = _parser(inv, "templates", "List the templates of `use CATEGORY : NAME`, or print one.")
+    parser.add_argument("name", nargs="?", metavar="CATEGORY[:NAME]")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.config import templates as all_templates
+
+    category, _, name = (options.name or "").partition(":")
+    chosen = [
+        row
+        for row in all_templates()
+        if category.strip().lower() in ("", row[0].lower()) and name.strip().lower() in ("", row[1].lower())
+    ]
+    if options.json:
+        inv.out(json.dumps([{"Category": row[0], "Name": row[1], "Text": row[2]} for row in chosen], indent=2))
+    else:
+        for row in chosen:
+            inv.out(row[2].rstrip() if name else f"{row[0]}:{row[1]}")
+    return 0 if chosen else 1

@@ -1,0 +1,109 @@
+"""``slotwise off`` and ``slotwise on``: stop daemons of a machine as softly as is wanted, and start them again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import grpc
+
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import Option, Parsed, parse
+from slotwise.errors import UsageError
+from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+from slotwise.wire.status import to_error
+
+_MODES = ("graceful", "fast", "peaceful")
+_KINDS = ("startd", "schedd", "negotiator", "collector", "starter", "master")
+_OPTIONS = [
+    Option("help", 1),
+    *(Option(mode, 1) for mode in _MODES),
+    Option("daemon", 1, 1),
+    Option("subsystem", 3, 1, stands_for="daemon"),
+    *(Option(kind, 6) for kind in _KINDS),
+    Option("wait", 1),
+    Option("json", 1),
+    Option("pool", 2, 1),
+    Option("name", 1, 1),
+]
+_OFF_USAGE = """usage: slotwise off [options] [HOST ...]
+  Stops daemons; the master stays and does not start them again until `slotwise on`. Without a host: this one's.
+  -graceful      jobs may use their retirement and vacate times (default); after SHUTDOWN_GRACEFUL_TIMEOUT as -fast
+  -fast          jobs are killed
+  -peaceful      jobs may run as long as they like, unless MaxJobRetirementTime is -1 for them
+  -daemon NAME, or -startd, -schedd, -negotiator, -collector, -starter, -master: only these; default all but the master
+  -wait          return when they have ended
+  -json          print what was sent for programs"""
+_ON_USAGE = """usage: slotwise on [-daemon NAME | -startd ...] [-json] [HOST ...]
+  Starts daemons that `slotwise off` stopped; those that are still stopping start again when they have ended."""
+
+
+def off(args: list[str], inv: Invocation) -> int:
+    """Stop daemons."""
+    parsed = parse(args, _OPTIONS)
+    if parsed.has("help"):
+        inv.out(_OFF_USAGE)
+        return 0
+    modes = [mode for mode in _MODES if parsed.has(mode)]
+    if len(modes) > 1:
+        raise UsageError("the options exclude each other: " + ", ".join(f"-{mode}" for mode in modes))
+    mode = modes[0] if modes else "graceful"
+    names = _daemons(parsed)
+    number = mode.upper()
+    others = [name for name in names if name != "master"]
+    sent: list[dict[str, Any]] = []
+    for host, aimed in _hosts(parsed, inv):
+        if "master" in names:
+            request = daemon_pb2.ShutdownRequest(mode=number)
+            _call(aimed, host, aimed.stub(daemon_pb2_grpc.DaemonStub, "master").Shutdown, request)
+        if others or not names:
+            stop = daemon_pb2.StopRequest(names=others, mode=number, at_once=not parsed.has("wait"))
+            _call(aimed, host, aimed.stub(daemon_pb2_grpc.MasterStub, "master").StopDaemons, stop)
+        sent.append({"Host": host, "Command": "off", "Mode": mode, "Daemons": names})
+    return _report(parsed, inv, sent)
+
+
+def on(args: list[str], inv: Invocation) -> int:
+    """Start daemons that were stopped."""
+    parsed = parse(args, _OPTIONS)
+    if parsed.has("help"):
+        inv.out(_ON_USAGE)
+        return 0
+    if any(parsed.has(mode) for mode in _MODES):
+        raise UsageError("on has no kinds", hint="slotwise on [-daemon NAME] [HOST]")
+    names = _daemons(parsed)
+    sent = []
+    for host, aimed in _hosts(parsed, inv):
+        request = daemon_pb2.DaemonNames(names=names)
+        _call(aimed, host, aimed.stub(daemon_pb2_grpc.MasterStub, "master").StartDaemons, request)
+        sent.append({"Host": host, "Command": "on", "Mode": "", "Daemons": names})
+    return _report(parsed, inv, sent)
+
+
+def _daemons(parsed: Parsed) -> list[str]:
+    named = [given.values[0].lower() for given in parsed.all("daemon")]
+    return list(dict.fromkeys([*named, *(kind for kind in _KINDS if parsed.has(kind))]))
+
+
+def _hosts(parsed: Parsed, inv: Invocation) -> list[tuple[str, Invocation]]:
+    """The hosts that are meant, each with a call that goes to its master."""
+    names: list[str | None] = [*parsed.words, *(given.values[0] for given in parsed.all("name"))]
+    return [(name or "this machine", inv.aimed(parsed.value("pool"), name)) for name in names or [None]]
+
+
+def _call(inv: Invocation, host: str, call: Any, request: Any) -> None:
+    try:
+        call(request)
+    except grpc.RpcError as failure:
+        raise to_error(failure, peer=f"the master of {host}") from None
+
+
+def _report(parsed: Parsed, inv: Invocation, sent: list[dict[str, Any]]) -> int:
+    if parsed.has("json"):
+        inv.out(json.dumps(sent))
+        return 0
+    for row in sent:
+        what = " and ".join(row["Daemons"]) or "all daemons but the master"
+        how = f" ({row['Mode']})" if row["Mode"] else ""
+        inv.out(f"Told the master of {row['Host']} to turn {row['Command']} {what}{how}")
+    return 0

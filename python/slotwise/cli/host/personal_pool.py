@@ -1,0 +1,170 @@
+"""`slotwise up`, `down`, `restart`, `reconfig`, `daemon`: a personal pool from the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from slotwise.cli.common.parser import Parser
+from slotwise.errors import SlotwiseError
+
+if TYPE_CHECKING:
+    from slotwise.cli.common.invocation import Invocation
+
+
+#: Doubts about the configuration that `up` tells; `config check` tells all.
+_DOUBTS_SHOWN = 5
+
+
+def up(args: list[str], inv: Invocation) -> int:
+    """Start the pool in the background; returns when every daemon answers."""
+    parser = Parser(inv, "up", "Start the pool in the background and wait until it answers.")
+    parser.add_argument("--config", "-config", metavar="FILE", help="configuration file (default CONDOR_CONFIG)")
+    parser.add_argument("--json", "-json", action="store_true", help="print the daemons as one JSON array")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.master import startup
+
+    config_file = str(inv.path(options.config)) if options.config else None
+    result = startup.bring_up(inv.home, inv.env, config_file)
+    for text in result.doubts[:_DOUBTS_SHOWN]:
+        inv.err(text)
+    if (more := len(result.doubts) - _DOUBTS_SHOWN) > 0:
+        inv.err(f"... and {more} more: `slotwise config check` lists them")
+    if result.failed:
+        inv.err(f"ERROR: {result.error}")
+        for name, tail in result.log_tails:
+            inv.err(f"--- {name}: last lines of its log")
+            for line in tail:
+                inv.err(f"    {line}")
+        return 1
+    if options.json:
+        import json
+
+        inv.out(json.dumps([{"Daemon": name, "Pid": pid, "Address": at} for name, pid, at in result.daemons]))
+        return 0
+    word = "runs already" if result.was_running else "is up"
+    inv.out(f"The pool at {inv.home.root} {word}: {', '.join(name for name, _, _ in result.daemons)}")
+    if result.recorded is not None:
+        inv.out(f"Its configuration file is {result.recorded}, named by an earlier `up`")
+    return 0
+
+
+def down(args: list[str], inv: Invocation) -> int:
+    """Stop every daemon of the pool, whether or not the master lives."""
+    parser = Parser(inv, "down", "Stop the pool. Running jobs are asked to leave and go back to the queue.")
+    _add_modes(parser)
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.config import load
+    from slotwise.master import shutdown
+    from slotwise.master.limits import Limits
+
+    try:
+        config = load(None, subsystem="MASTER", env=inv.env, home=inv.home)
+        limits = Limits.of_config(config)
+    except SlotwiseError:  # a broken configuration must not keep a pool from being stopped
+        limits = Limits()
+    stopped = shutdown.take_down(inv.home, options.mode, limits)
+    inv.out(f"The pool at {inv.home.root} is down" if stopped else f"No pool runs at {inv.home.root}")
+    return 0
+
+
+def restart(args: list[str], inv: Invocation) -> int:
+    """Restart daemons by name, or all."""
+    parser = Parser(inv, "restart", "Restart daemons; without a name, all but the master.")
+    parser.add_argument("names", nargs="*", metavar="DAEMON")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.master import startup
+    from slotwise.wire.gen import daemon_pb2
+
+    names = [name for name in options.names if name != "master"]
+    if "master" in options.names:
+        startup.restart_master(inv.home, inv.env)
+    if names or not options.names:
+        _call_master(inv, lambda stub, **call: stub.Restart(daemon_pb2.DaemonNames(names=names), **call))
+    inv.out(f"Restarted {', '.join(options.names) or 'all daemons'}")
+    return 0
+
+
+def reconfig(args: list[str], inv: Invocation) -> int:
+    """Make daemons read their configuration again."""
+    parser = Parser(inv, "reconfig", "Make the daemons read the configuration again.")
+    parser.add_argument("names", nargs="*", metavar="DAEMON", help="which (default: all that run)")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    import grpc
+
+    from slotwise.daemon import lock
+    from slotwise.daemon.registry import DAEMONS
+    from slotwise.wire.gen import common_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    names = options.names or [name for name in DAEMONS if lock.holder(inv.home, name) is not None]
+    if not names:
+        inv.err(f"ERROR: no daemon runs in the pool at {inv.home.root}")
+        return 1
+    status = 0
+    problems: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        try:
+            stub = inv.stub(daemon_pb2_grpc.DaemonStub, name)
+            reply = stub.Reconfig(common_pb2.Empty(), timeout=60)
+        except grpc.RpcError as failure:
+            problems.setdefault(("ERROR", str(to_error(failure, peer=name))), []).append(name)
+            status = 1
+            continue
+        inv.out(f"{name} has read its configuration")
+        for warning in reply.warnings:
+            problems.setdefault(("WARNING", warning), []).append(name)
+    for (kind, what), who in problems.items():
+        inv.err(f"{kind}: {', '.join(who)}: {what}")
+    return status
+
+
+def daemon(args: list[str], inv: Invocation) -> int:
+    """Run one daemon in the foreground."""
+    parser = Parser(inv, "daemon", "Run one daemon in the foreground until it is told to stop.")
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--config", "-config", metavar="FILE", help="configuration file (default CONDOR_CONFIG)")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    from slotwise.daemon import runtime
+
+    return runtime.main(options.name, inv.env, str(inv.path(options.config)) if options.config else None)
+
+
+def _add_modes(parser: Parser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    for mode, text in (
+        ("graceful", "jobs may use their retirement and vacate time (default)"),
+        ("fast", "jobs are killed"),
+        ("peaceful", "wait until running jobs are done"),
+    ):
+        group.add_argument(
+            f"--{mode}",
+            f"-{mode}",
+            dest="mode",
+            action="store_const",
+            const=mode,
+            help=text,
+            default="graceful",
+        )
+
+
+def _call_master(inv: Invocation, call: Callable[..., Any]) -> Any:
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    try:
+        return call(inv.stub(daemon_pb2_grpc.MasterStub, "master"), timeout=3600)
+    except grpc.RpcError as failure:
+        raise to_error(failure, peer="the master") from None

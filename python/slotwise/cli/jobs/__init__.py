@@ -1,0 +1,1 @@
+"""Commands about jobs: submit, list, act, analyze, follow."""

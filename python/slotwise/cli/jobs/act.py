@@ -1,0 +1,386 @@
+"""``slotwise rm, hold, release, suspend, continue, vacate-job``: act on jobs in the queue."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import Option, Parsed, UnknownOptionError, parse
+from slotwise.errors import UsageError
+from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.status import to_error
+
+_ACT = schedd_pb2.ActRequest
+
+
+@dataclass(frozen=True)
+class Verb:
+    """How a command speaks of what it does."""
+
+    name: str
+    action: _ACT.Action
+    past: str
+    infinitive: str
+
+
+_RM = Verb("rm", _ACT.REMOVE, "marked for removal", "remove")
+_FORCE = Verb("rm", _ACT.REMOVE_FORCE, "removed locally (remote state unknown)", "remove")
+_HOLD = Verb("hold", _ACT.HOLD, "held", "hold")
+_RELEASE = Verb("release", _ACT.RELEASE, "released", "release")
+_SUSPEND = Verb("suspend", _ACT.SUSPEND, "suspended", "suspend")
+_CONTINUE = Verb("continue", _ACT.CONTINUE, "continued", "continue")
+_VACATE = Verb("vacate-job", _ACT.VACATE, "vacated", "vacate")
+_FAST = Verb("vacate-job", _ACT.VACATE_FAST, "fast-vacated", "fast-vacate")
+
+COMMON = [
+    Option("help", 1),
+    Option("all", 2),
+    Option("constraint", 3, 1),
+    Option("totals", 3),
+    Option("long", 1),
+    Option("name", 1, 1),
+    Option("pool", 2, 1),
+    Option("address", 2, 1),
+    Option("debug", 1),
+]
+_REASON = Option("reason", 3, 1)
+_HELD = [Option("held", 3), Option("hold", 3, stands_for="held")]
+
+_RESULTS_IN_ORDER = ("error", "success", "not_found", "bad_status", "already_done", "permission_denied")
+#: Words of ``-totals``.
+_RESULTS = {
+    "success": "Succeeded",
+    "error": "Failed",
+    "not_found": "Not Found",
+    "bad_status": "Bad Status",
+    "already_done": "Already Done",
+    "permission_denied": "Permission Denied",
+}
+
+
+_PLACES = """-totals (counts by result), -long (the result as an ad),
+           -name SCHEDD, -pool HOST:PORT, -address ADDRESS (another access point)"""
+_OPTIONS_OF = {
+    "rm": f"  options: -reason TEXT, -held (only held jobs), -forcex (drop jobs that are being removed), {_PLACES}",
+    "hold": f"  options: -reason TEXT, -subcode N, {_PLACES}",
+    "release": f"  options: -reason TEXT, -held, {_PLACES}",
+    "suspend": f"  options: {_PLACES}",
+    "continue": f"  options: {_PLACES}",
+    "vacate-job": f"  options: -fast, {_PLACES}",
+}
+
+
+def rm(args: list[str], inv: Invocation) -> int:
+    """Remove jobs; ``-forcex`` drops those that are being removed already."""
+    parsed = parse(args, [*COMMON, _REASON, *_HELD, Option("forcex", 6), Option("transfer", 2)])
+    if parsed.has("transfer"):
+        raise UsageError(
+            "-transfer: files of a running job that is removed are not fetched",
+            hint="`slotwise ssh-to-job JOB cat FILE > FILE` copies one before",
+        )
+    return _act(_FORCE if parsed.has("forcex") else _RM, parsed, inv)
+
+
+def hold(args: list[str], inv: Invocation) -> int:
+    """Hold jobs."""
+    return _act(_HOLD, parse(args, [*COMMON, _REASON, Option("subcode", 3, 1)]), inv)
+
+
+def release(args: list[str], inv: Invocation) -> int:
+    """Release held jobs."""
+    return _act(_RELEASE, parse(args, [*COMMON, _REASON, *_HELD]), inv)
+
+
+def suspend(args: list[str], inv: Invocation) -> int:
+    """Suspend running jobs."""
+    return _act(_SUSPEND, parse(args, COMMON), inv)
+
+
+def continue_(args: list[str], inv: Invocation) -> int:
+    """Continue suspended jobs."""
+    return _act(_CONTINUE, parse(args, COMMON), inv)
+
+
+def vacate_job(args: list[str], inv: Invocation) -> int:
+    """Send running jobs back to the queue."""
+    parsed = parse(args, [*COMMON, Option("fast", 1)])
+    return _act(_FAST if parsed.has("fast") else _VACATE, parsed, inv)
+
+
+def selection(parsed: Parsed, name: str, words: list[str], inv: Invocation) -> schedd_pb2.JobSelection:
+    """Which jobs the words and options mean.
+
+    :raises UsageError: when none are meant.
+    """
+    chosen = schedd_pb2.JobSelection(all=parsed.has("all"))
+    for word in words:
+        if inv.called and word.startswith("-"):
+            raise UnknownOptionError(word)
+        if re.fullmatch(r"\d+(\.\d+)?", word):
+            chosen.ids.append(word)
+        elif word[:1].isdigit() and not inv.called:
+            raise UsageError(f"{word!r} is neither a job id nor a user")
+        else:
+            chosen.owners.append(word)
+    constraints = parsed.expressions("constraint")
+    if constraints and any("." in word for word in chosen.ids) and not parsed.has("jobids"):
+        inv.err("Warning: full job ids cannot be mixed with -constraint; the ids are ignored")
+        kept = [word for word in chosen.ids if "." not in word]
+        del chosen.ids[:]
+        chosen.ids.extend(kept)
+    if parsed.has("held"):
+        constraints.append("JobStatus == 5")
+        chosen.all = False
+    chosen.constraint = " && ".join(f"({text})" for text in constraints)
+    if not (chosen.all or chosen.ids or chosen.owners or chosen.constraint):
+        inv.err("You did not specify any jobs")
+        who = inv.called or f"slotwise {name}"
+        inv.err(f"usage: {who} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
+        raise NothingNamedError
+    return chosen
+
+
+class NothingNamedError(Exception):
+    """No jobs were named; the usage was shown."""
+
+
+def _act(verb: Verb, parsed: Parsed, inv: Invocation) -> int:
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
+    if parsed.has("help"):
+        inv.out(f"usage: slotwise {verb.name} [options] CLUSTER | CLUSTER.PROC | USER | -constraint EXPR | -all")
+        inv.out(_OPTIONS_OF[verb.name])
+        return 0
+    if inv.called and parsed.has("subcode") and not (parsed.value("subcode") or "").isdigit():
+        inv.err(f"Invalid -subcode {parsed.value('subcode')}!")
+        return 1
+    try:
+        if inv.called and parsed.has("constraint") and (full := [word for word in parsed.words if _is_job(word)]):
+            inv.err("Warning, -constraint is ignored for fully qualified job ids")
+            others = [word for word in parsed.words if word not in full]
+            by_constraint = _send(verb, parsed, selection(parsed, verb.name, others, inv), inv)
+            return max(by_constraint, _send(verb, parsed, schedd_pb2.JobSelection(ids=full), inv))
+        chosen = selection(parsed, verb.name, parsed.words, inv)
+    except NothingNamedError:
+        return 1
+    return _send(verb, parsed, chosen, inv)
+
+
+def _is_job(word: str) -> bool:
+    return re.fullmatch(r"\d+\.\d+", word) is not None
+
+
+def _send(verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, inv: Invocation) -> int:
+    """Ask the schedd, and say what became of it."""
+    request = schedd_pb2.ActRequest(
+        action=verb.action,
+        jobs=chosen,
+        reason=_reason(parsed.value("reason"), inv),
+        subcode=parsed.number("subcode") or 0,
+    )
+    target = stub(parsed, inv)
+    try:
+        reply = target.Act(request)
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the schedd") from None
+    return report(verb, parsed, chosen, reply, inv)
+
+
+def stub(parsed: Parsed, inv: Invocation) -> schedd_pb2_grpc.ScheddStub:
+    """The access point that is meant."""
+    address = parsed.value("address")
+    channel = inv.open(address.strip("<>").partition("?")[0]) if address else inv.channel("schedd")
+    return schedd_pb2_grpc.ScheddStub(channel)
+
+
+def _reason(text: str | None, inv: Invocation) -> str:
+    return text or ""
+
+
+def report(
+    verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, reply: schedd_pb2.ActReply, inv: Invocation
+) -> int:
+    """Say what became of the request.
+
+    The exit status is 0 when every job that was named was acted on; of jobs chosen otherwise, at least one, because
+    those of other users, or held already, are no failure then.
+    """
+    if inv.called:
+        return _report_as_htcondor(verb, parsed, chosen, reply, inv)
+    totals = dict(reply.totals)
+    done = totals.get("success", 0)
+    one_by_one = any("." in one.id for one in reply.jobs)
+    status = 0 if done and (len(totals) == 1 or not one_by_one) else 1
+    if parsed.has("long"):
+        inv.out(_result_ad(verb, reply), end="")
+        return status
+    if parsed.has("totals"):
+        inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
+        return status
+    if reply.jobs:
+        return _report_ids(verb, reply, inv)
+    what = _what(parsed, chosen)
+    if not done:
+        inv.err(f"Couldn't find/{verb.infinitive} all {what}")
+        for key, count in totals.items():
+            inv.err(f"  {count} {_RESULTS.get(key, key)}")
+        return 1
+    inv.out(f"All {what} have been {verb.past}")
+    if denied := totals.get("permission_denied", 0):
+        inv.err(f"Warning: {denied} jobs of other users were left as they are")
+    return 0
+
+
+#: Numbers of actions and of results in the ads of ``-long``.
+_ACTIONS = {"hold": 1, "release": 2, "remove": 3, "vacate": 5, "fast-vacate": 6, "suspend": 8, "continue": 9}
+_CODES = {name: code for code, name in enumerate(_RESULTS_IN_ORDER)}
+
+
+def _result_ad(verb: Verb, reply: schedd_pb2.ActReply) -> str:
+    """The result as an ad in long form: how many jobs of each result, and the result of each id that was named."""
+    lines = [f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}"]
+    lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
+    lines += [f"result_total_{code} = {reply.totals.get(name, 0)}" for name, code in _CODES.items()]
+    return "\n".join(sorted(lines, key=str.lower)) + "\n"
+
+
+def _queue_totals(inv: Invocation, parsed: Parsed) -> dict[str, Any]:
+    """The counts of the queue, and what the caller is there."""
+    *_, last = stub(parsed, inv).Query(schedd_pb2.JobQuery(totals_only=True))
+    found: dict[str, Any] = json.loads(last.data)
+    return found
+
+
+def _result_ad_of_htcondor(verb: Verb, reply: schedd_pb2.ActReply, queue: dict[str, Any], removes: bool) -> str:
+    """The same as HTCondor's schedd answers: results by id where ids were named, else totals.
+
+    ``removes``: jobs that were removed just now count among those of the queue."""
+    by_id = any("." in one.id for one in reply.jobs)
+    lines = [
+        f"ActionResult = {int('success' in reply.totals)}",
+        f"ActionResultType = {int(by_id)}",
+        *(["IsQueueSuperUser = true"] if queue["SuperUser"] else []),
+        f"JobAction = {4 if verb is _FORCE else _ACTIONS[verb.infinitive]}",
+    ]
+    lines.append(f"TotalJobAds = {queue['All']['Jobs'] + (reply.totals.get('success', 0) if removes else 0)}")
+    if by_id:
+        lines += [f"job_{one.id.replace('.', '_')} = {_CODES.get(one.result, 0)}" for one in reply.jobs]
+    else:
+        lines += [f"result_total_{code} = {reply.totals.get(name, 0)}" for name, code in _CODES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _what(parsed: Parsed, chosen: schedd_pb2.JobSelection) -> str:
+    jobs = "held jobs" if parsed.has("held") else "jobs"
+    if constraints := parsed.expressions("constraint"):
+        return f"{jobs} matching constraint {' && '.join(f'({text})' for text in constraints)}"
+    if chosen.owners:
+        return f"{jobs} of user " + ", ".join(f'"{owner}"' for owner in chosen.owners)
+    if chosen.ids:
+        return f"{jobs} in cluster {', '.join(chosen.ids)}"
+    return jobs
+
+
+def _report_as_htcondor(
+    verb: Verb, parsed: Parsed, chosen: schedd_pb2.JobSelection, reply: schedd_pb2.ActReply, inv: Invocation
+) -> int:
+    """The same in HTCondor's order: what was asked for is told one by one, and each failure, on standard error,
+    makes the status 1."""
+    totals = dict(reply.totals)
+    if parsed.has("long"):
+        inv.out(_result_ad_of_htcondor(verb, reply, _queue_totals(inv, parsed), verb is _RM or verb is _FORCE))
+    elif parsed.has("totals"):
+        inv.out(", ".join(f"{totals.get(key, 0)} {words}" for key, words in _RESULTS.items()))
+    told: list[str] = []
+    failures: list[str] = []
+    whole_failures: list[str] = []
+    for one in reply.jobs:
+        whole = "." not in one.id
+        if one.result == "success":
+            told.append(
+                f"All {_held(parsed)}jobs in cluster {one.id} have been {verb.past}"
+                if whole
+                else f"Job {one.id} {verb.past}"
+            )
+        elif whole:
+            whole_failures.append(f"Couldn't find/{verb.infinitive} all {_held(parsed)}jobs in cluster {one.id}")
+        else:
+            failures.append(_failure(one.id, one.result, verb, as_htcondor=True))
+    if not reply.jobs:
+        what = _what(parsed, chosen)
+        if totals.get("success", 0):
+            told.append(f"All {what} have been {verb.past}")
+        else:
+            whole_failures.append(f"Couldn't find/{verb.infinitive} all {what}")
+    for line in told:
+        inv.out(line)
+    if (
+        whole_failures
+        and not (told or failures)
+        and not _queue_totals(inv, parsed)["All"]["Jobs"]
+        and not parsed.has("all")
+    ):
+        inv.err(f"{inv.called}:0:There are no jobs in the queue")
+        return 0
+    if failures:
+        inv.err("\n" + "\n".join(failures))
+    if whole_failures:
+        inv.err("".join(f"\n{line}\n" for line in whole_failures).removesuffix("\n"))
+    return 1 if failures or whole_failures else 0
+
+
+def _held(parsed: Parsed) -> str:
+    return "held " if parsed.has("held") else ""
+
+
+def _report_ids(verb: Verb, reply: schedd_pb2.ActReply, inv: Invocation) -> int:
+    status = 0
+    for one in reply.jobs:
+        whole = "." not in one.id
+        if one.result == "success":
+            inv.out(f"All jobs in cluster {one.id} have been {verb.past}" if whole else f"Job {one.id} {verb.past}")
+            continue
+        status = 1
+        if whole:
+            inv.err(f"Couldn't find/{verb.infinitive} all jobs in cluster {one.id}{_why_not(one.result, verb)}")
+        else:
+            inv.err(_failure(one.id, one.result, verb))
+    return status
+
+
+def _why_not(result: str, verb: Verb) -> str:
+    """Why nothing was done to a whole cluster, behind a colon; nothing when there is none."""
+    return {
+        "permission_denied": ": permission denied",
+        "bad_status": f": none is {_state_for(verb)}",
+        "already_done": f": already {verb.past}",
+    }.get(result, "")
+
+
+def _failure(job: str, result: str, verb: Verb, *, as_htcondor: bool = False) -> str:
+    """What is said of one job to which nothing was done, in the words that scripts look for."""
+    if result == "not_found":
+        return f"Job {job} not found"
+    if result == "permission_denied":
+        return f"Permission denied to {'force removal of' if verb is _FORCE else verb.infinitive} job {job}"
+    if result == "already_done":
+        return f"Job {job} already {verb.past}"
+    if result == "bad_status" and verb is _FORCE:
+        return f"Job {job} not in `X' state to be forcibly removed"
+    if result == "bad_status":
+        state = "running" if as_htcondor and verb is _CONTINUE else _state_for(verb)
+        return f"Job {job} not {state} to be {verb.past}"
+    return f"Job {job}: {result}"
+
+
+def _state_for(verb: Verb) -> str:
+    """The state in which a job must be for the verb."""
+    if verb is _FORCE:
+        return "in the state X"
+    return {"release": "held", "continue": "suspended", "hold": "queued", "remove": "queued"}.get(
+        verb.infinitive, "running"
+    )

@@ -1,0 +1,192 @@
+"""``slotwise history``: jobs that have left the queue, newest first (manual page of condor_history)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import grpc
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.cli.common import output_format
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import Option, Parsed, parse
+from slotwise.cli.common.output_format import Form
+from slotwise.cli.jobs import queues
+from slotwise.cli.jobs.history_files import Source, read_sources
+from slotwise.cli.jobs.q import job_id
+from slotwise.cli.render import jobviews
+from slotwise.cli.render.layout import Layout
+from slotwise.cli.render.printas import Scene
+from slotwise.errors import AdSyntaxError, NotFoundError, UsageError
+from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.status import to_error
+
+OPTIONS = [
+    *output_format.options(json=4),
+    Option("match", 1, 1, stands_for="limit"),
+    *(Option(name, least) for name, least in (
+        ("help", 1), ("backwards", 1), ("forwards", 4), ("wide", 1), ("local", 2), ("startd", 3), ("schedd", 3),
+        ("daemon", 3), ("epochs", 2), ("transfer-history", 2), ("directory", 3), ("debug", 3), ("diagnostic", 4),
+        ("stream-results", 6), ("no-librarian", 3), ("inherit", 7),
+    )),
+    Option("nobackwards", 3, stands_for="forwards"),
+    *(Option(name, least, 1) for name, least in (
+        ("constraint", 1), ("scanlimit", 4), ("since", 4), ("completedsince", 3), ("file", 2), ("userlog", 1),
+        ("search", 3), ("extract", 3), ("name", 1), ("pool", 1), ("type", 2),
+    )),
+]  # fmt: skip
+USAGE = f"""usage: slotwise history [options] [CLUSTER | CLUSTER.PROC | OWNER ...]
+Which jobs
+  -constraint EXPR      those for which it is true
+  -match N              at most N (as -limit); -scanlimit N: N ads are read at most
+  -since ID | EXPR | TIME, -completedsince TIME    reading stops there
+  -forwards, -backwards oldest or newest (default) first
+From where
+  -name NAME, -pool HOST:PORT          another access point
+  -file FILE, -search FILE             ads of a file in long form; of that file and its older parts
+  -userlog FILE                        what a job event log tells
+  -local                               the HISTORY file and its older parts
+  -startd, -epochs, -transfer-history[:IOC], -daemon, -type TYPES
+                                       the files of STARTD_HISTORY, JOB_EPOCH_HISTORY, SCHEDD_DAEMON_HISTORY
+  -extract FILE                        write the ads to a file (100,000 at most unless -limit says otherwise)
+Forms
+{output_format.USAGE}
+  -wide[:N]             lines are not cut, or at N"""
+_EXTRACTED = 100_000
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Show jobs of the past."""
+    parsed = parse(args, OPTIONS)
+    if parsed.has("help"):
+        inv.out(USAGE)
+        return 0
+    if parsed.has("inherit"):
+        raise UsageError(
+            "-inherit writes to a socket of HTCondor's schedd, which starts that program's own helper",
+            hint="-name NAME asks another access point",
+        )
+    form = Form.of(parsed, inv)
+    if inv.called and (file := parsed.value("file")) is not None and not inv.path(file).exists():
+        if form.kind == "table":
+            inv.out(jobviews.VIEWS["history"].text([], Scene(0.0)), end="")
+        inv.err(f"Error opening history file {file}: No such file or directory")
+        return 1
+    source = Source.of(parsed, inv)
+    query = _query(parsed, form)
+    if parsed.value("limit") == "0":
+        return 0
+    if source is not None:
+        _print(parsed, form, source, read_sources(source, query, inv), inv)
+        return 0
+    inv = inv.aimed(parsed.value("pool"), parsed.value("name"))
+    try:
+        stub = inv.stub(schedd_pb2_grpc.ScheddStub, "schedd")
+    except NotFoundError:
+        if inv.called and form.kind == "table":
+            inv.out(jobviews.VIEWS["history"].text([], Scene(0.0)), end="")
+        raise
+    try:
+        _show(parsed, form, query, stub.History, inv)
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the schedd") from None
+    return 0
+
+
+def _query(parsed: Parsed, form: Form) -> schedd_pb2.HistoryQuery:
+    query = schedd_pb2.HistoryQuery(forwards=parsed.has("forwards"))
+    for word in parsed.words:
+        if re.fullmatch(r"\d+(\.\d+)?", word):
+            query.jobs.ids.append(word)
+        elif word[:1].isdigit():
+            raise UsageError(f"{word!r} is neither a job id nor an owner")
+        else:
+            query.jobs.owners.append(word)
+    clauses = [f"({text})" for text in parsed.expressions("constraint")]
+    if form.layout is not None and form.layout.where:
+        clauses.append(f"({form.layout.where})")
+    query.query.constraint = " && ".join(clauses)
+    query.query.limit = form.limit
+    if parsed.has("extract"):
+        if not (clauses or query.jobs.ids or query.jobs.owners):
+            raise UsageError("-extract needs to know which jobs", hint="-constraint EXPR, an id or an owner")
+        query.query.limit = _EXTRACTED if parsed.value("limit") is None else form.limit
+    query.scan_limit = parsed.number("scanlimit") or 0
+    query.since = parsed.value("since") or ""
+    if (when := parsed.value("completedsince")) is not None:
+        query.completed_since = _time(when)
+    return query
+
+
+def _time(text: str) -> int:
+    """A moment: a date, or an expression that gives seconds since the epoch."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp())
+    except ValueError:
+        pass
+    try:
+        value = ExprTree(text).eval(now=int(time.time()))
+    except AdSyntaxError:
+        value = None
+    if isinstance(value, int | float) and not isinstance(value, bool) and not hasattr(value, "name"):
+        return int(value)
+    raise UsageError(f"{text!r} is no time", hint="seconds since the epoch, time() - 3600, or YYYY-MM-DD HH:MM:SS")
+
+
+def _show(parsed: Parsed, form: Form, query: schedd_pb2.HistoryQuery, ask: Any, inv: Invocation) -> None:
+    extract = parsed.value("extract")
+    if form.kind in ("long", "json", "jsonl") or extract is not None:
+        is_long = form.kind == "long" or extract is not None
+        query.query.form = common_pb2.AdQuery.LONG if is_long else common_pb2.AdQuery.JSON
+        query.query.projection.extend(form.attributes)
+        pieces = (chunk.data.decode(errors="surrogateescape") for chunk in ask(query))
+        if extract is not None:
+            inv.path(extract).write_text("".join(pieces))
+        elif form.kind == "jsonl":
+            inv.out(output_format.as_lines("".join(pieces)), end="")
+        else:
+            for piece in pieces:
+                inv.out(piece, end="")
+        return
+    _print(parsed, form, None, _ads(ask(query)), inv)
+
+
+def _ads(chunks: Any) -> Iterator[ClassAd]:
+    from slotwise.table import unpack_ads
+
+    for chunk in chunks:
+        if chunk.data:
+            yield from unpack_ads(chunk.data)
+
+
+def _print(parsed: Parsed, form: Form, source: Source | None, ads: Iterator[ClassAd], inv: Invocation) -> None:
+    """The ads in the form asked for; the table line by line, as they come."""
+    if (extract := parsed.value("extract")) is not None:
+        from slotwise.cli.render.ads import long_text
+
+        inv.path(extract).write_text(long_text(list(ads)))
+        return
+    if form.kind != "table":
+        form.write(ads, inv, job_id, Scene(time.time()))
+        return
+    layout = source.layout if source is not None else jobviews.VIEWS["history"]
+    if layout is None:
+        raise UsageError("these ads have no table", hint="-long, -json, -af ATTRIBUTE... or -print-format FILE")
+    _table(layout.with_items(form.more), ads, queues.width(parsed, inv), inv)
+
+
+def _table(layout: Layout, ads: Iterator[ClassAd], width: int, inv: Invocation) -> None:
+    """Heading and lines. The columns are fixed, so that the first lines need not wait for the last ads."""
+    scene = Scene(time.time())
+    if any(item.left and not item.width for item in layout.items[:-1]):  # a column as wide as its widest cell
+        inv.out(layout.text(list(ads), scene, width), end="")
+        return
+    inv.out(layout.text([], scene, width), end="")
+    line = replace(layout, headings=False)
+    for ad in ads:
+        inv.out(line.text([ad], scene, width), end="")

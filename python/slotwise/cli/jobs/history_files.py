@@ -1,0 +1,156 @@
+"""Ads of the past in files: a file in long form, its rotated parts, a job event log, the history files of the pool.
+
+HTCondor writes a line of three stars and some facts behind each ad (``*** Offset = ... ``); in epoch files its
+first word is the kind of ad (``*** EPOCH ClusterId=1 ...``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotwise.classad import ClassAd, ExprTree, parse_ads
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import Parsed
+from slotwise.cli.jobs.eventlog_ads import job_ads
+from slotwise.cli.jobs.queues import owner_of
+from slotwise.cli.render import jobviews
+from slotwise.cli.render.ads import as_table
+from slotwise.cli.render.layout import Item, Layout
+from slotwise.daemon.history_file import parts_of
+from slotwise.errors import NotFoundError, UsageError
+from slotwise.table import unpack_ads
+from slotwise.wire.gen import schedd_pb2
+
+_TRANSFERS = {"I": "INPUT", "O": "OUTPUT", "C": "CHECKPOINT"}
+DAEMON = Layout((
+    Item("RecordWriteDate", "TIMESTAMP", width=10, instead="?"),
+    Item("RecentDaemonCoreDutyCycle", "DUTY_CYCLE", printf="%.2f", width=10, instead="?"),
+    *(Item(name, heading, width=len(heading), instead="?") for name, heading in (
+        ("TotalRunningJobs", "RunningJobs"), ("TotalIdleJobs", "IdleJobs"), ("TotalHeldJobs", "HeldJobs"),
+        ("TransferQueueNumDownloading", "Download"), ("TransferQueueNumWaitingToDownload", "Waiting"),
+        ("FileTransferMBWaitingToDownload", "WaitingMB"), ("TransferQueueNumUploading", "Upload"),
+        ("TransferQueueNumWaitingToUpload", "Waiting"), ("FileTransferMBWaitingToUpload", "WaitingMB"))),
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files to read, the newest last; ``types``: only ads of these kinds (upper case)."""
+
+    files: tuple[Path, ...]
+    layout: Layout | None = None
+    types: frozenset[str] = frozenset()
+    is_event_log: bool = False
+
+    @classmethod
+    def of(cls, parsed: Parsed, inv: Invocation) -> Source | None:
+        """What the options name, or None: the schedd is asked.
+
+        :raises UsageError: when the pool keeps no such history.
+        """
+        jobs = jobviews.VIEWS["history"]
+        types = _types(parsed)
+        if (name := parsed.value("userlog")) is not None:
+            return cls((inv.path(name),), jobs, is_event_log=True)
+        if (name := parsed.value("file")) is not None:
+            return cls((inv.path(name),), jobs, types)
+        if (name := parsed.value("search")) is not None:
+            return cls(tuple(parts_of(inv.path(name))), jobs, types)
+        for option, knob, layout in (
+            ("local", "HISTORY", jobs),
+            ("startd", "STARTD_HISTORY", jobs),
+            ("daemon", "SCHEDD_DAEMON_HISTORY", DAEMON),
+            ("epochs", "JOB_EPOCH_HISTORY", jobs),
+            ("transfer-history", "JOB_EPOCH_HISTORY", None),
+        ):
+            if parsed.has(option):
+                return cls(tuple(_configured(knob, option, inv)), layout, types)
+        return None
+
+
+def _types(parsed: Parsed) -> frozenset[str]:
+    if parsed.has("transfer-history"):
+        letters = "".join(one.letters for one in parsed.all("transfer-history")).upper() or "IOC"
+        unknown = set(letters) - set(_TRANSFERS)
+        if unknown:
+            raise UsageError(f"-transfer-history:{letters}: {sorted(unknown)[0]} is unknown", hint="I, O or C")
+        return frozenset(_TRANSFERS[letter] for letter in letters)
+    given = {word.strip().upper() for one in parsed.all("type") for word in one.values[0].split(",")}
+    if given:
+        return frozenset() if "ALL" in given else frozenset(given)
+    return frozenset({"EPOCH"}) if parsed.has("epochs") else frozenset()
+
+
+def _configured(knob: str, option: str, inv: Invocation) -> list[Path]:
+    from slotwise.config import load
+
+    value = load(subsystem="TOOL", env=inv.env, home=inv.home).get(knob)
+    if not value:
+        raise UsageError(f"-{option}: {knob} is not set, so no such history is kept", hint=f"set {knob} to a file")
+    found = parts_of(Path(value))
+    if not found:
+        raise NotFoundError(f"-{option}: there is no file {value} yet ({knob})")
+    return found
+
+
+def read_sources(source: Source, query: schedd_pb2.HistoryQuery, inv: Invocation) -> Iterator[ClassAd]:
+    """The ads that the query selects, the newest (last) first unless forwards.
+
+    :raises NotFoundError: when a file cannot be read.
+    """
+    from slotwise.cli.jobs.queues import where
+
+    constraint = where(schedd_pb2.JobQuery(query=query.query, jobs=query.jobs))
+    stop = _stop(query)
+    left = query.query.limit or -1
+    scanned = 0
+    for path in source.files if query.forwards else reversed(source.files):
+        found = _read(source, path)
+        for ad in found if query.forwards else reversed(found):
+            if left == 0 or (query.scan_limit and scanned >= query.scan_limit):
+                return
+            scanned += 1
+            if stop is not None and stop.eval(ad) is True:
+                return
+            if constraint and not unpack_ads(as_table([ad]).query(constraint)):
+                continue
+            left -= 1
+            yield ad
+
+
+def _read(source: Source, path: Path) -> list[ClassAd]:
+    if source.is_event_log:
+        return job_ads(path, left=True, owner=owner_of(path))
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise NotFoundError(f"cannot read {path}: {error.strerror}") from None
+    found: list[ClassAd] = []
+    body = ""
+    for line in text.splitlines(keepends=True):
+        if not line.startswith("***"):
+            body += line
+            continue
+        if not source.types or (line[3:].split(maxsplit=1)[:1] and line[3:].split()[0].upper() in source.types):
+            found += parse_ads(body.encode())
+        body = ""
+    return found + ([] if source.types and "***" in text else list(parse_ads(body.encode())))
+
+
+def _stop(query: schedd_pb2.HistoryQuery) -> ExprTree | None:
+    """What ends the reading: a job id, an expression, or a time of completion."""
+    clauses = []
+    since = query.since.strip()
+    if re.fullmatch(r"\d+\.\d+", since):
+        cluster, _, proc = since.partition(".")
+        clauses.append(f"ClusterId == {cluster} && ProcId == {proc}")
+    elif since.isdigit():
+        clauses.append(f"CompletionDate < {since}" if int(since) > 100_000_000 else f"ClusterId == {since}")
+    elif since:
+        clauses.append(since)
+    if query.completed_since:
+        clauses.append(f"CompletionDate <= {query.completed_since}")
+    return ExprTree(" || ".join(f"({text})" for text in clauses)) if clauses else None

@@ -1,0 +1,136 @@
+"""What ``condor_submit`` says and does otherwise than ``slotwise submit``.
+
+A description without a queue statement makes one job; ``-queue`` and a queue statement exclude each other; a
+submission that fails once its jobs are being made has used up a cluster id; errors come in HTCondor's words, which
+scripts look for, and without a remedy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from slotwise.cli.jobs import submit_rpc
+from slotwise.errors import SubmitError
+
+if TYPE_CHECKING:
+    from slotwise.cli.common.invocation import Invocation
+    from slotwise.cli.common.options import Parsed
+    from slotwise.cli.jobs.submit import Wish
+
+_QUEUE = re.compile(r"^[ \t]*queue\b(?![ \t]*=)", re.IGNORECASE | re.MULTILINE)
+#: Our messages, and HTCondor's in their place; groups of the former may stand in the latter.
+_WORDS = [
+    (re.compile(ours, re.DOTALL), theirs)
+    for ours, theirs in (
+        (
+            r"Executable file (?P<path>.*) does not exist.*",
+            "Can't access executable file {path}: No such file or directory",
+        ),
+        (r"(?P<what>\w+=.* is invalid, must eval to an integer)", "{what}."),
+        (r"I don't know about the '(?P<name>.*)' universe.*", "I don't know about the '{name}' universe."),
+        (r"no jobs queued.*", "No 'executable' parameter was provided"),
+        (
+            r"invalid value \((?P<value>.*)\) for when_to_transfer_output.*",
+            "invalid value ({value}) for WhenToTransferOutput.  Please either\nspecify ON_EXIT, or ON_EXIT_OR_EVICT and"
+            " try again.",
+        ),
+        (
+            r"invalid value \((?P<value>.*)\) for should_transfer_files.*",
+            "invalid value ({value}) for ShouldTransferFiles.  Please either\nspecify YES, NO, or IF_NEEDED and try"
+            " again.",
+        ),
+        (
+            r"there are \d+ jobs, and -maxjobs allows (?P<most>\d+)",
+            "Number of submitted jobs would exceed -maxjobs ({most})",
+        ),
+        (
+            r"unbalanced quote starting here: .*?(?P<end>'[^']*); the full arguments you specified were: (?P<all>.*)",
+            "Unbalanced quote starting here: {end}\nThe full arguments you specified were: {all}",
+        ),
+        (
+            r"unbalanced quote starting here: .*?(?P<end>'[^']*); the environment you specified was: (?P<all>.*)",
+            "Unbalanced quote starting here: {end}\nThe environment you specified was: {all}",
+        ),
+        (
+            r"(?P<name>\w+) is no expression: .*?\n(?P<text>[^\n]*)\n.*",
+            "Parse error in expression: \n\t{name} = {text}",
+        ),
+        (r"cannot read (?P<name>.*): (?P<why>[^:]*)", "Failed to open command file ({name}) ({why})"),
+    )
+]
+#: Statements that are none: nothing was begun.
+_UNREADABLE = re.compile(r"is no statement|is not a number of jobs")
+
+
+class _ConflictError(SubmitError):
+    """``-queue`` was given, and the description has a queue statement."""
+
+
+def run(parsed: Parsed, inv: Invocation, submit: Callable[[Parsed, Invocation], int]) -> int:
+    """Submit, and speak of a failure as HTCondor does."""
+    try:
+        return submit(parsed, inv)
+    except SubmitError as error:
+        _fail(error, parsed, inv)
+        return 1
+    except OSError as error:
+        if parsed.value("dry-run") is None:
+            raise
+        inv.out("Dry-Run job(s)", end="")
+        inv.err(f"\nERROR: Failed to open file -dry-run output file ({error.strerror})")
+        return 1
+
+
+def _fail(error: SubmitError, parsed: Parsed, inv: Invocation) -> None:
+    dry = parsed.has("dry-run") or parsed.has("dump")
+    begun = not error.message.startswith("cannot read ")
+    if begun and not dry and not parsed.has("terse"):
+        inv.out("Submitting job(s)" + "." * ("-maxjobs" in error.message))
+        inv.stdout.flush()
+    place, _, message = error.message.partition(": ") if error.origin else ("", "", error.message)
+    line = place.rpartition(":")[2]
+    if isinstance(error, _ConflictError) or _UNREADABLE.search(message):
+        said = f" {message}" if isinstance(error, _ConflictError) else ""
+        said = " Invalid Queue count expression" if "number of jobs" in message else said
+        file = place.rpartition(":")[0]
+        inv.err(f"\nERROR: on Line {line} of {file}:{said}\n\nERROR: Failed to parse command file (line {line}).")
+        return
+    if begun and not dry:
+        submit_rpc.reserve(inv, parsed, 1)
+    inv.err(f"\nERROR: {_worded(message)}")
+
+
+def _worded(message: str) -> str:
+    for ours, theirs in _WORDS:
+        if found := ours.fullmatch(message):
+            return theirs.format(**found.groupdict())
+    return message
+
+
+def settle_queue(wish: Wish) -> None:
+    """One job where the description has no queue statement.
+
+    :raises SubmitError: when it has one and ``-queue`` was given.
+    """
+    found = _QUEUE.search(wish.text)
+    if wish.parsed.has("queue") and found:
+        line = wish.text.count("\n", 0, found.start()) + 1
+        raise _ConflictError(
+            "-queue argument conflicts with queue statement in submit file", origin=f"{wish.filename}:{line}"
+        )
+    if not found and wish.queue is None:
+        wish.queue = "1"
+
+
+def lacks_input(error: SubmitError) -> bool:
+    """Whether all that is wrong is an input file that is not there: HTCondor's tool does not look for these
+    (SUBMIT_SKIP_FILECHECKS), and the jobs are held when they want them."""
+    return bool(re.search(r"(?:^|: )Input file .* does not exist", error.message))
+
+
+def warning(text: str) -> str:
+    """A warning in HTCondor's words."""
+    found = re.fullmatch(r"(?:.*?:\d+: )?`(?P<line>.*)` was not used; is it a typo\?", text)
+    return f"the line '{found['line']}' was unused by condor_submit. Is it a typo?" if found else text

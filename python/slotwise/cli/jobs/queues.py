@@ -1,0 +1,254 @@
+"""Where `q` finds jobs: a schedd, several of them, a file of ads, or a job event log."""
+
+from __future__ import annotations
+
+import json
+import pwd
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import Parsed
+from slotwise.cli.common.output_format import as_lines
+from slotwise.cli.render import ads as whole
+from slotwise.cli.render import jobs as tables
+from slotwise.errors import NotFoundError, PeerUnavailableError, UsageError
+from slotwise.wire.gen import common_pb2, schedd_pb2, schedd_pb2_grpc
+from slotwise.wire.status import to_error
+
+
+class Queue(ABC):
+    """A source of jobs."""
+
+    #: Whether it makes the batch view and the table of jobs itself.
+    shows_tables = False
+    #: The access point's, where there may be several.
+    name = ""
+
+    @abstractmethod
+    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
+        """The ads that the query selects."""
+
+    @abstractmethod
+    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[Any] | None) -> dict[str, Any]:
+        """What header and footer need. ``ads``: the selected ones, when they are at hand."""
+
+    @abstractmethod
+    def header(self, totals: dict[str, Any]) -> str:
+        """The line that says whose jobs these are."""
+
+    def footer(self, totals: dict[str, Any]) -> str:
+        """The sentences of totals."""
+        return tables.footer(totals)
+
+    def now(self) -> float:
+        """The time, seconds since the epoch."""
+        return time.time()
+
+    def ask(self, query: schedd_pb2.JobQuery) -> Iterator[common_pb2.AdChunk]:
+        """Pieces of a ready-made table."""
+        raise NotImplementedError
+
+    def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
+        """Print whole ads in long form, as a JSON array, or as JSON lines."""
+        names = list(query.query.projection) or None
+        query.query.projection[:] = []
+        found = list(self.ads(query))
+        if form == "long":
+            inv.out(whole.long_text(found, names), end="")
+            return
+        array = whole.json_array(found, names)
+        inv.out(array if form == "json" else whole.json_lines(array), end="")
+
+
+class Live(Queue):
+    """The queue of a schedd."""
+
+    shows_tables = True
+
+    def __init__(self, stub: Any, inv: Invocation, name: str = "") -> None:
+        self._stub = stub
+        self._inv = inv
+        self.name = name
+
+    def ask(self, query: schedd_pb2.JobQuery) -> Iterator[common_pb2.AdChunk]:
+        return iter(self._stub.Query(query))
+
+    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
+        from slotwise.table import unpack_ads
+
+        for chunk in self.ask(query):
+            if chunk.data:
+                yield from unpack_ads(chunk.data)
+
+    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[Any] | None) -> dict[str, Any]:
+        asked = schedd_pb2.JobQuery()
+        asked.CopyFrom(query)
+        asked.totals_only = True
+        *_, last = self.ask(asked)
+        found: dict[str, Any] = json.loads(last.data)
+        return found
+
+    def header(self, totals: dict[str, Any]) -> str:
+        return tables.header(totals)
+
+    def footer(self, totals: dict[str, Any]) -> str:
+        return tables.footer(totals, own=not (self._inv.called and totals.get("SuperUser")))
+
+    def whole(self, form: str, query: schedd_pb2.JobQuery, inv: Invocation) -> None:
+        query.query.form = common_pb2.AdQuery.LONG if form == "long" else common_pb2.AdQuery.JSON
+        pieces = (chunk.data.decode(errors="surrogateescape") for chunk in self.ask(query))
+        if form == "jsonl" or (form == "json" and inv.called):
+            text = "".join(pieces)
+            # HTCondor's tool prints nothing for no ads.
+            inv.out(as_lines(text) if form == "jsonl" else text if json.loads(text) else "", end="")
+            return
+        for piece in pieces:
+            inv.out(piece, end="")
+
+
+class FromFile(Queue):
+    """Job ads of a file, or of an event log."""
+
+    def __init__(self, path: Path, found: Sequence[Any], what: str, name: str, *, called: bool) -> None:
+        self._path = path
+        self._name = name
+        self._called = called
+        self._found = found
+        self._what = what
+
+    def ads(self, query: schedd_pb2.JobQuery) -> Iterator[Any]:
+        constraint = where(query)
+        return iter(whole.chosen(self._found, constraint, query.query.limit or None))
+
+    def totals(self, query: schedd_pb2.JobQuery, ads: Sequence[Any] | None) -> dict[str, Any]:
+        chosen = list(self.ads(query)) if ads is None else ads
+        return {"Now": self.now(), "Schedd": self._path.name, "Query": tables.counted(chosen)}
+
+    def header(self, totals: dict[str, Any]) -> str:
+        if self._called:
+            at = datetime.fromtimestamp(totals["Now"]).strftime("%m/%d/%y %H:%M:%S")
+            return f"\n\n-- {self._what}: {self._name} @ {at}\n"
+        return f"\n\n-- {self._what}: {self._path}\n"
+
+    def footer(self, totals: dict[str, Any]) -> str:
+        return f"\nTotal for query: {tables.sentence(totals['Query'])} \n\n"
+
+
+class NoSuchFileError(UsageError):
+    """A file of jobs is not there, in the words of HTCondor's tool."""
+
+    bare = True
+
+
+def where(query: schedd_pb2.JobQuery) -> str:
+    """The query's selection as one constraint."""
+    ids = []
+    for name in query.jobs.ids:
+        cluster, dot, proc = name.partition(".")
+        ids.append(f"(ClusterId == {cluster} && ProcId == {proc})" if dot else f"ClusterId == {cluster}")
+    from slotwise.classad import quote
+
+    owners = [f"{'User' if '@' in name else 'Owner'} == {quote(name)}" for name in query.jobs.owners]
+    clauses = [" || ".join(part) for part in (ids, owners) if part]
+    if query.query.constraint:
+        clauses.append(query.query.constraint)
+    return " && ".join(f"({text})" for text in clauses)
+
+
+def of(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
+    """The queues that the options mean.
+
+    :raises NotFoundError: when there is none.
+    """
+    if (name := parsed.value("jobads")) is not None:
+        if inv.called and not inv.path(name).exists():
+            raise NoSuchFileError(f"Can't open file of ClassAds: {name}")
+        yield FromFile(inv.path(name), list(whole.read_file(inv.path(name))), "Jobads", name, called=bool(inv.called))
+    elif (name := parsed.value("userlog")) is not None:
+        path = inv.path(name)
+        if inv.called and not path.exists():
+            raise NoSuchFileError(f"Can't open user log: {name}")
+        yield FromFile(path, _of_log(path, whole=bool(inv.called)), "Userlog", name, called=bool(inv.called))
+    elif (address := parsed.value("address")) is not None:
+        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(address.strip("<>").partition("?")[0])), inv)
+    elif parsed.has("global") or parsed.has("submitter") or parsed.has("schedd-constraint"):
+        yield from _all(parsed, inv.aimed(parsed.value("pool")))
+    else:
+        aimed = inv.aimed(parsed.value("pool"), parsed.value("direct") or parsed.value("name"))
+        yield Live(aimed.stub(schedd_pb2_grpc.ScheddStub, "schedd"), aimed)
+
+
+def _of_log(path: Path, *, whole: bool) -> list[Any]:
+    """The jobs of an event log that are in the queue; with ``whole`` those that have left it, too."""
+    from slotwise.cli.jobs.eventlog_ads import job_ads
+
+    found = job_ads(path, left=False, owner=owner_of(path))
+    if whole:
+        found += job_ads(path, left=True, owner=owner_of(path))
+        found.sort(key=lambda ad: (ad["ClusterId"], ad["ProcId"]))
+    return found
+
+
+def _all(parsed: Parsed, inv: Invocation) -> Iterator[Queue]:
+    """The queues of all access points that the collector knows."""
+    from slotwise.table import unpack_ads
+    from slotwise.wire import address
+    from slotwise.wire.gen import collector_pb2_grpc
+
+    constraint = " && ".join(f"({text})" for text in parsed.expressions("schedd-constraint"))
+    query = common_pb2.AdQuery(kind="Scheduler", constraint=constraint, projection=["Name", "MyAddress"])
+    stub = inv.reading(collector_pb2_grpc.CollectorStub, "collector")
+    try:
+        chunks = list(stub.Query(query, timeout=20))
+    except grpc.RpcError as error:
+        raise to_error(error, peer="the collector") from None
+    ads = [ad for chunk in chunks if chunk.data for ad in unpack_ads(chunk.data)]
+    if not ads:
+        raise NotFoundError("the pool has no access point" + (" for which the constraint is true" * bool(constraint)))
+    for ad in sorted(ads, key=lambda ad: str(ad.get("Name"))):
+        target = str(ad.get("MyAddress"))
+        try:
+            own = address.lookup(inv.home, "schedd")
+            target = own.local if own.reach and own.reach == target else target
+        except PeerUnavailableError:
+            pass
+        yield Live(schedd_pb2_grpc.ScheddStub(inv.open(target)), inv, str(ad.get("Name")))
+
+
+def owner_of(path: Path) -> str:
+    """Whose file it is: a log does not name the owner of its jobs."""
+    try:
+        return pwd.getpwuid(path.stat().st_uid).pw_name
+    except (OSError, KeyError):
+        return ""
+
+
+def only_mine(parsed: Parsed, inv: Invocation) -> bool:
+    """Whether only the caller's jobs are meant: CONDOR_Q_ONLY_MY_JOBS, unless others' are asked for."""
+    if any(parsed.has(name) for name in ("allusers", "global", "submitter")):
+        return False
+    from slotwise.config import load
+
+    return load(subsystem="TOOL", env=inv.env, home=inv.home).get_bool("CONDOR_Q_ONLY_MY_JOBS") is not False
+
+
+def one_line_a_job(inv: Invocation) -> bool:
+    """Whether the table of jobs, not that of batches, is what people see: CONDOR_Q_DASH_BATCH_IS_DEFAULT."""
+    from slotwise.config import load
+
+    return load(subsystem="TOOL", env=inv.env, home=inv.home).get_bool("CONDOR_Q_DASH_BATCH_IS_DEFAULT") is False
+
+
+def width(parsed: Parsed, inv: Invocation) -> int:
+    """How wide lines may be: ``-wide:N``, the terminal, or 0 for no limit."""
+    given = [one.letters for one in parsed.all("wide")]
+    if given:
+        return int(given[-1]) if given[-1].isdigit() else 0
+    return inv.width if inv.is_terminal else 0

@@ -1,0 +1,311 @@
+"""`slotwise submit`: queue jobs from a submit description. Options as condor_submit has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slotwise.cli.common.options import REST, Option, Parsed, parse
+from slotwise.cli.jobs import htcondor_submit, interactive, submit_rpc
+from slotwise.errors import SubmitError, UsageError
+
+if TYPE_CHECKING:
+    from slotwise.cli.common.invocation import Invocation
+    from slotwise.config import Config
+    from slotwise.submit import Submission
+
+_MOST_DOTS = 50
+
+OPTIONS = [
+    Option("verbose", 1),
+    Option("terse", 3),
+    Option("disable", 3),
+    Option("debug", 2),
+    Option("dry-run", 3, 1),
+    Option("spool", 1),
+    Option("file", 2, 1),
+    Option("digest", 6, 1),
+    Option("factory", 2),
+    Option("address", 2, 1),
+    Option("remote", 1, 1),
+    Option("name", 1, 1),
+    Option("append", 1, 1),
+    Option("batch-name", 1, 1),
+    Option("batch-id", 7, 1),
+    Option("queue", 1, REST),
+    Option("maxjobs", 3, 1),
+    Option("single-cluster", 3),
+    Option("pool", 2, 1),
+    Option("unused", 1),
+    Option("dump", 2, 1),
+    Option("force-mpi-universe", 7),
+    Option("allow-crlf-script", 8),
+    Option("help", 1),
+    Option("capabilities", 3),
+    Option("interactive", 1),
+]
+USAGE = """usage: slotwise submit [options] [KEY=VALUE ...] [FILE]
+Queues jobs from a submit description: FILE, or standard input when FILE is - or missing. KEY=VALUE stands before it.
+What is said
+  -terse                print only the first and last job id of each cluster
+  -verbose              print each job's ad (also when the description comes from -)
+  -unused               turn warnings about macros that are not used off (on, where the configuration has them off)
+The description
+  -append STATEMENT     a statement that stands before each queue statement (-a); several may be given
+  -queue ARGUMENTS      a queue statement in place of the description's; up to the next option
+  -file FILE            the description
+  -batch-name NAME, -batch-id ID       the batch of the jobs
+  -maxjobs N, -single-cluster          queue nothing when there are more jobs, or clusters
+  -factory              jobs are made when they are needed (as max_materialize)
+  -disable              do not check files; -allow-crlf-script: scripts may have DOS line ends
+Where
+  -name SCHEDD, -pool HOST:PORT, -address ADDRESS     another access point
+  -spool                send the input files along; `slotwise transfer-data` fetches the results
+  -remote SCHEDD        as -name and -spool
+A shell
+  -interactive          a shell in a slot with what the description, if any, asks for; the job ends with it
+Instead of queueing
+  -dry-run FILE, -dump FILE            write the jobs' ads to a file (-: the screen)
+  -capabilities         what the access point can do"""
+
+
+@dataclass
+class Wish:
+    """A call, read: the description's text and name, statements around it, and the options."""
+
+    parsed: Parsed
+    text: str
+    filename: str
+    before: list[str] = field(default_factory=list)
+    append: list[str] = field(default_factory=list)
+    queue: str | None = None
+    #: Whether files need not be there.
+    unchecked: bool = False
+
+    @property
+    def spool(self) -> bool:
+        """Whether the files travel too."""
+        return self.parsed.has("spool") or self.parsed.has("remote")
+
+    @property
+    def verbose(self) -> bool:
+        """Whether the ads are shown."""
+        return not self.parsed.has("terse") and (self.parsed.has("verbose") or self.filename == "-")
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Queue jobs; exit status 0, or 1 when nothing was queued."""
+    parsed = parse(args, OPTIONS)
+    if parsed.has("help"):
+        inv.out(USAGE)
+        return 0
+    _refuse_what_cannot_be(parsed)
+    inv = inv.aimed(parsed.value("pool"), parsed.value("remote") or parsed.value("name"))
+    if parsed.has("capabilities"):
+        return submit_rpc.capabilities(inv, parsed, _config(inv))
+    if inv.called:
+        return htcondor_submit.run(parsed, inv, _submit)
+    return _submit(parsed, inv)
+
+
+def _submit(parsed: Parsed, inv: Invocation) -> int:
+    """Read the description and do with its jobs what the options say."""
+    wish = _wish(parsed, inv)
+    if inv.called:
+        htcondor_submit.settle_queue(wish)
+    if parsed.has("interactive"):
+        interactive.shape(wish)
+    config = _config(inv)
+    try:
+        submission = _read(wish, config, inv)
+    except SubmitError as error:
+        if not (inv.called and htcondor_submit.lacks_input(error)):
+            raise
+        wish.unchecked = True
+        submission = _read(wish, config, inv)
+    if parsed.has("factory") and submission.count and not submission.is_late:
+        wish.append.append(f"max_materialize = {submission.count}")
+        submission = _read(wish, config, inv)
+    _warn(inv, submission, unused=_warns_of_unused(wish, config))
+    _check(wish, submission)
+    target = parsed.value("dry-run") or parsed.value("dump")
+    if target is not None:
+        if inv.called and parsed.has("dump") and target != "-":
+            inv.out("Storing job ClassAd(s)" + "." * min(submission.count, _MOST_DOTS))
+        status = _dry_run(inv, submission, target, said=parsed.has("dry-run"))
+        if inv.called and parsed.has("dump") and target != "-":
+            for number, cluster in enumerate(submission.clusters, start=1):
+                inv.out(f"{cluster.count} job(s) submitted to cluster {number}.")
+        return status
+    if wish.spool:
+        from slotwise.cli.jobs.spool import check
+
+        check(made.job(proc) for made in submission.clusters for proc in range(made.count))
+    first = 0
+    if submission.mentions_cluster:
+        first = submit_rpc.reserve(inv, parsed, len(submission.clusters))
+        submission = _read(wish, config, inv, first)
+    reply = submit_rpc.send(inv, parsed, submission, first, spool=wish.spool)
+    _report(inv, wish, submission, reply)
+    if wish.spool:
+        submit_rpc.spool(inv, parsed, submission, reply, inv.account)
+    if parsed.has("interactive"):
+        return interactive.visit(f"{reply.clusters[0].cluster_id}.0", parsed, inv)
+    return 0
+
+
+def _refuse_what_cannot_be(parsed: Parsed) -> None:
+    if parsed.has("interactive") and (parsed.has("spool") or parsed.has("remote")):
+        raise UsageError(
+            "-interactive and -spool exclude each other", hint="the shell's files are in its job's directory"
+        )
+    if parsed.has("force-mpi-universe"):
+        raise UsageError("-force-mpi-universe: there is no MPI universe", hint="use universe = vanilla")
+    if parsed.has("digest"):
+        raise UsageError("-digest is for HTCondor's own tools", hint="give the description itself, with -factory")
+
+
+def _wish(parsed: Parsed, inv: Invocation) -> Wish:
+    """What the words and options mean."""
+    before = [word for word in parsed.words if "=" in word]
+    files = [word for word in parsed.words if "=" not in word]
+    files += [one.values[0] for one in parsed.all("file")]
+    if len(files) > 1:
+        raise UsageError(f"more than one description: {' '.join(files)}", hint="give one file")
+    queue = " ".join(parsed.all("queue")[-1].values) if parsed.has("queue") else None
+    wish = Wish(parsed, "", files[0] if files else "-", before, queue=queue)
+    for one in parsed.all("append"):
+        statement = one.values[0].strip()
+        first, _, rest = statement.partition(" ")
+        if first.lower() == "queue":
+            wish.queue = rest.strip() or "1"
+        else:
+            wish.append.append(statement)
+    for option in ("batch-name", "batch-id"):
+        if (value := parsed.value(option)) is not None:
+            wish.append.append(f"{option.replace('-', '_')} = {value}")
+    if files and files[0] != "-":
+        wish.text = _text_of(files[0], inv)
+    elif files or (wish.queue is None and not parsed.has("interactive")):
+        wish.text = inv.stdin.read()
+    else:
+        wish.filename = "<command line>"
+    return wish
+
+
+def _text_of(name: str, inv: Invocation) -> str:
+    try:
+        return inv.path(name).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise SubmitError(f"cannot read {name}: {error.strerror}", hint="check the name of the file") from None
+
+
+def _read(wish: Wish, config: Config, inv: Invocation, first: int | None = None) -> Submission:
+    """Make the jobs.
+
+    :raises SubmitError: names line, command and remedy.
+    """
+    from slotwise.submit import parse as parse_description
+
+    return parse_description(
+        wish.text,
+        filename=wish.filename,
+        cwd=inv.cwd,
+        env=inv.env,
+        owner=inv.account,
+        config=config,
+        queue_args=wish.queue,
+        before=wish.before,
+        append=wish.append,
+        spool=wish.spool,
+        check_support=True,
+        uid=inv.uid,
+        check_files=not (wish.unchecked or wish.parsed.has("disable")),
+        first_cluster=first,
+    )
+
+
+def _check(wish: Wish, submission: Submission) -> None:
+    """See that there are jobs, and no more than may be.
+
+    :raises SubmitError: otherwise.
+    """
+    if not submission.count:
+        raise SubmitError("no jobs queued", hint="the description needs a queue statement that makes jobs")
+    if wish.spool and submission.is_late:
+        raise SubmitError(
+            "files cannot be spooled for jobs that are made later",
+            hint="leave out max_materialize and max_idle, or -spool",
+        )
+    most = wish.parsed.number("maxjobs") or 0
+    if 0 < most < submission.count:
+        raise SubmitError(f"there are {submission.count} jobs, and -maxjobs allows {most}", hint="nothing was queued")
+    if wish.parsed.has("single-cluster") and len(submission.clusters) > 1:
+        raise SubmitError(
+            f"there are {len(submission.clusters)} clusters, and -single-cluster allows one", hint="nothing was queued"
+        )
+
+
+def _config(inv: Invocation) -> Config:
+    from slotwise.config import load
+
+    return load(subsystem="SUBMIT", env=inv.env, home=inv.home, cwd=inv.cwd)
+
+
+def _warns_of_unused(wish: Wish, config: Config) -> bool:
+    usual = config.get_bool("WARN_ON_UNUSED_SUBMIT_FILE_MACROS") is not False
+    return usual != wish.parsed.has("unused")
+
+
+def _warn(inv: Invocation, submission: Submission, *, unused: bool) -> None:
+    for text in submission.warnings:
+        if unused or "was not used" not in text:
+            if inv.called:
+                text = htcondor_submit.warning(text)
+            inv.err(f"WARNING: {text}")
+
+
+def _dry_run(inv: Invocation, submission: Submission, out: str, *, said: bool) -> int:
+    """Write all ads in long form, as if they were queued."""
+
+    def ads() -> Iterator[str]:
+        for number, cluster in enumerate(submission.clusters, start=1):
+            for proc in range(cluster.count):
+                ad = cluster.job(proc)
+                ad["ClusterId"] = number
+                ad["ProcId"] = proc
+                yield ad.print_old() + "\n"
+
+    if out == "-":
+        for text in ads():
+            inv.out(text, end="")
+    else:
+        with Path(inv.path(out)).open("w", encoding="utf-8", errors="surrogateescape") as file:
+            file.writelines(ads())
+    if said:
+        inv.out("Dry-Run job(s)" + "." * min(submission.count, _MOST_DOTS))
+        for number, cluster in enumerate(submission.clusters, start=1):
+            inv.out(f"{cluster.count} job(s) dry-run to cluster {number}.")
+    return 0
+
+
+def _report(inv: Invocation, wish: Wish, submission: Submission, reply: Any) -> None:
+    if reply.warnings:
+        inv.err("WARNING: Committed job submission into the queue with the following warning(s):")
+    for text in reply.warnings:
+        inv.err(f"WARNING: {text}")
+    if wish.parsed.has("terse"):
+        for cluster in reply.clusters:
+            last = cluster.first_proc + cluster.num_procs - 1
+            inv.out(f"{cluster.cluster_id}.{cluster.first_proc} - {cluster.cluster_id}.{last}")
+        return
+    if wish.verbose:
+        for made, cluster in zip(submission.clusters, reply.clusters, strict=True):
+            for proc in range(made.count):
+                inv.out(f"** Proc {cluster.cluster_id}.{cluster.first_proc + proc}:")
+                inv.out(made.job(proc).print_old())
+    inv.out("Submitting job(s)" + "." * min(submission.count, _MOST_DOTS))
+    for cluster in reply.clusters:
+        inv.out(f"{cluster.num_procs} job(s) submitted to cluster {cluster.cluster_id}.")

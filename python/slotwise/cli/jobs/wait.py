@@ -1,0 +1,151 @@
+"""``slotwise wait``: wait for jobs by their event log, as scripts do with condor_wait. Needs no daemon."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotwise.cli.common import htcondor_words
+from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.options import Option, parse
+from slotwise.cli.host.condor_names import version
+from slotwise.errors import UsageError
+
+_OPTIONS = [
+    Option("help", 1),
+    Option("num", 1, 1),
+    Option("wait", 1, 1),
+    Option("status", 1),
+    Option("echo", 1),
+    Option("allevents", 2),
+    Option("debug", 1),
+    Option("version", 1),
+]
+_HEAD = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.(\d+)\) ")
+_ENDS = {5: "completed", 9: "removed"}
+_SHOWN = {0: "submitted", 1: "executing", 4: "evicted", 12: "held", 13: "released", **_ENDS}
+
+
+@dataclass
+class Progress:
+    """Jobs seen in a log, and those that ended."""
+
+    cluster: int | None = None
+    proc: int | None = None
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    ended: set[tuple[int, int]] = field(default_factory=set)
+    #: HTCondor's tool does not wait for jobs that the log has nothing of.
+    as_htcondor: bool = False
+
+    def take(self, entry: str) -> tuple[int, tuple[int, int]] | None:
+        """Take one entry in; returns its number and job if it is about a job that is waited for."""
+        found = _HEAD.match(entry)
+        if found is None:
+            return None
+        number, cluster, proc, _ = (int(text) for text in found.groups())
+        if (self.cluster is not None and cluster != self.cluster) or (self.proc is not None and proc != self.proc):
+            return None
+        job = (cluster, proc)
+        if number == 0:
+            self.seen.add(job)
+        elif number in _ENDS:
+            self.seen.add(job)
+            self.ended.add(job)
+        return number, job
+
+    @property
+    def done(self) -> bool:
+        """Whether every job seen has ended, and there was one."""
+        return (bool(self.seen) or self.as_htcondor) and self.seen <= self.ended
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Wait until the jobs of a log are done: status 0, or 1 when time runs out."""
+    parsed = parse(args, _OPTIONS)
+    if inv.called and parsed.has("version"):
+        version([], inv)
+        return 1  # as HTCondor's tool
+    if inv.called and not parsed.words and not parsed.has("help"):
+        htcondor_words.usage(inv)
+        return 1
+    if parsed.has("help") or not parsed.words:
+        inv.out("usage: slotwise wait [-num N] [-wait SECONDS] [-status] [-echo] LOG [CLUSTER[.PROC]]")
+        return 0 if parsed.has("help") else 1
+    progress = Progress(as_htcondor=bool(inv.called))
+    if len(parsed.words) > 1:
+        numbers = parsed.words[1].split(".")
+        if not all(text.isdigit() for text in numbers) or len(numbers) > 3:
+            if inv.called:
+                inv.err(f"Couldn't understand job number: {parsed.words[1]}")
+                return 1
+            raise UsageError(f"{parsed.words[1]!r} is not a job id")
+        progress.cluster = int(numbers[0])
+        progress.proc = int(numbers[1]) if len(numbers) > 1 else None
+    if inv.called and parsed.has("num") and not (parsed.value("num") or "").strip("0").isdigit():
+        inv.err("-num must be greater than zero")
+        htcondor_words.usage(inv)
+        return 1
+    wanted = parsed.number("num")
+    limit = None if inv.called and not (parsed.value("wait") or "").isdigit() else parsed.number("wait")
+    deadline = time.monotonic() + limit if limit is not None else None
+    path = inv.path(parsed.words[0])
+    if not path.exists():
+        if inv.called:
+            inv.err(f"Couldn't open {parsed.words[0]}: No such file or directory")
+            return 1
+        raise UsageError(f"cannot open the event log {path}")
+    if _follow(path, progress, wanted, deadline, parsed.has("status"), parsed.has("echo"), inv):
+        some = f"Specifed number of jobs ({wanted}) done." if inv.called else f"{len(progress.ended)} jobs done."
+        inv.out("All jobs done." if wanted is None else some)
+        return 0
+    inv.out("Time expired.")
+    return 1
+
+
+def _status_line(entry: str, number: int, job: tuple[int, int], *, as_htcondor: bool) -> str:
+    """What ``-status`` says of an event; HTCondor's tool adds the sub-process, and where a job executes."""
+    if not as_htcondor:
+        return f"{job[0]}.{job[1]} {_SHOWN[number]}"
+    what = {9: "aborted"}.get(number, _SHOWN[number])
+    if number == 1:
+        what += f" on host {entry.partition('host: ')[2].partition(chr(10))[0].strip()}"
+    return f"{job[0]}.{job[1]}.0 {what}"
+
+
+def _follow(
+    path: Path,
+    progress: Progress,
+    wanted: int | None,
+    deadline: float | None,
+    status: bool,
+    echo: bool,
+    inv: Invocation,
+) -> bool:
+    """Read the log as it grows; false when time ran out."""
+    pending = ""
+    wait_s = 0.02
+    with path.open(errors="replace", newline="") as stream:
+        while True:
+            piece = stream.read()
+            if piece:
+                wait_s = 0.02
+                pending += piece.replace("\r\n", "\n")
+                *entries, pending = pending.split("\n...\n")
+                for entry in entries:
+                    taken = progress.take(entry)
+                    if echo and taken:
+                        inv.out(f"{entry}\n...")
+                    if status and taken and taken[0] in _SHOWN:
+                        inv.out(_status_line(entry, *taken, as_htcondor=progress.as_htcondor))
+                    if wanted is not None and len(progress.ended) >= wanted:
+                        return True
+            if progress.done and wanted is None:
+                return True
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            if not piece:
+                inv.stdout.flush()
+                time.sleep(wait_s)
+                wait_s = min(wait_s * 1.5, 0.5)

@@ -1,0 +1,1 @@
+"""Commands about the pool: machines, negotiation, priorities, power."""

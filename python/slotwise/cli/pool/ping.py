@@ -1,0 +1,202 @@
+"""`slotwise ping`: which daemons answer, who the caller is to them, and what the caller may do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from slotwise.cli.common.parser import Parser
+from slotwise.errors import SlotwiseError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from slotwise.cli.common.invocation import Invocation
+
+_TIMEOUT_S = 5.0
+
+
+def main(args: list[str], inv: Invocation) -> int:
+    """Ping daemons of the pool; exit status 0 when all of them answer, and grant every level that is named."""
+    parser = Parser(inv, "ping", "Which daemons answer, who you are to them, and what you may do there.")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="DAEMON|LEVEL",
+        help="which daemons (default: all that have been started); a level as READ or WRITE, or ALL: whether "
+        "you may do that there (default: at the schedd)",
+    )
+    parser.add_argument("--type", "-type", metavar="DAEMON", help="which daemon, as HTCondor has it")
+    parser.add_argument("--table", "-table", action="store_true", help="levels as a table")
+    parser.add_argument(
+        "--verbose",
+        "-verbose",
+        action="store_true",
+        help="each level with who you are, how you proved it, and the line of the configuration that decides",
+    )
+    parser.add_argument("--json", "-json", action="store_true", help="one JSON array")
+    parser.add_argument("--quiet", "-quiet", "-q", action="store_true", help="only the exit status")
+    parser.add_argument("--name", "-name", metavar="NAME", help="the daemon of this name")
+    options = parser.take(args)
+    if options is None:
+        return 0
+    if options.name:
+        inv = inv.aimed(None, options.name)
+        kind = (options.type or "schedd").lower()
+        if inv.called and "Error" in _ping(inv, kind):
+            inv.err(f"ERROR: couldn't locate {options.name}!")
+            return 1
+    from slotwise.wire import address
+    from slotwise.wire.token import LEVELS
+
+    if inv.called:
+        odd = next((word for word in options.words if word not in (*LEVELS, "ALL")), None)
+        if odd is not None:
+            inv.err(f'ERROR: Could not understand TOKEN "{odd}".')
+            return 1
+        options.words = options.words or ["WRITE"]
+    levels = [word for word in options.words if word in (*LEVELS, "ALL")]
+    names = [word for word in options.words if word not in levels]
+    names += [options.type.lower()] if options.type else []
+    if options.verbose and not levels:
+        _levels(inv, names or address.published(inv.home), ["ALL"], options)
+        return 0
+    if levels:
+        return _levels(inv, names or ["schedd"], levels, options)
+    names = names or address.published(inv.home)
+    if not names:
+        inv.err(f"ERROR: no daemon runs in the pool at {inv.home.root} (start the pool with `slotwise up`)")
+        return 1
+    rows = [_ping(inv, name) for name in names]
+    if options.json:
+        inv.out(json.dumps(rows, indent=2))
+    elif not options.quiet:
+        _print_table(inv, rows)
+    return 0 if all(row["Answers"] for row in rows) else 1
+
+
+def _levels(inv: Invocation, names: list[str], levels: list[str], options: Namespace) -> int:
+    """Whether the caller may do what is named at each daemon; exit status 0 when all of it."""
+    from slotwise.wire.token import LEVELS
+
+    rows: list[dict[str, object]] = []
+    for name in names:
+        found = _ping(inv, name)
+        scopes = found.get("Scopes")
+        for level in LEVELS if "ALL" in levels else levels:
+            allowed = level == "ALLOW" or (isinstance(scopes, list) and level in scopes)
+            who = found.get("Identity") or ""
+            row: dict[str, object] = {"Daemon": name, "Level": level, "Allowed": allowed, "Identity": who}
+            if "Error" in found:
+                row["Error"] = found["Error"]
+            row["Method"] = found.get("Method") or ""
+            row["Account"] = found.get("Account") or ""
+            reasons = found.get("Access")
+            rows.append(row | (reasons.get(level, {}) if isinstance(reasons, dict) else {}))
+    if options.json:
+        inv.out(json.dumps(rows, indent=2))
+    elif options.table:
+        inv.out(f"{'LEVEL':<17} {'DECISION':<9} {'DAEMON':<11} {'METHOD':<9} IDENTITY")
+        for row in rows:
+            decision = "ALLOW" if row["Allowed"] else "DENY"
+            who = f"{row['Method'] or 'none':<9} {row['Identity'] or 'unauthenticated'}"
+            inv.out(f"{row['Level']:<17} {decision:<9} {row['Daemon']:<11} {who}")
+    elif options.verbose:
+        _explain(inv, rows)
+    elif not options.quiet:
+        for row in rows:
+            if inv.called:
+                inv.out(_sentence(row))
+                continue
+            who = row.get("Error") or f"{row['Identity'] or 'unauthenticated'} to {row['Daemon']}"
+            inv.out(f"{row['Level']} {'succeeded' if row['Allowed'] else 'failed'} ({who})")
+    return 0 if all(row["Allowed"] for row in rows) else 1
+
+
+def _sentence(row: dict[str, object]) -> str:
+    """What HTCondor's tool says of one level."""
+    if "Error" in row:
+        return f"{row['Level']} failed! ({row['Error']})"
+    method = f"{row['Method']} authentication" if row["Method"] else "no authentication"
+    what = f"{row['Level']} command using (no encryption, no integrity, and {method})"
+    who = row["Identity"] or "unauthenticated@unmapped"
+    return f"{what} {'succeeded' if row['Allowed'] else 'failed'} as {who} to local {row['Daemon']}."
+
+
+def _explain(inv: Invocation, rows: list[dict[str, object]]) -> None:
+    """Each daemon with the caller's name there, and below it the levels with what decided."""
+    daemon = None
+    for row in rows:
+        if row["Daemon"] != daemon:
+            daemon = row["Daemon"]
+            if "Error" in row:
+                inv.out(f"{daemon}: {row['Error']}")
+            else:
+                method = f", authenticated by {row['Method']}" if row["Method"] else ""
+                inv.out(f"{daemon}: you are {row['Identity'] or 'unauthenticated'}{method}")
+                if row["Account"]:
+                    inv.out(f"  works as          {row['Account']}")
+        if "Error" not in row:
+            reason = row.get("Reason") or ("everybody has it" if row["Allowed"] else "nobody knows who you are")
+            inv.out(f"  {row['Level']:<17} {'allowed' if row['Allowed'] else 'denied':<8} {reason}")
+
+
+def _ping(inv: Invocation, name: str) -> dict[str, object]:
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    row: dict[str, object] = {"Daemon": name, "Answers": False}
+    try:
+        stub = inv.stub(daemon_pb2_grpc.DaemonStub, name)
+        reply = stub.Ping(daemon_pb2.PingRequest(), timeout=_TIMEOUT_S)
+    except grpc.RpcError as failure:
+        return row | {"Error": str(to_error(failure, peer=name))}
+    except SlotwiseError as error:
+        return row | {"Error": str(error)}
+    return row | {
+        "Answers": True,
+        "Name": reply.name,
+        "Version": reply.version,
+        "DaemonStartTime": reply.started_at,
+        "Identity": reply.identity,
+        "Scopes": list(reply.scopes),
+        "Method": reply.method,
+        "Account": reply.account,
+        "Access": {
+            each.level: {"Reason": each.reason, "Knob": each.knob, "Entry": each.entry, "Origin": each.origin}
+            for each in reply.access
+        },
+    }
+
+
+def greeting(inv: Invocation, daemon: str, address: str | None = None) -> tuple[str, str]:
+    """Name and version of a daemon.
+
+    :raises PeerUnavailableError: when it does not answer.
+    """
+    import grpc
+
+    from slotwise.wire.gen import daemon_pb2, daemon_pb2_grpc
+    from slotwise.wire.status import to_error
+
+    channel = inv.open(address.strip("<>")) if address else inv.channel(daemon)
+    try:
+        stub = daemon_pb2_grpc.DaemonStub(channel)
+        reply = stub.Ping(daemon_pb2.PingRequest(), timeout=_TIMEOUT_S)
+    except grpc.RpcError as failure:
+        raise to_error(failure, peer=daemon) from None
+    return reply.name, reply.version
+
+
+def _print_table(inv: Invocation, rows: list[dict[str, object]]) -> None:
+    inv.out(f"{'DAEMON':<11} {'ANSWERS':<8} {'IDENTITY':<28} SCOPES")
+    for row in rows:
+        if row["Answers"]:
+            scopes = row["Scopes"]
+            assert isinstance(scopes, list)
+            identity = row["Identity"] or "unauthenticated"
+            inv.out(f"{row['Daemon']:<11} {'yes':<8} {identity:<28} {' '.join(scopes) or 'none'}")
+        else:
+            inv.out(f"{row['Daemon']:<11} {'no':<8} {row['Error']}")

@@ -1,0 +1,143 @@
+"""What a client does when its schedd goes away: it tries again for a while, in a way that queues nothing twice.
+
+Every submission has a key. One that may have reached the schedd is sent again with the same key; the schedd queues it
+unless it already has, and gives the answer of then. Cluster ids that were reserved outlive the schedd, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+import grpc
+
+from slotwise.errors import PeerUnavailableError, SlotwiseError
+from slotwise.wire.status import detail_of, to_error
+
+T = TypeVar("T")
+_PEER = "the schedd"
+#: Statuses of calls that broke, besides UNAVAILABLE, when they carry no error of the schedd's.
+_BROKEN = frozenset((grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL))
+_PAUSE_FIRST_S = 0.05
+_PAUSE_MOST_S = 1.0
+
+
+def error_of_call(failure: grpc.RpcError | SlotwiseError) -> SlotwiseError:
+    """The error that a failed call stands for; :class:`PeerUnavailableError` when the schedd gave none."""
+    if isinstance(failure, SlotwiseError):
+        return failure
+    if detail_of(failure) is None and callable(getattr(failure, "code", None)) and failure.code() in _BROKEN:
+        return lost()
+    return to_error(failure, peer=_PEER)
+
+
+def lost() -> PeerUnavailableError:
+    """The schedd went away and did not come back in time."""
+    return PeerUnavailableError(
+        "the schedd went away before it answered", hint="whether the jobs are queued, the queue shows"
+    )
+
+
+async def stated(call: grpc.aio.StreamUnaryCall[Any, T]) -> T:
+    """The reply to a stream of requests.
+
+    A server that refuses a stream ends it while the client still sends. For the message that can no longer be sent
+    grpc.aio gives the call the status INTERNAL, before or after the status that the server gave; the latter is raised.
+
+    :raises grpc.aio.AioRpcError: the call failed.
+    """
+    first: list[grpc.aio.AioRpcError] = []
+
+    def keep(ended: grpc.aio.StreamUnaryCall[Any, T]) -> None:
+        # The call has ended: nothing of this waits.
+        code, details, metadata = (_at_once(part()) for part in (ended.code, ended.details, ended.trailing_metadata))
+        first.append(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details))
+
+    call.add_done_callback(keep)
+    try:
+        return await call
+    except grpc.aio.AioRpcError as failure:
+        raise first[0] if first and failure.code() is grpc.StatusCode.INTERNAL else failure from None
+
+
+def _at_once(known: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        known.send(None)
+    except StopIteration as end:
+        return end.value
+    known.close()
+    raise RuntimeError("the status of a call that has ended is not there")
+
+
+class RetryPolicy:
+    """How long one client waits for a schedd that went away. One that never answered is not waited for.
+
+    :param most_s: seconds from a break until the client gives up.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self.most_s = most_s
+        #: The schedd answered this client once.
+        self.reached = False
+
+    def pauses(self) -> Iterator[float]:
+        """Seconds to wait before each further attempt after a break; ends when it is time to give up."""
+        pause, deadline = _PAUSE_FIRST_S, time.monotonic() + self.most_s
+        while self.reached and time.monotonic() + pause < deadline:
+            yield pause
+            pause = min(_PAUSE_MOST_S, pause * 2)
+
+    async def acall(self, attempt: Callable[[bool], Awaitable[T]]) -> T:
+        """As :meth:`call`, for coroutines."""
+        pauses: Iterator[float] | None = None
+        while True:
+            try:
+                found = await attempt(pauses is not None)
+            except grpc.RpcError as failure:
+                pauses = pauses or self.pauses()
+                await asyncio.sleep(self._pause(failure, pauses))
+            else:
+                self.reached = True
+                return found
+
+    def _pause(self, failure: grpc.RpcError | SlotwiseError, pauses: Iterator[float]) -> float:
+        error = error_of_call(failure)
+        pause = next(pauses, None) if isinstance(error, PeerUnavailableError) else None
+        if pause is None:
+            raise error from None
+        return pause
+
+    def call(self, attempt: Callable[[bool], T]) -> T:
+        """What ``attempt`` brings; it is told whether it was made before.
+
+        :raises SlotwiseError: the schedd's refusal, or that it does not answer.
+        """
+        pauses: Iterator[float] | None = None
+        while True:
+            try:
+                found = attempt(pauses is not None)
+            except (grpc.RpcError, PeerUnavailableError) as failure:  # the latter: no schedd is found at all
+                pauses = pauses or self.pauses()
+                time.sleep(self._pause(failure, pauses))
+            else:
+                self.reached = True
+                return found
+
+
+class Keys:
+    """Keys of one client's submissions, which no other submission has."""
+
+    def __init__(self) -> None:
+        self._client = os.urandom(12)
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def next(self) -> bytes:
+        """A key that was not given before."""
+        with self._lock:
+            self._count += 1
+            return self._client + self._count.to_bytes(8, "big")

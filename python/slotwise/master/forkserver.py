@@ -1,0 +1,281 @@
+"""The spawner: a small process that has imported what daemons need, and forks them.
+
+A fork costs milliseconds where an interpreter with gRPC costs a tenth of a second and some 40 MB of private memory; and
+gRPC must not be forked once it runs, so the process that forks is not the master itself. Requests and reports are JSON
+datagrams on a socket pair:
+
+=====================  ==================================================
+master to spawner      ``{"hello": true}``, ``{"start": name}``, ``{"bye": true}``
+spawner to master      ``{"started": name, "pid": n}``, ``{"exited": pid, "status": wait status}``
+=====================  ==================================================
+
+When a master that said hello dies without a goodbye the spawner forks a new one, which adopts the daemons that live.
+One that never said hello could not start, and another try would end the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+
+from slotwise.daemon import lock, process
+from slotwise.daemon.registry import DAEMONS
+from slotwise.errors import HostError, SlotwiseError
+from slotwise.home import PoolHome
+from slotwise.master.policy import START_ORDER
+
+#: Environment variables that concern one start only and must not reach the daemons.
+READY_FD = "SLOTWISE_READY_FD"
+SPAWNER_FD = "SLOTWISE_SPAWNER_FD"
+_PR_SET_CHILD_SUBREAPER = 36
+_LARGEST_OUT = 1_000_000
+_MASTER_RESTART_S = (0.0, 0.5, 2.0, 10.0)
+
+
+def fork_spawner(env: Mapping[str, str], config_file: str | None) -> tuple[socket.socket, int]:
+    """Fork the spawner off this process, which must not have used gRPC yet; returns the master's end and its pid."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    gc.collect()
+    gc.freeze()  # what is shared stays shared: the collector does not write into it
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return ours, pid
+    ours.close()
+    _preload()
+    _leave(_run_spawner, theirs, dict(env), config_file)
+    raise AssertionError("not reached")
+
+
+def _preload() -> None:
+    """Import what the daemons will import, so that forked ones share those pages."""
+    for name in ("runtime", "advertise"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(f"slotwise.daemon.{name}")
+    for name in START_ORDER:
+        with contextlib.suppress(Exception):  # a daemon that cannot be imported says so in its own log when started
+            importlib.import_module(DAEMONS[name])
+    gc.collect()
+    gc.freeze()
+
+
+def _leave(function: object, *args: object) -> None:
+    """Run ``function`` as the life of this forked process and end it without running the parent's exit handlers."""
+    code = 70
+    try:
+        code = function(*args)  # type: ignore[operator]
+    except SlotwiseError as error:
+        code = 1
+        sys.stderr.write(f"ERROR: {error}\n")
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _run_spawner(channel: socket.socket, env: dict[str, str], config_file: str | None) -> int:
+    home = PoolHome.from_env(env)
+    for name in (READY_FD, SPAWNER_FD):
+        descriptor = env.pop(name, None)
+        if name == READY_FD and descriptor:
+            os.close(int(descriptor))
+    os.setsid()
+    process.set_title("slotwise daemon spawner")
+    home.create()
+    held = lock.DaemonLock(home, "spawner")
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        return Spawner(home, env, config_file, channel).run()
+    finally:
+        held.release()
+
+
+class Spawner:
+    """The loop of the spawner process."""
+
+    def __init__(self, home: PoolHome, env: dict[str, str], config_file: str | None, channel: socket.socket) -> None:
+        self._home = home
+        self._env = env
+        self._config_file = config_file
+        self._channel: socket.socket | None = channel
+        self._master: int | None = None
+        self._master_deaths = 0
+        self._said_hello = False
+        self._said_goodbye = False
+
+    def run(self) -> int:
+        """Serve the master until it says goodbye."""
+        wake_read, wake_write = os.pipe()
+        for descriptor in (wake_read, wake_write):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            signal.signal(ignored, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._wake = (wake_read, wake_write)
+        while not self._said_goodbye:
+            if self._channel is None and not self._revive_master():
+                return 0
+            assert self._channel is not None
+            watched: list[socket.socket | int] = [self._channel, wake_read]
+            ready, _, _ = select.select(watched, [], [])
+            if wake_read in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake_read, 4096)
+            self._reap()
+            if self._channel in ready:
+                self._take_request()
+        return 0
+
+    def _take_request(self) -> None:
+        assert self._channel is not None
+        try:
+            data = self._channel.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self._channel.close()
+            self._channel = None
+            return
+        request = json.loads(data)
+        self._said_hello = self._said_hello or bool(request.get("hello"))
+        if request.get("bye"):
+            self._said_goodbye = True
+        elif name := request.get("start"):
+            self._report({"started": name, "pid": self._fork_daemon(str(name))})
+
+    def _report(self, message: dict[str, object]) -> None:
+        if self._channel is not None:
+            with contextlib.suppress(OSError):
+                self._channel.send(json.dumps(message).encode())
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._master:
+                self._master = None
+            else:
+                self._report({"exited": pid, "status": status})
+
+    def _fork_daemon(self, name: str, channel: socket.socket | None = None) -> int:
+        pid = os.fork()
+        if pid == 0:
+            if self._channel is not None:
+                self._channel.close()
+            for descriptor in self._wake:
+                os.close(descriptor)
+            _leave(_become, name, self._home, self._env, self._config_file, channel)
+        return pid
+
+    def _revive_master(self) -> bool:
+        """Fork a master in place of one that died; false when somebody else has taken over."""
+        if self._master is not None:  # it closed its channel but still ends
+            process.wait_gone(self._master, 30)
+            self._reap()
+        time.sleep(_MASTER_RESTART_S[min(self._master_deaths, len(_MASTER_RESTART_S) - 1)])
+        self._master_deaths += 1
+        if not self._said_hello or lock.holder(self._home, "master") is not None:
+            return False
+        self._said_hello = False
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel = ours
+        self._master = self._fork_daemon("master", theirs)
+        theirs.close()
+        return True
+
+
+def _become(
+    name: str,
+    home: PoolHome,
+    env: dict[str, str],
+    config_file: str | None,
+    channel: socket.socket | None,
+) -> int:
+    """Turn this freshly forked process into daemon ``name``."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)
+    os.setsid()
+    own = dict(env)
+    if channel is not None:
+        own[SPAWNER_FD] = str(channel.detach())
+    detach_streams(home, name)
+    process.set_title(f"slotwise daemon {name}")
+    from slotwise.daemon import runtime
+
+    return runtime.main(name, own, config_file)
+
+
+def detach_streams(home: PoolHome, name: str) -> None:
+    """Standard input from nowhere, output and errors into ``log/<name>.out``: tracebacks of daemons that fail early."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = open_out(home, name)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    for descriptor in (null, out):
+        if descriptor > 2:
+            os.close(descriptor)
+
+
+def open_out(home: PoolHome, name: str, flags: int = os.O_APPEND) -> int:
+    """Open ``log/<name>.out``; the directory may be another account's, whose links are not followed.
+
+    :raises OSError: when it is no plain file of one name.
+    """
+    path = home.log / f"{name}.out"
+    with contextlib.suppress(OSError):
+        if path.lstat().st_size > _LARGEST_OUT:
+            path.unlink()
+    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o644)
+    about = os.fstat(out)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
+        os.close(out)
+        raise HostError(f"{path} is no plain file", hint="remove it")
+    above = path.parent.lstat()
+    if os.geteuid() == 0 and about.st_uid == 0 and above.st_uid != 0:  # a startd may write into that of its starter
+        os.fchown(out, above.st_uid, above.st_gid)
+    if flags & os.O_APPEND == 0:
+        os.ftruncate(out, 0)
+    return out
+
+
+def main() -> int:
+    """``python -m slotwise.master.forkserver``: a new spawner for a master that lost its own."""
+    env = dict(os.environ)
+    channel = socket.socket(fileno=int(env[SPAWNER_FD]))
+    _preload()
+    try:
+        return _run_spawner(channel, env, env.pop("SLOTWISE_CONFIG_FILE", None))
+    except HostError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

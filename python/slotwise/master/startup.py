@@ -1,0 +1,270 @@
+"""Bringing a pool up from outside; daemons that live are kept. Taking it down: :mod:`slotwise.master.shutdown`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slotwise.config import Config, load, persistent, require_sound, root_file
+from slotwise.config.loading import named_file
+from slotwise.daemon import lock, process
+from slotwise.errors import ConfigError, HostError, PeerUnavailableError
+from slotwise.home import PoolHome, open_to_others
+from slotwise.master.forkserver import open_out
+from slotwise.master.policy import START_ORDER
+from slotwise.master.shutdown import await_end_of_down, await_revival
+from slotwise.observe.log import log_file
+from slotwise.wire import address
+
+READY_FD = "SLOTWISE_READY_FD"
+#: Longest wait for the whole pool; each daemon has its own, shorter limit.
+_UP_TIMEOUT_S = 300.0
+#: Longest wait for the daemons of a master that runs already.
+_RUNNING_TIMEOUT_S = 60.0
+#: How long a master that has lost its spawner may take to have a new one.
+_NEW_SPAWNER_S = 10.0
+#: How long `up` waits for the request of a host that joins, in seconds; a dead name service alone takes 12 of them.
+_JOIN_S = 25.0
+#: How often `up` begins again when the master it waits for goes away.
+_ATTEMPTS = 3
+_TAIL_LINES = 12
+
+
+@dataclass
+class UpResult:
+    """What became of `slotwise up`. ``daemons``: name, pid, address."""
+
+    daemons: list[tuple[str, int, str]] = field(default_factory=list)
+    was_running: bool = False
+    failed: list[str] = field(default_factory=list)
+    error: str = ""
+    #: What is doubtful in the configuration, each with its place and remedy.
+    doubts: list[str] = field(default_factory=list)
+    log_tails: list[tuple[str, list[str]]] = field(default_factory=list)
+    #: The configuration file of an earlier `up` that holds, when the caller named none.
+    recorded: Path | None = None
+
+
+def bring_up(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult:
+    """Start a master in the background and wait until its daemons answer; daemons that live are adopted.
+
+    :raises ConfigError: when the configuration is refused; nothing is started then.
+    :raises HostError: when no master can be started.
+    """
+    config = load(config_file, subsystem="MASTER", env=env, home=home)
+    doubts = [str(problem) for problem in require_sound(config)]
+    home.create()
+    from slotwise.daemon.membership import prepare
+    from slotwise.wire.keys import PoolSecrets
+
+    central = prepare(PoolSecrets(home), config, config.get("FULL_HOSTNAME") or socket.gethostname())
+    result = None
+    for _ in range(_ATTEMPTS):
+        await_end_of_down(home)
+        await_revival(home)
+        lives = lock.holder(home, "master") is not None
+        if not lives:
+            persistent.forget_runtime(home)
+        result = _await_running(home) if lives else _start_master(home, env, config_file)
+        if result is not None:
+            break
+    if result is None:
+        raise HostError(f"the pool at {home.root} is taken down all the time", hint="what runs `slotwise down`?")
+    result.doubts = doubts + (_other_file(home, env, config_file) if result.was_running else _closed_file(home))
+    if named_file(env, config_file) is None and env.get("CONDOR_CONFIG") is None:
+        result.recorded = root_file.recorded(home)
+    if not central:
+        result.doubts = _joining(home) + result.doubts
+    if result.failed:
+        result.log_tails = [(name, log_tail(home, name, config)) for name in result.failed]
+    else:
+        result.daemons = _found(home)
+    return result
+
+
+def _joining(home: PoolHome) -> list[str]:
+    """What to do for a host that has not joined its pool yet."""
+    from slotwise.master.joining import JOIN_FILE
+    from slotwise.wire.keys import PoolSecrets
+
+    path, secrets = home.run / JOIN_FILE, PoolSecrets(home)
+    deadline = time.monotonic() + _JOIN_S
+    while time.monotonic() < deadline:
+        if secrets.token_file.exists():
+            return []
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            asked = json.loads(path.read_text())
+            return [
+                f"This host asks {asked['collector']} for a place in the pool: request {asked['request']}, code "
+                f"{asked['code']}. An administrator there approves it with `slotwise token approve {asked['request']}`."
+            ]
+        time.sleep(0.1)
+    return ["This host has no place in its pool yet, and its collector does not answer: see MasterLog."]
+
+
+def _other_file(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> list[str]:
+    """That the pool runs with another configuration file than the one that the caller named."""
+    named = named_file(env, config_file)
+    with contextlib.suppress(ConfigError):
+        running = root_file.recorded(home)
+        if named is not None and named != running:
+            what = f"with {running}" if running else "without one"
+            return [f"WARNING: the pool was brought up {what}; {named} counts after `slotwise down` and `slotwise up`"]
+    return []
+
+
+def _closed_file(home: PoolHome) -> list[str]:
+    """That users of a pool of root's cannot read its configuration file, without which their tools do not work."""
+    with contextlib.suppress(ConfigError, OSError):
+        root = root_file.recorded(home)
+        if root is None or os.geteuid() != 0 or not open_to_others(home.root):
+            return []
+        if not root.stat().st_mode & 0o004 or not open_to_others(root.parent):
+            return [f"WARNING: users other than root cannot read {root}, so that their tools refuse to work"]
+    return []
+
+
+def _start_master(home: PoolHome, env: Mapping[str, str], config_file: str | None) -> UpResult | None:
+    reading, writing = os.pipe()
+    words = [sys.executable, "-m", "slotwise", "daemon", "master"]
+    if config_file:
+        words += ["--config", config_file]
+    with os.fdopen(open_out(home, "master", 0), "wb") as stream:
+        # The command line is also the room in which the daemons write theirs (daemon.process.set_title).
+        started = subprocess.Popen(
+            words,
+            env=dict(env) | {READY_FD: str(writing), "SLOTWISE_HOME": str(home.root)} | _import_path(env),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+            pass_fds=[writing],
+        )
+    os.close(writing)
+    try:
+        message = _read_line(reading, _UP_TIMEOUT_S)
+    finally:
+        os.close(reading)
+    if message is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.wait(5)
+        if lock.holder(home, "master") not in (None, started.pid):
+            return _await_running(home)  # somebody else's `up` was quicker
+        return UpResult(failed=["master"], error="the master ended before the pool was up")
+    # Not waited for: the master outlives this command.
+    started.returncode = 0
+    report = json.loads(message)
+    if "ready" in report:
+        return UpResult()
+    process.wait_gone(started.pid, 60)
+    return UpResult(failed=report["failed"] or ["master"], error=report["error"])
+
+
+def _import_path(env: Mapping[str, str]) -> dict[str, str]:
+    """Keep relative entries of PYTHONPATH valid in a process that works in another directory."""
+    entries = env.get("PYTHONPATH")
+    if not entries:
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(str(Path(e).absolute()) for e in entries.split(os.pathsep) if e)}
+
+
+def _read_line(descriptor: int, timeout_s: float) -> bytes | None:
+    """One line from the pipe; None at its end or when time is up."""
+    deadline = time.monotonic() + timeout_s
+    data = b""
+    while not data.endswith(b"\n"):
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))
+        piece = os.read(descriptor, 65536) if ready else b""
+        if not piece:
+            return None
+        data += piece
+    return data
+
+
+def _await_running(home: PoolHome) -> UpResult | None:
+    """Wait until every daemon of a master that lives already answers; None when that master goes away."""
+    import grpc
+
+    from slotwise.wire import channel
+    from slotwise.wire.credential import UserCredential, no_token
+    from slotwise.wire.gen import common_pb2, daemon_pb2_grpc
+
+    deadline = time.monotonic() + _RUNNING_TIMEOUT_S
+    waiting = {"master": "it does not answer"}
+    while time.monotonic() < deadline:
+        await_revival(home)
+        if lock.holder(home, "master") is None:
+            return None
+        try:
+            target = address.lookup(home, "master").local
+            with channel.open_blocking(target) as opened:
+                status = daemon_pb2_grpc.MasterStub(opened).Status(
+                    common_pb2.Empty(), metadata=UserCredential({}, no_token).metadata(target), timeout=5
+                )
+        except (grpc.RpcError, PeerUnavailableError):
+            time.sleep(0.1)
+            continue
+        waiting = {d.name: d.last_exit or d.state for d in status.daemons if d.state != "running"}
+        if not waiting:
+            return UpResult(was_running=True)
+        time.sleep(0.1)
+    why = "; ".join(f"{name}: {text}" for name, text in waiting.items())
+    return UpResult(
+        was_running=True, failed=list(waiting), error=f"not every daemon of the running pool answers: {why}"
+    )
+
+
+def _found(home: PoolHome) -> list[tuple[str, int, str]]:
+    found = []
+    for name in ("master", *START_ORDER):
+        with contextlib.suppress(PeerUnavailableError):
+            at = address.lookup(home, name)
+            found.append((name, at.pid, at.shown))
+    return found
+
+
+def restart_master(home: PoolHome, env: Mapping[str, str]) -> None:
+    """Replace the master by a new one; its spawner makes it, and it adopts the daemons, which do not notice.
+
+    :raises PeerUnavailableError: when there is no master, or no spawner that would make a new one.
+    :raises ConfigError: when the new one would refuse the configuration.
+    """
+    require_sound(load(None, subsystem="MASTER", env=env, home=home))
+    former = lock.holder(home, "master")
+    if former is None:
+        raise PeerUnavailableError(f"no master runs in the pool at {home.root}", hint="use `slotwise up`")
+    deadline = time.monotonic() + _NEW_SPAWNER_S
+    while lock.holder(home, "spawner") is None:  # the master makes a new one when it has lost its own
+        if time.monotonic() > deadline:
+            raise PeerUnavailableError("no spawner lives that would make a new master", hint="see MasterLog")
+        time.sleep(0.05)
+    process.send(former, signal.SIGKILL)
+    process.wait_gone(former, 10)
+    await_revival(home)
+    result = _await_running(home)
+    if result is None or result.failed:
+        raise HostError(result.error if result else "the new master went away")
+
+
+def log_tail(home: PoolHome, daemon: str, config: Config | None = None, lines: int = _TAIL_LINES) -> list[str]:
+    """The last lines of a daemon's log, then of what it wrote to standard error."""
+    tail: list[str] = []
+    for path in (log_file(home, daemon, config), home.log / f"{daemon}.out"):
+        with contextlib.suppress(OSError):
+            with path.open("rb") as stream:
+                stream.seek(0, os.SEEK_END)
+                stream.seek(max(0, stream.tell() - 16384))
+                text = stream.read().decode(errors="replace")
+            tail += text.splitlines()[-lines:]
+    return tail

@@ -1,0 +1,157 @@
+"""What follows when the schedd itself fails at a message: the run is ended, its claim released, its job runs again.
+
+An exception may come at any point, also between two changes that belong together, so nothing here relies on how far
+the failed code got. The claim is released at once, and the run ends as soon as its starter says so; a sweep over queue
+and claims (:meth:`Failures.sweep`) then puts right whatever else was left half done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from slotwise.daemon.containment import cause, contained
+from slotwise.ids import doing_for_run
+from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
+from slotwise.schedd.jobs.codes import Status, Vacate
+from slotwise.schedd.jobs.decision import Decision, Kill
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.storage.store import Batch
+from slotwise.wire.gen import schedd_pb2, startd_pb2
+
+if TYPE_CHECKING:
+    from slotwise.schedd.claims.runs import ClaimRuns
+
+_log = logging.getLogger(__name__)
+#: How long the end of a run that failed may be missing while its starter is out of reach.
+PATIENCE_S = 30.0
+
+
+class Failures:
+    """Ends what an exception has hit."""
+
+    def __init__(self, claiming: ClaimRuns) -> None:
+        self._claiming = claiming
+        #: Something failed since the last sweep.
+        self.sweep_due = False
+
+    def run(self, run: Run, error: Exception, *, ended: bool = False) -> None:
+        """End the run, release its claim and make the job runnable again; HTCondor calls that a shadow exception.
+
+        The job may execute until its starter says otherwise, so it is not started elsewhere before that.
+
+        :param ended: its starter has said that the run is over.
+        """
+        self.sweep_due = True
+        run.failure = run.failure or f"The access point failed to process a message of the run: {cause(error)}"
+        if ended or not run.accepted:
+            self.end(run)
+        else:
+            with contained(_log, doing_for_run(run.id, "stopping it")):
+                self._stop(run)
+        self.claim(run.claim, error)
+
+    def _stop(self, run: Run) -> None:
+        run.kill = Kill(run.id, True, run.failure, int(Vacate.SHADOW_EXCEPTION))
+        run.expect_word(self._claiming.clock.monotonic(), PATIENCE_S)
+        if run.stream is not None:
+            kill = schedd_pb2.RunKill(fast=True, reason=run.failure, reason_code=int(Vacate.SHADOW_EXCEPTION))
+            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, kill=kill))
+
+    def end(self, run: Run) -> None:
+        """A run that failed is over at its starter, or never began there."""
+        claiming, decision = self._claiming, Decision(self._claiming.clock.now())
+        with contained(_log, doing_for_run(run.id, "ending it")):
+            claiming.queue.abandon_run(run.job, run.id, run.failure, decision)
+        with contained(_log, doing_for_run(run.id, "forgetting it")):
+            claiming.forget_run(run)
+        with contained(_log, doing_for_run(run.id, "telling its starter")):
+            claiming.on_run_given_up(run)
+        with contained(_log, doing_for_run(run.id, "committing its end")):
+            claiming.ledger.commit(decision)
+
+    def claim(self, claim: Claim, error: Exception) -> None:
+        """Release the claim; a run on it ends, and a job that waits for it is runnable again."""
+        self.sweep_due = True
+        claiming, batch = self._claiming, Batch()
+        doing = doing_for_run(claim.run, f"releasing the claim on {claim.slot_name}")
+        with contained(_log, doing):
+            reason = f"The access point failed to process a message: {cause(error)}"
+            claiming.release(claim, batch, reason, fast=True)
+        with contained(_log, doing):
+            claiming.ledger.commit(Decision(claiming.clock.now()), batch)
+        run = claiming.book.runs.get(claim.run)
+        if run is not None and not run.failure:
+            self.run(run, error)
+
+    def request(self, pending: ClaimRequestPending, granted: startd_pb2.ClaimGranted | None, error: Exception) -> None:
+        """A request for claims, or its answer, was processed in part: nothing of it stays."""
+        self.sweep_due = True
+        claiming = self._claiming
+        claiming.book.pending.pop(pending.serial, None)
+        claiming.book.fates.over(pending.match_id, len(pending.jobs))
+        for slot in granted.slots if granted is not None else ():
+            if (claim := claiming.book.claims.get(slot.claim_id)) is not None:
+                self.claim(claim, error)
+            else:
+                claiming.release_unknown(pending.startd, slot.claim_id)
+        if granted is not None and granted.leftover_claim_id:
+            claiming.release_unknown(pending.startd, granted.leftover_claim_id)
+        claiming.give_back(pending.jobs)
+
+    # ---- what nobody holds any more
+
+    def sweep(self) -> None:
+        """Find jobs that wait for nothing and claims that serve nothing, if something failed, and put them right."""
+        if not self.sweep_due:
+            return
+        self.sweep_due = False
+        with contained(_log, "the sweep after a failure", lambda error: self._sweep_again()):
+            self._claiming.queue.recount()
+            self._claims()
+            self._jobs()
+
+    def _sweep_again(self) -> None:
+        self.sweep_due = True
+
+    def _claims(self) -> None:
+        claiming, batch = self._claiming, Batch()
+        for claim in list(claiming.book.claims.values()):
+            serves = claim.run in claiming.book.runs or claim.reserved is not None or claim.idle_since
+            if not serves:
+                _log.warning("claim on %s was left without a job by a failure; it is released", claim.slot_name)
+                claiming.release(claim, batch, "no job is left for the slot")
+        if batch:
+            claiming.ledger.commit(Decision(claiming.clock.now()), batch)
+
+    def _jobs(self) -> None:
+        claiming = self._claiming
+        reserved = {job for pending in claiming.book.pending.values() for job in pending.jobs}
+        reserved |= {claim.reserved for claim in claiming.book.claims.values() if claim.reserved is not None}
+        decision = Decision(claiming.clock.now())
+        for job in list(claiming.queue.jobs()):
+            if job.status == Status.COMPLETED and not job.run and not claiming.ads.stays(job, decision.now):
+                claiming.queue.leave(job, decision)
+        for job in self._stray(claiming.queue.jobs(), reserved):
+            _log.warning("%s: left without a run by a failure, queued again", job.key)
+            claiming.queue.abandon_run(job, job.run, "The access point failed between two states of the job", decision)
+        if decision.changed or decision.retired:
+            claiming.ledger.commit(decision)
+        if decision.new_work and claiming.ledger.on_new_work:
+            claiming.ledger.on_new_work()
+
+    def _stray(self, jobs: Iterable[Job], reserved: set[Job]) -> list[Job]:
+        """Jobs that have a run no more, or wait for one without being on any list."""
+        queue, runs = self._claiming.queue, {**self._claiming.book.runs, **self._claiming.here}
+        found = []
+        for job in jobs:
+            if job.run:
+                lost = job.run not in runs
+            elif job.status == Status.IDLE:
+                lost = not (queue.waits(job) or job in reserved)
+            else:
+                lost = job.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT, Status.REMOVED)
+            if lost:
+                found.append(job)
+        return found

@@ -1,0 +1,318 @@
+"""After a break: which claims and runs still live, which are gone, which must be asked for again.
+
+What is known comes from two sides. The startd answers ``hello`` with the claims that live and the runs on them. The
+starter's first words on a stream are the list of its runs, among them ended ones whose end was not acknowledged. A run
+is given up only when neither side has it, or when its lease has run out on both; then the job may start again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
+from slotwise.model import job_events as events
+from slotwise.schedd.claims.claiming import ASK_AGAIN_S, GRACE_S, Claiming
+from slotwise.schedd.claims.records import Claim, Run
+from slotwise.schedd.jobs.codes import Hold, Vacate
+from slotwise.schedd.jobs.decision import Decision, Kill
+from slotwise.schedd.policy.evict_transforms import kill_owed
+from slotwise.schedd.storage.store import Batch, StoredClaim, StoredRun
+from slotwise.wire.gen import startd_pb2
+
+_log = logging.getLogger(__name__)
+
+
+class Reattachment:
+    """Brings claims and runs back into step with startds and starters."""
+
+    def __init__(self, claiming: Claiming) -> None:
+        self._claiming = claiming
+        self._book = claiming.book
+        claiming.on_known = self.known
+        claiming.on_run_over = self.run_over
+        claiming.on_starter = self.starter_at
+        #: Starter address by startd address, as far as learned.
+        self._starters: dict[str, str] = {}
+        #: Starter -> run ids it named last, on a stream that is open.
+        self._listed: dict[str, set[str]] = {}
+        self._alive_at: dict[str, float] = {}
+        #: What runs of a former process must be told, as far as their jobs were held or removed.
+        self.owed: list[Kill] = []
+
+    # ---- at start
+
+    def restore(
+        self, claims: list[StoredClaim], runs: list[StoredRun], starters: dict[str, str]
+    ) -> tuple[Decision, Batch]:
+        """Take over what a former process held; links are opened and jobs wait for word of their starters.
+
+        What is returned is to be committed.
+        """
+        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
+        decision, batch = Decision(now), Batch()
+        self._starters.update(starters)
+        for row in claims:
+            self._book.add(
+                Claim(row.claim, row.startd, row.slot, row.submitter, row.lease_s, row.slot_ad, limits=row.limits)
+            )
+        for stored in runs:
+            job = self._claiming.queue.job(stored.cluster, stored.proc)
+            if job is None or job.cluster.runs_here:
+                continue
+            claim = self._book.claims.get(stored.claim)
+            gone = claim is None
+            if claim is None:
+                slot = str((job.changes or {}).get("RemoteHost") or "unknown")  # no event may lack it
+                claim = Claim(stored.claim, "", slot, job.submitter, self._claiming.settings.lease_s, b"", gone=True)
+            run = Run(stored.run_id, job, stored.token, claim, now, claim.lease_s)
+            run.recall(stored.facts)
+            run.accepted = True
+            run.lost_at = moment + run.lease_s
+            run.silent_until = moment + GRACE_S if gone else run.lost_at
+            if (kill := kill_owed(job)) is not None:
+                self.owed.append(kill)
+            claim.run = run.id
+            self._book.runs[run.id] = run
+            if run.executing_at and not gone and run.goes_on and not run.disconnect_logged:
+                self._log_disconnected(
+                    run, "Local schedd and job shadow died, schedd now running again", decision, batch
+                )
+        # Also those with whom nothing is left to talk about: the word that a claim was given back may be lost.
+        for startd in (self._book.startds() | set(starters)) - {""}:
+            self._claiming.link(startd)
+        return decision, batch
+
+    def _log_disconnected(self, run: Run, reason: str, decision: Decision, batch: Batch) -> None:
+        """Event 22, once until the run speaks again, however often this process or the network dies."""
+        run.disconnect_logged = True
+        frame = self._claiming.queue.frame(run.job, decision.now)
+        text = events.disconnected(frame, reason, run.claim.slot_name, run.claim.startd or "unknown")
+        decision.log(run.job, text)
+        decision.note(
+            "%s: disconnected from %s (run %s), reconnecting: %s", run.key, run.claim.slot_name, run.id, reason
+        )
+        batch.put_run(run.row())
+
+    # ---- the startd's side
+
+    def known(self, startd: str, known: startd_pb2.ClaimsKnown) -> None:
+        """The startd told which of our claims live."""
+        now = self._claiming.clock.now()
+        here = {one.claim_id: one for one in known.claims}
+        batch = Batch()
+        for claim in self._book.at(startd):
+            with contained(_log, f"comparing the claim on {claim.slot_name}", self._claiming.ending(claim)):
+                self._compare(claim, here.get(claim.id), batch)
+        for claim_id in here:
+            if claim_id not in self._book.claims:  # given back between the hello and its answer
+                self._claiming.release_unknown(startd, claim_id, "no job is left for the slot")
+        if batch:
+            self._claiming.ledger.commit(Decision(now), batch)
+
+    def _compare(self, claim: Claim, one: startd_pb2.ClaimsKnown.One | None, batch: Batch) -> None:
+        """Bring one claim into step with what its startd told of it; None: nothing."""
+        run = self._book.runs.get(claim.run)
+        if one is None:
+            self._claiming.drop(claim)
+            batch.delete_claim(claim.id)
+            if run is not None:
+                run.expect_word(self._claiming.clock.monotonic(), GRACE_S)
+                self._judge(run)
+            return
+        if one.slot_ad:
+            claim.slot_ad, claim.machine, claim.alike = one.slot_ad, None, None
+            claim.fits.clear()
+        if run is None and (claim.reserved is not None or claim.idle_since):
+            return
+        if run is None:
+            self._use_again(claim, batch)
+        elif one.run_id != run.id or one.activity == "Idle":
+            self._idle_with_run(run)
+        else:
+            run.activated, run.off_slot = True, False
+            if run.kill is not None:
+                self._claiming.deactivate(run, run.kill)  # what was said on the former stream may be lost
+
+    def _use_again(self, claim: Claim, batch: Batch) -> None:
+        """A claim without a run lives: it takes the next job, or is given back."""
+        decision = Decision(self._claiming.clock.now())
+        job = self._claiming.next_job(claim)
+        if job is None:
+            self._claiming.release(claim, batch, "no job is left for the slot")
+            return
+        own = Batch()
+        with self._claiming.ledger.deciding(decision, own):
+            run = self._claiming.start(job, claim, decision, own)
+            if run is not None:
+                self._claiming.commit_starts(decision, own, [run])
+
+    def _idle_with_run(self, run: Run) -> None:
+        """The claim lives, but nothing runs on it: it never started, or has ended and the end is on its way."""
+        if run.over:
+            return
+        run.off_slot = True
+        starter = self._starters.get(run.claim.startd, "")
+        listed = self._listed.get(starter)
+        if run.stream is None and (listed is None or run.id not in listed):
+            if not run.executing_at and (listed is not None or not run.activated):
+                self._claiming.activate(run)
+            elif listed is not None:
+                self._lost(run, "the execution point does not know the run any more")
+            else:
+                run.silent_until = self._claiming.clock.monotonic() + ASK_AGAIN_S
+
+    # ---- the starter's side
+
+    def starter_lists(self, starter: str, run_ids: list[str]) -> None:
+        """A starter told which runs it has."""
+        self._listed[starter] = set(run_ids)
+        startds = {startd for startd, known in self._starters.items() if known == starter and startd}
+        for run in [run for run in self._book.runs.values() if run.claim.startd in startds]:
+            with contained(_log, doing_for_run(run.id, "looking for it at its starter"), self._failing(run)):
+                self._judge(run)
+
+    def _failing(self, run: Run) -> partial[None]:
+        return partial(self._claiming.failures.run, run)
+
+    def starter_at(self, startd: str, starter: str) -> None:
+        """The startd's runs go to this starter."""
+        if startd and starter and self._starters.get(startd) != starter:
+            self._starters[startd] = starter
+            batch = Batch()
+            batch.put_starter(startd, starter)
+            self._claiming.ledger.commit(Decision(self._claiming.clock.now()), batch)
+
+    def run_over(self, run: Run) -> None:
+        """The run's end is durable: whether its starter still has it does not matter any more."""
+        if (listed := self._listed.get(run.starter)) is not None:
+            listed.discard(run.id)
+
+    def starter_left(self, starter: str) -> None:
+        """The stream of the starter broke: what it had is not known any more."""
+        self._listed.pop(starter, None)
+
+    def speaks(self, run: Run, resume: bool) -> None:
+        """The run's starter said hello."""
+        run.silent_until = 0.0
+        self.starter_at(run.claim.startd, run.starter)
+        if run.starter in self._listed:
+            self._listed[run.starter].add(run.id)
+        if run.disconnect_logged:
+            run.disconnect_logged = False
+            now = self._claiming.clock.now()
+            decision, batch = Decision(now), Batch()
+            if run.goes_on:  # else its job's log has its eviction already
+                frame = self._claiming.queue.frame(run.job, now)
+                slot, startd = run.claim.slot_name, run.claim.startd or "unknown"
+                decision.log(run.job, events.reconnected(frame, slot, startd, run.starter or "unknown"))
+                decision.note("%s: reconnected to %s (run %s)", run.key, slot, run.id)
+            batch.put_run(run.row())
+            self._claiming.ledger.commit(decision, batch)
+
+    def falls_silent(self, run: Run, reason: str) -> None:
+        """The stream of the run's starter broke."""
+        run.stream = None
+        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
+        run.lost_at = moment + run.lease_s
+        run.silent_until = moment + GRACE_S if run.claim.gone else run.lost_at
+        if run.off_slot:
+            run.expect_word(moment, ASK_AGAIN_S)
+        if run.executing_at and not run.over and not run.disconnect_logged and run.goes_on:
+            decision, batch = Decision(now), Batch()
+            self._log_disconnected(run, reason, decision, batch)
+            self._claiming.ledger.commit(decision, batch)
+
+    def _judge(self, run: Run) -> None:
+        """Give the run up if neither the startd nor the starter has it."""
+        starter = run.starter or self._starters.get(run.claim.startd, "")
+        listed = self._listed.get(starter)
+        if run.over or run.stream is not None or listed is None or run.id in listed:
+            return
+        if run.claim.gone:
+            self._lost(run, "the claim ended and the starter does not know the run")
+
+    def began_anew(self, run: Run) -> None:
+        """Its starter does not know a run that did execute."""
+        self._lost(run, "the execution point does not know the run any more")
+
+    def _lost(self, run: Run, reason: str) -> None:
+        how = "lost" if run.executing_at else "not_started"
+        ended = run.claim.ended
+        if ended is not None and run.executing_at and (ended.reason_code or ended.hold):
+            # The starter is lost, too: the startd's own cause is the better one.
+            how = "held" if ended.hold else "evicted"
+            code = int(Hold.STARTD_HELD_JOB) if ended.hold else ended.reason_code
+            self._claiming.give_up(run, how, ended.reason, code, ended.reason_subcode)
+            return
+        self._claiming.give_up(run, how, reason, int(Vacate.RECONNECT_FAILED))
+
+    # ---- time
+
+    def tick(self) -> None:
+        """Once a second: leases that ran out, idle claims, keep-alives."""
+        now, moment = self._claiming.clock.now(), self._claiming.clock.monotonic()
+        for run in list(self._book.runs.values()):
+            if run.silent_until and moment >= run.silent_until and run.stream is None:
+                with contained(_log, doing_for_run(run.id, "asking for it again"), self._failing(run)):
+                    self._patience_over(run, moment)
+        self._claiming.failures.sweep()
+        if self._claiming.queue.wake(now) and self._claiming.ledger.on_new_work:
+            self._claiming.ledger.on_new_work()
+        batch = Batch()
+        for claim in self._book.idle():
+            if moment >= claim.idle_since + claim.keep_idle_s and not claim.run:
+                with contained(_log, f"releasing the claim on {claim.slot_name}", self._claiming.ending(claim)):
+                    self._claiming.release(claim, batch, "KeepClaimIdle has run out")
+        if batch:
+            self._claiming.ledger.commit(Decision(now), batch)
+        self._keep_alive(moment)
+
+    def _patience_over(self, run: Run, moment: float) -> None:
+        """The run was silent for too long: ask for it again, or give it up."""
+        if run.failure:
+            self._claiming.failures.end(run)
+        elif run.claim.gone or moment >= run.lost_at:
+            self._lost(run, "Job lease expired, or its claim ended, without word of the starter")
+        else:
+            run.silent_until = moment + GRACE_S
+            self._claiming.activate(run)  # answered by the end it has, or by starting it
+
+    def _keep_alive(self, moment: float) -> None:
+        for startd in self._book.startds():
+            link, claims = self._claiming.links.get(startd), self._book.at(startd)
+            if not claims:
+                continue
+            every = max(1.0, min(claim.lease_s for claim in claims) / 3)
+            every = min(every, self._claiming.settings.alive_interval_s)
+            if link is None or not link.connected or moment < self._alive_at.get(startd, -every) + every:
+                continue
+            self._alive_at[startd] = moment
+            link.send(
+                startd_pb2.ClaimRequest(keep_alive=startd_pb2.KeepAlive(claim_ids=[claim.id for claim in claims]))
+            )
+
+    def use_idle_claims(self) -> None:
+        """New work came: claims kept idle for their submitter serve it at once."""
+        decision, batch = Decision(self._claiming.clock.now()), Batch()
+        started: list[Run] = []
+        for claim in self._book.idle():
+            if claim.run:
+                continue
+            with contained(_log, f"the next job for {claim.slot_name}", self._claiming.ending(claim)):
+                job = self._claiming.next_job(claim)
+                run = self._claiming.start(job, claim, decision, batch) if job is not None else None
+                started += [run] if run is not None else []
+        if started or decision.changed:
+            self._claiming.commit_starts(decision, batch, started)
+
+    async def run(self) -> None:
+        """Tick for ever."""
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                self.tick()
+            except Exception:
+                _log.exception("error while checking leases and idle claims")

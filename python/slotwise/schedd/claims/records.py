@@ -1,0 +1,211 @@
+"""The claims that the access point holds, and the runs on them. Records only; messages are the link's part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.ids import job_of_run
+from slotwise.schedd.claims.excess import ExcessBook
+from slotwise.schedd.claims.match_results import MatchFates
+from slotwise.schedd.claims.slot_equivalence import Alike
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.storage.store import StoredRun
+from slotwise.wire.gen import startd_pb2
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """A slot that is ours for a submitter until its lease ends, is released, or taken away."""
+
+    id: str
+    startd: str
+    slot_name: str
+    submitter: str
+    lease_s: int
+    #: The slot's ad, packed, and parsed on first use.
+    slot_ad: bytes
+    machine: Any = None
+    #: Id of the run on it, "" while idle.
+    run: str = ""
+    #: The job that starts on it when JOB_START_DELAY allows, idle until then.
+    reserved: Job | None = None
+    #: The startd reported the end of the former run, or none was started: activation is possible.
+    ready: bool = True
+    #: No further job may start here.
+    closing: bool = False
+    #: Gone at the startd; kept only until its run's end is known.
+    gone: bool = False
+    #: Why the startd ended it, in the startd's own words and codes; None when it did not.
+    ended: startd_pb2.ClaimEnded | None = None
+    #: When it became idle without a next job (KeepClaimIdle), on the clock that nobody sets, or 0. Set by the book.
+    idle_since: float = 0.0
+    keep_idle_s: int = 0
+    #: Runs in a row that failed through no fault of the job.
+    failures: int = 0
+    #: Concurrency limits of the jobs it was matched for; only equal ones may follow.
+    limits: str = ""
+    #: The match it came of, 0 when it did not come of one or that was long ago.
+    match_id: int = 0
+    #: Whether a job of an autocluster fits, as far as known of this slot alone.
+    fits: dict[int, bool] = field(default_factory=dict)
+    #: The slots that are like it, and which jobs fit these.
+    alike: Alike | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One activation of a claim for one job: what the shadow knows of it."""
+
+    id: str
+    job: Job
+    token: str
+    claim: Claim
+    born_at: float
+    lease_s: int
+    starter: str = ""
+    #: When the starter said that the job executes, or 0.
+    executing_at: float = 0.0
+    #: The end was taken over: later messages of it are answered from memory.
+    over: bool = False
+    #: Its starter was given the job: it may execute.
+    accepted: bool = False
+    #: Why the access point ends it: a message of it could not be processed. "" while all is well.
+    failure: str = ""
+    #: Activated at the startd since this process lives.
+    activated: bool = False
+    #: The startd said that nothing runs on its slot any more.
+    off_slot: bool = False
+    #: Its starter speaks to us now (the shadow's stream of it, opaque here).
+    stream: Any = None
+    #: Until when its silence is borne before something is done about it, on the clock that nobody sets; 0: it speaks.
+    silent_until: float = 0.0
+    #: When a silent run whose claim lives is given up, on that clock.
+    lost_at: float = 0.0
+    #: The starter must be asked to end it once it can be reached.
+    kill: Any = None
+    #: What the shadow keeps while files move.
+    transfer: Any = None
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    disconnect_logged: bool = False
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job is meant to run: it was not held, removed or sent back since."""
+        running = (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
+        return self.job.run == self.id and self.job.status in running
+
+    def expect_word(self, moment: float, patience_s: float) -> None:
+        """Bear the silence for ``patience_s`` more from now, ``moment``; no longer than was meant before."""
+        self.silent_until = min(self.silent_until or moment + patience_s, moment + patience_s)
+
+    @property
+    def key(self) -> str:
+        """``cluster.proc`` of the job."""
+        return job_of_run(self.id)
+
+    def row(self) -> StoredRun:
+        """What the store keeps of it."""
+        facts = f"{self.born_at:.3f} {self.executing_at:.3f} {int(self.disconnect_logged)}"
+        return StoredRun(self.job.cluster.number, self.job.proc, self.id, self.token, self.claim.id, facts)
+
+    def recall(self, facts: str) -> None:
+        """Take over what :meth:`row` wrote down."""
+        born, executing, disconnected, *_ = [*facts.split(), "0", "0"]
+        self.born_at, self.executing_at = float(born), float(executing)
+        self.disconnect_logged = disconnected == "1"
+
+
+@dataclass(slots=True, eq=False)
+class ClaimRequestPending:
+    """A request for claims that a startd has not answered."""
+
+    serial: int
+    startd: str
+    claim_id: str
+    slot_name: str
+    submitter: str
+    autocluster: int
+    #: Jobs reserved for the slots asked for.
+    jobs: list[Job]
+    lease_s: int
+    limits: str = ""
+    at: float = 0.0
+    #: The match that led here, 0 for leftovers.
+    match_id: int = 0
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """The slot's name and its startd's address."""
+        return self.slot_name, self.startd
+
+
+class ClaimBook:
+    """All claims, runs and pending requests."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, Claim] = {}
+        self.runs: dict[str, Run] = {}
+        self.pending: dict[int, ClaimRequestPending] = {}
+        self.fates = MatchFates()
+        self.excess = ExcessBook()
+        self._serial = 0
+        self._at: dict[str, dict[str, Claim]] = {}
+        self._idle: dict[str, Claim] = {}
+
+    def serial(self) -> int:
+        """The next serial number of a request."""
+        self._serial += 1
+        return self._serial
+
+    def at(self, startd: str) -> list[Claim]:
+        """Claims at one startd."""
+        return list(self._at.get(startd, {}).values())
+
+    def idle(self) -> list[Claim]:
+        """Claims that are kept without a job."""
+        return list(self._idle.values())
+
+    def keep_idle(self, claim: Claim, since: float, keep_s: int) -> None:
+        """Keep the claim without a job for ``keep_s`` seconds from ``since``."""
+        claim.idle_since, claim.keep_idle_s = since, keep_s
+        if claim.id in self.claims:
+            self._idle[claim.id] = claim
+
+    def busy(self, claim: Claim) -> None:
+        """The claim has a job, or one is about to start on it."""
+        claim.idle_since = 0.0
+        self._idle.pop(claim.id, None)
+
+    def add(self, claim: Claim) -> None:
+        """A claim was granted or restored."""
+        self.claims[claim.id] = claim
+        self._at.setdefault(claim.startd, {})[claim.id] = claim
+
+    def drop(self, claim: Claim) -> None:
+        """The claim is no more."""
+        claim.gone = True
+        self._idle.pop(claim.id, None)
+        if self.claims.pop(claim.id, None) is not None:
+            here = self._at[claim.startd]
+            del here[claim.id]
+            if not here:
+                del self._at[claim.startd]
+            self.fates.over(claim.match_id)
+            self.excess.gone(claim.slot_name, claim.submitter)
+
+    def pending_at(self, startd: str) -> Iterator[ClaimRequestPending]:
+        """Unanswered requests at one startd."""
+        return iter([request for request in self.pending.values() if request.startd == startd])
+
+    def startds(self) -> set[str]:
+        """Addresses of startds with which there is something to talk about."""
+        return set(self._at) | {request.startd for request in self.pending.values()}
+
+
+def reserved(pending: Iterable[ClaimRequestPending], submitter: str) -> int:
+    """Jobs of the submitter that wait for the answer of a startd."""
+    return sum(len(request.jobs) for request in pending if request.submitter == submitter)

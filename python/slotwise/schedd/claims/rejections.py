@@ -1,0 +1,54 @@
+"""What the negotiator says of requests for which it found nothing, kept with the job that stood for them.
+
+Only the first runnable job of an autocluster is told, as in HTCondor: the jobs behind it would say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotwise.clock import Clock
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.runnable import Runnable
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.storage.committer import Ledger
+from slotwise.wire.gen import schedd_pb2
+
+#: A rejection for the same reason is written down again after this long, seconds: cycles may follow each other closely.
+_AGAIN_S = 20.0
+
+
+class Rejections:
+    """Writes LastRejMatchTime, LastRejMatchReason and LastRejMatchNegotiator."""
+
+    def __init__(self, runnable: Runnable, ledger: Ledger, clock: Clock) -> None:
+        self._runnable = runnable
+        self._ledger = ledger
+        self._clock = clock
+
+    def note(self, groups: Iterable[schedd_pb2.SubmitterMatches], negotiator: str) -> None:
+        """Take over the rejections of one cycle."""
+        decision = Decision(self._clock.now())
+        with self._ledger.deciding(decision):
+            self._note(groups, negotiator, decision)
+        if decision.changed:
+            self._ledger.commit(decision)
+
+    def _note(self, groups: Iterable[schedd_pb2.SubmitterMatches], negotiator: str, decision: Decision) -> None:
+        for group in groups:
+            firsts = self._runnable.firsts(group.submitter) if group.rejections else {}
+            for rejection in group.rejections:
+                job = firsts.get(rejection.autocluster_id)
+                if job is None:
+                    continue
+                recent = decision.now - job.number("LastRejMatchTime") < _AGAIN_S
+                if recent and job.changes and job.changes.get("LastRejMatchReason") == rejection.reason:
+                    continue
+                told: Changes = {
+                    "LastRejMatchTime": int(decision.now),
+                    "LastRejMatchReason": rejection.reason,
+                    "LastRejMatchNegotiator": negotiator,
+                }
+                if (job.changes or {}).get("LastRejMatchReason") != rejection.reason:
+                    decision.note("%s: rejected by the negotiator %s: %s", job.key, negotiator, rejection.reason)
+                decision.set(job, told)

@@ -1,0 +1,427 @@
+"""Runs on claims: which job starts on a claim next, activation, the end of a run, and giving a claim back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from slotwise import ids
+from slotwise.classad import ClassAd
+from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
+from slotwise.schedd.claims.faults import Failures
+from slotwise.schedd.claims.records import Claim, ClaimBook, Run
+from slotwise.schedd.claims.slot_equivalence import Alike, Likeness
+from slotwise.schedd.claims.start_throttle import StartRate
+from slotwise.schedd.claims.startd_link import StartdLink
+from slotwise.schedd.jobs.ads import JobAds, native
+from slotwise.schedd.jobs.codes import Status, Vacate
+from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
+from slotwise.schedd.jobs.durations import Durations
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes, Value
+from slotwise.schedd.policy.start import StartPolicy, owner_ad
+from slotwise.schedd.shadow.match_substitution import machine_attributes
+from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.store import Batch
+from slotwise.wire.credential import Credential
+from slotwise.wire.gen import startd_pb2
+
+if TYPE_CHECKING:
+    from slotwise.schedd.local.runs import LocalRun
+
+_log = logging.getLogger(__name__)
+#: States that count against MaxJobsRunning.
+RUNNING = (Status.RUNNING, Status.TRANSFERRING_OUTPUT, Status.SUSPENDED)
+#: How long a starter may take to say hello before its run is asked for again.
+HELLO_S = 60.0
+_FAILURES_MOST = 2
+#: Kinds of waiting jobs from which on it pays to find out which slots are alike to them.
+_KINDS_TO_SHARE = 8
+#: In which a job says how long it runs, seconds.
+_DURATIONS = ("AllowedJobDuration", "AllowedExecuteDuration", "ExpectedRuntime")
+#: Why a claim is given back that others wait for.
+SHARE_USED_UP = "its submitter holds more than its share, and others wait"
+
+
+@dataclass(frozen=True)
+class ClaimSettings:
+    """Knobs of claiming."""
+
+    schedd_name: str
+    address: str
+    lease_s: int = 2400
+    alive_interval_s: int = 300
+    want_leftovers: bool = False
+    machine_attrs: tuple[str, ...] = ("Cpus", "SlotWeight")
+    machine_attrs_length: int = 1
+    jobs_running_most: int = 10_000
+    #: START_VANILLA_UNIVERSE.
+    start_vanilla: StartPolicy = StartPolicy(None)  # noqa: RUF009 - never changed
+    #: JOB_START_COUNT and JOB_START_DELAY (seconds).
+    start_count: int = 1
+    start_delay_s: float = 0.0
+    #: MAX_NEXT_JOB_START_DELAY (seconds).
+    next_start_delay_most_s: float = 600.0
+
+
+class ClaimRuns(ABC):
+    """Claims, runs and the links over which they are talked about."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        ledger: Ledger,
+        clock: Clock,
+        settings: ClaimSettings,
+        credential: Credential,
+        run_token: Callable[[], str] = ids.secret,
+    ) -> None:
+        self.queue = queue
+        self.ads = ads
+        self.ledger = ledger
+        self.clock = clock
+        self.settings = settings
+        self.book = ClaimBook()
+        #: Runs on the access point itself, which have no claim.
+        self.here: Mapping[str, LocalRun] = {}
+        self.failures = Failures(self)
+        self._credential = credential
+        self._run_token = run_token
+        self.links: dict[str, StartdLink] = {}
+        #: Makes sure that every runnable job has its autocluster.
+        self.assign_autoclusters: Callable[[], None] = lambda: None
+        #: Tells the shadow that a run is over without its starter's word.
+        self.on_run_given_up: Callable[[Run], None] = lambda run: None
+        #: Told of every run that is over.
+        self.on_run_over: Callable[[Run], None] = lambda run: None
+        #: Compares what a startd knows with what we hold.
+        self.on_known: Callable[[str, startd_pb2.ClaimsKnown], None] = lambda startd, known: None
+        #: Told of the starter that a startd uses.
+        self.on_starter: Callable[[str, str], None] = lambda startd, starter: None
+        self._unsent: dict[str, list[startd_pb2.ClaimRequest]] = {}
+        self.start_rate = StartRate()
+        self.likeness = Likeness()
+        self.durations = Durations()
+        #: The schedd's own ad, as START_VANILLA_UNIVERSE sees it.
+        self.own_ad: Callable[[], Changes] = dict
+        #: How many jobs of a user may run at a time (MaxJobsRunning of the user's record); None: any number.
+        self.running_most: Callable[[str], int | None] = lambda user: None
+        self._again: asyncio.TimerHandle | None = None
+
+    @abstractmethod
+    def link(self, startd: str) -> StartdLink:
+        """The stream to a startd, opened if need be."""
+
+    @abstractmethod
+    def give_back(self, jobs: Iterable[Job]) -> bool:
+        """Jobs reserved for a match are runnable again, as far as they still are idle."""
+
+    # ---- starting
+
+    def next_job(self, claim: Claim, *, ends_by: float = 0.0) -> Job | None:
+        """The best runnable job of the claim's submitter that fits its slot, reserved; None if there is none.
+
+        :param ends_by: only one that is expected to have ended by then, epoch seconds; 0: any.
+        """
+        if claim.closing or claim.gone:
+            return None
+        self.assign_autoclusters()
+        runnable = self.queue.runnable
+        alike = self._alike(claim) if runnable.kinds(claim.submitter) >= _KINDS_TO_SHARE else None
+        added = runnable.added.get(claim.submitter, 0)
+        if alike is not None and alike.tried.get(claim.submitter) == added:
+            return None  # none fitted a slot like this one, and none has come since
+        tried_all = True
+        for bucket, first in runnable.ordered(claim.submitter):
+            has_room = self.room_of(first.cluster.user) != 0
+            may_start = has_room and self.may_start(first, lambda: self.machine(claim))
+            if not may_start or (ends_by and not self.ends_by(first, ends_by)):
+                tried_all = False
+                continue
+            if self._fits(first, bucket.autocluster, claim, alike):
+                bucket.discard(first)
+                return first
+            tried_all = tried_all and bucket.autocluster not in claim.fits
+        if tried_all and alike is not None and alike.generation == self.likeness.generation:
+            alike.tried[claim.submitter] = added
+        return None
+
+    def _alike(self, claim: Claim) -> Alike:
+        """The slots that are like the claim's."""
+        if claim.alike is None or claim.alike.generation != self.likeness.generation:
+            claim.alike = self.likeness.of(self.machine(claim), claim.limits)
+        return claim.alike
+
+    def ends_by(self, job: Job, moment: float) -> bool:
+        """Whether a job that starts now ends by ``moment``: as it says itself, else as jobs like it did."""
+        stated = next((s for s in (self.ads.number(job, name, 0) for name in _DURATIONS) if s > 0), None)
+        seconds = stated or self.durations.expected(job.cluster.number, job.submitter)
+        return seconds is not None and self.clock.now() + seconds <= moment
+
+    def room_of(self, user: str) -> int | None:
+        """How many more jobs of the user may start now; None: any number."""
+        most = self.running_most(user)
+        if most is None:
+            return None
+        counts = self.queue.counts_of(user)
+        waiting = [job for pending in self.book.pending.values() for job in pending.jobs]
+        waiting += [claim.reserved for claim in self.book.claims.values() if claim.reserved is not None]
+        asked = sum(job.cluster.user == user and not job.run for job in waiting)
+        return max(0, most - sum(counts[status] for status in RUNNING) - asked)
+
+    def may_start(self, job: Job, slot: Callable[[], ClassAd] | None = None) -> bool:
+        """Whether START_VANILLA_UNIVERSE lets a job start now, on a slot; without one: on some slot."""
+        policy = self.settings.start_vanilla
+        if not policy:
+            return True
+        machine = slot() if slot is not None and policy.of_slots else None
+        return policy.may_start(self.ads.ad(job), self._schedd_ad, partial(self._owner_ad, job), machine)
+
+    def constrain(self, job: Job, request: ClassAd) -> None:
+        """Have a request ask for those slots only on which START_VANILLA_UNIVERSE lets it start."""
+        self.settings.start_vanilla.constrain(request, self._schedd_ad, partial(self._owner_ad, job))
+
+    def _schedd_ad(self) -> ClassAd:
+        return ClassAd(native(self.own_ad()))
+
+    def _owner_ad(self, job: Job) -> ClassAd:
+        user = job.cluster.user
+        return owner_ad(user, self.queue.counts_of(user))
+
+    def _fits(self, job: Job, autocluster: int, claim: Claim, alike: Alike | None) -> bool:
+        """Whether the jobs of an autocluster fit, tried with ``job`` unless it is known of this slot or one like it."""
+        known = claim.fits.get(autocluster)
+        if known is None and alike is not None:
+            known = alike.fits.get(autocluster)
+        if known is not None:
+            return known
+        fits = self.ads.text(job, "ConcurrencyLimits") == claim.limits and self.ads.matches(job, self.machine(claim))
+        if alike is not None and self.likeness.learn(self.ads.ad(job)) and alike.generation == self.likeness.generation:
+            alike.fits[autocluster] = fits
+        else:
+            claim.fits[autocluster] = fits
+        return fits
+
+    def machine(self, claim: Claim) -> Any:
+        """The claim's slot ad."""
+        if claim.machine is None:
+            claim.machine = self.ads.parse(claim.slot_ad)
+        return claim.machine
+
+    def start(self, job: Job, claim: Claim, decision: Decision, batch: Batch) -> Run | None:
+        """As :meth:`begin`, but no faster than JOB_START_COUNT in JOB_START_DELAY: None when it starts later.
+
+        A job that waits so stays idle in the queue: should this process die, its claim finds a job anew.
+        Jobs that follow others on a claim do not come here: as in HTCondor, they start at once.
+        """
+        asked_s = self.ads.number(job, "NextJobStartDelay", 0)
+        wait_s = self.start_rate.wait_s(self.clock.monotonic(), min(asked_s, self.settings.next_start_delay_most_s))
+        if wait_s <= 0:
+            return self.begin(job, claim, decision, batch)
+        claim.reserved = job
+        self.book.busy(claim)
+        asyncio.get_running_loop().call_later(wait_s, self._start_reserved, claim)
+        return None
+
+    def _start_reserved(self, claim: Claim) -> None:
+        if claim.reserved is None:
+            return  # given back meanwhile
+        with contained(_log, f"the delayed start on {claim.slot_name}", partial(self.failures.claim, claim)):
+            self._start_now(claim, claim.reserved)
+
+    def _start_now(self, claim: Claim, reserved: Job) -> None:
+        job = self.still_idle([reserved])
+        claim.reserved = None
+        if job is None or not self.may_start(job, lambda: self.machine(claim)):
+            job = self.next_job(claim)
+        decision, batch = Decision(self.clock.now()), Batch()
+        if job is None:
+            self.release(claim, batch, "no job is left for the slot")
+            self.ledger.commit(decision, batch)
+        else:
+            self.commit_starts(decision, batch, [self.begin(job, claim, decision, batch)])
+
+    def still_idle(self, waiting: list[Job]) -> Job | None:
+        """The first of reserved jobs that may start still; it and those before it leave the list."""
+        while waiting:
+            job = waiting.pop(0)
+            if job.status == Status.IDLE and not job.run and self.queue.has(job):
+                return job
+        return None
+
+    def drop(self, claim: Claim) -> None:
+        """The claim is no more; a job that waited for it is runnable again."""
+        self.book.drop(claim)
+        if claim.reserved is not None:
+            waiting, claim.reserved = claim.reserved, None
+            self.give_back([waiting])
+
+    def begin(self, job: Job, claim: Claim, decision: Decision, batch: Batch) -> Run:
+        """Decide that ``job`` starts on ``claim``; :meth:`activate` follows once that is durable."""
+        number = int(job.number("NumShadowStarts")) + 1
+        run = Run(f"{job.key}#{number}", job, self._run_token(), claim, decision.now, claim.lease_s)
+        moment = self.clock.monotonic()
+        run.silent_until, run.lost_at = moment + HELLO_S, moment + run.lease_s
+        machine = self.machine(claim)
+        facts: Changes = {
+            "RemoteHost": claim.slot_name,
+            "RemoteSlotID": self.ads.value_of(machine, "SlotID"),
+            "StartdAddr": claim.startd,
+            "PublicClaimId": ids.public_claim_id(claim.id),
+            "EstimatedRuntime": self.durations.expected(job.cluster.number, job.submitter),
+            **self._machine_attributes(job, machine),
+        }
+        self.queue.begin_run(job, run.id, {k: v for k, v in facts.items() if v is not None}, decision)
+        self.book.runs[run.id] = run
+        claim.run = run.id
+        self.book.busy(claim)
+        batch.put_run(run.row())
+        return run
+
+    def _machine_attributes(self, job: Job, machine: Any) -> Changes:
+        names = list(self.settings.machine_attrs)
+        length = self.settings.machine_attrs_length
+        own = self.ads.text(job, "JobMachineAttrs")
+        if own:
+            names += [name for name in own.replace(",", " ").split() if name not in names]
+            length = max(length, int(self.ads.number(job, "JobMachineAttrsHistoryLength", length)))
+
+        def former(name: str) -> Value:
+            return (job.changes or {}).get(name)
+
+        return machine_attributes(names, length, former, lambda name: self.ads.value_of(machine, name))
+
+    def commit_starts(self, decision: Decision, batch: Batch, started: list[Run]) -> None:
+        """Make new runs durable, then activate them."""
+        self.ledger.commit(decision, batch, told=lambda _: self.activate_all(started))
+
+    def activate_all(self, runs: Iterable[Run]) -> None:
+        """Activate claims for runs that are durable."""
+        for run in runs:
+            with contained(_log, doing_for_run(run.id, "activating its claim"), partial(self.failures.run, run)):
+                self.activate(run)
+
+    def activate(self, run: Run) -> None:
+        """Ask the startd to run the job now; at most one run of this id will ever come of it."""
+        if run.over:
+            return
+        if not run.goes_on:
+            self.give_up(run, "not_started", "the job was taken back before it started", Vacate.SCHEDD_VACATE)
+            return
+        link = self.link(run.claim.startd)
+        if not link.connected:
+            return  # said again when the startd tells which claims it knows
+        try:
+            job_ad = self.ads.final_pack(run.job, self.machine(run.claim))
+        except Exception as error:
+            self.give_up(run, "unfit", str(error), 0)
+            return
+        link.send(
+            startd_pb2.ClaimRequest(
+                serial=self.book.serial(),
+                claim_id=run.claim.id,
+                activate=startd_pb2.ActivateClaim(
+                    run_id=run.id,
+                    run_token=run.token,
+                    job_ad=job_ad,
+                    shadow_address=self.settings.address,
+                    user=run.job.cluster.user,
+                ),
+            )
+        )
+
+    # ---- ends
+
+    def deactivate(self, run: Run, kill: Kill) -> None:
+        """Have the startd end a run whose starter does not speak to us."""
+        link = self.links.get(run.claim.startd)
+        if link is not None and link.connected and not run.claim.gone:
+            ending = startd_pb2.DeactivateClaim(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
+            link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, deactivate=ending))
+
+    def give_up(self, run: Run, how: str, reason: str, code: int, subcode: int = 0) -> None:
+        """The run is over without a word of its starter: the job goes on as ``how`` says, the claim is given back."""
+        if run.over:
+            return
+        now = self.clock.now()
+        decision, batch = Decision(now), Batch()
+        end = RunEnd(
+            how,
+            reason=reason,
+            reason_code=code,
+            reason_subcode=subcode,
+            at=now,
+            wall_s=max(0.0, now - run.born_at),
+            executed_s=max(0.0, now - run.executing_at) if run.executing_at else 0.0,
+        )
+        with self.ledger.deciding(decision, batch):
+            self.queue.end_run(run.job, end, decision)
+            self.forget_run(run)
+            self.release(run.claim, batch, reason)
+            self.on_run_given_up(run)
+            self.ledger.commit(decision, batch)
+
+    def forget_run(self, run: Run) -> None:
+        """The run is over as far as memory goes."""
+        run.over = True
+        self.book.runs.pop(run.id, None)
+        if run.claim.run == run.id:
+            run.claim.run = ""
+        self.on_run_over(run)
+
+    def after_run(self, run: Run, decision: Decision, batch: Batch) -> Run | None:
+        """The run's end was taken over: its claim serves the next job, waits a while, or is given back."""
+        claim = run.claim
+        self.forget_run(run)
+        if run.executing_at:
+            self.durations.note(run.job.cluster.number, run.job.submitter, decision.now - run.executing_at)
+        if claim.gone:
+            return None
+        excess = self.book.excess.why(claim.slot_name, claim.submitter, self.clock.monotonic())
+        if excess is not None:
+            soon = (
+                self.next_job(claim, ends_by=excess.until) if excess.until and claim.failures < _FAILURES_MOST else None
+            )
+            if soon is not None:
+                return self.begin(soon, claim, decision, batch)
+            self.release(claim, batch, excess.reason or SHARE_USED_UP)
+            return None
+        job = self.next_job(claim) if claim.failures < _FAILURES_MOST else None
+        if job is not None:
+            return self.begin(job, claim, decision, batch)
+        keeps = not claim.closing and self.ads.has(run.job)
+        keep = int(self.ads.number(run.job, "KeepClaimIdle", 0)) if keeps else 0
+        if keep > 0:
+            self.book.keep_idle(claim, self.clock.monotonic(), keep)
+        else:
+            self.release(claim, batch, "no job is left for the slot")
+        return None
+
+    def is_excess(self, claim: Claim) -> bool:
+        """Whether a claim that serves no job is to be given back because others wait for its slot."""
+        return self.book.excess.must_go(claim.slot_name, claim.submitter, self.clock.monotonic())
+
+    def release(self, claim: Claim, batch: Batch, reason: str, *, fast: bool = False) -> None:
+        """Give the claim back; ``fast``: without leaving a run on it time to end."""
+        if claim.id not in self.book.claims:
+            return
+        _log.info("released the claim of %s for %s: %s", claim.slot_name, claim.submitter, reason)
+        self.release_unknown(claim.startd, claim.id, reason, fast=fast)
+        batch.delete_claim(claim.id)
+        self.drop(claim)
+
+    def release_unknown(self, startd: str, claim_id: str, reason: str = "", *, fast: bool = False) -> None:
+        """Tell the startd that a claim is not wanted, also one that is not in the book."""
+        link = self.links.get(startd)
+        if link is not None and link.connected:
+            release = startd_pb2.ReleaseClaim(reason=reason, fast=fast)
+            link.send(startd_pb2.ClaimRequest(claim_id=claim_id, release=release))

@@ -1,0 +1,1 @@
+"""Jobs and runs that have ended: queries, history files, pruning."""

@@ -1,0 +1,171 @@
+"""Answers questions about jobs that have left the queue, from the database, newest first."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.daemon.questions import Questions
+from slotwise.errors import HostError
+from slotwise.schedd.history.bounds import Bounds, bounds_of
+from slotwise.schedd.history.past_ads import COLUMNS, PastAds, PastJob
+from slotwise.schedd.jobs.selection import constraint_of, parse_id
+from slotwise.schedd.storage.store import Batch, Store
+from slotwise.table import AdTable, Form
+from slotwise.wire.gen import common_pb2, schedd_pb2
+
+_PIECE = 500
+_FORMS: dict[int, Form] = {
+    common_pb2.AdQuery.PACK: "pack",
+    common_pb2.AdQuery.LONG: "long",
+    common_pb2.AdQuery.JSON: "json",
+}
+
+
+class History:
+    """Reads history rows."""
+
+    def __init__(self, store: Store, schedd_name: str, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._name = schedd_name
+
+    async def settled(self) -> None:
+        """Wait until everything decided so far is in the database."""
+        await self._store.commit(Batch())
+
+    async def answer(self, questions: Questions, query: schedd_pb2.HistoryQuery) -> AsyncIterator[tuple[bytes, int]]:
+        """(piece, number of ads in it), in order. Rows are read in worker threads.
+
+        :raises UsageError: for a selection that is none.
+        """
+        loop = asyncio.get_running_loop()
+        ask = query.query
+        form: Form = _FORMS.get(ask.form, "pack")
+        left = ask.limit or 1 << 60
+        # What is read counts for these two, and not only what is found.
+        reads_all = bool(query.scan_limit or query.since.strip())
+        constraint = constraint_of(
+            list(query.jobs.ids) if reads_all else [],
+            list(query.jobs.owners),
+            " && ".join(f"({p})" for p in (ask.constraint, query.jobs.constraint) if p),
+        )
+        bounds = None if reads_all else bounds_of(constraint, int(self._clock.now()))
+        projection = list(ask.projection)
+        counting = ask.form == common_pb2.AdQuery.COUNT
+        pieces = self._pieces(query, bounds)
+        while (found := await loop.run_in_executor(None, next, pieces, None)) is not None:
+            table, last = found
+            last = await _cut(questions, table, query) or last
+            if counting:
+                count = min(left, await questions.count(table, constraint))
+                left -= count
+                yield b"", count
+            else:
+                # Rows come in the order they were put in.
+                async for chunks in questions.chunks(table, constraint, projection, left, form, _PIECE):
+                    left -= chunks.total
+                    said = chunks.total
+                    while (piece := await loop.run_in_executor(None, next, chunks, None)) is not None:
+                        yield piece, said
+                        said = 0
+            if left <= 0 or last:
+                return
+
+    def _pieces(self, query: schedd_pb2.HistoryQuery, bounds: Bounds | None) -> Iterator[tuple[AdTable, bool]]:
+        """Tables of some hundred ads each, in order, and whether no more shall be read."""
+        direction = "ASC" if query.forwards else "DESC"
+        try:
+            connection = self._store.reader()
+        except sqlite3.Error as error:
+            raise HostError(f"the history cannot be read: {error}") from None
+        try:
+            where, values = ("", []) if bounds is None else _where(query, bounds, connection)
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM history {where} ORDER BY seq {direction}",
+                values,
+            )
+            past = PastAds(connection, self._name)
+            scanned = 0
+            piece = min(_PIECE, query.query.limit or _PIECE)
+            while batch := rows.fetchmany(piece):
+                piece = _PIECE
+                if query.scan_limit:
+                    batch = batch[: query.scan_limit - scanned]
+                scanned += len(batch)
+                table = AdTable()
+                for row in batch:
+                    table.upsert(str(row[0]), past.ad(PastJob(*row)))
+                yield table, bool(query.scan_limit and scanned >= query.scan_limit)
+        finally:
+            connection.close()
+
+
+def _where(query: schedd_pb2.HistoryQuery, bounds: Bounds, connection: sqlite3.Connection) -> tuple[str, list[Any]]:
+    """The rows to read, as far as columns tell."""
+    clauses: list[str] = []
+    values: list[Any] = []
+    since = max(query.completed_since, bounds.completed_since or 0)
+    if since:
+        until = bounds.completed_until if bounds.completed_until is not None else 1 << 62
+        # Rows are in the order in which jobs left, nearly that of completion.
+        first, last = connection.execute(
+            "SELECT min(seq), max(seq) FROM history INDEXED BY history_completed WHERE completed BETWEEN ? AND ?",
+            (since, until),
+        ).fetchone()
+        clauses.append("seq BETWEEN ? AND ? AND completed BETWEEN ? AND ?")
+        values += [first or 0, last or 0, since, until]
+    ids = [parse_id(name) for name in query.jobs.ids]
+    if ids:
+        clauses.append(f"({' OR '.join('cluster=?' if proc is None else '(cluster=? AND proc=?)' for _, proc in ids)})")
+        values += [number for found in ids for number in found if number is not None]
+    if bounds.cluster is not None:
+        clauses.append("cluster=?")
+        values.append(bounds.cluster)
+    if bounds.status is not None:
+        clauses.append("+status=?")
+        values.append(bounds.status)
+    owners = None if any("@" in owner for owner in query.jobs.owners) else list(query.jobs.owners)
+    if not owners and bounds.owner is not None:
+        owners = [bounds.owner] if bounds.is_exact else _spelled(bounds.owner, connection)
+    if owners:
+        clauses.append(f"owner IN ({','.join('?' * len(owners))})")
+        values += owners
+    return (f"WHERE {' AND '.join(clauses)}" if clauses else ""), values
+
+
+def _spelled(owner: str, connection: sqlite3.Connection) -> list[str]:
+    """The owners of that name, whatever the case of its letters. The index is asked once for each owner there is."""
+    sql = """
+        WITH RECURSIVE owners(name) AS (
+          SELECT min(owner) FROM history
+          UNION ALL SELECT (SELECT min(owner) FROM history WHERE owner > name) FROM owners WHERE name IS NOT NULL)
+        SELECT name FROM owners WHERE lower(name) = lower(?)"""
+    return [name for (name,) in connection.execute(sql, (owner,))] or [owner]
+
+
+async def _cut(questions: Questions, table: AdTable, query: schedd_pb2.HistoryQuery) -> bool:
+    """Take out the ads from the one on at which ``since`` stops the reading; whether there is one."""
+    since = query.since.strip()
+    if not since:
+        return False
+    head, dot, tail = since.partition(".")
+    if head.isdigit() and (not dot or tail.isdigit()):
+        if not dot and int(head) > 100_000_000:
+            stop = f"CompletionDate > 0 && CompletionDate < {head}"  # 0: it was removed
+        elif dot:
+            stop = f"ClusterId == {head} && ProcId == {tail}"
+        else:
+            stop = f"ClusterId == {head}"
+    else:
+        stop = since
+    stops = set(await questions.keys(table, stop))
+    has_stopped = False
+    for key in list(table.keys()):  # in the order they were put in
+        has_stopped = has_stopped or key in stops
+        if has_stopped:
+            table.remove(key)
+    return has_stopped

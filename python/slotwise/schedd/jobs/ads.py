@@ -1,0 +1,352 @@
+"""The ads of all jobs in the queue, in one columnar table; the schedd's only door to the ClassAd language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.errors import UsageError
+from slotwise.schedd.jobs.job import Cluster, Job, finite
+from slotwise.schedd.jobs.values import Changes, Expr, Value
+from slotwise.schedd.policy.expressions import Evaluate
+from slotwise.schedd.shadow.match_substitution import UnresolvedError, expand
+from slotwise.schedd.transfer.files import FilePlan, is_null, parse_remaps, split_list
+from slotwise.table import AdTable, pack_ads, unpack_ads
+from slotwise.wire.sizes import JOB_AD_MOST
+
+
+def native(changes: Mapping[str, Value]) -> dict[str, Any]:
+    """The set attributes as the table takes them."""
+    return {
+        name: ExprTree(str(value)) if isinstance(value, Expr) else value
+        for name, value in changes.items()
+        if value is not None
+    }
+
+
+def removed(changes: Mapping[str, Value]) -> list[str]:
+    """The attributes that are taken out."""
+    return [name for name, value in changes.items() if value is None]
+
+
+def plain(value: Any) -> Value:
+    """An evaluated value as the schedd keeps it: None for undefined, error and what is not a scalar."""
+    if isinstance(value, (bool, int, float, str)) and not isinstance(value, SpecialValue):
+        return value
+    return None
+
+
+def kept(ad: ClassAd) -> Changes:
+    """All attributes of an ad as changes."""
+    changes: Changes = {}
+    for name, value in ad.items():
+        scalar = plain(value)
+        changes[name] = scalar if scalar is not None else Expr(str(ad.lookup(name)))
+    return changes
+
+
+@dataclass(frozen=True, slots=True)
+class FreshAds:
+    """Ads of new jobs of one cluster, ready for the table."""
+
+    cluster: int
+    template: ClassAd
+    keys: list[str]
+    deltas: bytes | Sequence[ClassAd] | None
+    columns: dict[str, Iterable[Any]]
+    dollars: bool
+
+
+def fresh_ads(
+    cluster: Cluster,
+    submitted: ClassAd,
+    procs: Sequence[int],
+    deltas: bytes | Sequence[ClassAd] | None,
+    columns: Mapping[str, Iterable[Any]],
+    *,
+    dollars: bool = False,
+) -> FreshAds:
+    """Ads for new jobs: the cluster's ad, what the schedd adds to all, each job's delta, then the columns.
+
+    ``dollars``: some attribute has ``$$()`` in it.
+    """
+    template = submitted.copy()
+    template.update(native(cluster.common))
+    keys = [f"{cluster.number}.{proc}" for proc in procs]
+    return FreshAds(cluster.number, template, keys, deltas or None, {"ProcId": list(procs), **columns}, dollars)
+
+
+class JobAds:
+    """Job ads by ``cluster.proc``."""
+
+    def __init__(self) -> None:
+        self.table = AdTable()
+        #: Clusters whose jobs have $$() in some attribute.
+        self._dollars: set[int] = set()
+        self._plain_exit: dict[int, bool] = {}
+        #: Clusters whose jobs leave the queue when they are completed, whatever else.
+        self._leaves: set[int] = set()
+        self._requests: dict[int, dict[str, float]] = {}
+
+    # ---- coming, changing, going
+
+    def insert(self, fresh: FreshAds) -> None:
+        """Ads for new jobs."""
+        self.table.insert_from_template(fresh.template, fresh.keys, fresh.deltas, columns=fresh.columns)
+        if fresh.dollars:
+            self._dollars.add(fresh.cluster)
+
+    def set(self, key: str, changes: Changes) -> None:
+        """Change attributes of a job."""
+        self.table.update(key, native(changes), removed(changes))
+
+    def remove(self, key: str) -> None:
+        """Forget a job."""
+        self.table.remove(key)
+
+    def compact(self) -> None:
+        """Keep the ads that are there in a table of their size."""
+        fresh = AdTable()
+        if len(self.table):
+            fresh.apply(self.table.changes_since(0))
+        self.table = fresh
+
+    def forget_cluster(self, number: int) -> None:
+        """No job of the cluster is left, or its common attributes changed."""
+        self._dollars.discard(number)
+        self._plain_exit.pop(number, None)
+        self._leaves.discard(number)
+
+    def forget_edit(self, number: int) -> None:
+        """A job of the cluster was edited: what was remembered of its attributes may be wrong."""
+        self._plain_exit.pop(number, None)
+        self._leaves.discard(number)
+        self._requests.clear()
+
+    # ---- one job
+
+    def has(self, job: Job) -> bool:
+        """Whether there is an ad of the job; a job that was removed by force has none while its run still ends."""
+        return job.key in self.table
+
+    def ad(self, job: Job) -> ClassAd:
+        """The job's ad."""
+        found = self.table.get(job.key)
+        if found is None:
+            raise KeyError(job.key)
+        return found
+
+    def request_pack(self, job: Job) -> bytes:
+        """The job's ad as a pack, for a startd that is asked for a claim.
+
+        :raises UsageError: when it is too large to be sent.
+        """
+        return _bounded(self.pack(job))
+
+    def pack(self, job: Job, extra: Mapping[str, Value] | None = None) -> bytes:
+        """The job's ad as a pack, with ``extra`` attributes."""
+        ad = self.ad(job)
+        if extra:
+            ad.update(native(extra))
+        return pack_ads([ad])
+
+    def latest_pack(self, job: Job, extra: Mapping[str, Value]) -> bytes:
+        """As :meth:`pack`, with changes of the job that were not committed yet."""
+        ad = self.ad(job)
+        changes = job.changes or {}
+        ad.update(native({**changes, **extra}))
+        for name in removed(changes):
+            ad.pop(name, None)
+        return pack_ads([ad])
+
+    def final_pack(self, job: Job, machine: ClassAd) -> bytes:
+        """The job's ad as its starter gets it, with ``$$()`` filled in from the slot.
+
+        :raises UnresolvedError: for a reference without a value, UsageError for an ad that is too large to be sent.
+        """
+        ad = self.ad(job)
+        if job.cluster.number in self._dollars:
+            ad.update(self._expanded(ad, machine))
+        return _bounded(pack_ads([ad]))
+
+    @staticmethod
+    def _expanded(ad: ClassAd, machine: ClassAd) -> dict[str, str]:
+        def lookup(name: str) -> Value:
+            return plain(machine.eval(name))
+
+        def evaluate(text: str) -> Value:
+            return plain(ExprTree(text).eval(ad, machine))
+
+        found: dict[str, str] = {}
+        for name, value in ad.items():
+            if isinstance(value, str) and "$$(" in value:
+                found[name] = expand(value, lookup, evaluate)
+        return found
+
+    def value(self, job: Job, name: str) -> Value:
+        """An attribute of the job, evaluated."""
+        return plain(self.table.value(job.key, name))
+
+    def text(self, job: Job, name: str, default: str = "") -> str:
+        """A string attribute of the job."""
+        value = self.value(job, name)
+        return value if isinstance(value, str) else default
+
+    def expression(self, job: Job, name: str) -> str:
+        """The text of an attribute's expression, "" without one."""
+        ad = self.ad(job)
+        return ad.lookup(name).print_old() if name in ad else ""
+
+    def number(self, job: Job, name: str, default: float = 0) -> float:
+        """A numeric attribute of the job, see :func:`finite`."""
+        return finite(self.value(job, name), default)
+
+    def truth(self, job: Job, name: str) -> bool:
+        """Whether an attribute of the job is true."""
+        value = self.value(job, name)
+        return bool(value) if isinstance(value, (bool, int, float)) else False
+
+    def matches(self, job: Job, machine: ClassAd) -> bool:
+        """Whether job and slot satisfy each other's Requirements."""
+        return bool(self.ad(job).symmetric_match(machine))
+
+    def evaluator(self, job: Job, facts: Mapping[str, Value], now: float) -> Evaluate:
+        """Evaluates attributes of the job as they are with ``facts`` on top."""
+        ad = self.ad(job)
+        ad.update(native(facts))
+        for name in removed(facts):
+            ad.pop(name, None)
+        return lambda name: _value(lambda: ad.eval(name, now=int(now)))
+
+    def text_evaluator(self, job: Job, now: float) -> Evaluate:
+        """Evaluates expression texts in the scope of the job."""
+        ad = self.ad(job)
+        return lambda text: _value(lambda: ExprTree(text).eval(ad, now=int(now)))
+
+    def plain_exit_policy(self, job: Job) -> bool:
+        """Whether the job simply leaves when it ends: OnExitRemove is true or unset, OnExitHold false or unset."""
+        cluster = job.cluster
+        shared = not ({"onexitremove", "onexithold"} & cluster.varied)
+        if shared and (known := self._plain_exit.get(cluster.number)) is not None:
+            return known
+        ad = self.ad(job)
+        found = ad.get("OnExitRemove", True) is True and ad.get("OnExitHold", False) is False
+        if shared:
+            self._plain_exit[cluster.number] = found
+        return found
+
+    def stays(self, job: Job, now: float) -> bool:
+        """Whether the job, now that it is completed, stays in the queue (LeaveJobInQueue).
+
+        The job's newest changes count, those that are not in its ad yet too: most expressions ask for its state.
+        """
+        cluster = job.cluster
+        shared = "leavejobinqueue" not in cluster.varied
+        if shared and cluster.number in self._leaves:
+            return False
+        if shared and self.ad(job).get("LeaveJobInQueue", False) is False:
+            self._leaves.add(cluster.number)
+            return False
+        value = self.evaluator(job, job.changes or {}, now)("LeaveJobInQueue")
+        return bool(value) if isinstance(value, (bool, int, float)) else False
+
+    def requested(self, job: Job) -> dict[str, float]:
+        """What the job asks for: Cpus, Memory (MiB), Disk (KiB), and custom resources if any."""
+        cluster = job.autocluster
+        if cluster is not None and (known := self._requests.get(cluster)) is not None:
+            return known
+        found: dict[str, float] = {}
+        ad = self.ad(job)
+        for name in ad:
+            if name.lower().startswith("request") and len(name) > 7:
+                value = plain(ad.eval(name))
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
+                    found[name[7:]] = value
+        if cluster is not None:
+            if len(self._requests) > 5000:
+                self._requests.clear()
+            self._requests[cluster] = found
+        return found
+
+    def autoclusters_renewed(self) -> None:
+        """Autocluster ids mean something else now."""
+        self._requests.clear()
+
+    def file_plan(
+        self, job: Job, machine: ClassAd, fallback_account: str, limits_mib: tuple[float, float] = (-1, -1)
+    ) -> FilePlan:
+        """What the job's ad says about its files; ``limits_mib`` hold for jobs that set none (input, output)."""
+        source: Any = self.ad(job)
+        if job.cluster.number in self._dollars:
+            source.update(self._expanded(source, machine))
+
+        def text(name: str) -> str:
+            value = plain(source.eval(name)) if name in source else None
+            return value if isinstance(value, str) else ""
+
+        def limit(name: str, default: float) -> float:
+            value = plain(source.eval(name)) if name in source else None
+            return float(value) if isinstance(value, int | float) else default
+
+        sends_executable = source.get("TransferExecutable", True) is not False
+        return FilePlan(
+            owner=job.account,
+            iwd=text("Iwd") or "/",
+            executable=text("Cmd") if sends_executable else "",
+            stdin="" if source.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
+            stdout=text("Out"),
+            stderr=text("Err"),
+            inputs=split_list(text("TransferInput")),
+            remaps=parse_remaps(text("TransferOutputRemaps")),
+            preserve_relative=source.get("PreserveRelativePaths", False) is True,
+            transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
+            fallback_account=fallback_account,
+            appends=source.get("WantFTOnCheckpoint") is True or source.get("EraseOutputAndErrorOnRestart") is False,
+            proxy=text("x509userproxy"),
+            secret=any(text(name) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
+            max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
+            max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
+        )
+
+    # ---- signatures
+
+    def signatures(self, jobs: Sequence[Job], names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The unevaluated values of the significant attributes of each job, and which attributes these refer to."""
+        numbers, texts, mentioned = self.table.signatures([job.key for job in jobs], names)
+        return [texts[number] if number is not None else "" for number in numbers], mentioned
+
+    # ---- ads of others
+
+    @staticmethod
+    def parse(pack: bytes) -> ClassAd:
+        """The one ad of a pack; an empty ad for an empty pack."""
+        ads = unpack_ads(pack) if pack else []
+        return ads[0] if ads else ClassAd()
+
+    @staticmethod
+    def value_of(ad: ClassAd, name: str) -> Value:
+        """An attribute of any ad, evaluated."""
+        return plain(ad.eval(name))
+
+    def changes_of(self, pack: bytes) -> Changes:
+        """All attributes of a pack's ad as changes."""
+        return kept(self.parse(pack)) if pack else {}
+
+
+def _value(evaluate: Callable[[], object]) -> object:
+    """A value as a plain one; None, as for error, when the evaluation was cut short."""
+    try:
+        return plain(evaluate())
+    except ValueError:
+        return None
+
+
+def _bounded(pack: bytes) -> bytes:
+    if len(pack) > JOB_AD_MOST:
+        raise UsageError(f"the job's ad has {len(pack)} bytes; at most {JOB_AD_MOST} can be sent to an execution point")
+    return pack
+
+
+__all__ = ["FreshAds", "JobAds", "UnresolvedError", "fresh_ads", "kept", "native", "plain", "removed"]

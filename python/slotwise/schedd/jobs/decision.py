@@ -1,0 +1,108 @@
+"""What the queue decided, as data; the edge makes it durable and only then acts on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.model.job_events import Usage
+from slotwise.schedd.jobs.codes import is_vacate
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.values import Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the run of a job: its claim is to be deactivated with this reason."""
+
+    run_id: str
+    fast: bool
+    reason: str
+    code: int
+    #: The job was removed by force: its run does not wait for JOB_STOP_DELAY.
+    forced: bool = False
+
+
+@dataclass(slots=True)
+class Decision:
+    """Changes of jobs that belong together, made at ``now``."""
+
+    now: float
+    changed: dict[Job, Changes] = field(default_factory=dict)
+    #: Jobs that leave the queue.
+    retired: list[Job] = field(default_factory=list)
+    #: Log entries in order.
+    entries: list[tuple[Job, str]] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)
+    #: Jobs whose runs are over.
+    runs_over: list[Job] = field(default_factory=list)
+    #: Clusters whose factories were paused, resumed or ended.
+    factories: list[Cluster] = field(default_factory=list)
+    #: Clusters with factories that have left the queue.
+    closed: list[Cluster] = field(default_factory=list)
+    #: Lines for the schedd's own log, in order: a format and what it takes.
+    notes: list[tuple[Any, ...]] = field(default_factory=list)
+    #: Whether there is work that the negotiator has not heard of.
+    new_work: bool = False
+    #: Handed to the store; what is decided after that belongs to another decision.
+    committed: bool = False
+
+    def set(self, job: Job, changes: Changes) -> None:
+        """The attributes of ``job`` change; shows in ``job.changes`` at once."""
+        known = self.changed.get(job)
+        if known is None:
+            self.changed[job] = dict(changes)
+        else:
+            known.update(changes)
+        # A new dict each time: jobs that never differed may share one.
+        job.changes = {**job.changes, **changes} if job.changes else dict(changes)
+
+    def log(self, job: Job, entry: str) -> None:
+        """``entry`` goes into the job's event log, if it has one, and into the access point's."""
+        self.entries.append((job, entry))
+
+    def note(self, text: str, *args: Any) -> None:
+        """A line for the schedd's own log, written once the decision is durable; ``args`` must not change."""
+        self.notes.append((text, *args))
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended, as told by the starter or found out by the schedd.
+
+    ``how`` is ``exited``, ``signaled``, ``evicted``, ``held``, ``not_started`` or ``lost``; ``failed`` when the schedd
+    could not process a message of the run, and ``unfit`` when it found that the job cannot run on what it was matched
+    to. ``code`` is the exit code or signal. ``attributes`` are merged into the job ad.
+    """
+
+    how: str
+    code: int = 0
+    reason: str = ""
+    reason_code: int = 0
+    reason_subcode: int = 0
+    #: What the starter could not do, in its own words; "" when it is not its error that the run ended with.
+    error: str = ""
+    at: float = 0.0
+    core: str = ""
+    attributes: Changes = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    #: Seconds since the shadow started, and since the job began to execute.
+    wall_s: float = 0.0
+    executed_s: float = 0.0
+    #: Outcome of the exit policy; None unless the job ended by itself.
+    verdict: Verdict | None = None
+
+    @property
+    def is_vacate(self) -> bool:
+        """Whether its codes send the job back to Idle; else they hold it."""
+        return is_vacate(self.reason_code, self.reason_subcode)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do with a job: ``act`` is ``complete``, ``requeue``, ``hold``, ``release``, ``remove`` or ``vacate``."""
+
+    act: str
+    reason: str = ""
+    code: int = 0
+    subcode: int = 0

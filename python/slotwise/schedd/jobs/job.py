@@ -1,0 +1,172 @@
+"""Light records of clusters and jobs. The ads themselves live in the table of :mod:`slotwise.schedd.jobs.ads`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slotwise.schedd.jobs.codes import RUN_HERE, Universe
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.submission.factory import Factory
+
+if TYPE_CHECKING:
+    from slotwise.schedd.jobs.runnable import Bucket
+
+#: Order of runnable jobs: larger priorities first, so each is negated.
+Priority = tuple[int, int, int, int, int]
+NO_PRIORITY: Priority = (0, 0, 0, 0, 0)
+#: No number of an ad counts for more than this: a 64-bit integer holds it, and what is added to it.
+_MOST = 2**62
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """What the jobs of one submission share, and how many are in which state."""
+
+    number: int
+    owner: str
+    user: str
+    submitter: str
+    qdate: int
+    #: Attributes that the schedd itself gave to every job of the cluster.
+    common: Changes
+    #: The account of the user here, or "" for a user of another domain.
+    account: str = ""
+    next_proc: int = 0
+    batch_name: str = ""
+    command: str = ""
+    #: Event log of jobs that do not name their own, or "".
+    log: str = ""
+    #: The cluster of the condor_dagman that drives them (DAGManJobId), or 0.
+    dag: int = 0
+    #: The log that condor_dagman reads (DAGManNodesLog), or "", and the events that go there; none for all.
+    nodes_log: str = ""
+    nodes_events: frozenset[int] = frozenset()
+    #: OtherJobRemoveRequirements: which jobs go when one of these leaves, or "".
+    others_removed: str = ""
+    #: JobUniverse; all jobs of a cluster have the same.
+    universe: int = Universe.VANILLA
+    #: Attribute names (lower case) in which procs differ from the cluster ad as submitted.
+    varied: frozenset[str] = frozenset()
+    priority: Priority = NO_PRIORITY
+    #: Jobs in the queue by JobStatus; index 0 is unused.
+    counts: list[int] = field(default_factory=lambda: [0] * 8)
+    #: Jobs that completed and left.
+    done: int = 0
+    jobs: dict[int, Job] = field(default_factory=dict)
+    #: Makes its jobs as there is room, or None when all were made at once.
+    factory: Factory | None = None
+    #: Autocluster of jobs that differ in nothing significant, or None when not known.
+    autocluster: int | None = None
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether its jobs run on the access point: they are not matched with slots."""
+        return self.universe in RUN_HERE
+
+    @property
+    def batch(self) -> str:
+        """The batch that it is shown in: nodes of a DAG are together, with what drives them."""
+        driver = self.number if self.universe == Universe.SCHEDULER else self.dag
+        return self.batch_name or (f"DAG: {driver}" if driver else f"ID: {self.number}")
+
+    @property
+    def total(self) -> int:
+        """Jobs ever made of it, less those removed."""
+        return len(self.jobs) + self.done
+
+    @property
+    def unmade(self) -> int:
+        """Jobs that its factory will still make."""
+        return 0 if self.factory is None or self.factory.over else self.factory.total - self.factory.next_proc
+
+
+def finite(value: object, default: float = 0) -> float:
+    """A number that users may have written, within what a 64-bit integer holds; the default for what is none.
+
+    Infinity and NaN are none either: no column takes them, and ``int`` raises.
+    """
+    if not isinstance(value, (int, float)) or (isinstance(value, float) and not math.isfinite(value)):
+        return default
+    return max(-_MOST, min(_MOST, value))
+
+
+class Job:
+    """One job in the queue."""
+
+    __slots__ = (
+        "autocluster",
+        "bucket",
+        "changes",
+        "cluster",
+        "cool_until",
+        "counted",
+        "failures",
+        "log",
+        "priority",
+        "proc",
+        "run",
+        "status",
+        "submitter",
+    )
+
+    def __init__(self, cluster: Cluster, proc: int, status: int) -> None:
+        self.cluster = cluster
+        self.proc = proc
+        self.status = status
+        #: Whether the totals of its user have what it used: it may leave twice, after a failure.
+        self.counted = False
+        #: All attribute changes since submission, or None while there was none.
+        self.changes: Changes | None = None
+        self.priority: Priority = cluster.priority
+        self.submitter = cluster.submitter
+        self.log = cluster.log
+        self.autocluster: int | None = None
+        #: The bucket of runnable jobs it waits in, or None.
+        self.bucket: Bucket | None = None
+        #: Id of the run it has now, or "".
+        self.run = ""
+        #: Starts in a row that failed through no fault of the job, and until when it waits therefore.
+        self.failures = 0
+        self.cool_until = 0.0
+
+    @property
+    def key(self) -> str:
+        """``cluster.proc``."""
+        return f"{self.cluster.number}.{self.proc}"
+
+    @property
+    def owner(self) -> str:
+        """The owning user's name without the domain: for people, it does not say who somebody is."""
+        return self.cluster.owner
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether some event log tells of the job."""
+        return bool(self.log or self.cluster.nodes_log)
+
+    def logs_of(self, entry: str) -> list[str]:
+        """The event logs that an entry of the job goes to."""
+        logs = [self.log] if self.log else []
+        cluster = self.cluster
+        if cluster.nodes_log not in ("", self.log) and (
+            not cluster.nodes_events or int(entry[:3]) in cluster.nodes_events
+        ):
+            logs.append(cluster.nodes_log)
+        return logs
+
+    @property
+    def account(self) -> str:
+        """With whose rights files are read and written: see :attr:`Cluster.account`."""
+        return self.cluster.account
+
+    def number(self, name: str, default: float = 0) -> float:
+        """A numeric attribute that the schedd writes, and users may, see :func:`finite`."""
+        value = (self.changes or {}).get(name)
+        if value is None:
+            value = self.cluster.common.get(name)
+        return finite(value, default)
+
+    def __repr__(self) -> str:
+        return f"Job({self.key}, {self.status})"

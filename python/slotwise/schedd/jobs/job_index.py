@@ -1,0 +1,229 @@
+"""The records of all jobs: who is there, in which state, who waits for a match. Pure.
+
+What happens to jobs is decided in :mod:`slotwise.schedd.jobs.queue`; here are the moves that are possible at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from slotwise.errors import InvariantError
+from slotwise.model import job_events as events
+from slotwise.model.job_events import DateForm, Frame
+from slotwise.model.windows import Window
+from slotwise.schedd.jobs.codes import MOVES, Status
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.runnable import Runnable
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.publish.job_statistics import JobStatistics
+
+_NONE = (0,) * 8
+
+
+class JobBook:
+    """All jobs of the access point, and how many are in which state."""
+
+    def __init__(self, *, date_form: DateForm = DateForm()) -> None:  # noqa: B008 - frozen
+        self.clusters: dict[int, Cluster] = {}
+        self.runnable = Runnable()
+        self.date_form = date_form
+        self._totals = [0] * 8
+        #: Jobs by JobStatus of each user.
+        self._of_user: dict[str, list[int]] = {}
+        self.statistics = JobStatistics(Window())
+        #: Jobs that came since the daemon began.
+        self.admitted = 0
+        #: Jobs that left since someone last looked.
+        self.retired = 0
+        #: Jobs in the queue by owner.
+        self.owned: dict[str, int] = {}
+        #: Jobs in the queue by submitter, and those of them on hold; without those who have none.
+        self.submitted: dict[str, int] = {}
+        self.held: dict[str, int] = {}
+        #: Idle jobs that wait before they are tried again, because starts of them failed.
+        self.cooling: set[Job] = set()
+
+    # ---- reading
+
+    def job(self, cluster: int, proc: int) -> Job | None:
+        """The job, or None."""
+        found = self.clusters.get(cluster)
+        return found.jobs.get(proc) if found else None
+
+    def by_key(self, key: str) -> Job | None:
+        """The job named ``cluster.proc``, or None."""
+        head, _, tail = key.partition(".")
+        if head.isdigit() and tail.isdigit():
+            return self.job(int(head), int(tail))
+        return None
+
+    def has(self, job: Job) -> bool:
+        """Whether the job is still in the queue."""
+        return self.job(job.cluster.number, job.proc) is job
+
+    def jobs(self) -> Iterator[Job]:
+        """Every job, by cluster and proc."""
+        for number in sorted(self.clusters):
+            yield from self.clusters[number].jobs.values()
+
+    def waits(self, job: Job) -> bool:
+        """Whether the job waits for a match, or for its cool-down to end."""
+        return self.runnable.has(job) or job in self.cooling
+
+    def counts(self) -> list[int]:
+        """Jobs by JobStatus, in all."""
+        return list(self._totals)
+
+    def counts_of(self, user: str) -> list[int]:
+        """Jobs of a user by JobStatus."""
+        return list(self._of_user.get(user, _NONE))
+
+    def frame(self, job: Job, now: float) -> Frame:
+        """The head of a log entry of ``job``."""
+        return Frame(job.cluster.number, job.proc, events.stamp(now, self.date_form))
+
+    def validate(self) -> None:
+        """Check what must always hold.
+
+        :raises InvariantError: naming what does not.
+        """
+        for cluster in self.clusters.values():
+            counts = [0] * 8
+            for job in cluster.jobs.values():
+                counts[job.status] += 1
+                if self.runnable.has(job) and (job.status != Status.IDLE or job.run):
+                    raise InvariantError(f"{job} waits for a match")
+            if counts != cluster.counts:
+                raise InvariantError(f"cluster {cluster.number} counts {cluster.counts}, has {counts}")
+        totals = [sum(cluster.counts[status] for cluster in self.clusters.values()) for status in range(8)]
+        if totals != self._totals:
+            raise InvariantError(f"the queue counts {self._totals}, has {totals}")
+        of_users = [sum(counts[status] for counts in self._of_user.values()) for status in range(8)]
+        if of_users != totals:
+            raise InvariantError(f"users count {of_users} jobs, there are {totals}")
+        submitted = Counter(job.submitter for job in self.jobs())
+        held = Counter(job.submitter for job in self.jobs() if job.status == Status.HELD)
+        if (submitted, held) != (self.submitted, self.held):
+            raise InvariantError(f"submitters count {self.submitted}, {self.held}; have {submitted}, {held}")
+
+    def recount(self) -> None:
+        """Count anew what the jobs in the queue are: a change of them may have ended half-way."""
+        self._totals = [0] * 8
+        self._of_user = {}
+        self.owned, self.submitted, self.held = {}, {}, {}
+        for cluster in self.clusters.values():
+            cluster.counts = [0] * 8
+            for job in cluster.jobs.values():
+                cluster.counts[job.status] += 1
+                self._count(job, 1)
+            for status, number in enumerate(cluster.counts):
+                self._total(cluster, status, number)
+            _add(self.owned, cluster.user, len(cluster.jobs))
+
+    # ---- coming and going
+
+    def admit(self, cluster: Cluster, jobs: list[Job]) -> None:
+        """Jobs enter the queue (their rows are durable)."""
+        self.clusters.setdefault(cluster.number, cluster)
+        self.admitted += len(jobs)
+        for job in jobs:
+            cluster.jobs[job.proc] = job
+            cluster.counts[job.status] += 1
+            self._total(cluster, job.status, 1)
+            if job.status == Status.IDLE and not job.run:
+                self.runnable.add(job)
+            self._count(job, 1)
+        self.owned[cluster.user] = self.owned.get(cluster.user, 0) + len(jobs)
+
+    def retire(self, job: Job, decision: Decision) -> None:
+        """The job leaves the queue, and its cluster with it when it was the last."""
+        cluster = job.cluster
+        if cluster.jobs.pop(job.proc, None) is None:
+            return
+        cluster.counts[job.status] -= 1
+        self._total(cluster, job.status, -1)
+        self.owned[cluster.user] -= 1
+        self._count(job, -1)
+        if job.status == Status.COMPLETED:
+            cluster.done += 1
+        self.runnable.discard(job)
+        self.cooling.discard(job)
+        decision.retired.append(job)
+        self.retired += 1
+        if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
+            self.close(cluster, decision)
+
+    def charge(self, job: Job, submitter: str) -> None:
+        """From now on the job counts as one of ``submitter``."""
+        self._count(job, -1)
+        job.submitter = submitter
+        self._count(job, 1)
+
+    def _total(self, cluster: Cluster, status: int, change: int) -> None:
+        self._totals[status] += change
+        counts = self._of_user.get(cluster.user)
+        if counts is None:
+            counts = self._of_user[cluster.user] = [0] * 8
+        counts[status] += change
+
+    def _count(self, job: Job, change: int) -> None:
+        _add(self.submitted, job.submitter, change)
+        if job.status == Status.HELD:
+            _add(self.held, job.submitter, change)
+
+    @staticmethod
+    def whole(cluster: Cluster) -> Job:
+        """Stands for the cluster as a whole in its event log."""
+        return Job(cluster, -1, Status.IDLE)
+
+    def close(self, cluster: Cluster, decision: Decision) -> None:
+        """The cluster has no jobs any more and gets no more."""
+        self.clusters.pop(cluster.number, None)
+        factory = cluster.factory
+        if factory is not None:
+            whole = self.whole(cluster)
+            entry = events.cluster_removed(self.frame(whole, decision.now), factory.next_proc, factory.total)
+            decision.log(whole, entry)
+            decision.closed.append(cluster)
+
+    def move(self, job: Job, status: Status, decision: Decision, changes: Changes) -> None:
+        """Bring the job into another state, with the attributes that change with it.
+
+        :raises InvariantError: for a move that no job may make.
+        """
+        former = job.status
+        if status not in MOVES[former]:
+            raise InvariantError(f"job {job.key} may not go from {Status(former).name} to {status.name}")
+        job.status = status
+        if Status.HELD in (former, status):
+            _add(self.held, job.submitter, (status == Status.HELD) - (former == Status.HELD))
+        counts = job.cluster.counts
+        counts[former] -= 1
+        counts[status] += 1
+        self._total(job.cluster, former, -1)
+        self._total(job.cluster, status, 1)
+        changes.update(JobStatus=int(status), LastJobStatus=int(former), EnteredCurrentStatus=int(decision.now))
+        decision.set(job, changes)
+        self.sort_in(job, decision)
+
+    def sort_in(self, job: Job, decision: Decision) -> None:
+        """A job waits for a match exactly while it is idle and its former run is over."""
+        if job.status == Status.IDLE and not job.run:
+            if job.changes and job.bucket is None:
+                job.autocluster = None  # what changed while it ran may be significant
+            if job.cool_until > decision.now:
+                self.cooling.add(job)
+                return
+            self.runnable.add(job)
+            decision.new_work = True
+        else:
+            self.runnable.discard(job)
+
+
+def _add(counts: dict[str, int], name: str, change: int) -> None:
+    if left := counts.get(name, 0) + change:
+        counts[name] = left
+    else:
+        counts.pop(name, None)

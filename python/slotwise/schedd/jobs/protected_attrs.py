@@ -1,0 +1,167 @@
+"""Which attributes of jobs in the queue may be changed by hand, and what the text of a change means. Pure.
+
+Manual: IMMUTABLE_JOB_ATTRS, PROTECTED_JOB_ATTRS, SECURE_JOB_ATTRS and their SYSTEM_ forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.config import Config
+from slotwise.errors import AdSyntaxError, DeniedError, UsageError
+from slotwise.model.ownership import OWNER_ATTRIBUTES
+from slotwise.schedd.jobs.ads import plain
+from slotwise.schedd.jobs.values import Changes, Expr
+
+#: Attributes that nobody changes by hand.
+_NEVER = OWNER_ATTRIBUTES | frozenset(
+    (
+        "clusterid",
+        "procid",
+        "mytype",
+        "targettype",
+        "jobuniverse",
+        "globaljobid",
+        "jobstatus",
+    )
+)
+#: Attributes that are the schedd's own.
+_OWN = frozenset(
+    (
+        "x509userproxysubject",
+        "x509userproxyexpiration",
+        "x509userproxyemail",
+        "lastjobstatus",
+        "enteredcurrentstatus",
+        "qdate",
+        "autoclusterid",
+        "numjobstarts",
+        "numshadowstarts",
+        "publicclaimid",
+        "remotehost",
+        "holdreasoncode",
+        "holdreasonsubcode",
+        "numholds",
+        "numvacates",
+    )
+)
+
+
+#: What may say that a job begins held, and why.
+_SUBMITTED_HELD = frozenset(("jobstatus", "holdreasoncode"))
+#: What the schedd counts for each job, in lower case.
+COUNTED = frozenset(
+    (
+        "numjobstarts",
+        "numjobcompletions",
+        "numshadowstarts",
+        "numjobmatches",
+        "numholds",
+        "numholdsbyreason",
+        "numvacates",
+        "numsystemholds",
+        "jobruncount",
+        "currenthosts",
+        "remotewallclocktime",
+        "remoteusercpu",
+        "remotesyscpu",
+        "cumulativeremoteusercpu",
+        "cumulativeremotesyscpu",
+        "cumulativesuspensiontime",
+        "totalsuspensions",
+        "committedtime",
+        "committedsuspensiontime",
+        "completiondate",
+        "exitstatus",
+    )
+)
+#: Attributes that no job of a submission may set for itself, in lower case: they are laid over the ad of its cluster.
+_NOT_SUBMITTED = (_NEVER | _OWN | COUNTED) - _SUBMITTED_HELD
+#: Attributes that no transform of the administrator changes, in lower case.
+NOT_TRANSFORMED = (_NEVER | _OWN | COUNTED) - {"jobuniverse"}
+
+
+def check_submitted(names: Iterable[str]) -> None:
+    """See that jobs of a submission differ from their cluster (``names``) in nothing that is the schedd's to say.
+
+    :raises UsageError: naming the attributes.
+    """
+    refused = sorted({name for name in names if name.lower() in _NOT_SUBMITTED}, key=str.lower)
+    if refused:
+        raise UsageError(
+            f"a job may not set {', '.join(refused)}", hint="the access point gives these attributes; leave them out"
+        )
+
+
+@dataclass(frozen=True)
+class AttributeLocks:
+    """What the configuration adds to the attributes that are locked anyway; names in lower case.
+
+    ``immutable``: not edited once the job is in the queue, by nobody. ``protected``: edited by queue superusers only.
+    ``secure``: given by the schedd alone; what submissions and transforms say of these is left out, or refused unless
+    ``ignores_secure``.
+    """
+
+    immutable: frozenset[str] = frozenset()
+    protected: frozenset[str] = frozenset()
+    secure: frozenset[str] = frozenset()
+    ignores_secure: bool = True
+
+    @classmethod
+    def read(cls, config: Config) -> AttributeLocks:
+        """The lists of the configuration."""
+
+        def names(kind: str) -> frozenset[str]:
+            lists = (config.get_list(f"{prefix}{kind}_JOB_ATTRS") for prefix in ("", "SYSTEM_"))
+            return frozenset(name.lower() for each in lists for name in each)
+
+        ignores = config.get_bool("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS")
+        return cls(names("IMMUTABLE"), names("PROTECTED"), names("SECURE"), ignores)
+
+    def insecure(self, names: Iterable[str]) -> set[str]:
+        """Those of ``names`` that only the schedd may give, to be left out of what a user or a transform says.
+
+        :raises DeniedError: when IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS is off and there are any.
+        """
+        found = {name for name in names if name.lower() in self.secure}
+        if found and not self.ignores_secure:
+            raise DeniedError(
+                f"Attempt to set secure attribute {', '.join(sorted(found, key=str.lower))}",
+                hint="the access point gives the attributes of SECURE_JOB_ATTRS; leave them out",
+            )
+        return found
+
+    def checked(self, texts: dict[str, str], *, superuser: bool) -> Changes:
+        """Attribute texts as values.
+
+        :raises UsageError: for an attribute that may not be changed, or a name that is none.
+        :raises AdSyntaxError: for text that is no expression.
+        """
+        changes: Changes = {}
+        for name, text in texts.items():
+            if not name.replace("_", "").isalnum() or name[0].isdigit():
+                raise UsageError(f"{name!r} is not an attribute name")
+            lower = name.lower()
+            for kind, locked in (("immutable", self.immutable | _NEVER), ("secure", self.secure)):
+                if lower in locked:
+                    raise UsageError(f'Update of {kind} attribute "{name}" is not allowed.')
+            if not superuser and (lower in _OWN or lower in self.protected):
+                hint = "PROTECTED_JOB_ATTRS: queue superusers may" if lower in self.protected else None
+                raise UsageError(f"the attribute {name} may not be changed", hint=hint)
+            try:
+                tree = ExprTree(text)
+            except AdSyntaxError as error:
+                raise AdSyntaxError(f"{name}: {error.message}", hint=error.hint) from None
+            value = plain(literal_of(tree))
+            changes[name] = value if value is not None else Expr(text)
+        return changes
+
+
+def literal_of(tree: ExprTree) -> object:
+    """The value of a literal, else None."""
+    ad = ClassAd()
+    ad["X"] = tree
+    value = ad["X"]
+    return None if isinstance(value, ExprTree) else value

@@ -1,0 +1,525 @@
+"""The queue: which moves jobs make, and what each move changes. Pure: time and facts come as arguments.
+
+::
+
+        submit                start                    exit, policy says so
+    ──────────────▶ Idle ─────────────▶ Running ─────────────────────────────▶ Completed ─▶ history
+                    ▲ │ ▲                │  │ ▲ ╲
+             release│ │ └────evicted─────┘  │ │  ╲ suspend / continue
+                    │ ▼hold                 ▼ │   ▶ Suspended
+                    Held ◀────hold──────────┘ └─────
+       any state but Completed ──remove──▶ Removed ─(when its run is over)─▶ history
+
+A job has at most one run. A job that was held or removed while it ran keeps the run until its end is known; only then
+may it start again, or leave.
+"""
+
+from __future__ import annotations
+
+from slotwise.errors import InvariantError
+from slotwise.model import job_events as events
+from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Universe, Vacate
+from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.job_index import JobBook
+from slotwise.schedd.jobs.values import Changes, Expr
+from slotwise.schedd.submission.factory import HELD, REMOVED, RUNNING
+from slotwise.schedd.userlog.log_lines import run_ended, slot_of
+
+#: How long a job waits after a start that failed; doubles with each in a row.
+_COOL_FIRST_S = 1.0
+_COOL_MOST_S = 300.0
+#: A count with more digits than this was not counted.
+_COUNT_DIGITS = 18
+_VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
+_HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
+
+
+class Queue(JobBook):
+    """What happens to the jobs of the access point."""
+
+    #: How long a scheduler job that failed waits before it is started again (SCHEDULER_UNIVERSE_COOL_DOWN_DURATION).
+    cool_down_s = 300.0
+    #: How event logs name the access point as the place where jobs execute.
+    address = ""
+
+    # ---- what users and policies ask for
+
+    def hold(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> bool:
+        """Hold; false when the job is held, removed or completed already."""
+        if job.status not in (Status.IDLE, Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT):
+            return False
+        if job.run:
+            decision.kills.append(Kill(job.run, False, reason, code))
+        self._held(job, reason, code, subcode, decision)
+        return True
+
+    def hold_instead(self, job: Job, reason: str, subcode: int, decision: Decision) -> bool:
+        """A user holds a job that is held for another reason, so that no policy releases it; else false."""
+        if job.number("HoldReasonCode") in (Hold.USER_REQUEST, Hold.SPOOLING_INPUT):
+            return False
+        code = int(Hold.USER_REQUEST)
+        decision.set(job, self._hold_attributes(job, reason, code, subcode))
+        self._tell_held(job, reason, code, subcode, decision)
+        return True
+
+    def _held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
+        self.move(job, Status.HELD, decision, self._hold_attributes(job, reason, code, subcode))
+        self._tell_held(job, reason, code, subcode, decision)
+
+    def _tell_held(self, job: Job, reason: str, code: int, subcode: int, decision: Decision) -> None:
+        if not _logs_hold_later(job):
+            self._log_held(job, decision)
+        decision.note("%s: put on hold: %s (code %d, subcode %d)", job.key, reason, code, subcode)
+
+    def _log_held(self, job: Job, decision: Decision) -> None:
+        decision.log(job, events.held(self.frame(job, decision.now), *_hold_of(job)))
+
+    @staticmethod
+    def _hold_attributes(job: Job, reason: str, code: int, subcode: int) -> Changes:
+        changes: Changes = {
+            "HoldReason": reason,
+            "HoldReasonCode": code,
+            "HoldReasonSubCode": subcode,
+            "NumHolds": int(job.number("NumHolds")) + 1,
+            "NumHoldsByReason": _counted(job, "NumHoldsByReason", HOLD_NAMES.get(code, f"Code{code}")),
+        }
+        if code != Hold.USER_REQUEST:
+            changes["NumSystemHolds"] = int(job.number("NumSystemHolds")) + 1
+        return changes
+
+    def release(self, job: Job, reason: str, decision: Decision) -> bool:
+        """Held to idle; false when the job is not held."""
+        if job.status != Status.HELD:
+            return False
+        if _logs_hold_later(job):
+            self._log_held(job, decision)
+        changes: Changes = {"ReleaseReason": reason, "LastReleaseTime": int(decision.now)}
+        for name in _HOLD_ATTRIBUTES:
+            changes[f"Last{name}"] = (job.changes or {}).get(name, job.cluster.common.get(name))
+            changes[name] = None
+        self.move(job, Status.IDLE, decision, changes)
+        decision.log(job, events.released(self.frame(job, decision.now), reason))
+        decision.note("%s: released: %s", job.key, reason)
+        return True
+
+    def remove(self, job: Job, reason: str, decision: Decision) -> bool:
+        """Remove; the job leaves when its run is over. False when it is on its way already."""
+        if job.status == Status.REMOVED:
+            return False
+        if job.status == Status.COMPLETED:
+            decision.set(job, {"RemoveReason": reason, "LeaveJobInQueue": False})
+            decision.note("%s: removed, it had completed: %s", job.key, reason)
+            self.retire(job, decision)
+            return True
+        if job.status == Status.HELD and _logs_hold_later(job):
+            self._log_held(job, decision)
+        self.move(job, Status.REMOVED, decision, {"RemoveReason": reason})
+        if job.run:
+            decision.note("%s: marked for removal, run %s is to end: %s", job.key, job.run, reason)
+            decision.kills.append(Kill(job.run, False, reason, Vacate.JOB_REMOVED))
+        else:
+            self._leave_removed(job, decision)
+        return True
+
+    def _leave_removed(self, job: Job, decision: Decision) -> None:
+        reason = str((job.changes or {}).get("RemoveReason") or "")
+        decision.log(job, events.aborted(self.frame(job, decision.now), reason))
+        decision.note("%s: removed: %s", job.key, reason)
+        self.retire(job, decision)
+
+    def remove_at_once(self, job: Job, reason: str, decision: Decision) -> bool:
+        """Drop a job that is being removed without waiting for its run; false unless it is in that state."""
+        if job.status != Status.REMOVED:
+            return False
+        decision.set(job, {"RemoveReason": reason})
+        if job.run:
+            decision.kills.append(Kill(job.run, True, "removed by force", Vacate.JOB_REMOVED, forced=True))
+            decision.runs_over.append(job)
+            job.run = ""
+        self._leave_removed(job, decision)
+        return True
+
+    def vacate(self, job: Job, reason: str, code: int, fast: bool, decision: Decision) -> bool:
+        """Send a running job back to idle; false when it does not run."""
+        if job.status not in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT) or not job.run:
+            return False
+        decision.kills.append(Kill(job.run, fast, reason, code))
+        decision.note("%s: vacating %s%s (run %s): %s", job.key, slot_of(job), " fast" if fast else "", job.run, reason)
+        return True
+
+    def suspended(self, job: Job, processes: int, decision: Decision) -> None:
+        """The execution point suspended the job."""
+        if job.status == Status.RUNNING:
+            self.move(
+                job,
+                Status.SUSPENDED,
+                decision,
+                {
+                    "TotalSuspensions": int(job.number("TotalSuspensions")) + 1,
+                    "LastSuspensionTime": int(decision.now),
+                },
+            )
+            decision.log(job, events.suspended(self.frame(job, decision.now), processes))
+            decision.note("%s: suspended on %s", job.key, slot_of(job))
+
+    def continued(self, job: Job, decision: Decision) -> None:
+        """The execution point continued the job."""
+        if job.status == Status.SUSPENDED:
+            lasted = int(decision.now - job.number("LastSuspensionTime", decision.now))
+            total = int(job.number("CumulativeSuspensionTime")) + lasted
+            self.move(job, Status.RUNNING, decision, {"CumulativeSuspensionTime": total})
+            decision.log(job, events.unsuspended(self.frame(job, decision.now)))
+            decision.note("%s: continued on %s", job.key, slot_of(job))
+
+    # ---- factories
+
+    def pause_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
+        """Make no more jobs until :meth:`resume_factory`; false when it makes none as it is."""
+        factory = cluster.factory
+        if factory is None or factory.over or factory.paused:
+            return False
+        factory.paused = HELD
+        decision.factories.append(cluster)
+        whole = self.whole(cluster)
+        decision.log(whole, events.factory_paused(self.frame(whole, decision.now), reason, HELD, Hold.USER_REQUEST))
+        decision.note("cluster %d: materialization paused: %s", cluster.number, reason)
+        return True
+
+    def resume_factory(self, cluster: Cluster, reason: str, decision: Decision) -> bool:
+        """Go on making jobs; false unless it was paused."""
+        factory = cluster.factory
+        if factory is None or factory.paused != HELD:
+            return False
+        factory.paused = RUNNING
+        decision.factories.append(cluster)
+        whole = self.whole(cluster)
+        decision.log(whole, events.factory_resumed(self.frame(whole, decision.now), reason))
+        decision.note("cluster %d: materialization resumed: %s", cluster.number, reason)
+        return True
+
+    def end_factory(self, cluster: Cluster, decision: Decision) -> bool:
+        """Make no more jobs at all; false when it made the last one before."""
+        factory = cluster.factory
+        if factory is None or factory.over:
+            return False
+        factory.paused = REMOVED
+        decision.factories.append(cluster)
+        made, total = factory.next_proc, factory.total
+        decision.note("cluster %d: materialization ended after %d of %d jobs", cluster.number, made, total)
+        if not cluster.jobs:
+            self.close(cluster, decision)
+        return True
+
+    # ---- runs
+
+    def begin_run(self, job: Job, run_id: str, facts: Changes, decision: Decision) -> None:
+        """A run begins: on a claimed slot, which ``facts`` name, or here."""
+        if job.run:
+            raise InvariantError(f"job {job.key} has a run already: {job.run}")
+        job.run = run_id
+        now = int(decision.now)
+        starts = int(job.number("NumShadowStarts")) + 1
+        changes: Changes = {
+            "NumShadowStarts": starts,
+            "JobRunCount": starts,
+            "ShadowBday": now,
+            "JobCurrentStartDate": now,
+            "JobLastStartDate": int(job.number("JobCurrentStartDate")) or None,
+            "CurrentHosts": 1,
+            # Why the former run was evicted is no longer so.
+            **dict.fromkeys(_VACATE_ATTRIBUTES),
+            **facts,
+        }
+        if not job.cluster.runs_here:
+            matches = int(job.number("NumJobMatches")) + 1
+            changes.update(NumJobMatches=matches, LastMatchTime=now, LastJobLeaseRenewal=now)
+        if not job.number("JobStartDate"):
+            changes["JobStartDate"] = now
+        known = job.changes or {}
+        self.move(job, Status.RUNNING, decision, {k: v for k, v in changes.items() if v is not None or k in known})
+        self.statistics.started(job, decision.now)
+        decision.note("%s: started on %s (run %s)", job.key, slot_of(job), run_id)
+
+    def executing(self, job: Job, host: str, slot_name: str, properties: dict[str, str], decision: Decision) -> None:
+        """The job's process was started."""
+        now = int(decision.now)
+        decision.set(
+            job,
+            {"NumJobStarts": int(job.number("NumJobStarts")) + 1, "JobCurrentStartExecutingDate": now},
+        )
+        decision.log(job, events.executing(self.frame(job, decision.now), host, slot_name, properties))
+
+    def usage(self, job: Job, attributes: Changes, decision: Decision) -> None:
+        """The starter reports usage; the log tells when the image grew."""
+        former = job.number("ImageSize")
+        decision.set(job, attributes)
+        image = job.number("ImageSize")
+        if image != former and "ImageSize" in attributes:
+            memory = attributes.get("MemoryUsage")
+            resident = int(job.number("ResidentSetSize", -1))
+            if not isinstance(memory, int):
+                memory = (resident + 1023) // 1024 if resident >= 0 else -1
+            decision.log(
+                job,
+                events.image_size(
+                    self.frame(job, decision.now),
+                    int(image),
+                    memory,
+                    resident,
+                    int(job.number("ProportionalSetSizeKb", -1)),
+                ),
+            )
+
+    def end_run(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        """The job's run is over: the job completes, is held, waits again, or leaves, as it should.
+
+        Nothing happens to a job that has left already because it was removed by force.
+        """
+        if not self.has(job):
+            return
+        decision.note(*run_ended(job, job.run, slot_of(job), end))
+        decision.set(job, _closing_attributes(job, end, decision.now))
+        self._log_over(job, end, decision)
+        job.run = ""
+        decision.runs_over.append(job)
+        if job.status == Status.REMOVED:
+            self._leave_removed(job, decision)
+        elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
+            self.sort_in(job, decision)  # it was held (and maybe released) while it ran
+        elif end.how in ("exited", "signaled"):
+            self._exited(job, end, decision)
+        elif end.how == "unfit" or (end.how in ("held", "not_started") and not end.is_vacate):
+            self._held_by_execution_point(job, end, decision)
+        else:
+            self._vacated(job, end, decision)
+        self.statistics.ended(job, end, decision.now)
+
+    def abandon_run(self, job: Job, run_id: str, reason: str, decision: Decision) -> None:
+        """The run ended because the access point itself failed, maybe half-way through a change of the job.
+
+        Whatever state that left the job in, it is one afterwards in which it has no run and waits for what it should.
+        """
+        if not self.has(job):
+            decision.retired.append(job)  # that it left may not be durable; it counts once, see Job.counted
+            return
+        if job.run not in ("", run_id):
+            return  # its next run is none of this one's business
+        if job.status == Status.HELD and _logs_hold_later(job):
+            self._log_held(job, decision)
+        job.run = ""
+        decision.runs_over.append(job)
+        decision.set(job, dict(job.changes or {}))  # what was decided before may not be durable either
+        if "RemoteHost" in (job.changes or {}):
+            wall_s = max(0.0, decision.now - job.number("ShadowBday", decision.now))
+            decision.set(job, _closing_attributes(job, RunEnd("failed", wall_s=wall_s), decision.now))
+        if job.status == Status.REMOVED:
+            self._leave_removed(job, decision)
+        elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
+            self.sort_in(job, decision)
+        else:
+            self._vacated(job, RunEnd("failed", reason=reason, reason_code=int(Vacate.SHADOW_EXCEPTION)), decision)
+
+    def _exited(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        self.continued(job, decision)  # the word of that may come later than the end
+        verdict = end.verdict
+        completions = int(job.number("NumJobCompletions")) + 1
+        act = verdict.act if verdict else "complete"
+        changes: Changes = {"NumJobCompletions": completions}
+        if act == "complete":
+            changes["CompletionDate"] = int(end.at or decision.now)
+            self.move(job, Status.COMPLETED, decision, changes)
+            decision.log(
+                job,
+                events.terminated(
+                    self.frame(job, decision.now),
+                    normal=end.how == "exited",
+                    code=end.code,
+                    usage=end.usage,
+                    core=end.core,
+                ),
+            )
+            return
+        decision.set(job, changes)
+        assert verdict is not None
+        if act == "hold":
+            if job.cluster.universe == Universe.LOCAL:
+                self._log_evicted(job, decision, end, verdict.reason, verdict.code, verdict.subcode)
+            self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
+        else:
+            requeued = (end.how == "exited", end.code)
+            frame = self.frame(job, decision.now)
+            decision.log(job, events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
+            requeue: Changes = {"LastVacateTime": int(decision.now)}
+            if job.cluster.universe == Universe.SCHEDULER and end.how == "exited" and end.code != 0:
+                requeue.update(self._cool(job, self.cool_down_s, decision))
+            self.move(job, Status.IDLE, decision, requeue)
+            decision.note("%s: requeued: %s", job.key, verdict.reason)
+
+    @staticmethod
+    def _cool(job: Job, seconds: float, decision: Decision) -> Changes:
+        """Have a job wait before it is tried again."""
+        job.cool_until = decision.now + seconds
+        return {
+            "JobCoolDownExpiration": int(job.cool_until),
+            "NumJobCoolDowns": int(job.number("NumJobCoolDowns")) + 1,
+        }
+
+    def leave(self, job: Job, decision: Decision) -> None:
+        """A completed job leaves the queue for the history."""
+        if job.status == Status.COMPLETED:
+            self.retire(job, decision)
+
+    def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        if end.how == "held" and job.cluster.universe != Universe.SCHEDULER:
+            self._log_error(job, end, decision)
+            decision.set(job, _vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
+            self._log_evicted(job, decision, end, end.reason, end.reason_code, end.reason_subcode)
+        self._held(job, end.reason, end.reason_code, end.reason_subcode, decision)
+
+    def _log_over(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        """Log the end of a run that a user has ended by a hold or a removal, and the hold itself.
+
+        The entry of the hold comes after that of the eviction, as in HTCondor: with the usage of the run, which is
+        known only now. Policies' holds are logged at once, and without an eviction.
+        """
+        ran = end.how in ("exited", "signaled", "evicted", "held", "lost")
+        if job.status == Status.REMOVED:
+            reason, code, subcode = str((job.changes or {}).get("RemoveReason") or ""), int(Vacate.JOB_REMOVED), 0
+        elif job.status == Status.HELD and _logs_hold_later(job):
+            reason, code, subcode = _hold_of(job)
+        elif job.status == Status.IDLE and _is_told_later(job, "Last"):  # released meanwhile
+            reason, code, subcode = _hold_of(job, "Last")
+        else:
+            return
+        if ran:
+            decision.set(job, _vacate_attributes(job, reason, code, subcode, decision.now))
+            self._log_evicted(job, decision, end, reason, code, subcode)
+        if job.status == Status.HELD:
+            self._log_held(job, decision)
+
+    def _log_error(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        if end.error:
+            frame, codes = self.frame(job, decision.now), (end.reason_code, end.reason_subcode)
+            if job.cluster.runs_here:
+                decision.log(job, events.remote_error(frame, f"<{self.address}>", end.error, 0, 0))
+            else:
+                decision.log(job, events.remote_error(frame, slot_of(job), end.error, *codes))
+
+    def wake(self, now: float) -> bool:
+        """Jobs whose cool-down is over are runnable again; whether there were any.
+
+        One that ends later than any can is from before the clock was set back.
+        """
+        most_s = max(_COOL_MOST_S, self.cool_down_s)
+        due = [job for job in self.cooling if not now < job.cool_until <= now + most_s]
+        for job in due:
+            self.cooling.discard(job)
+            if job.status == Status.IDLE and not job.run:
+                self.runnable.add(job)
+        return bool(due)
+
+    def _vacated(self, job: Job, end: RunEnd, decision: Decision) -> None:
+        code = end.reason_code or int(Vacate.RECONNECT_FAILED if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
+        if end.how == "not_started" and code in CLAIM_WAS_OVER:
+            self.move(job, Status.IDLE, decision, {})
+            return
+        reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
+        changes = _vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
+        if end.how in ("not_started", "failed") or (end.how == "evicted" and code == Vacate.STARTER_ERROR):
+            # Tried again at once, it would most likely fail again, many times a second.
+            job.failures += 1
+            wait_s = min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
+            changes.update(self._cool(job, wait_s, decision))
+        else:
+            job.failures = 0
+        if end.how == "failed":
+            changes["NumShadowExceptions"] = int(job.number("NumShadowExceptions")) + 1
+        if end.how in ("not_started", "failed"):
+            decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
+        else:
+            if end.how == "lost":
+                decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot_of(job)))
+            self._log_error(job, end, decision)
+            self._log_evicted(job, decision, end, reason, code, end.reason_subcode)
+        self.move(job, Status.IDLE, decision, changes)
+
+    def _log_evicted(self, job: Job, decision: Decision, end: RunEnd, reason: str, code: int, subcode: int) -> None:
+        frame = self.frame(job, decision.now)
+        if job.cluster.runs_here:  # HTCondor's entry tells no more of these
+            reason, code, subcode = "", 0, 0
+        decision.log(job, events.evicted(frame, usage=end.usage, reason=reason, code=code, subcode=subcode))
+
+
+def _logs_hold_later(job: Job) -> bool:
+    """Whether the log tells of the job's hold only when its run is over."""
+    return bool(job.run) and _is_told_later(job)
+
+
+def _is_told_later(job: Job, which: str = "") -> bool:
+    """Whether a hold of the running job for the reason that it has, or had (``which`` is "Last"), is logged at the end
+    of its run, as in HTCondor: of jobs that run on the access point every one, of others a user's."""
+    code = job.number(f"{which}HoldReasonCode")
+    return code == Hold.USER_REQUEST or (job.cluster.runs_here and code != 0)
+
+
+def _hold_of(job: Job, which: str = "") -> tuple[str, int, int]:
+    """Why the job is held, or was (``which`` is "Last"): reason, code, subcode."""
+    reason, code, subcode = (f"{which}{name}" for name in _HOLD_ATTRIBUTES)
+    return str((job.changes or {}).get(reason) or ""), int(job.number(code)), int(job.number(subcode))
+
+
+def _vacate_attributes(job: Job, reason: str, code: int, subcode: int, now: float) -> Changes:
+    """What an eviction changes. Holds of running jobs count as evictions, with the codes of holds."""
+    name = VACATE_NAMES.get(code) or HOLD_NAMES.get(code, f"Code{code}")
+    return {
+        "LastVacateTime": int(now),
+        "VacateReason": reason,
+        "VacateReasonCode": code,
+        "VacateReasonSubCode": subcode,
+        "NumVacates": int(job.number("NumVacates")) + 1,
+        "NumVacatesByReason": _counted(job, "NumVacatesByReason", name),
+    }
+
+
+def _closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
+    """What the end of any run changes, whatever becomes of the job."""
+    former = job.changes or {}
+    changes: Changes = dict(end.attributes)
+    changes.update(
+        RemoteWallClockTime=float(job.number("RemoteWallClockTime")) + max(0.0, end.wall_s),
+        LastRemoteHost=former.get("RemoteHost"),
+        LastRemoteWallClockTime=max(0.0, end.wall_s),
+        CurrentHosts=0,
+        BytesSent=float(job.number("BytesSent")) + end.usage.sent,
+        BytesRecvd=float(job.number("BytesRecvd")) + end.usage.received,
+        CumulativeRemoteUserCpu=float(job.number("CumulativeRemoteUserCpu")) + end.usage.user_s,
+        CumulativeRemoteSysCpu=float(job.number("CumulativeRemoteSysCpu")) + end.usage.system_s,
+        RemoteHost=None,
+        ShadowBday=None,
+        PublicClaimId=None,
+        LastPublicClaimId=former.get("PublicClaimId"),
+    )
+    if end.how in ("exited", "signaled"):
+        signaled = end.how == "signaled"
+        changes["ExitBySignal"] = signaled
+        changes["ExitSignal" if signaled else "ExitCode"] = end.code
+        changes["ExitCode" if signaled else "ExitSignal"] = None
+        changes["ExitStatus"] = end.code
+        changes["JobCoreDumped"] = bool(end.core)
+        changes["CommittedTime"] = int(job.number("CommittedTime") + end.wall_s)
+        changes["LastExitTime"] = int(end.at or now)
+    return changes
+
+
+def _counted(job: Job, name: str, reason: str) -> Expr:
+    """A record of counts by reason with one more of ``reason``."""
+    text = str((job.changes or {}).get(name) or "[ ]")
+    counts: dict[str, int] = {}
+    for field in text.strip("[] ").split(";"):
+        key, _, value = field.partition("=")
+        digits = value.strip()  # users may have written it: "²" is a digit too, and a long number no count
+        if key.strip() and digits.isascii() and digits.isdigit() and len(digits) <= _COUNT_DIGITS:
+            counts[key.strip()] = int(digits)
+    counts[reason] = counts.get(reason, 0) + 1
+    return Expr("[ " + "; ".join(f"{key} = {counts[key]}" for key in counts) + " ]")

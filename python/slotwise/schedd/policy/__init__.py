@@ -1,0 +1,1 @@
+"""Users' and administrators' policies for jobs, evaluated over time and at events."""

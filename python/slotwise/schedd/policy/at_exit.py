@@ -1,0 +1,31 @@
+"""What becomes of a job that has ended by itself: its exit policy, asked with the facts of that end."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.decision import Verdict
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.policy import expressions
+
+_RUNNING = (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
+
+
+def exit_verdict(job: Job, signaled: bool, code: int, attributes: Changes, ads: JobAds, now: float) -> Verdict | None:
+    """The verdict on a job that exited with ``code``, or died on that signal; None when it was not to run any more.
+
+    :param attributes: what the end of the run changes of the job.
+    """
+    if job.status not in _RUNNING:
+        return None
+    if ads.plain_exit_policy(job):
+        return Verdict("complete")
+    facts = dict(attributes)
+    facts["NumJobCompletions"] = int(job.number("NumJobCompletions")) + 1
+    facts["ExitBySignal"] = signaled
+    facts["ExitSignal" if signaled else "ExitCode"] = code
+    facts["ExitCode" if signaled else "ExitSignal"] = None
+    return expressions.at_exit(ads.evaluator(job, facts, now), partial(ads.expression, job))

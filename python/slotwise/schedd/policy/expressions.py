@@ -1,0 +1,191 @@
+"""Users' and administrators' policies for jobs: periodic expressions, and what to do at exit. Pure.
+
+Order and meaning of undefined follow the manual, "Policy for jobs" (condor_submit: periodic_*, on_exit_*; knobs
+SYSTEM_PERIODIC_*). An evaluator of one job's expressions is handed in; ``evaluate(name)`` gives the value of an
+attribute of the job, ``evaluate_text(text)`` that of an expression in its scope.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slotwise.classad import ExprTree
+from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.schedd.jobs.decision import Verdict
+from slotwise.schedd.jobs.job import finite
+
+#: Value of an expression as a plain Python value; None for undefined and error.
+Evaluate = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class SystemPolicy:
+    """The administrator's expressions: lists of (name, expression, reason expression, subcode expression)."""
+
+    hold: tuple[tuple[str, str, str, str], ...] = ()
+    release: tuple[tuple[str, str, str, str], ...] = ()
+    remove: tuple[tuple[str, str, str, str], ...] = ()
+    vacate: tuple[tuple[str, str, str, str], ...] = ()
+    max_releases: int = -1
+
+    def texts(self) -> list[str]:
+        """All expressions that may fire."""
+        return [row[1] for row in (*self.hold, *self.release, *self.remove, *self.vacate)]
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What the policy needs to know besides the ad. Times are epoch seconds, 0 = never."""
+
+    status: int
+    now: float
+    hold_code: int = 0
+    num_holds: int = 0
+    shadow_started: float = 0.0
+    execution_started: float = 0.0
+    last_checkpoint: float = 0.0
+    evaluate: Evaluate = field(default=lambda name: None, repr=False)
+    #: The text of an attribute's expression.
+    text_of: Callable[[str], str] = field(default=lambda name: "", repr=False)
+    evaluate_text: Evaluate = field(default=lambda text: None, repr=False)
+
+
+def truth(value: object) -> bool | None:
+    """A ClassAd value as policies read it: booleans and numbers; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        return value != 0
+    return None
+
+
+def periodic(facts: JobFacts, system: SystemPolicy) -> Verdict | None:
+    """What the periodic policies want of the job now; the first that fires wins."""
+    running = facts.status in (Status.RUNNING, Status.SUSPENDED, Status.TRANSFERRING_OUTPUT)
+    if running and (verdict := _durations(facts)):
+        return verdict
+    if facts.status == Status.RUNNING and (verdict := _fired(facts, "Vacate", system.vacate)):
+        return verdict
+    if verdict := _timer_remove(facts):
+        return verdict
+    if facts.status not in (Status.HELD, Status.COMPLETED, Status.REMOVED) and (
+        verdict := _fired(facts, "Hold", system.hold)
+    ):
+        return verdict
+    may_release = (
+        facts.status == Status.HELD
+        and facts.hold_code != Hold.USER_REQUEST
+        and (system.max_releases < 0 or facts.num_holds < system.max_releases)
+    )
+    if may_release and (verdict := _fired(facts, "Release", system.release)):
+        return verdict
+    if facts.status != Status.REMOVED:
+        return _fired(facts, "Remove", system.remove)
+    return None
+
+
+def _durations(facts: JobFacts) -> Verdict | None:
+    limit = facts.evaluate("AllowedJobDuration")
+    if _is_number(limit) and facts.shadow_started and facts.now - facts.shadow_started >= float(limit):  # type: ignore[arg-type]
+        return Verdict(
+            "hold",
+            f"The job exceeded allowed job duration of {_span(int(limit))}",  # type: ignore[call-overload]
+            Hold.JOB_DURATION_EXCEEDED,
+        )
+    limit = facts.evaluate("AllowedExecuteDuration")
+    since = max(facts.execution_started, facts.last_checkpoint)
+    if _is_number(limit) and since and facts.now - since > float(limit):  # type: ignore[arg-type]
+        return Verdict(
+            "hold",
+            f"The job exceeded allowed execute duration of {_span(int(limit))}",  # type: ignore[call-overload]
+            Hold.JOB_EXECUTE_EXCEEDED,
+        )
+    return None
+
+
+def _timer_remove(facts: JobFacts) -> Verdict | None:
+    value = facts.evaluate("TimerRemove")
+    if _is_number(value) and 0 <= float(value) < facts.now:  # type: ignore[arg-type]
+        return Verdict("remove", _own("TimerRemove", facts.text_of))
+    return None
+
+
+_CODES = {
+    "Hold": (Hold.JOB_POLICY, Hold.SYSTEM_POLICY),
+    "Vacate": (Vacate.JOB_POLICY, Vacate.SYSTEM_POLICY),
+    "Release": (0, 0),
+    "Remove": (0, 0),
+}
+
+
+def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], ...]) -> Verdict | None:
+    job_code, system_code = _CODES[kind]
+    name = f"Periodic{kind}"
+    if truth(facts.evaluate(name)):
+        reason = facts.evaluate(f"{name}Reason")
+        subcode = facts.evaluate(f"{name}SubCode")
+        return Verdict(
+            kind.lower(),
+            reason if isinstance(reason, str) and reason else _own(name, facts.text_of),
+            int(job_code),
+            _whole(subcode),
+        )
+    for _, text, reason_text, subcode_text in system:
+        if truth(facts.evaluate_text(text)):
+            reason = facts.evaluate_text(reason_text) if reason_text else None
+            subcode = facts.evaluate_text(subcode_text) if subcode_text else 0
+            # Also where SYSTEM_PERIODIC_<kind>_NAMES names the expression, as HTCondor has it.
+            written = ExprTree(text).print_old()
+            default = f"The system macro SYSTEM_PERIODIC_{kind.upper()} expression '{written}' evaluated to TRUE"
+            return Verdict(
+                kind.lower(),
+                reason if isinstance(reason, str) and reason else default,
+                int(system_code),
+                _whole(subcode),
+            )
+    return None
+
+
+def _own(name: str, text_of: Callable[[str], str], value: str = "TRUE") -> str:
+    """Why a policy of the job itself fired, as HTCondor words it."""
+    return f"The job attribute {name} expression '{text_of(name)}' evaluated to {value}"
+
+
+def at_exit(evaluate: Evaluate, text_of: Callable[[str], str]) -> Verdict:
+    """What becomes of a job that ended by itself: OnExitHold first, then OnExitRemove.
+
+    Only a value of OnExitRemove that is false or zero keeps the job; missing, undefined and error remove it.
+    """
+    if truth(evaluate("ExitBySignal")) is None:
+        return Verdict(
+            "hold", "The job ended without saying how (ExitBySignal is undefined)", Hold.JOB_POLICY_UNDEFINED
+        )
+    if truth(evaluate("OnExitHold")):
+        reason = evaluate("OnExitHoldReason")
+        subcode = evaluate("OnExitHoldSubCode")
+        return Verdict(
+            "hold",
+            reason if isinstance(reason, str) and reason else _own("OnExitHold", text_of),
+            Hold.JOB_POLICY,
+            _whole(subcode),
+        )
+    if truth(evaluate("OnExitRemove")) is False:
+        return Verdict("requeue", _own("OnExitRemove", text_of, "FALSE"), Vacate.JOB_SHOULD_REQUEUE)
+    return Verdict("complete")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _whole(value: object) -> int:
+    """A code that an expression gave; 0 for what is not a number."""
+    return int(finite(value)) if _is_number(value) else 0
+
+
+def _span(seconds: int) -> str:
+    """A duration as HTCondor writes it in reasons: ``[[days+]hh:]mm:ss``, without zeros in front but in ``00:ss``."""
+    whole = f"{seconds // 86400}+{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return whole.lstrip("0+").removeprefix(":") or "00:00"

@@ -1,0 +1,176 @@
+"""Evaluates periodic policies over the whole queue: candidates are found in the table, then judged one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
+from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.codes import Hold, Status
+from slotwise.schedd.jobs.decision import Decision, Verdict
+from slotwise.schedd.jobs.dependents import Dependents
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.policy import expressions
+from slotwise.schedd.policy.expressions import JobFacts, SystemPolicy
+from slotwise.schedd.storage.committer import Ledger
+from slotwise.table import Allowance
+
+_log = logging.getLogger(__name__)
+#: Steps for finding jobs with a policy: those beyond are looked at one by one.
+_FIND_STEPS = 10_000_000
+#: Steps that the policy of one job may take, those of a user's jobs in one pass, and those between two looks at other
+#: work; judging a job costs something in any case.
+_JOB_STEPS, _USER_STEPS, _SLICE_STEPS, _JUDGING = 200_000, 20_000_000, 500_000, 2_000
+#: How long the policy of a job that takes more is left alone.
+_SKIPPED_S = 3600.0
+_OWN = ("PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate")
+
+
+def quiet(system: SystemPolicy) -> str:
+    """The constraint that only jobs satisfy for which no policy is due."""
+    clauses = [f"(({text}) =?= false || ({text}) =?= undefined)" for text in (*_OWN, *system.texts())]
+    clauses.append("TimerRemove =?= undefined")
+    clauses.append("(AllowedJobDuration =?= undefined || JobStatus != 2)")
+    clauses.append("(AllowedExecuteDuration =?= undefined || JobStatus != 2)")
+    clauses.append("JobStatus != 4")
+    return " && ".join(clauses)
+
+
+class Periodic:
+    """Runs the periodic policies."""
+
+    def __init__(
+        self, queue: Queue, ads: JobAds, ledger: Ledger, claiming: Claiming, clock: Clock, system: SystemPolicy
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._ledger = ledger
+        self._claiming = claiming
+        self._clock = clock
+        self._dependents = Dependents(queue, ads)
+        self.system = system
+        #: PERIODIC_EXPR_INTERVAL, PERIODIC_EXPR_TIMESLICE, MAX_PERIODIC_EXPR_INTERVAL.
+        self.interval_s = 60.0
+        self.timeslice = 0.01
+        self.interval_most_s = 1200.0
+        #: Jobs whose own policies are not evaluated, and until when.
+        self._skipped: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Evaluate for ever, never spending more than the timeslice, nor holding the event loop."""
+        wait_s = self.interval_s
+        while True:
+            await asyncio.sleep(wait_s)
+            spent = 0.0
+            try:
+                slices = self.slices()
+                while True:
+                    began = self._clock.monotonic()
+                    more = next(slices, None)
+                    spent += self._clock.monotonic() - began
+                    if more is None:
+                        break
+                    await asyncio.sleep(0)
+            except Exception:
+                _log.exception("error while evaluating periodic policies")
+            wait_s = self.interval_s
+            if self.timeslice > 0:
+                wait_s = max(wait_s, min(spent / self.timeslice, self.interval_most_s))
+
+    def evaluate(self) -> int:
+        """Evaluate once; returns how many jobs something was done to."""
+        return sum(self.slices())
+
+    def slices(self) -> Iterator[int]:
+        """Evaluate once, in slices; each tells how many jobs something was done to.
+
+        Expressions of one job, and of all jobs of one user, have so many steps in a pass. The policy of a job that
+        needs more is left alone for a while, and its owner told.
+        """
+        if not self._queue.clusters:
+            return
+        began = self._clock.now()
+        self._skipped = {key: until for key, until in self._skipped.items() if until > began}
+        spent: dict[str, int] = {}
+        keys = iter(self._ads.table.other_keys(_FIND_STEPS, quiet(self.system), now=int(began)))
+        more = True
+        while more:
+            decision, done, steps = Decision(self._clock.now()), 0, 0
+            for key in keys:
+                job = self._queue.by_key(key)
+                if job is None or spent.get(job.cluster.user, 0) > _USER_STEPS:
+                    continue
+                with contained(_log, f"the periodic policy of job {key}", self._sweep), Allowance(_FIND_STEPS) as used:
+                    done += self._judge(job, decision)
+                steps += used.used + _JUDGING
+                spent[job.cluster.user] = spent.get(job.cluster.user, 0) + used.used
+                if steps > _SLICE_STEPS:
+                    break
+            else:
+                more = False
+            if decision.changed or decision.retired or decision.kills:
+                self._ledger.commit(decision)
+            yield done
+
+    def _judge(self, job: Job, decision: Decision) -> bool:
+        now = decision.now
+        if job.status == Status.COMPLETED and not self._ads.stays(job, now):
+            self._queue.leave(job, decision)
+            self._dependents.remove(decision)
+            return True
+        facts = self._facts(job, now)
+        verdict = None
+        if job.key not in self._skipped:
+            with Allowance(_JOB_STEPS) as used:
+                verdict = expressions.periodic(facts, self.system)
+            if not used.broken:
+                return verdict is not None and self._carry_out(job, verdict, decision)
+            verdict = self._skip(job, decision)
+        # The administrator's policies hold for such a job all the same.
+        with Allowance(_JOB_STEPS):
+            verdict = expressions.periodic(replace(facts, evaluate=lambda name: None), self.system) or verdict
+        return verdict is not None and self._carry_out(job, verdict, decision)
+
+    def _skip(self, job: Job, decision: Decision) -> Verdict:
+        """Leave the job's own policy alone for a while, and tell the owner: a job that may be held is held."""
+        self._skipped[job.key] = decision.now + _SKIPPED_S
+        reason = f"The job's periodic policy takes more than {_JOB_STEPS} steps to evaluate"
+        decision.set(job, {"PeriodicPolicySkipped": f"{reason}; it is evaluated again after {_SKIPPED_S:.0f} s"})
+        decision.note("%s: %s; it is skipped for %d s", job.key, reason, _SKIPPED_S)
+        return Verdict("hold", reason, int(Hold.JOB_POLICY_UNDEFINED))
+
+    def _sweep(self, error: Exception) -> None:
+        self._claiming.failures.sweep_due = True
+
+    def _facts(self, job: Job, now: float) -> JobFacts:
+        run = self._claiming.book.runs.get(job.run) or self._claiming.here.get(job.run)
+        return JobFacts(
+            status=job.status,
+            now=now,
+            hold_code=int(job.number("HoldReasonCode")),
+            num_holds=int(job.number("NumHolds")),
+            shadow_started=run.born_at if run else 0.0,
+            execution_started=run.executing_at if run else 0.0,
+            last_checkpoint=float(job.number("LastCkptTime")),
+            evaluate=self._ads.evaluator(job, {}, now),
+            text_of=partial(self._ads.expression, job),
+            evaluate_text=self._ads.text_evaluator(job, now),
+        )
+
+    def _carry_out(self, job: Job, verdict: Verdict, decision: Decision) -> bool:
+        if verdict.act == "hold":
+            return self._queue.hold(job, verdict.reason, verdict.code, verdict.subcode, decision)
+        if verdict.act == "release":
+            return self._queue.release(job, verdict.reason, decision)
+        if verdict.act == "remove":
+            done = self._queue.remove(job, verdict.reason, decision)
+            self._dependents.remove(decision)
+            return done
+        return self._queue.vacate(job, verdict.reason, verdict.code, False, decision)

@@ -1,0 +1,1 @@
+"""What the schedd advertises of itself and its submitters."""

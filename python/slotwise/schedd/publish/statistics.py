@@ -1,0 +1,173 @@
+"""The statistics in the schedd's ad and its submitters': jobs, shadows, transfers, as STATISTICS_TO_PUBLISH asks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slotwise.clock import Clock
+from slotwise.config import Config
+from slotwise.model.windows import Publication, Rate, Tallies, Window, shown
+from slotwise.schedd.claims.records import ClaimBook
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.publish.job_statistics import BUCKETS, RUNTIMES, SIZES, JobCounters, JobStatistics
+from slotwise.schedd.transfer.transfer_queue import TransferQueue
+
+#: Rates are told over these times (seconds), by the ends of their names.
+_HORIZONS = {60.0: "1m", 300.0: "5m"}
+#: How long what must be counted run by run holds, seconds.
+_RUNNING_S = 60.0
+
+
+@dataclass(frozen=True)
+class StatisticsSettings:
+    """How long "of late" is, and what ads show of jobs and of transfers."""
+
+    window: Window = field(default_factory=Window)
+    jobs: Publication = field(default_factory=Publication)
+    transfers: Publication = field(default_factory=Publication)
+
+    @classmethod
+    def of(cls, config: Config) -> StatisticsSettings:
+        """As the STATISTICS_ knobs say."""
+        quantum = next(
+            (
+                config.get_float(name)
+                for name in ("STATISTICS_WINDOW_QUANTUM_SCHEDULER", "STATISTICS_WINDOW_QUANTUM_SCHEDD")
+                if config.is_set(name)
+            ),
+            config.get_float("STATISTICS_WINDOW_QUANTUM"),
+        )
+        text = config.get("STATISTICS_TO_PUBLISH")
+        return cls(
+            Window(max(quantum, config.get_float("STATISTICS_WINDOW_SECONDS")), quantum),
+            Publication.of(text, "SCHEDD", "SCHEDULER"),
+            Publication.of(text, "TRANSFER"),
+        )
+
+
+class Statistics:
+    """Gathers what the ads show."""
+
+    def __init__(
+        self, queue: Queue, book: ClaimBook, uploads: TransferQueue, clock: Clock, settings: StatisticsSettings
+    ) -> None:
+        self.settings = settings
+        self._queue = queue
+        self._book = book
+        self._uploads = uploads
+        self._clock = clock
+        now = clock.now()
+        self._began = now
+        self._others = Tallies(("JobsSubmitted", "ResourceRequestsSent", "ShadowsStarted"), settings.window)
+        #: Of a submitter that has had no run.
+        self._none = JobCounters(settings.window, is_whole=False)
+        self._peaks: dict[str, int] = {}
+        self._running: tuple[float, Changes] = (0.0, {})
+        self._uploaded, self._downloaded = Rate(list(_HORIZONS), now), Rate(list(_HORIZONS), now)
+        queue.statistics = JobStatistics(settings.window)
+        #: Runs whose results come in just now.
+        self.downloading: Callable[[], int] = lambda: 0
+        #: Requests that negotiators were told.
+        self.requests_sent: Callable[[], int] = lambda: 0
+
+    def follow(self, settings: StatisticsSettings) -> None:
+        """Show what ``settings`` say from now on. Another window counts from here on."""
+        if settings.window != self.settings.window:
+            self._queue.statistics = JobStatistics(settings.window)
+            self._others = Tallies(tuple(self._others.totals), settings.window)
+        self.settings = settings
+
+    def attributes(self) -> Changes:
+        """Those of the schedd's ad."""
+        now, settings = self._clock.now(), self.settings
+        found: Changes = {}
+        if settings.jobs.level:
+            lifetime = max(0, int(now - self._began))
+            found.update(BUCKETS)
+            found["StatsLifetime"] = lifetime
+            if settings.jobs.recent:
+                found["RecentStatsLifetime"] = min(lifetime, int(settings.window.seconds))
+                if settings.jobs.level > 1:
+                    found["RecentWindowMax"] = int(settings.window.seconds)
+            found.update(self._queue.statistics.all.attributes(now, settings.jobs))
+            found.update(self._counts(now))
+            found.update(self._of_running_jobs(now))
+        if settings.transfers.level:
+            found.update(self._transfers(now))
+        return found
+
+    def of_submitter(self, name: str) -> Changes:
+        """Those of a submitter's ad."""
+        counters = self._queue.statistics.submitters.get(name, self._none)
+        return counters.attributes(self._clock.now(), self.settings.jobs)
+
+    def _counts(self, now: float) -> Changes:
+        """Counters that grow elsewhere: what they have grown by since the last look has happened now."""
+        started = self._queue.statistics.all.started
+        values = {
+            "JobsSubmitted": self._queue.admitted,
+            "ResourceRequestsSent": self.requests_sent(),
+            "ShadowsStarted": started,
+        }
+        totals = self._others.totals
+        if grown := {name: max(0, value - totals[name]) for name, value in values.items() if value != totals[name]}:
+            self._others.add(now, **grown)
+        running = len(self._book.runs)
+        pending = sum(len(request.jobs) for request in self._book.pending.values())
+        found: Changes = dict(totals)
+        if self.settings.jobs.recent:
+            found.update({f"Recent{name}": value for name, value in self._others.recent(now).items()})
+        found.update(
+            ShadowsRunning=running,
+            ShadowsRunningPeak=self._peak("ShadowsRunning", running),
+            NumPendingClaims=pending,
+        )
+        return found
+
+    def _of_running_jobs(self, now: float) -> Changes:
+        """What is counted job by job or cluster by cluster: once a minute, for there may be very many."""
+        at, found = self._running
+        if found and 0 <= now - at < _RUNNING_S:
+            return found
+        sizes, runtimes = [0] * (len(SIZES) + 1), [0] * (len(RUNTIMES) + 1)
+        for run in self._book.runs.values():
+            sizes[bisect_right(SIZES, run.job.number("ImageSize") * 1024)] += 1
+            runtimes[bisect_right(RUNTIMES, now - run.job.number("JobCurrentStartDate", now))] += 1
+        found = {
+            "JobsRunning": len(self._book.runs),
+            "JobsRunningSizes": shown(sizes),
+            "JobsRunningRuntimes": shown(runtimes),
+            "JobsUnmaterialized": sum(cluster.unmade for cluster in self._queue.clusters.values()),
+        }
+        self._running = (now, found)
+        return found
+
+    def _transfers(self, now: float) -> Changes:
+        active, waiting, oldest_s = self._uploads.active, self._uploads.waiting, int(self._uploads.oldest_wait())
+        values = {
+            "NumUploading": active,
+            "NumWaitingToUpload": waiting,
+            "UploadWaitTime": oldest_s,
+            "NumDownloading": self.downloading(),
+        }
+        found: Changes = {"TransferQueueMaxUploading": self._uploads.most}
+        for name, value in values.items():
+            found[f"TransferQueue{name}"] = value
+            found[f"TransferQueue{name}Peak"] = self._peak(f"TransferQueue{name}", value)
+        jobs = self._queue.statistics
+        for name, rate, total in (
+            ("Upload", self._uploaded, jobs.received_bytes),
+            ("Download", self._downloaded, jobs.sent_bytes),
+        ):
+            rate.add(max(0.0, total - rate.total))
+            found[f"FileTransfer{name}Bytes"] = float(rate.total)
+            for horizon, average in rate.averages(now).items():
+                found[f"FileTransfer{name}BytesPerSecond_{_HORIZONS[horizon]}"] = round(average, 3)
+        return found
+
+    def _peak(self, name: str, value: int) -> int:
+        most = self._peaks[name] = max(value, self._peaks.get(name, 0))
+        return most

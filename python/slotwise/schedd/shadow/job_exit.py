@@ -1,0 +1,162 @@
+"""The end of a run as its starter told it: what it means for the job and its claim, made durable, then acknowledged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
+from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.records import Run
+from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
+from slotwise.schedd.jobs.ads import JobAds, native
+from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.schedd.jobs.decision import Decision, RunEnd, Verdict
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.policy.at_exit import exit_verdict
+from slotwise.schedd.policy.evict_transforms import transformed
+from slotwise.schedd.shadow.usage_reports import closing_report, host_of
+from slotwise.schedd.storage.store import Batch
+from slotwise.schedd.transfer.files import TransferError
+from slotwise.schedd.transfer.transfers import Transfers
+from slotwise.wire.gen import schedd_pb2
+
+_log = logging.getLogger(__name__)
+#: Codes of evictions by the starter itself: what went wrong is its error, as in holds by it.
+_STARTER_FAILED = frozenset({Vacate.STARTER_ERROR, Vacate.SCRATCH_DIR_ERROR})
+_TRANSFER_ERRORS = frozenset({Hold.TRANSFER_INPUT_ERROR, Hold.TRANSFER_OUTPUT_ERROR})
+_HOW = {0: "exited", 1: "signaled", 2: "evicted", 3: "held", 4: "not_started", 5: "lost"}
+
+
+class Endings:
+    """Takes over the ends of runs."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        claiming: Claiming,
+        transfers: Transfers,
+        clock: Clock,
+        history: RunHistory,
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._claiming = claiming
+        self._ledger = claiming.ledger
+        self._transfers = transfers
+        self._clock = clock
+        self._history = history
+        #: Told of a run whose end is durable, and of the run that follows on its claim if any.
+        self.on_durable: Callable[[Run, Run | None], None] = lambda run, following: None
+
+    def finish(self, run: Run, ended: schedd_pb2.RunEnded, failure: TransferError | None) -> None:
+        """Take the end over: what becomes of the job, and of the claim. ``failure``: results that have no place."""
+        decision, batch = Decision(self._clock.now()), Batch()
+        with self._ledger.deciding(decision, batch):
+            self._finish(run, ended, failure, decision, batch)
+
+    def _finish(
+        self,
+        run: Run,
+        ended: schedd_pb2.RunEnded,
+        failure: TransferError | None,
+        decision: Decision,
+        batch: Batch,
+    ) -> None:
+        now = decision.now
+        if not self._ads.has(run.job):  # removed by force: only the claim is left to see to
+            following = self._claiming.after_run(run, decision, batch)
+            self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, None))
+            return
+        self._transfers.log_notes(run, decision)
+        how = _HOW.get(ended.how, "lost")
+        report = closing_report(self._ads, self._claiming, run, ended, now)
+        # The starter tells whole seconds; when it was just now, our own clock is finer.
+        ended_at = ended.at if ended.at and now - ended.at >= 2 else now
+        end = RunEnd(
+            how,
+            code=ended.code,
+            reason=_reason(run, how, ended),
+            reason_code=ended.reason_code,
+            reason_subcode=ended.reason_subcode,
+            error=ended.reason if _is_starters(run, how, ended) else "",
+            at=ended.at or now,
+            attributes=report.attributes,
+            usage=report.usage,
+            wall_s=max(0.0, ended_at - run.born_at),
+            executed_s=max(0.0, ended_at - run.executing_at) if run.executing_at else 0.0,
+            core="core" if ended.core_dumped else "",
+            verdict=self._verdict(run, how, ended, report.attributes),
+        )
+        if failure is not None and how in ("exited", "signaled"):
+            end = RunEnd(
+                "held",
+                reason=failure.message,
+                reason_code=failure.hold_code,
+                reason_subcode=failure.subcode,
+                at=end.at,
+                attributes=end.attributes,
+                usage=end.usage,
+                wall_s=end.wall_s,
+                executed_s=end.executed_s,
+            )
+        if how in ("held", "evicted") and (larger := self._transformed(run, end)) is not None:
+            end = replace(end, how="evicted", attributes={**end.attributes, **larger})
+        if not run.executing_at and how in ("exited", "signaled"):
+            self._queue.executing(run.job, host_of(self._ads, self._claiming, run), run.claim.slot_name, {}, decision)
+        self._queue.end_run(run.job, end, decision)
+        if run.job.status == Status.COMPLETED and not self._ads.stays(run.job, decision.now):
+            self._queue.leave(run.job, decision)
+        if how in ("not_started", "lost"):
+            run.claim.failures += 1
+        record = self.record(run)
+        following = self._claiming.after_run(run, decision, batch)
+        self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, record))
+
+    def _durable(self, run: Run, following: Run | None, record: RunRecord | None) -> None:
+        with contained(_log, doing_for_run(run.id, "acknowledging its end")):
+            self.on_durable(run, following)
+        if record is not None:
+            self._history.add(record)
+
+    def record(self, run: Run) -> RunRecord | None:
+        """What the history of runs keeps of a run that ends now; None without such a history or without a job."""
+        if not self._history.is_kept or not self._ads.has(run.job):
+            return None
+        return record_of(run.id, run.job, self._ads, self._clock.now())
+
+    def _transformed(self, run: Run, end: RunEnd) -> Changes | None:
+        """What the job's transforms at eviction change, if one applies."""
+        if run.job.status != Status.RUNNING or not self._ads.text(run.job, "TransformOnEvict"):
+            return None
+        ad = self._ads.ad(run.job)
+        ad.update(native(end.attributes))
+        return transformed(ad, end.reason_code, end.reason_subcode, end.reason, int(self._clock.now()))
+
+    def _verdict(self, run: Run, how: str, ended: schedd_pb2.RunEnded, attributes: Changes) -> Verdict | None:
+        if how not in ("exited", "signaled"):
+            return None
+        return exit_verdict(run.job, how == "signaled", ended.code, attributes, self._ads, self._clock.now())
+
+
+def _is_starters(run: Run, how: str, ended: schedd_pb2.RunEnded) -> bool:
+    """Whether the run ended with an error of its starter, and not with one that the access point told it of."""
+    transfer = run.transfer
+    if transfer is not None and transfer.failure is not None and transfer.failure.message == ended.reason:
+        return False
+    return how == "held" or (how == "evicted" and ended.reason_code in _STARTER_FAILED)
+
+
+def _reason(run: Run, how: str, ended: schedd_pb2.RunEnded) -> str:
+    """Why the run ended; an error of the starter with the slot where that was, as HTCondor words it.
+
+    Failures of transfers name both ends themselves.
+    """
+    if not ended.reason or ended.reason_code in _TRANSFER_ERRORS or not _is_starters(run, how, ended):
+        return ended.reason
+    return f"Error from {run.claim.slot_name}: {ended.reason}"

@@ -1,0 +1,330 @@
+"""The shadow: the access point's end of every running job.
+
+A starter keeps one stream for all its runs of this schedd. For each run the shadow hands out the job ad and the input
+files, takes usage, results and the end, and acknowledges the end once it is durable and the results are in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from functools import partial
+from typing import Any
+
+import grpc
+
+from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
+from slotwise.model import job_events as events
+from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.reconnect import Reattachment
+from slotwise.schedd.claims.records import Run
+from slotwise.schedd.claims.startd_link import unbundled
+from slotwise.schedd.history.epochs import RunHistory
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.codes import Hold, Status, Vacate
+from slotwise.schedd.jobs.decision import Decision, Kill
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.shadow import checkpoints
+from slotwise.schedd.shadow.chirp import RemoteRequests
+from slotwise.schedd.shadow.interactive_sessions import Visits
+from slotwise.schedd.shadow.job_exit import Endings
+from slotwise.schedd.shadow.live_output import LiveOutput
+from slotwise.schedd.shadow.starter_stream import StarterStream
+from slotwise.schedd.shadow.usage_reports import host_of, slot_properties, usage_attributes
+from slotwise.schedd.storage.store import Batch
+from slotwise.schedd.transfer.transfers import Transfers
+from slotwise.wire.gen import schedd_pb2
+
+#: Codes of holds of jobs that came to their end.
+_HELD_FOR_RESULTS = frozenset({Hold.TRANSFER_OUTPUT_ERROR, Hold.MAX_TRANSFER_OUTPUT})
+_log = logging.getLogger(__name__)
+#: How long the messages of one frame may keep everybody else waiting, seconds.
+_TURN_S = 0.01
+
+
+class Shadows:
+    """All runs of this schedd."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        claiming: Claiming,
+        reattachment: Reattachment,
+        transfers: Transfers,
+        clock: Clock,
+        history: RunHistory,
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._claiming = claiming
+        self._ledger = claiming.ledger
+        self._book = claiming.book
+        self._reattachment = reattachment
+        self._transfers = transfers
+        self._clock = clock
+        self.requests = RemoteRequests(queue, ads, claiming.ledger, transfers, clock)
+        self._endings = Endings(queue, ads, claiming, transfers, clock, history)
+        self._endings.on_durable = self._acknowledge
+        self._live = LiveOutput(transfers)
+        self.visits = Visits(queue, claiming.book)
+        self._history = history
+        self._streams: set[StarterStream] = set()
+
+    # ---- streams
+
+    async def serve(self, context: Any) -> None:
+        """Serve one starter's stream to its end."""
+        stream = StarterStream(context)
+        self._streams.add(stream)
+        writer = asyncio.get_running_loop().create_task(stream.write())
+        try:
+            while (frame := await context.read()) is not grpc.aio.EOF:
+                began = time.monotonic()
+                for message in unbundled(frame):
+                    if time.monotonic() - began > _TURN_S:
+                        await asyncio.sleep(0)
+                        began = time.monotonic()
+                    run = self._book.runs.get(message.run_id)
+                    doing = doing_for_run(message.run_id, f"processing {message.WhichOneof('what')!r} of its starter")
+                    with contained(_log, doing, partial(self._failed, stream, message, run)) as attempt:
+                        pending = self._take(stream, message)
+                        if pending is not None:
+                            await pending
+                    if attempt.failed and not message.run_id:
+                        # Its list of runs: only a new stream brings another one.
+                        await context.abort(grpc.StatusCode.INTERNAL, "the list of runs could not be processed")
+        finally:
+            writer.cancel()
+            stream.close()
+            self._streams.discard(stream)
+            if stream.starter and all(other.starter != stream.starter for other in self._streams):
+                self._reattachment.starter_left(stream.starter)
+            self._silence(stream)
+
+    def _failed(
+        self, stream: StarterStream, message: schedd_pb2.StarterMessage, run: Run | None, error: Exception
+    ) -> None:
+        """A message could not be processed: its run ends, here and at its starter."""
+        if run is not None:
+            self._claiming.failures.run(run, error, ended=message.WhichOneof("what") == "ended")
+        if message.run_id and message.run_id not in self._book.runs:
+            stream.runs.discard(message.run_id)
+            self._refuse(stream, message.run_id, "the access point failed to process a message of the run")
+
+    def _silence(self, stream: StarterStream) -> None:
+        """Nothing more is heard on the stream: its runs wait for another."""
+        for run_id in stream.runs:
+            run = self._book.runs.get(run_id)
+            if run is not None and run.stream is stream:
+                doing = doing_for_run(run_id, "the break of its stream")
+                with contained(_log, doing, partial(self._claiming.failures.run, run)):
+                    self.visits.lost(run)
+                    self._reattachment.falls_silent(run, "Socket between starter and shadow closed unexpectedly")
+        stream.runs.clear()
+
+    def _replace(self, stream: StarterStream) -> None:
+        """A starter has one stream to us: an older one broke untold, as when its host was reset."""
+        for other in self._streams:
+            if other is not stream and other.starter == stream.starter:
+                other.close()
+                self._silence(other)
+
+    def _take(self, stream: StarterStream, message: schedd_pb2.StarterMessage) -> asyncio.Future[None] | None:
+        what = message.WhichOneof("what")
+        if what == "runs":
+            stream.starter = message.runs.starter_address
+            self._replace(stream)
+            self._reattachment.starter_lists(stream.starter, list(message.runs.run_ids))
+            return None
+        run = self._book.runs.get(message.run_id)
+        if run is None:
+            if what in ("hello", "ended"):
+                self._refuse(stream, message.run_id, "the run is not known here, or its end was taken over")
+            return None
+        if run.failure:
+            self._take_of_failed(stream, run, message)
+        elif what == "hello":
+            self._hello(stream, run, message.hello)
+        elif run.stream is not stream:
+            if what == "ended":
+                self._refuse(stream, run.id, "the run did not say hello on this stream")
+        elif what == "need_input":
+            self._transfers.need(run)
+        elif what == "started":
+            self._started(run, message.started)
+        elif what == "update":
+            self._update(run, message.update.pack)
+        elif what == "output":
+            return self._transfers.output(run, message.output)
+        elif what == "transfer":
+            self._transfer_state(run, message.transfer)
+        elif what == "stream":
+            self._transfers.spawn(run, partial(self._live.take, run, message.stream))
+        elif what == "io":
+            self._transfers.spawn(run, partial(self.requests.answer, run, message.io))
+        elif what == "visit":
+            self.visits.hear(message.visit)
+        elif what == "checkpoint":
+            self._transfers.spawn(run, partial(self._keep_checkpoint, run, message.checkpoint))
+        elif what == "ended":
+            self._ended(run, message.ended)
+        return None
+
+    def _take_of_failed(self, stream: StarterStream, run: Run, message: schedd_pb2.StarterMessage) -> None:
+        """Nothing but its end is expected of a run that the access point has failed at."""
+        what = message.WhichOneof("what")
+        if what == "ended" or (what == "hello" and not message.hello.resume):
+            self._claiming.failures.end(run)
+            self._refuse(stream, run.id, "the access point failed to process a message of the run")
+        elif what == "hello" and hmac.compare_digest(message.hello.token, run.token):
+            run.stream = stream
+            stream.runs.add(run.id)
+            stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=schedd_pb2.RunAccepted()))
+            kill = schedd_pb2.RunKill(fast=True, reason=run.failure, reason_code=int(Vacate.SHADOW_EXCEPTION))
+            stream.send(schedd_pb2.ShadowMessage(run_id=run.id, kill=kill))
+
+    def _refuse(self, stream: StarterStream, run_id: str, reason: str) -> None:
+        stream.send(schedd_pb2.ShadowMessage(run_id=run_id, refused=schedd_pb2.RunRefused(reason=reason)))
+
+    # ---- beginning
+
+    def _hello(self, stream: StarterStream, run: Run, hello: schedd_pb2.RunHello) -> None:
+        if run.over or not hmac.compare_digest(hello.token, run.token):
+            self._refuse(stream, run.id, "the run's end was taken over" if run.over else "wrong token")
+            return
+        if run.executing_at and not hello.resume:
+            # What ran is gone, with its host or its files: the starter was asked for the run again, and begins anew.
+            self._reattachment.began_anew(run)
+            self._refuse(stream, run.id, "the run has been lost")
+            return
+        run.stream = stream
+        run.activated = True
+        run.starter = hello.starter_address or run.starter
+        stream.runs.add(run.id)
+        self._reattachment.speaks(run, hello.resume)
+        accepted = schedd_pb2.RunAccepted(user=run.job.cluster.user)
+        if not hello.resume:
+            accepted.job_ad = self._ads.final_pack(run.job, self._claiming.machine(run.claim))
+        run.accepted = True
+        stream.send(schedd_pb2.ShadowMessage(run_id=run.id, accepted=accepted))
+        if run.kill is not None:
+            self.kill(run.kill)
+        executing = hello.resume and run.executing_at > 0
+        self._transfers.begin(run, executing=executing, asked=hello.asks_for_inputs)
+
+    # ---- while it runs
+
+    def _started(self, run: Run, started: schedd_pb2.RunStarted) -> None:
+        if run.executing_at or run.over:
+            return
+        now = self._clock.now()
+        run.executing_at = started.at or now
+        run.claim.failures = 0
+        decision, batch = Decision(now), Batch()
+        with self._ledger.deciding(decision, batch):
+            self._transfers.log_notes(run, decision)
+            if run.job.status == Status.RUNNING:
+                host = host_of(self._ads, self._claiming, run)
+                properties = slot_properties(self._ads, started)
+                self._queue.executing(run.job, host, run.claim.slot_name, properties, decision)
+            batch.put_run(run.row())
+            self._ledger.commit(decision, batch)
+
+    def _update(self, run: Run, pack: bytes) -> None:
+        if run.over or run.job.status not in (Status.RUNNING, Status.SUSPENDED):
+            return
+        decision = Decision(self._clock.now())
+        self._queue.usage(run.job, usage_attributes(self._ads, pack), decision)
+        self._ledger.commit(decision)
+
+    def _transfer_state(self, run: Run, state: schedd_pb2.FileTransferState) -> None:
+        if state.stage not in events.TRANSFER_STAGES or not self._queue.has(run.job):
+            return
+        decision = Decision(self._clock.now())
+        frame = self._queue.frame(run.job, state.at or decision.now)
+        decision.log(run.job, events.transfer(frame, state.stage, state.host))
+        self._ledger.commit(decision)
+
+    def kill(self, kill: Kill) -> None:
+        """Have the run ended by its starter; at once if it can be reached, else when it says hello."""
+        run = self._book.runs.get(kill.run_id)
+        if run is None or run.over or run.failure:
+            return
+        run.kill = kill
+        if run.stream is None:
+            if run.executing_at:
+                self._claiming.deactivate(run, kill)
+            return
+        run.stream.send(
+            schedd_pb2.ShadowMessage(
+                run_id=run.id,
+                kill=schedd_pb2.RunKill(fast=kill.fast, reason=kill.reason, reason_code=kill.code),
+            )
+        )
+
+    # ---- results and end
+
+    async def _keep_checkpoint(self, run: Run, checkpoint: schedd_pb2.RunCheckpoint) -> None:
+        """Keep the files that a running job has sent for its next start, and tell its starter that it may go on."""
+        kept = schedd_pb2.CheckpointKept()
+        if (error := await self._transfers.keep_checkpoint(run)) is not None:
+            kept.error, kept.hold_code, kept.hold_subcode = error.message, error.hold_code, error.subcode
+        elif self._queue.has(run.job):
+            decision = Decision(self._clock.now())
+            with self._ledger.deciding(decision):
+                self._transfers.log_notes(run, decision)
+                changes = checkpoints.changes(run.job, usage_attributes(self._ads, checkpoint.ad), checkpoint)
+                self._queue.usage(run.job, changes, decision)
+            await self._ledger.commit(decision)
+        if run.stream is not None and not run.over:
+            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, checkpoint_kept=kept))
+
+    def _ended(self, run: Run, ended: schedd_pb2.RunEnded) -> None:
+        transfer = self._transfers.of(run)
+        if run.over or transfer.ending:
+            return
+        transfer.ending = True
+        # A job that is being removed has no next run to keep files for.
+        evicted = ended.how == schedd_pb2.RunEnded.EVICTED and run.job.status != Status.REMOVED
+        by_itself = ended.how in (schedd_pb2.RunEnded.EXITED, schedd_pb2.RunEnded.SIGNALED)
+        # Held for a result that is missing or too much: the others are there, and tell what went wrong.
+        in_part = ended.how == schedd_pb2.RunEnded.HELD and ended.reason_code in _HELD_FOR_RESULTS
+        if transfer.results.empty or not (by_itself or in_part or (evicted and self._transfers.keeps)):
+            self._transfers.drop(run)
+            self._endings.finish(run, ended, None)
+        else:
+            self._transfers.spawn(run, partial(self._place, run, ended, evicted))
+
+    async def _place(self, run: Run, ended: schedd_pb2.RunEnded, evicted: bool) -> None:
+        """Put results in place, then take the end over."""
+        failed = partial(self._claiming.failures.run, run, ended=True)
+        with contained(_log, doing_for_run(run.id, "placing its results"), failed):
+            failure = await self._transfers.place(run, evicted=evicted)
+            if not run.over:
+                self._endings.finish(run, ended, failure)
+
+    def _acknowledge(self, run: Run, following: Run | None) -> None:
+        if following is not None:
+            self._claiming.activate_all([following])
+        with contained(_log, doing_for_run(run.id, "ending visits to it")):
+            self.visits.lost(run)
+        if run.stream is not None:
+            run.stream.runs.discard(run.id)
+            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, ack=schedd_pb2.RunAck()))
+        if run.job.status in (Status.REMOVED, Status.COMPLETED):
+            self._transfers.forget_kept(run)
+
+    def given_up(self, run: Run) -> None:
+        """The run was given up without its end: its starter, should it still speak, is to drop it."""
+        if run.stream is not None:
+            self._refuse(run.stream, run.id, "the run was given up")
+            run.stream.runs.discard(run.id)
+        with contained(_log, doing_for_run(run.id, "recording it")):
+            if (record := self._endings.record(run)) is not None:
+                self._history.add(record)
+        self.visits.lost(run)

@@ -1,0 +1,135 @@
+"""What starters report of runs, as attributes of the job and as figures for its event log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slotwise.model.job_events import Usage
+from slotwise.model.ownership import OWNER_ATTRIBUTES
+from slotwise.schedd.claims.records import Run
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.round_attrs import with_rounded
+from slotwise.schedd.jobs.values import Changes, Expr, literal
+from slotwise.wire.gen import schedd_pb2
+
+if TYPE_CHECKING:
+    from slotwise.schedd.claims.claiming import Claiming
+
+#: Attributes of a report that the schedd does not take from an execution point.
+_PROTECTED = OWNER_ATTRIBUTES | frozenset(
+    name.lower()
+    for name in (
+        "ClusterId", "ProcId", "GlobalJobId", "JobStatus", "QDate", "Cmd", "Iwd", "UserLog",
+        "AccountingGroup", "AcctGroup", "AcctGroupUser", "Requirements", "HoldReason", "HoldReasonCode",
+        "HoldReasonSubCode", "MyType", "TargetType", "NumJobStarts", "NumShadowStarts", "NumJobCompletions",
+        "OnExitHold", "OnExitRemove", "NumHolds", "CompletionDate", "EnteredCurrentStatus",
+        "LastJobStatus", "BytesSent", "BytesRecvd", "JobUniverse", "LeaveJobInQueue",
+        "In", "Out", "Err", "Args", "Arguments", "Env", "Environment", "TransferInput", "TransferOutputRemaps",
+        "OutputDestination", "PeriodicHold", "PeriodicRelease", "PeriodicRemove", "PeriodicVacate", "Rank", "NiceUser",
+        "JobPrio", "PreJobPrio1", "PreJobPrio2", "PostJobPrio1", "PostJobPrio2", "ConcurrencyLimits",
+    )
+)  # fmt: skip
+_MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
+
+
+def usage_attributes(ads: JobAds, pack: bytes) -> Changes:
+    """Attributes of a usage report, growing values rounded."""
+    found = {name: value for name, value in ads.changes_of(pack).items() if name.lower() not in _PROTECTED}
+    changes = with_rounded(found)
+    if "ResidentSetSize" in changes and "MemoryUsage" not in changes:
+        changes["MemoryUsage"] = _MEMORY_USAGE
+    return changes
+
+
+def slot_properties(ads: JobAds, started: schedd_pb2.RunStarted) -> dict[str, str]:
+    """What the event of execution tells of the slot, as attribute texts."""
+    properties = {}
+    for name, value in ads.changes_of(started.slot_properties).items():
+        whole = isinstance(value, float) and value == int(value)
+        properties[name] = str(int(value)) if whole else literal(value)  # type: ignore[arg-type]
+    if started.scratch_dir and "CondorScratchDir" not in properties:
+        properties["CondorScratchDir"] = literal(started.scratch_dir)
+    return properties
+
+
+def host_of(ads: JobAds, claiming: Claiming, run: Run) -> str:
+    """How the log names the execution point: its address, or its name when that is a local socket."""
+    if not run.claim.startd.startswith("unix:"):
+        return run.claim.startd
+    name = ads.value_of(claiming.machine(run.claim), "Machine")
+    return name if isinstance(name, str) else run.claim.slot_name
+
+
+@dataclass(frozen=True)
+class ClosingReport:
+    """The end of a run: attributes for the ad, figures for the log."""
+
+    attributes: Changes
+    usage: Usage
+
+
+def closing_report(ads: JobAds, claiming: Claiming, run: Run, ended: schedd_pb2.RunEnded, now: float) -> ClosingReport:
+    """Everything that the end of a run tells."""
+    attributes = usage_attributes(ads, ended.ad)
+    job = run.job
+
+    def figure(name: str) -> float:
+        value = attributes.get(name)
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+
+    user, system = figure("RemoteUserCpu"), figure("RemoteSysCpu")
+    sent, received = float(run.received_bytes), float(run.sent_bytes)
+    usage = Usage(
+        user_s=user,
+        system_s=system,
+        total_user_s=user + float(job.number("CumulativeRemoteUserCpu")),
+        total_system_s=system + float(job.number("CumulativeRemoteSysCpu")),
+        sent=sent,
+        received=received,
+        total_sent=sent + float(job.number("BytesSent")),
+        total_received=received + float(job.number("BytesRecvd")),
+        resources=_resources(ads, claiming, run, attributes, now),
+    )
+    return ClosingReport(attributes, usage)
+
+
+_Row = tuple[float | int | None, float | int | None, float | int | None, str]
+
+
+def _resources(ads: JobAds, claiming: Claiming, run: Run, attributes: Changes, now: float) -> dict[str, _Row]:
+    """Usage, request, allocation and assigned devices of each resource."""
+    machine = claiming.machine(run.claim)
+    rows: dict[str, _Row] = {}
+    requested = ads.requested(run.job)
+    amounts = {name.lower(): amount for name, amount in requested.items()}
+    listed = ads.value_of(machine, "MachineResources")
+    provided = listed.split() if isinstance(listed, str) else []
+    # Spelt as the machine does. GPUs are told of where there are none, too, as in HTCondor.
+    names = {name.lower(): name for name in (*requested, *provided, "GPUs") if name != "Swap"}
+    for key, name in names.items():
+        allocated = ads.value_of(machine, name)
+        assigned = ads.value_of(machine, f"Assigned{name}")
+        rows[name] = (
+            _usage(name, attributes),
+            amounts.get(key),
+            allocated if isinstance(allocated, (int, float)) else 0 if name == "GPUs" else None,
+            assigned if isinstance(assigned, str) else "",
+        )
+        memory = attributes.get(f"{name}MemoryUsage")
+        if isinstance(memory, (int, float)):  # HTCondor writes its own spelling of the resource: GpusMemory
+            rows[f"{name.capitalize()}Memory"] = (memory, None, None, "")
+    if rows and run.executing_at:
+        rows["TimeExecute"] = (int(max(0, now - run.executing_at)), None, None, "")
+        rows["TimeSlotBusy"] = (int(max(0, now - run.born_at)), None, None, "")
+    return rows
+
+
+def _usage(name: str, attributes: Changes) -> float | int | None:
+    value = attributes.get(f"{name}Usage", attributes.get(f"{name}AverageUsage"))
+    if name == "Memory" and not isinstance(value, (int, float)):
+        resident = attributes.get("ResidentSetSize")
+        return (int(resident) + 1023) // 1024 if isinstance(resident, (int, float)) else None
+    if name == "Disk":
+        value = attributes.get("DiskUsage_RAW", value)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,298 @@
+"""What the store keeps, row by row, and the changes that one decision makes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.schedd.submission.reserved_ids import RESERVED_S, Reservation
+
+#: Names in the table of single values that begin so hold starter addresses by startd address.
+STARTER = "starter "
+#: How long a submission may be sent again.
+SENT_AGAIN_S = 1800
+#: Whether nothing refers to a row of ``clusters``.
+UNUSED_CLUSTER = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.cluster = clusters.cluster)"
+    for table in ("jobs", "factories", "history")
+)
+
+
+@dataclass(frozen=True)
+class StoredCluster:
+    """A cluster as kept: the submitted ad (pack) and what the schedd added for all of its jobs (JSON)."""
+
+    cluster: int
+    owner: str
+    qdate: int
+    next_proc: int
+    ad: bytes
+    common: str
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as kept: enough to recognise its starter and its claim after a restart."""
+
+    cluster: int
+    proc: int
+    run_id: str
+    token: str
+    claim: str
+    facts: str
+
+
+@dataclass(frozen=True)
+class StoredClaim:
+    """A claim as kept."""
+
+    claim: str
+    startd: str
+    slot: str
+    submitter: str
+    lease_s: int
+    slot_ad: bytes
+    #: Concurrency limits of the jobs it was matched for.
+    limits: str = ""
+
+
+@dataclass(frozen=True)
+class StoredFactory:
+    """A factory as kept; the differences of its jobs are apart, in parts."""
+
+    cluster: int
+    total: int
+    next_proc: int
+    most: int
+    max_idle: int
+    paused: int
+
+
+@dataclass
+class UserTotals:
+    """What the jobs of a user used that have left the queue: jobs, CPU and wall-clock seconds."""
+
+    completed: tuple[int, float, float] = (0, 0.0, 0.0)
+    removed: tuple[int, float, float] = (0, 0.0, 0.0)
+
+    def add(self, completed: bool, cpu_s: float, slot_s: float) -> None:
+        """One more job."""
+        used = (1, cpu_s, slot_s)
+        self.merge(UserTotals(completed=used) if completed else UserTotals(removed=used))
+
+    def merge(self, more: UserTotals) -> None:
+        """Add these."""
+        self.completed = _sum(self.completed, more.completed)
+        self.removed = _sum(self.removed, more.removed)
+
+
+def _sum(one: tuple[int, float, float], other: tuple[int, float, float]) -> tuple[int, float, float]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+@dataclass(frozen=True)
+class StoredUser:
+    """The record of a user as kept; attributes as JSON."""
+
+    name: str
+    enabled: bool
+    attributes: str
+    totals: UserTotals
+
+
+@dataclass(frozen=True)
+class PlannedText:
+    """Log text that was promised; it may or may not be in the file at ``path``, from ``offset`` on."""
+
+    seq: int
+    path: str
+    owner: str
+    offset: int
+    text: str
+
+
+@dataclass
+class StoredQueue:
+    """All that a starting schedd needs."""
+
+    next_cluster: int = 1
+    next_planned: int = 1
+    #: When the queue was made, or its first job, seconds since the epoch.
+    birthdate: int = 0
+    #: Jobs of the clusters that completed and left.
+    done: dict[int, int] = field(default_factory=dict)
+    #: Starter address by startd address.
+    starters: dict[str, str] = field(default_factory=dict)
+    factories: list[StoredFactory] = field(default_factory=list)
+    clusters: list[StoredCluster] = field(default_factory=list)
+    #: (cluster, proc, status, delta pack, changes JSON)
+    jobs: list[tuple[int, int, int, bytes | None, str | None]] = field(default_factory=list)
+    runs: list[StoredRun] = field(default_factory=list)
+    claims: list[StoredClaim] = field(default_factory=list)
+    planned: list[PlannedText] = field(default_factory=list)
+    #: Cluster ids that were given out ahead, and those of them whose clusters came.
+    reserved: list[Reservation] = field(default_factory=list)
+    reserved_taken: list[int] = field(default_factory=list)
+    users: list[StoredUser] = field(default_factory=list)
+
+
+class Batch:
+    """Changes that become durable together."""
+
+    __slots__ = ("statements",)
+
+    def __init__(self) -> None:
+        self.statements: list[tuple[str, Any, bool]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.statements)
+
+    def _one(self, sql: str, values: Sequence[Any]) -> None:
+        self.statements.append((sql, values, False))
+
+    def insert_cluster(self, row: StoredCluster) -> None:
+        """A new cluster; also moves the cluster counter past it."""
+        self._one(
+            "INSERT INTO clusters VALUES (?,?,?,?,?,?)",
+            (row.cluster, row.owner, row.qdate, row.next_proc, row.ad, row.common),
+        )
+        self._one(
+            "INSERT INTO meta VALUES ('next_cluster', ?) ON CONFLICT (name)"
+            " DO UPDATE SET value=max(value, excluded.value)",
+            (row.cluster + 1,),
+        )
+
+    def update_cluster(self, cluster: int, ad: bytes) -> None:
+        """A new ad (pack) for the jobs that a cluster's factory will make."""
+        self._one("UPDATE clusters SET ad=? WHERE cluster=?", (ad, cluster))
+
+    def insert_factory(self, row: StoredFactory, parts: Iterable[tuple[int, int, bytes]]) -> None:
+        """A cluster whose jobs are made later, and its parts: (first proc, count, delta pack)."""
+        values = (row.cluster, row.total, row.next_proc, row.most, row.max_idle, row.paused)
+        self._one("INSERT INTO factories VALUES (?,?,?,?,?,?)", values)
+        rows = [(row.cluster, *part) for part in parts]
+        self.statements.append(("INSERT INTO factory_parts VALUES (?,?,?,?)", rows, True))
+
+    def advance_factory(self, cluster: int, next_proc: int) -> None:
+        """Jobs before ``next_proc`` were made."""
+        self._one("UPDATE factories SET next_proc=? WHERE cluster=?", (next_proc, cluster))
+
+    def set_factory(self, cluster: int, most: int, max_idle: int, paused: int) -> None:
+        """New bounds or another state of a factory."""
+        sql = "UPDATE factories SET most=?, max_idle=?, paused=? WHERE cluster=?"
+        self._one(sql, (most, max_idle, paused, cluster))
+
+    def delete_factory(self, cluster: int) -> None:
+        """The cluster has left the queue."""
+        self._one("DELETE FROM factories WHERE cluster=?", (cluster,))
+        self._one("DELETE FROM factory_parts WHERE cluster=?", (cluster,))
+
+    def put_starter(self, startd: str, starter: str) -> None:
+        """The starter that a startd's runs go to."""
+        self._one("INSERT OR REPLACE INTO meta VALUES (?, ?)", (STARTER + startd, starter))
+
+    def raise_counter(self, next_cluster: int) -> None:
+        """The next cluster gets at least this number."""
+        self._one("INSERT OR REPLACE INTO meta VALUES ('next_cluster', ?)", (next_cluster,))
+
+    def reserve(self, ids: Reservation) -> None:
+        """Cluster ids for a submitter."""
+        sql = "INSERT INTO reserved (first, count, at, owner) VALUES (?,?,?,?)"
+        self._one(sql, (ids.first, ids.count, ids.at, ids.owner))
+
+    def remember(self, owner: str, key: bytes, at: int, reply: bytes) -> None:
+        """What a submission with a key was answered, should it be sent again."""
+        self._one("INSERT OR REPLACE INTO submissions VALUES (?,?,?,?)", (owner, key, at, reply))
+
+    def know_user(self, name: str) -> None:
+        """A user submits: there is a record from now on."""
+        self._one("INSERT OR IGNORE INTO users (name) VALUES (?)", (name,))
+
+    def put_user(self, user: StoredUser) -> None:
+        """The record of a user is new or has changed; its totals stay."""
+        self._one(
+            "INSERT INTO users (name, enabled, attributes) VALUES (?,?,?) ON CONFLICT (name)"
+            " DO UPDATE SET enabled=excluded.enabled, attributes=excluded.attributes",
+            (user.name, user.enabled, user.attributes),
+        )
+
+    def add_user_totals(self, name: str, more: UserTotals) -> None:
+        """Jobs of the user have left the queue."""
+        columns = [f"{kind}{what}" for kind in ("completed", "removed") for what in ("", "_cpu_s", "_slot_s")]
+        added = ", ".join(f"{column}={column}+excluded.{column}" for column in columns)
+        self._one(
+            f"INSERT INTO users (name, {', '.join(columns)}) VALUES (?,?,?,?,?,?,?)"
+            f" ON CONFLICT (name) DO UPDATE SET {added}",
+            (name, *more.completed, *more.removed),
+        )
+
+    def delete_user(self, name: str) -> None:
+        """The record of a user is no more."""
+        self._one("DELETE FROM users WHERE name=?", (name,))
+
+    def insert_jobs(self, rows: Iterable[tuple[int, int, int, bytes | None, str | None]]) -> None:
+        """New jobs: (cluster, proc, status, delta pack, changes)."""
+        self.statements.append(("INSERT INTO jobs VALUES (?,?,?,?,?)", rows, True))
+
+    def update_job(self, cluster: int, proc: int, status: int, changes: str) -> None:
+        """New status and changes of a job."""
+        self._one("UPDATE jobs SET status=?, changes=? WHERE cluster=? AND proc=?", (status, changes, cluster, proc))
+
+    def retire_job(self, cluster: int, proc: int, owner: str, status: int, completed: int, changes: str) -> None:
+        """The job leaves the queue for the history."""
+        self._one(
+            "INSERT INTO history (cluster, proc, owner, status, completed, delta, changes)"
+            " SELECT cluster, proc, ?, ?, ?, delta, ? FROM jobs WHERE cluster=? AND proc=?",
+            (owner, status, completed, changes, cluster, proc),
+        )
+        self._one("DELETE FROM jobs WHERE cluster=? AND proc=?", (cluster, proc))
+
+    def mark_history(self, seq: int) -> None:
+        """Rows of the history up to ``seq`` are in the HISTORY file."""
+        self._one("UPDATE meta SET value=? WHERE name='history file'", (seq,))
+
+    def put_run(self, run: StoredRun) -> None:
+        """A run begins, or its facts change."""
+        self._one(
+            "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)",
+            (run.cluster, run.proc, run.run_id, run.token, run.claim, run.facts),
+        )
+
+    def delete_run(self, cluster: int, proc: int) -> None:
+        """The job's run is over."""
+        self._one("DELETE FROM runs WHERE cluster=? AND proc=?", (cluster, proc))
+
+    def put_claim(self, claim: StoredClaim) -> None:
+        """A claim is held."""
+        self._one(
+            "INSERT OR REPLACE INTO claims (claim, startd, slot, submitter, lease_s, slot_ad, limits)"
+            " VALUES (?,?,?,?,?,?,?)",
+            (claim.claim, claim.startd, claim.slot, claim.submitter, claim.lease_s, claim.slot_ad, claim.limits),
+        )
+
+    def delete_claim(self, claim: str) -> None:
+        """The claim is no more."""
+        self._one("DELETE FROM claims WHERE claim=?", (claim,))
+
+    def plan(self, text: PlannedText) -> None:
+        """Log text that will be written after this commit."""
+        self._one("INSERT INTO planned VALUES (?,?,?,?,?)", (text.seq, text.path, text.owner, text.offset, text.text))
+
+    def written(self, seqs: Iterable[int]) -> None:
+        """Planned texts that are in their files."""
+        self.statements.append(("DELETE FROM planned WHERE seq=?", [(seq,) for seq in seqs], True))
+
+    def forget_past(self, seqs: Iterable[int]) -> None:
+        """Rows of the history that are too old."""
+        self.statements.append(("DELETE FROM history WHERE seq=?", [(seq,) for seq in seqs], True))
+
+    def forget_clusters(self, clusters: Iterable[int]) -> None:
+        """Those of the clusters that nothing refers to."""
+        sql = f"DELETE FROM clusters WHERE cluster=? AND {UNUSED_CLUSTER}"
+        self.statements.append((sql, [(cluster,) for cluster in clusters], True))
+
+    def tidy(self, now: int) -> None:
+        """Forget submitters' old keys and ids."""
+        self._one("DELETE FROM submissions WHERE at < ?", (now - SENT_AGAIN_S,))
+        self._one("DELETE FROM reserved WHERE at < ?", (now - RESERVED_S,))

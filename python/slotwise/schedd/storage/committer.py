@@ -1,0 +1,333 @@
+"""Makes decisions durable, then lets them act: the only way from a decision to the outside.
+
+Order is everything here. A decision changes memory first, then one transaction takes the job rows, the runs and the
+log texts it promises; only after the commit are logs written, starters acknowledged and claims activated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, Protocol
+
+from slotwise.daemon.containment import contained
+from slotwise.errors import HostError
+from slotwise.observe.log import log_all
+from slotwise.schedd.jobs.codes import Hold
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Job, finite
+from slotwise.schedd.jobs.values import Changes, encode
+from slotwise.schedd.storage.store import Batch, PlannedText, Store, Told
+from slotwise.schedd.userlog import writer
+from slotwise.schedd.userlog.global_log import GlobalLog
+from slotwise.schedd.userlog.writer import LogFailure, LogSizes
+
+_log = logging.getLogger(__name__)
+_FLUSH_S = 1.0
+#: The end of the year 9999: no job completes later, whatever its ad says.
+_LAST_DATE = 253_402_300_799
+#: A log on a file system that hangs may delay those who wait for it no longer than this.
+_LOG_WAIT_S = 5.0
+
+
+class AdKeeper(Protocol):
+    """Where the ads of the jobs live."""
+
+    def set(self, key: str, changes: Changes) -> None:
+        """Change attributes of the job."""
+        ...
+
+    def remove(self, key: str) -> None:
+        """Forget the job."""
+        ...
+
+    def forget_cluster(self, number: int) -> None:
+        """No job of the cluster is left."""
+        ...
+
+
+#: Called with the log that could not be written and the jobs concerned.
+OnLogFailure = Callable[[LogFailure, list[str]], None]
+
+
+class Ledger:
+    """Commits decisions and writes what they promised into event logs."""
+
+    def __init__(
+        self,
+        store: Store,
+        ads: AdKeeper,
+        threads: Executor,
+        *,
+        next_planned: int,
+        fallback_account: str = "nobody",
+        on_log_failure: OnLogFailure | None = None,
+        on_kills: Callable[[Decision], None] | None = None,
+        on_new_work: Callable[[], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._ads = ads
+        self._threads = threads
+        self._next_planned = next_planned
+        self._fallback = fallback_account
+        self._on_log_failure = on_log_failure
+        self.on_kills = on_kills
+        self.on_new_work = on_new_work
+        #: Told of every decision; what ads tell may have changed.
+        self.on_change: Callable[[], None] = lambda: None
+        #: Told of every decision that is durable.
+        self.on_jobs: Callable[[Decision], None] = lambda decision: None
+        #: Told when jobs have left the queue, durably.
+        self.on_retired: Callable[[], None] = lambda: None
+        #: Adds to a batch what follows from jobs that leave the queue in it.
+        self.on_left: Callable[[list[Job], Batch], None] = lambda jobs, batch: None
+        self.sizes = LogSizes()
+        #: Takes the events of all jobs, if configured.
+        self.global_log: GlobalLog | None = None
+        self._all_entries: list[str] = []
+        self._last = 0.0
+        self._ready: list[PlannedText] = []
+        self._written: list[int] = []
+        self._jobs_of: dict[int, list[str]] = {}
+        #: Those who wait until all texts up to a number are in their logs.
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._last_ready = 0
+        self._handled = 0
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        #: Decisions with entries for logs that are not durable yet.
+        self._uncommitted = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def start(self, left: list[PlannedText]) -> None:
+        """Begin to write logs; ``left`` was promised by a former process."""
+        self._task = asyncio.get_running_loop().create_task(self._write_logs(left), name="event logs")
+
+    async def close(self) -> None:
+        """Write what is ready, note it, and stop."""
+        if self._task is not None:
+            with contextlib.suppress(TimeoutError):  # what is not written now is found in its plan at the next start
+                async with asyncio.timeout(5.0):
+                    await self._store.commit(Batch())  # and so all that was decided before
+                    await self._idle.wait()
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        if self._written:
+            await self._store.commit(self._with_written(Batch()))
+
+    def commit(
+        self, decision: Decision, batch: Batch | None = None, *, may_fail: bool = False, told: Told | None = None
+    ) -> asyncio.Future[None]:
+        """Make ``decision`` and ``batch`` durable; done when both are.
+
+        Logs, kills and news follow by themselves, and last ``told`` is called, even when the one who awaits this was
+        cancelled: a client that leaves takes nothing back.
+        """
+        whole = Batch()
+        self._rows(decision, whole)
+        planned = self._plan(decision, whole)
+        self._with_written(whole)
+        if batch is not None:
+            whole.statements[:0] = batch.statements
+        done = self._store.commit(whole, may_fail=may_fail, told=partial(self._committed, decision, planned, told))
+        decision.committed = True
+        if planned:
+            self._uncommitted += 1
+            self._idle.clear()
+        return done
+
+    def deciding(self, decision: Decision, batch: Batch | None = None) -> Deciding:
+        """A context that commits what was decided in it also when it raises.
+
+        The jobs in memory have changed by then, and the store must follow.
+        """
+        return Deciding(self, decision, batch)
+
+    async def logs_written(self) -> None:
+        """Wait until the logs hold (or have refused) what every decision that is durable by now promised them."""
+        if self._handled >= self._last_ready:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._last_ready, waiter))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LOG_WAIT_S):
+                await waiter
+
+    def _rows(self, decision: Decision, batch: Batch) -> None:
+        retired = set(decision.retired)
+        for job, changes in decision.changed.items():
+            if job not in retired:
+                self._ads.set(job.key, changes)
+                batch.update_job(job.cluster.number, job.proc, job.status, encode(job.changes or {}))
+        for cluster in decision.factories:
+            if (factory := cluster.factory) is not None:
+                batch.set_factory(cluster.number, factory.limit, factory.max_idle, factory.paused)
+        for cluster in decision.closed:
+            batch.delete_factory(cluster.number)
+        for job in decision.runs_over:
+            if job.run:
+                continue  # its next run has taken the row over, on the same claim
+            batch.delete_run(job.cluster.number, job.proc)
+        if decision.retired:
+            self.on_left(decision.retired, batch)
+        for job in decision.retired:
+            changes = job.changes or {}
+            completed = finite(changes.get("CompletionDate"), decision.now)
+            batch.retire_job(
+                job.cluster.number,
+                job.proc,
+                job.owner,
+                job.status,
+                int(max(0, min(_LAST_DATE, completed))),
+                encode(changes),
+            )
+            self._ads.remove(job.key)
+            if not job.cluster.jobs:
+                self._ads.forget_cluster(job.cluster.number)
+
+    def _plan(self, decision: Decision, batch: Batch) -> list[PlannedText]:
+        """One planned text for each log, the entries in order."""
+        logs: dict[tuple[str, str], list[str]] = {}
+        jobs: dict[tuple[str, str], list[str]] = {}
+        for job, entry in decision.entries:
+            for path in job.logs_of(entry):
+                log = (path, job.account)
+                logs.setdefault(log, []).append(entry)
+                jobs.setdefault(log, []).append(job.key)
+        planned = []
+        for (path, owner), entries in logs.items():
+            text = PlannedText(self._next_planned, path, owner, self.sizes.offset(path), "".join(entries))
+            self._next_planned += 1
+            batch.plan(text)
+            planned.append(text)
+            self._jobs_of[text.seq] = jobs[(path, owner)]
+        return planned
+
+    def _with_written(self, batch: Batch) -> Batch:
+        if self._written:
+            batch.written(self._written)
+            self._written = []
+        return batch
+
+    def _committed(
+        self, decision: Decision, planned: list[PlannedText], told: Told | None, error: HostError | None
+    ) -> None:
+        self._uncommitted -= bool(planned)
+        if error is None:
+            with contained(_log, "what follows a commit"):
+                self._follow(decision, planned)
+        else:
+            self._wake.set()
+        if told is not None:
+            told(error)
+
+    def _follow(self, decision: Decision, planned: list[PlannedText]) -> None:
+        if planned:
+            self._ready.extend(planned)
+            self._last_ready = planned[-1].seq
+            self._wake.set()
+        if self.global_log is not None and decision.entries:
+            self._all_entries += [entry for _, entry in decision.entries]
+            self._last = decision.now
+            self._wake.set()
+        if decision.retired:
+            self.on_retired()
+        if decision.notes:
+            log_all(_log, decision.notes)
+        if decision.kills and self.on_kills:
+            self.on_kills(decision)
+        for tell in (self.on_change, partial(self.on_jobs, decision)):
+            with contained(_log, "telling others of a commit"):
+                tell()
+        if decision.new_work and self.on_new_work:
+            self.on_new_work()
+
+    async def _write_logs(self, left: list[PlannedText]) -> None:
+        loop = asyncio.get_running_loop()
+        if left:
+            call = partial(writer.settle, left, self.sizes, fallback=self._fallback)
+            self._account(*await loop.run_in_executor(self._threads, call))
+        while True:
+            if self._all_entries:
+                await self._write_all()
+            if not self._ready:
+                if not self._uncommitted:
+                    self._idle.set()
+                self._wake.clear()
+                try:
+                    async with asyncio.timeout(_FLUSH_S if self._written else None):
+                        await self._wake.wait()
+                except TimeoutError:
+                    await self._store.commit(self._with_written(Batch()))
+                continue
+            texts, self._ready = self._ready, []
+            call = partial(writer.append, texts, self.sizes, fallback=self._fallback)
+            try:
+                self._account(*await loop.run_in_executor(self._threads, call))
+            except Exception:
+                _log.exception("error while writing event logs")
+            self._handled = texts[-1].seq
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        for seq, waiter in self._waiting:
+            if seq <= self._handled and not waiter.done():
+                waiter.set_result(None)
+        self._waiting = [(seq, waiter) for seq, waiter in self._waiting if not waiter.done()]
+
+    async def _write_all(self) -> None:
+        texts, self._all_entries = self._all_entries, []
+        if self.global_log is None:
+            return
+        call = partial(self.global_log.append, "".join(texts), self._last)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except OSError as error:
+            _log.warning("could not write EVENT_LOG: %s", error)
+
+    def _account(self, done: list[int], failures: list[LogFailure]) -> None:
+        self._written.extend(done)
+        for seq in done:
+            self._jobs_of.pop(seq, None)
+        for failure in failures:
+            _log.warning("%s", failure.reason)
+            jobs = [key for seq in failure.seqs for key in self._jobs_of.pop(seq, [])]
+            self._written.extend(failure.seqs)
+            if self._on_log_failure:
+                self._on_log_failure(failure, jobs)
+
+
+class Deciding:
+    """See :meth:`Ledger.deciding`."""
+
+    __slots__ = ("_batch", "_decision", "_ledger")
+
+    def __init__(self, ledger: Ledger, decision: Decision, batch: Batch | None) -> None:
+        self._ledger = ledger
+        self._decision = decision
+        self._batch = batch
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and not self._decision.committed:
+            with contained(_log, "committing what was decided before a failure"):
+                self._ledger.commit(self._decision, self._batch)
+
+
+def hold_for_log(queue: Any, failure: LogFailure, keys: list[str], now: float) -> Decision:
+    """Hold the jobs whose log cannot be written (code 22); without an entry, for there is no log to take it."""
+    decision = Decision(now)
+    for key in dict.fromkeys(keys):
+        job: Job | None = queue.by_key(key)
+        if job is not None:
+            queue.hold(job, failure.reason, int(Hold.UNABLE_TO_INIT_USER_LOG), failure.errno, decision)
+    decision.entries.clear()
+    return decision

@@ -1,0 +1,124 @@
+"""Builds queue and ads again from what the store has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotwise.classad import ClassAd
+from slotwise.schedd.jobs.ads import JobAds, fresh_ads, native, removed
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import decode
+from slotwise.schedd.storage.store import StoredCluster, StoredQueue
+from slotwise.schedd.submission.factory import Factory
+from slotwise.schedd.submission.new_cluster import describe, log_of, priority_of
+from slotwise.schedd.submission.transaction import Admission
+from slotwise.table import unpack_ads
+
+_Row = tuple[int, int, int, bytes | None, str | None]
+_VARIES = frozenset(
+    (
+        "prejobprio1",
+        "prejobprio2",
+        "jobprio",
+        "postjobprio1",
+        "postjobprio2",
+        "userlog",
+        "iwd",
+        "accountinggroup",
+        "niceuser",
+    )
+)
+
+
+def restore(
+    stored: StoredQueue,
+    queue: Queue,
+    ads: JobAds,
+    admission: Admission,
+    schedd_name: str,
+    on_factory: Callable[[Cluster, bytes], None],
+) -> None:
+    """Every cluster and job of the store enters the queue as it was. Runs are attached first by the caller's key.
+
+    ``on_factory`` is told of each cluster that makes jobs late, with the pack of its ad.
+    """
+    rows: dict[int, list[_Row]] = {}
+    for job in stored.jobs:
+        rows.setdefault(job[0], []).append(job)
+    running = {(run.cluster, run.proc): run.run_id for run in stored.runs}
+    factories = {row.cluster: row for row in stored.factories}
+    for row in stored.clusters:
+        factory = factories.get(row.cluster)
+        cluster = _record(row, admission)
+        if own := rows.get(row.cluster):
+            _jobs(cluster, row, own, queue, ads, admission, schedd_name, running)
+        elif factory is not None:
+            queue.admit(cluster, [])
+        cluster.done = stored.done.get(row.cluster, 0)
+        if factory is not None:
+            cluster.factory = Factory(factory.total, factory.next_proc, factory.most, factory.max_idle, factory.paused)
+            on_factory(cluster, row.ad)
+
+
+def _record(stored: StoredCluster, admission: Admission) -> Cluster:
+    submitted = unpack_ads(stored.ad)[0]
+    common = decode(stored.common)
+    domains = admission.settings.domains
+    user = domains.named(str(common.get("User") or stored.owner))
+    cluster = Cluster(
+        stored.cluster,
+        stored.owner,
+        user,
+        admission.submitter(user, submitted),
+        stored.qdate,
+        common,
+        domains.account_of(user),
+        next_proc=stored.next_proc,
+    )
+    describe(cluster, submitted)
+    return cluster
+
+
+def _jobs(
+    cluster: Cluster,
+    stored: StoredCluster,
+    rows: list[_Row],
+    queue: Queue,
+    ads: JobAds,
+    admission: Admission,
+    schedd_name: str,
+    running: dict[tuple[int, int], str],
+) -> None:
+    submitted = unpack_ads(stored.ad)[0]
+    empty = ClassAd()
+    deltas = [unpack_ads(row[3])[0] if row[3] else empty for row in rows]
+    cluster.varied = frozenset(name.lower() for delta in deltas for name in delta)
+    fresh = fresh_ads(
+        cluster,
+        submitted,
+        [row[1] for row in rows],
+        deltas,
+        {"GlobalJobId": [f"{schedd_name}#{row[0]}.{row[1]}#{stored.qdate}" for row in rows]},
+        dollars=b"$$(" in stored.ad or any(row[3] and b"$$(" in row[3] for row in rows),
+    )
+    ads.insert(fresh)
+    jobs: list[Job] = []
+    for row, delta in zip(rows, deltas, strict=True):
+        job = Job(cluster, row[1], row[2])
+        job.run = running.get((row[0], row[1]), "")
+        changes = decode(row[4])
+        if changes:
+            job.changes = changes
+            ads.set(job.key, changes)
+        names = {name.lower() for name in changes} | {name.lower() for name in delta}
+        if names & _VARIES:
+            own = submitted.copy()
+            own.update(delta)
+            own.update(native(changes))
+            for name in removed(changes):
+                own.pop(name, None)
+            job.priority, job.log = priority_of(own), log_of(own)
+            job.submitter = admission.submitter(cluster.user, own)
+        jobs.append(job)
+    queue.admit(cluster, jobs)

@@ -1,0 +1,416 @@
+"""A cluster on its way into the queue: what was submitted, and what the schedd adds. Pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.errors import UsageError
+from slotwise.model.ownership import LocalDomains, domain_of, owner_attributes, owner_of
+from slotwise.schedd.jobs.codes import HOLD_NAMES, RUN_HERE, Hold, Status, Universe
+from slotwise.schedd.jobs.job import Cluster, Job, Priority, finite
+from slotwise.schedd.jobs.protected_attrs import AttributeLocks, check_submitted
+from slotwise.schedd.jobs.values import Changes, Expr
+from slotwise.schedd.shadow import proxies
+from slotwise.schedd.submission.factory import asked_for
+from slotwise.table import pack_ads, survey_pack, unpack_ads
+from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.sizes import JOB_AD_MOST
+
+#: A number of an event has no more digits.
+_EVENT_DIGITS = 9
+_PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
+_RUN = RUN_HERE | {Universe.VANILLA}
+_NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel", 13: "vm"}
+_COUNTERS: Changes = {
+    "NumJobStarts": 0,
+    "NumJobCompletions": 0,
+    "NumShadowStarts": 0,
+    "NumJobMatches": 0,
+    "NumHolds": 0,
+    "NumVacates": 0,
+    "NumSystemHolds": 0,
+    "CurrentHosts": 0,
+    "MinHosts": 1,
+    "MaxHosts": 1,
+    "RemoteWallClockTime": 0.0,
+    "RemoteUserCpu": 0.0,
+    "RemoteSysCpu": 0.0,
+    "CumulativeRemoteUserCpu": 0.0,
+    "CumulativeRemoteSysCpu": 0.0,
+    "CumulativeSuspensionTime": 0,
+    "TotalSuspensions": 0,
+    "CommittedTime": 0,
+    "CommittedSuspensionTime": 0,
+    "CompletionDate": 0,
+    "ExitStatus": 0,
+    "LastJobStatus": 0,
+    "JobStatus": int(Status.IDLE),
+}
+#: Jobs that a cluster can have.
+_PROCS_MOST = (1 << 31) - 1
+#: What a description may set of these; all others are the schedd's to count.
+_SUBMITTED = frozenset(("MinHosts", "MaxHosts", "JobStatus"))
+_OWN = frozenset(_COUNTERS) - _SUBMITTED
+
+
+#: OsUser of jobs whose user has no account here.
+_NO_ACCOUNT = "nobody"
+
+
+@dataclass(frozen=True)
+class DraftSettings:
+    """What the schedd writes into every job."""
+
+    schedd_name: str
+    domains: LocalDomains
+    version: str = ""
+    platform: str = ""
+    #: What of a submission is left out.
+    locks: AttributeLocks = field(default_factory=AttributeLocks)
+
+
+@dataclass
+class Draft:
+    """Jobs on their way in, those of a new cluster or more of one that makes them late."""
+
+    cluster: Cluster
+    submitted: ClassAd
+    jobs: list[Job]
+    deltas: Sequence[ClassAd] | None
+    #: The cluster's ad, and the jobs' differences if any, as packs.
+    pack: bytes
+    delta_pack: bytes
+    #: GlobalJobId of each job.
+    globals: list[str]
+    #: What a factory makes its jobs from: (first proc, count, delta pack). Empty when all jobs are made at once.
+    parts: list[tuple[int, int, bytes]] = field(default_factory=list)
+    #: What its user is warned of.
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Incoming:
+    """A cluster as it came: its jobs in one batch or many."""
+
+    sent: schedd_pb2.ClusterSubmission
+    batches: list[schedd_pb2.ProcBatch]
+    #: What its proxy certificate tells.
+    told: Changes = field(default_factory=dict)
+
+    @classmethod
+    def whole(cls, sent: schedd_pb2.ClusterSubmission) -> Incoming:
+        """One that came in one message."""
+        return cls(sent, [sent.procs])
+
+    def announced(self) -> int:
+        """Number of its jobs, found without building any of them.
+
+        :raises UsageError: when there are none, or the numbers contradict each other.
+        """
+        count = sum(_announced(batch) for batch in self.batches)
+        if not count:
+            raise UsageError("a cluster needs at least one proc")
+        if count > _PROCS_MOST:
+            raise UsageError(f"a cluster cannot have {count} procs", hint=f"at most {_PROCS_MOST}")
+        return count
+
+    def joined(self) -> tuple[int, Sequence[ClassAd] | None, bytes]:
+        """Number of jobs, their differences if they have any, and these as a pack."""
+        differ = any(batch.deltas for batch in self.batches)
+        count = 0
+        ads: list[ClassAd] = []
+        for batch in self.batches:
+            own = unpack_ads(batch.deltas) if batch.deltas else []
+            count += len(own) or batch.count
+            if differ:
+                ads.extend(own or (ClassAd() for _ in range(batch.count)))
+        if not differ:
+            return count, None, b""
+        return count, ads, bytes(self.batches[0].deltas) if len(self.batches) == 1 else pack_ads(ads)
+
+    def parts(self, locks: AttributeLocks) -> list[tuple[int, int, bytes]]:
+        """What a factory makes jobs from.
+
+        :raises UsageError: for differences that no job may have, DeniedError for those that ``locks`` refuse.
+        """
+        parts: list[tuple[int, int, bytes]] = []
+        first = 0
+        for batch in self.batches:
+            count, deltas = batch.count, bytes(batch.deltas)
+            if deltas:
+                ads, names = survey_pack(deltas)
+                check_submitted(names)
+                if insecure := locks.insecure(names):
+                    deltas = pack_ads(_without(unpack_ads(deltas), insecure))
+                count = ads or count
+            if count:
+                parts.append((first, count, deltas))
+            first += count
+        return parts
+
+
+def _without(ads: Sequence[ClassAd], names: Iterable[str]) -> Sequence[ClassAd]:
+    """The ads, from which these attributes have been taken."""
+    for ad in ads:
+        for name in names:
+            ad.pop(name, None)
+    return ads
+
+
+def _announced(batch: schedd_pb2.ProcBatch) -> int:
+    """Number of jobs of a batch."""
+    ads, _ = survey_pack(batch.deltas) if batch.deltas else (0, [])
+    if ads and batch.count and batch.count != ads:
+        raise UsageError(f"{batch.count} procs were announced, {ads} came")
+    return ads or batch.count
+
+
+def submitted_ad(pack: bytes) -> ClassAd:
+    """The one ad of a cluster.
+
+    :raises UsageError: for another number of ads, or a universe that does not run here.
+    """
+    if len(pack) > JOB_AD_MOST:
+        raise UsageError(f"the ad of a cluster has {len(pack)} bytes", hint=f"at most {JOB_AD_MOST}")
+    count, _ = survey_pack(pack)
+    if count != 1:
+        raise UsageError(f"a cluster needs one ad, {count} came")
+    ads = unpack_ads(pack)
+    status = ads[0].get("JobStatus", Status.IDLE)
+    if status not in (Status.IDLE, Status.HELD):
+        raise UsageError(f"a job cannot begin with JobStatus {status}", hint="1 (idle) or 5 (held)")
+    _require_universe(ads[0])
+    return ads[0]
+
+
+def _require_universe(ad: ClassAd) -> None:
+    universe = ad.get("JobUniverse", Universe.VANILLA)
+    if isinstance(universe, bool) or universe not in _RUN:
+        name = _NOT_RUN.get(universe, str(universe)) if isinstance(universe, int) else str(universe)
+        raise UsageError(
+            f"this access point runs no jobs of universe {name}", hint="use universe = vanilla, local or scheduler"
+        )
+
+
+def draft(
+    user: str, incoming: Incoming, submitted: ClassAd, number: Callable[[], int], now: int, settings: DraftSettings
+) -> Draft:
+    """A new cluster of ``user@domain`` with all that the queue needs to know.
+
+    ``number`` gives its id, once it is known to be sound.
+
+    :raises UsageError: for a submission that makes no sense, DeniedError for attributes that it may not set.
+    """
+    proxies.check(submitted)
+    pack = bytes(incoming.sent.cluster_ad)
+    if insecure := settings.locks.insecure(submitted):
+        pack = pack_ads(_without([submitted], insecure))
+    if (factory := asked_for(submitted, 0)) is not None:
+        parts = incoming.parts(settings.locks)
+        factory.total = parts[-1][0] + parts[-1][1]
+        cluster = _cluster(user, number(), submitted, set(), now, settings)
+        cluster.common.update(incoming.told, TotalSubmitProcs=factory.total)
+        cluster.next_proc = factory.total
+        cluster.factory = factory
+        return Draft(cluster, submitted, [], None, pack, b"", [], parts)
+    count, deltas, delta_pack = incoming.joined()
+    varied = varied_names(deltas)
+    check_submitted(varied)
+    if deltas is not None and (insecure := settings.locks.insecure(varied)):
+        delta_pack = pack_ads(_without(deltas, insecure))
+        varied -= insecure
+    cluster = _cluster(user, number(), submitted, varied, now, settings)
+    cluster.common.update(incoming.told, TotalSubmitProcs=count)
+    cluster.next_proc = count
+    return jobs_of(cluster, submitted, pack, range(count), deltas, delta_pack, settings)
+
+
+def jobs_of(
+    cluster: Cluster,
+    submitted: ClassAd,
+    pack: bytes,
+    procs: range,
+    deltas: Sequence[ClassAd] | None,
+    delta_pack: bytes,
+    settings: DraftSettings,
+) -> Draft:
+    """The jobs ``procs`` of a cluster, with a difference for each if they have any."""
+    head, tail = f"{settings.schedd_name}#{cluster.number}.", f"#{cluster.qdate}"
+    made = Draft(
+        cluster,
+        submitted,
+        [Job(cluster, proc, Status.IDLE) for proc in procs],
+        deltas,
+        pack,
+        delta_pack,
+        [f"{head}{proc}{tail}" for proc in procs],
+    )
+    _status(made)
+    _each_job(made)
+    return made
+
+
+def redescribe(made: Draft, *, late: bool = False) -> None:
+    """Derive what follows from the ads of a draft anew: they have been changed.
+
+    ``late``: the draft's jobs belong to a cluster that is in the queue already, and whose ad stays as it is.
+
+    :raises UsageError: when they have a universe now that does not run here.
+    """
+    cluster = made.cluster
+    _require_universe(made.submitted)
+    for delta in made.deltas or ():
+        if "JobUniverse" in delta and delta.get("JobUniverse") != made.submitted.get("JobUniverse", Universe.VANILLA):
+            raise UsageError("the jobs of a cluster have one universe", hint="submit those of another on their own")
+    if made.deltas is not None and not any(len(delta) for delta in made.deltas):
+        made.deltas = None
+    made.delta_pack = pack_ads(made.deltas) if made.deltas is not None else b""
+    varied = frozenset(name.lower() for name in varied_names(made.deltas))
+    if late:
+        cluster.varied |= varied
+    else:
+        cluster.varied = varied if cluster.factory is None else cluster.varied
+        made.pack = pack_ads([made.submitted])
+        cluster.submitter = submitter_of(cluster.user, made.submitted)
+        cluster.common.pop("JobUniverse", None)
+        describe(cluster, made.submitted)
+        asked = asked_for(made.submitted, 0)
+        if cluster.factory is not None and asked is not None:
+            cluster.factory.limit, cluster.factory.max_idle = asked.limit, asked.max_idle
+    _each_job(made)
+
+
+def _cluster(
+    user: str,
+    number: int,
+    submitted: ClassAd,
+    varied: Iterable[str],
+    now: int,
+    settings: DraftSettings,
+) -> Cluster:
+    user = settings.domains.named(user)
+    account = settings.domains.account_of(user)
+    common: Changes = {name: value for name, value in _COUNTERS.items() if name not in submitted or name in _OWN}
+    common.update(
+        ClusterId=number,
+        **owner_attributes(user, account or _NO_ACCOUNT),
+        QDate=now,
+        EnteredCurrentStatus=now,
+        MyType="Job",
+        TargetType="Machine",
+    )
+    for name, value in (("CondorVersion", settings.version), ("CondorPlatform", settings.platform)):
+        if value and name not in submitted:
+            common[name] = value
+    cluster = Cluster(number, owner_of(user), user, submitter_of(user, submitted), now, common)
+    cluster.account = account
+    cluster.varied = frozenset(name.lower() for name in varied)
+    describe(cluster, submitted)
+    return cluster
+
+
+def varied_names(deltas: Sequence[ClassAd] | None) -> set[str]:
+    """The attributes in which jobs differ from their cluster, as they are written."""
+    return {name for delta in deltas or () for name in delta}
+
+
+def _status(made: Draft) -> None:
+    """Jobs submitted on hold begin held, with code 15."""
+    held = made.submitted.get("JobStatus") == Status.HELD
+    if not held and "jobstatus" not in made.cluster.varied:
+        return
+    code = int(finite(made.submitted.get("HoldReasonCode"), Hold.SUBMITTED_ON_HOLD))
+    name = HOLD_NAMES.get(code, "SubmittedOnHold")
+    changes: Changes = {
+        "JobStatus": int(Status.HELD),
+        "HoldReason": made.submitted.get("HoldReason") or "submitted on hold at user's request",
+        "HoldReasonCode": code,
+        "NumHolds": 1,
+        "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
+    }
+    deltas: list[ClassAd | None] = [*(made.deltas or ())] or [None] * len(made.jobs)
+    for job, delta in zip(made.jobs, deltas, strict=True):
+        own = delta.get("JobStatus") if delta is not None and "JobStatus" in delta else None
+        if own not in (None, Status.IDLE, Status.HELD):
+            raise UsageError(f"a job cannot begin with JobStatus {own}", hint="1 (idle) or 5 (held)")
+        if own == Status.HELD or (held and own is None):
+            job.status = Status.HELD
+            job.changes = changes  # one for all: it is replaced, never changed
+
+
+def _each_job(made: Draft) -> None:
+    """What the light records of jobs know when procs differ in it."""
+    varied = made.cluster.varied
+    if not varied:
+        return
+    priorities = not varied.isdisjoint(name.lower() for name in _PRIORITIES)
+    logs = not varied.isdisjoint(("userlog", "iwd"))
+    groups = not varied.isdisjoint(("accountinggroup", "niceuser"))
+    if not (priorities or logs or groups):
+        return
+    for job, delta in zip(made.jobs, made.deltas or (), strict=True):
+        own = made.submitted.copy()
+        own.update(delta)
+        if priorities:
+            job.priority = priority_of(own)
+        if logs:
+            job.log = log_of(own)
+        if groups:
+            job.submitter = submitter_of(made.cluster.user, own)
+
+
+def submitter_of(user: str, ad: Any) -> str:
+    """The accounting name of the jobs: AccountingGroup, else the owner, at the user's domain."""
+    group = ad.get("AccountingGroup")
+    name = group if isinstance(group, str) and group else owner_of(user)
+    if ad.get("NiceUser") is True and not name.startswith("nice-user."):
+        name = f"nice-user.{name}"
+    return name if "@" in name else f"{name}@{domain_of(user)}"
+
+
+def describe(cluster: Cluster, submitted: Any) -> None:
+    """Fill in what the cluster's record takes from its ad."""
+    name = submitted.get("JobBatchName")
+    cluster.batch_name = name if isinstance(name, str) else ""
+    cluster.command = command_of(submitted)
+    cluster.log = log_of(submitted)
+    dag = submitted.get("DAGManJobId")
+    cluster.dag = dag if isinstance(dag, int) and dag > 0 else 0
+    cluster.nodes_log = log_of(submitted, "DAGManNodesLog")
+    words = str(submitted.get("DAGManNodesMask", "")).replace(",", " ").split()
+    cluster.nodes_events = frozenset(
+        int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= _EVENT_DIGITS
+    )
+    others = submitted.get("OtherJobRemoveRequirements")
+    cluster.others_removed = others if isinstance(others, str) else ""
+    # Said once and kept: an expression could say something else when the queue is read again.
+    universe = cluster.common.setdefault("JobUniverse", int(submitted.get("JobUniverse", Universe.VANILLA)))
+    cluster.universe = int(str(universe))
+    cluster.priority = priority_of(submitted)
+
+
+def command_of(ad: Any) -> str:
+    """Base name of the executable, and the arguments."""
+    command, arguments = ad.get("Cmd"), ad.get("Arguments") or ad.get("Args")
+    text = os.path.basename(command) if isinstance(command, str) else ""
+    return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
+
+
+def log_of(ad: Any, name: str = "UserLog") -> str:
+    """Absolute path of an event log, or ""."""
+    log, iwd = ad.get(name), ad.get("Iwd")
+    if not isinstance(log, str) or log in ("", "/dev/null"):
+        return ""
+    return os.path.join(iwd if isinstance(iwd, str) else "/", log)
+
+
+def priority_of(ad: Any) -> Priority:
+    """The five priorities of a job, negated so that the best sorts first."""
+    found = []
+    for name in _PRIORITIES:
+        found.append(-int(finite(ad.get(name))))
+    return (found[0], found[1], found[2], found[3], found[4])

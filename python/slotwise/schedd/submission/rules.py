@@ -1,0 +1,356 @@
+"""The administrator's rules for new jobs: transforms that change them, requirements that refuse them or warn. Pure.
+
+Manual, "condor_schedd Policy Configuration". Transforms run first, in order, each on what the one before it left; then
+the requirements are judged, in order, and the first that does not hold refuses the whole submission. MY is the schedd's
+ad, TARGET the job's.
+
+HTCondor runs every rule on every job. What a rule reads is known here, so a cluster whose jobs are equal in all of that
+is changed and judged once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from slotwise.classad import ClassAd, ExprTree, SpecialValue
+from slotwise.config import Config
+from slotwise.errors import ConfigError, DeniedError
+from slotwise.schedd.jobs.ads import native, plain
+from slotwise.schedd.jobs.protected_attrs import NOT_TRANSFORMED, AttributeLocks, literal_of
+from slotwise.schedd.jobs.values import Expr, Value
+from slotwise.schedd.submission.new_cluster import Draft, redescribe
+from slotwise.table import Allowance
+from slotwise.transform import Transformed, Transforms, read_rules
+
+#: In what jobs of a cluster differ, whatever was submitted; in lower case.
+_EACH_JOB = frozenset(("procid", "globaljobid"))
+#: The attribute that tells which attributes of a factory's cluster its jobs may not set for themselves.
+EDITED = "EditedClusterAttrs"
+#: Steps of evaluation that the rules may take for one submission.
+_STEPS_MOST = 20_000_000
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """SUBMIT_REQUIREMENT_<NAME>."""
+
+    name: str
+    expression: ExprTree
+    reason: ExprTree | None = None
+    is_warning: bool = False
+
+    def fault(self, schedd: ClassAd, job: ClassAd, now: int) -> str | None:
+        """Why the job does not meet it; None when it does.
+
+        :raises DeniedError: when it gives neither true nor false.
+        """
+        value = self.expression.eval(schedd, job, now=now)
+        if isinstance(value, list | ClassAd):
+            raise DeniedError(
+                f"Submit requirement {self.name} failed to evaluate.",
+                hint=f"SUBMIT_REQUIREMENT_{self.name} must be true or false of every job",
+            )
+        if isinstance(value, SpecialValue) or not isinstance(value, bool | int | float):
+            raise DeniedError(
+                f"Submit requirement {self.name} evaluated to non-boolean.",
+                hint=f"SUBMIT_REQUIREMENT_{self.name} must be true or false of every job",
+            )
+        if value:
+            return None
+        told = self.reason.eval(schedd, job, now=now) if self.reason is not None else None
+        return told if isinstance(told, str) else f"Submit requirement {self.name} not met."
+
+
+@dataclass
+class SubmitRules:
+    """All rules of a schedd."""
+
+    transforms: Transforms = field(default_factory=Transforms)
+    requirements: tuple[Requirement, ...] = ()
+    #: TRANSFORM_FACTORY_AND_JOB_ADS: jobs that are materialized are transformed too, not only their cluster.
+    of_late_jobs: bool = True
+    #: Knobs that are named but not there, and other things to tell when the rules are read.
+    notes: tuple[str, ...] = ()
+    locks: AttributeLocks = field(default_factory=AttributeLocks)
+
+    def __bool__(self) -> bool:
+        return bool(self.transforms) or bool(self.requirements)
+
+    @classmethod
+    def read(cls, config: Config) -> SubmitRules:
+        """The rules that a configuration gives.
+
+        :raises ConfigError: for a rule that cannot be kept.
+        """
+        notes: list[str] = []
+        rules = []
+        for name in _names(config, "JOB_TRANSFORM_NAMES"):
+            knob = f"JOB_TRANSFORM_{name}"
+            text = (config.raw(knob) or "").strip()
+            if not text:
+                notes.append(f"{knob} is not defined: the transform is left out")
+                continue
+            rule = read_rules(knob, text, str(config.origin(knob) or ""))
+            for line, attribute in rule.writes():
+                if attribute.lower() in NOT_TRANSFORMED:
+                    raise ConfigError(
+                        f"{knob}, line {line}: a transform may not change {attribute}",
+                        origin=str(config.origin(knob)),
+                        key=knob,
+                        hint="the access point gives this attribute; leave it out",
+                    )
+            if rule.universe is not None:
+                notes.append(f"{knob}: UNIVERSE has no effect in a job transform")
+            if rule.iterates is not None:
+                notes.append(f"{knob}: TRANSFORM with items has no effect in a job transform")
+            rules.append(rule)
+        requirements = []
+        for name in _names(config, "SUBMIT_REQUIREMENT_NAMES"):
+            knob = f"SUBMIT_REQUIREMENT_{name}"
+            expression = config.get_escaped_expr(knob)
+            if expression is None:
+                notes.append(f"{knob} is not defined: the requirement is left out")
+                continue
+            warns = config.find_bool(f"{knob}_IS_WARNING") or False
+            requirements.append(Requirement(name, expression, config.get_escaped_expr(f"{knob}_REASON"), warns))
+        return cls(
+            Transforms(rules, config),
+            tuple(requirements),
+            config.get_bool("TRANSFORM_FACTORY_AND_JOB_ADS"),
+            tuple(notes),
+            AttributeLocks.read(config),
+        )
+
+    # ---- on jobs
+
+    def admit(self, draft: Draft, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
+        """Change and judge a new cluster. What its user is warned of, and what the log is to tell.
+
+        :raises DeniedError: when it is refused.
+        """
+        with Allowance(_STEPS_MOST):
+            if draft.cluster.factory is not None:
+                return self._cluster(draft, schedd, now, seed)
+            problems = self._change(draft, now, seed, late=False)
+            return self._judged(draft, schedd, now), problems
+
+    def materialized(self, draft: Draft, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
+        """Change and judge jobs that are materialized; as :meth:`admit`."""
+        with Allowance(_STEPS_MOST):
+            problems = self._change(draft, now, seed, late=True) if self.of_late_jobs else []
+            return self._judged(draft, schedd, now), problems
+
+    def _cluster(self, draft: Draft, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
+        """The ad of a factory's cluster, as that of its first job."""
+        number = draft.cluster.number
+        whole = _shared(draft)
+        whole.update({"ProcId": 0, "JobFactoryId": number})
+        done = self._transformed(whole, now, seed, cluster_ad=True, late=True)
+        names = self._taken(name for name in done.changed if name.lower() not in ("procid", "jobfactoryid"))
+        changed = _definitions(done.ad, names)
+        if not self.of_late_jobs and names:
+            known = draft.submitted.get(EDITED)
+            listed = [*(known.split(",") if isinstance(known, str) and known else ()), *names]
+            changed[EDITED] = ",".join(dict.fromkeys(listed))
+        _write_cluster(draft, changed)
+        redescribe(draft)
+        whole = _shared(draft)
+        whole.update({"ProcId": 0, "JobFactoryId": number})
+        return _told(self._faults(schedd, whole, now)), done.problems
+
+    def _change(self, draft: Draft, now: int, seed: int, *, late: bool) -> list[str]:
+        if not self.transforms or not draft.jobs:
+            return []
+        shared = _shared(draft)
+        first = self._transformed(_job(draft, shared, 0), now, seed, cluster_ad=False, late=late)
+        names = self._taken(first.changed)
+        if self._alike(draft, first.read):
+            if changed := _definitions(first.ad, names):
+                if late:
+                    _write_jobs(draft, [_differing(changed, shared)] * len(draft.jobs))
+                else:
+                    _write_cluster(draft, changed)
+                redescribe(draft, late=late)
+            return first.problems
+        problems = list(first.problems)
+        changes = [_differing(_definitions(first.ad, names), shared)]
+        for at in range(1, len(draft.jobs)):
+            done = self._transformed(_job(draft, shared, at), now, seed + at, cluster_ad=False, late=late)
+            changes.append(_definitions(done.ad, self._taken(done.changed)))
+            problems += done.problems
+        _write_jobs(draft, changes)
+        redescribe(draft, late=late)
+        return list(dict.fromkeys(problems))
+
+    def _transformed(self, ad: ClassAd, now: int, seed: int, *, cluster_ad: bool, late: bool) -> Transformed:
+        macros = (("isclusterad", "1" if cluster_ad else "0"), ("latematerialization", "1" if late else "0"))
+        try:
+            return self.transforms.apply(ad, now=now, seed=seed, macros=macros)
+        except ConfigError as error:
+            raise DeniedError(f"Failed to apply a required job transform: {error.message}", hint=error.hint) from None
+
+    def _taken(self, names: Iterable[str]) -> list[str]:
+        """Which of the attributes that transforms changed the jobs get: secure ones stay as they are.
+
+        :raises DeniedError: for what is the schedd's to say, by whatever name a transform came to it.
+        """
+        changed = list(names)
+        refused = sorted(name for name in changed if name.lower() in NOT_TRANSFORMED)
+        if not refused:
+            try:
+                insecure = self.locks.insecure(changed)
+                return [name for name in changed if name not in insecure]
+            except DeniedError as error:
+                raise DeniedError(f"Failed to apply a required job transform: {error.message}") from None
+        raise DeniedError(
+            f"Failed to apply a required job transform: it changes {', '.join(refused)}",
+            hint="tell the administrator of the access point",
+        )
+
+    @staticmethod
+    def _alike(draft: Draft, read: Iterable[str] | None) -> bool:
+        """Whether all jobs are equal in what was read, so that one speaks for all."""
+        if len(draft.jobs) == 1:
+            return True
+        return read is not None and (_EACH_JOB | draft.cluster.varied).isdisjoint(read)
+
+    def _judged(self, draft: Draft, schedd: ClassAd, now: int) -> list[str]:
+        if not self.requirements or not draft.jobs:
+            return []
+        shared = _shared(draft)
+        first = _job(draft, shared, 0)
+        found = self._faults(schedd, first, now)
+        trees = [tree for rule in self.requirements for tree in (rule.expression, rule.reason) if tree is not None]
+        if not self._alike(draft, _reads(trees, first)):
+            for at in range(1, len(draft.jobs)):
+                found += self._faults(schedd, _job(draft, shared, at), now)
+        return _told(found)
+
+    def _faults(self, schedd: ClassAd, job: ClassAd, now: int) -> list[str]:
+        """The warnings about one job.
+
+        :raises DeniedError: for a requirement that it does not meet.
+        """
+        found = []
+        for rule in self.requirements:
+            if (fault := rule.fault(schedd, job, now)) is None:
+                continue
+            if not rule.is_warning:
+                raise DeniedError(fault)
+            found.append(fault)
+        return found
+
+
+def without(deltas: Iterable[ClassAd], edited: object, names: set[str]) -> set[str]:
+    """Take the attributes that ``edited`` (EditedClusterAttrs) lists out of what a factory's jobs set for themselves.
+
+    :return: those of ``names`` that are left.
+    """
+    listed = {name.strip().lower() for name in edited.split(",")} if isinstance(edited, str) else set()
+    hidden = {name for name in names if name.lower() in listed}
+    for delta in deltas if hidden else ():
+        for name in hidden:
+            delta.pop(name, None)
+    return names - hidden
+
+
+def _told(warnings: list[str]) -> list[str]:
+    """Each text once, the last first, as HTCondor tells them."""
+    return list(dict.fromkeys(reversed(warnings)))
+
+
+def _names(config: Config, knob: str) -> list[str]:
+    return [name for name in dict.fromkeys(config.get_list(knob)) if name.upper() != "NAMES"]
+
+
+def _reads(expressions: Iterable[ExprTree], job: ClassAd) -> set[str] | None:
+    """What the expressions read of the job, its own definitions followed; None: anything."""
+    found: set[str] = set()
+    for expression in expressions:
+        reads = expression.references()
+        if reads.unbounded or reads.volatile:
+            return None
+        for name in (*reads.target, *reads.bare):
+            found.add(name.lower())
+            if name in job:
+                deeper = job.lookup(name).references(job)
+                if deeper.unbounded or deeper.volatile:
+                    return None
+                found.update(each.lower() for each in (*deeper.my, *deeper.bare))
+    return found
+
+
+def _shared(draft: Draft) -> ClassAd:
+    ad = draft.submitted.copy()
+    ad.update(native(draft.cluster.common))
+    return ad
+
+
+def _job(draft: Draft, shared: ClassAd, at: int) -> ClassAd:
+    """The whole ad of one job of the draft."""
+    job = draft.jobs[at]
+    ad = shared.copy()
+    if draft.deltas is not None:
+        ad.update(draft.deltas[at])
+    if job.changes:
+        ad.update(native(job.changes))
+    ad.update({"ProcId": job.proc, "JobStatus": int(job.status), "GlobalJobId": draft.globals[at]})
+    return ad
+
+
+_Definitions = dict[str, ExprTree | str | None]
+
+
+def _definitions(ad: ClassAd, names: Iterable[str]) -> _Definitions:
+    """What the attributes are now; None: they were removed."""
+    return {name: ad.lookup(name) if name in ad else None for name in names}
+
+
+def _differing(changed: _Definitions, shared: ClassAd) -> _Definitions:
+    """Those that are not what the cluster has already."""
+    return {
+        name: tree
+        for name, tree in changed.items()
+        if (name in shared) is (tree is None) or (tree is not None and str(shared.lookup(name)) != str(tree))
+    }
+
+
+def _write_cluster(draft: Draft, changed: _Definitions) -> None:
+    """Give all jobs these definitions: they go into the cluster's ad, and out of the jobs' own."""
+    common = {name.lower(): name for name in draft.cluster.common}
+    for name, tree in changed.items():
+        if (own := common.get(name.lower())) is not None:
+            if tree is None:
+                del draft.cluster.common[own]
+            else:
+                draft.cluster.common[own] = _value(tree)
+        if tree is None:
+            draft.submitted.pop(name, None)
+        elif own is None:
+            draft.submitted[name] = tree
+    hidden = draft.cluster.varied & {name.lower() for name in changed}
+    if hidden and draft.deltas is not None:
+        for delta in draft.deltas:
+            for name in hidden:
+                delta.pop(name, None)
+
+
+def _write_jobs(draft: Draft, changes: list[_Definitions]) -> None:
+    """Give each job definitions of its own; what was removed is undefined in it."""
+    if not any(changes):
+        return
+    if draft.deltas is None:
+        draft.deltas = [ClassAd() for _ in draft.jobs]
+    undefined = ExprTree("undefined")
+    for delta, changed in zip(draft.deltas, changes, strict=True):
+        for name, tree in changed.items():
+            delta[name] = undefined if tree is None else tree
+
+
+def _value(tree: ExprTree | str) -> Value:
+    value = plain(literal_of(tree)) if isinstance(tree, ExprTree) else tree
+    return value if value is not None else Expr(str(tree))
+
+
+__all__ = ["EDITED", "Requirement", "SubmitRules", "without"]

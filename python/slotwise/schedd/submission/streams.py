@@ -1,0 +1,133 @@
+"""Submissions that come in several messages: one in parts, or a stream of many small ones.
+
+Of a stream several frames are on their way to the disk at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from slotwise.errors import DeniedError, SlotwiseError, UsageError
+from slotwise.schedd.submission.byte_limits import Holding
+from slotwise.schedd.submission.new_cluster import Incoming
+from slotwise.schedd.submission.transaction import Admission, Checked, Submission, Underway
+from slotwise.schedd.userlog.log_lines import came
+from slotwise.wire import audit, call
+from slotwise.wire.gen import schedd_pb2
+
+#: Frames that may wait for the disk; more are not read.
+_AHEAD = 16
+#: How long the next part of a submission may take, in seconds.
+_PART_S = 120.0
+
+
+async def gather(
+    parts: AsyncIterator[schedd_pb2.SubmitPart], holding: Holding, part_s: float = _PART_S
+) -> tuple[list[Incoming], bytes, bool]:
+    """A submission that comes in parts: its clusters, its key, and whether it may have come before.
+
+    :raises UsageError: when the parts make no sense, end without a commit or come too slowly.
+    :raises DeniedError: when they hold too many bytes.
+    """
+    clusters: list[Incoming] = []
+    committed, key, again = False, b"", False
+    following = aiter(parts)
+    while True:
+        try:
+            part = await asyncio.wait_for(anext(following), part_s)
+        except StopAsyncIteration:
+            break
+        except TimeoutError:
+            raise UsageError(f"no part of the submission came in {part_s:g} s; nothing is queued") from None
+        holding.add(part.ByteSize())
+        if part.key:
+            key, again = part.key, part.again
+        what = part.WhichOneof("part")
+        if what == "open_cluster":
+            clusters.append(Incoming.whole(part.open_cluster))
+        elif what == "more_procs":
+            if not clusters:
+                raise UsageError("procs came before their cluster")
+            clusters[-1].batches.append(part.more_procs)
+        elif what == "commit":
+            committed = part.commit
+    if not committed:
+        raise UsageError("the submission ended without a commit; nothing is queued")
+    return clusters, key, again
+
+
+class SubmissionStream:
+    """Takes frames, and answers each submission in the order they came."""
+
+    def __init__(self, admission: Admission, user: str, peer: str = "") -> None:
+        self._admission = admission
+        self._user = user
+        self._peer = peer
+        #: Bytes of frames that were read and not answered.
+        self._held = 0
+        self._waiting: asyncio.Queue[tuple[list[Checked], Underway, int] | None] = asyncio.Queue(_AHEAD)
+
+    async def serve(self, context: Any) -> None:
+        """Serve the stream to its end; what was read is answered."""
+        intake = self._admission.intake
+        answering = asyncio.create_task(self._answer(context))
+        try:
+            while (frame := await context.read()) is not grpc.aio.EOF:
+                size = frame.ByteSize()
+                await intake.wait(self._user, size)
+                intake.change(self._user, size)
+                self._held += size
+                earlier = [await self._earlier(bundle) for bundle in frame.submissions]
+                sent = [await self._read(bundle) for bundle in frame.submissions]
+                # Checked here and at once, so that ids are given in the order of arrival.
+                checked = [known or self._checked(*each) for known, each in zip(earlier, sent, strict=True)]
+                underway = self._admission.begin([one for one in checked if isinstance(one, Submission)])
+                await self._waiting.put((checked, underway, size))
+            await self._waiting.put(None)
+            await answering
+        finally:
+            answering.cancel()
+            intake.change(self._user, -self._held)
+
+    async def _earlier(self, bundle: schedd_pb2.SubmitBundle) -> schedd_pb2.SubmitReply | None:
+        return await self._admission.earlier(self._user, bundle.key) if bundle.again else None
+
+    async def _read(self, bundle: schedd_pb2.SubmitBundle) -> tuple[bytes, list[Incoming] | SlotwiseError]:
+        """Its key, and its clusters with what their proxies tell."""
+        clusters = [Incoming.whole(cluster) for cluster in bundle.clusters]
+        try:
+            await self._admission.read_proxies(self._user, clusters)
+        except SlotwiseError as error:
+            return bundle.key, error
+        return bundle.key, clusters
+
+    def _checked(self, key: bytes, clusters: list[Incoming] | SlotwiseError) -> Checked:
+        if isinstance(clusters, SlotwiseError):
+            return clusters
+        try:
+            return self._admission.check(self._user, clusters, key=key, peer=self._peer)
+        except SlotwiseError as error:
+            return error
+
+    async def _answer(self, context: Any) -> None:
+        broken = False
+        while (following := await self._waiting.get()) is not None:
+            checked, underway, size = following
+            answers = await self._admission.answers(checked, underway)
+            self._admission.intake.change(self._user, -size)
+            self._held -= size
+            for answer in answers.answers:
+                if answer.HasField("error"):
+                    denied = answer.error.kind == DeniedError.code
+                    call.refused(self._peer, "Schedd/SubmitMany", answer.error.message, denied=denied)
+            if entered := [one for answer in answers.answers for one in answer.reply.clusters]:
+                audit.note_now(came(entered))
+            if not broken:
+                try:
+                    await context.write(answers)
+                except (grpc.RpcError, asyncio.InvalidStateError):
+                    broken = True  # the caller left; what it sent is queued all the same

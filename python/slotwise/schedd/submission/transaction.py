@@ -1,0 +1,536 @@
+"""Takes submissions into the queue: ids, limits, one transaction for all of a submission, events of submission."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from slotwise.classad import ClassAd
+from slotwise.clock import Clock
+from slotwise.daemon.accounts import refused_uid
+from slotwise.errors import DeniedError, HostError, SlotwiseError, UsageError
+from slotwise.model import job_events as events
+from slotwise.model.ownership import LocalDomains, owner_of
+from slotwise.schedd.jobs.ads import FreshAds, JobAds, fresh_ads, native
+from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.protected_attrs import AttributeLocks
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes, encode, literal
+from slotwise.schedd.shadow import proxies
+from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.store import Batch, StoredCluster, StoredFactory
+from slotwise.schedd.submission import new_cluster as drafting
+from slotwise.schedd.submission.byte_limits import Intake
+from slotwise.schedd.submission.factory import asked_for
+from slotwise.schedd.submission.new_cluster import Draft, DraftSettings, Incoming
+from slotwise.schedd.submission.reserved_ids import Reservation, ReservedClusters, check_number
+from slotwise.schedd.submission.rules import SubmitRules
+from slotwise.schedd.userlog.log_lines import jobs_of
+from slotwise.schedd.users.records import UserRecords
+from slotwise.schedd.users.superusers import SuperUsers
+from slotwise.table import pack_ads
+from slotwise.wire import audit
+from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.status import detail
+
+_log = logging.getLogger(__name__)
+_CLUSTERS_IN_LINE = 50
+
+
+@dataclass(frozen=True)
+class AdmissionSettings:
+    """Knobs of admission."""
+
+    schedd_name: str
+    host: str
+    domains: LocalDomains
+    version: str = ""
+    platform: str = ""
+    jobs_most: int = (1 << 31) - 1
+    jobs_per_owner_most: int = 100_000
+    jobs_per_submission_most: int = 20_000
+    #: The account of owners that have none.
+    fallback_account: str = "nobody"
+    #: Accounts with lower uids own no jobs.
+    least_uid: int = 0
+    superusers: SuperUsers = field(default_factory=SuperUsers)
+    rules: SubmitRules = field(default_factory=SubmitRules)
+    locks: AttributeLocks = field(default_factory=AttributeLocks)
+
+    @property
+    def draft(self) -> DraftSettings:
+        """What goes into every job."""
+        return DraftSettings(self.schedd_name, self.domains, self.version, self.platform, self.locks)
+
+
+@dataclass
+class Submission:
+    """What one caller submitted at once, checked and with its ids: to be queued whole or not at all."""
+
+    #: ``user@domain``.
+    user: str
+    drafts: list[Draft]
+    #: By which it is known should it be sent again, or empty.
+    key: bytes = b""
+    #: The address it came from.
+    peer: str = ""
+    #: Who sent it: the user, or a queue superuser.
+    sender: str = ""
+
+    @property
+    def count(self) -> int:
+        """Jobs of all its clusters."""
+        return sum(len(draft.jobs) for draft in self.drafts)
+
+    @property
+    def brings_work(self) -> bool:
+        """Whether any of its jobs may start, now or once it is made."""
+        return any(draft.parts or any(job.status == Status.IDLE for job in draft.jobs) for draft in self.drafts)
+
+    @cached_property
+    def reply(self) -> schedd_pb2.SubmitReply:
+        """What the caller is told."""
+        reply = schedd_pb2.SubmitReply()
+        for draft in self.drafts:
+            reply.clusters.add(cluster_id=draft.cluster.number, first_proc=0, num_procs=draft.cluster.next_proc)
+        reply.warnings.extend(dict.fromkeys(text for draft in self.drafts for text in draft.warnings))
+        return reply
+
+
+#: Bytes of a submission's key.
+_KEY_MOST = 64
+#: What was found of a submission before it is queued: itself, why it is refused, or how it was answered before.
+Checked = Submission | SlotwiseError | schedd_pb2.SubmitReply
+
+
+@dataclass
+class Underway:
+    """Submissions on their way to the disk together. They arrive whether or not anyone waits for them."""
+
+    submissions: list[Submission]
+    #: Whether event logs tell of them.
+    logged: bool
+    durable: asyncio.Future[None]
+    #: Each on its own way, once they were refused together.
+    alone: list[Underway] = field(default_factory=list)
+
+
+class Admission:
+    """Takes submissions."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        ledger: Ledger,
+        clock: Clock,
+        settings: AdmissionSettings,
+        next_cluster: int,
+        *,
+        reserved: ReservedClusters,
+        recall: Callable[[str, bytes], bytes | None],
+        own_ad: Callable[[], ClassAd] = ClassAd,
+        users: UserRecords | None = None,
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._ledger = ledger
+        self._clock = clock
+        self.settings = settings
+        self._next = next_cluster
+        self._reserved = reserved
+        self._recall = recall
+        self._own_ad = own_ad
+        self.users = users or UserRecords()
+        #: Bytes of submissions that have come and are not queued yet.
+        self.intake = Intake()
+        #: Submissions with keys that are on their way to the disk.
+        self._keys: dict[tuple[str, bytes], asyncio.Event] = {}
+        #: Jobs on their way to the disk, by owner: limits count them.
+        self._underway: dict[str, int] = {}
+        #: Told of a new cluster whose jobs are made later.
+        self.on_factory: Callable[[Draft], None] = lambda draft: None
+
+    async def reserve(self, owner: str, count: int) -> int:
+        """The first of ``count`` cluster ids that nobody else gets.
+
+        :raises UsageError: for a number that nobody may ask for, DeniedError when too many of ``owner`` are unused.
+        """
+        now, first = int(self._clock.now()), self._next
+        self._reserved.check(owner, count, first, now)
+        self._next += count
+        ids = Reservation(first, count, now, owner)
+        self._reserved.keep([ids])
+        batch = Batch()
+        batch.raise_counter(self._next)
+        batch.reserve(ids)
+        await self._ledger.commit(Decision(self._clock.now()), batch, may_fail=True)
+        return first
+
+    # ---- one submission, or many
+
+    async def earlier(self, user: str, key: bytes) -> schedd_pb2.SubmitReply | None:
+        """The answer to a submission that may have come before; None when it is not in the queue."""
+        if (underway := self._keys.get((user, key))) is not None:
+            await underway.wait()
+        reply = await asyncio.to_thread(self._recall, user, key)
+        return schedd_pb2.SubmitReply.FromString(reply) if reply is not None else None
+
+    async def submit(
+        self,
+        user: str,
+        clusters: Sequence[Incoming],
+        *,
+        key: bytes = b"",
+        again: bool = False,
+        peer: str = "",
+    ) -> schedd_pb2.SubmitReply:
+        """Queue all of the clusters, or none.
+
+        :param again: it may have come before, under the same key; then it is not queued a second time.
+        :raises UsageError: for a submission that makes no sense, DeniedError over a limit, HostError on a full disk.
+        """
+        if again and (reply := await self.earlier(user, key)) is not None:
+            return reply
+        await self.read_proxies(user, clusters)
+        submission = self.check(user, clusters, key=key, peer=peer)
+        await self._arrival(self.begin([submission]))
+        return submission.reply
+
+    async def read_proxies(self, user: str, clusters: Sequence[Incoming]) -> None:
+        """Read what the proxies of a submission tell, before it is checked.
+
+        :raises UsageError: for a cluster that makes no sense.
+        """
+        for cluster in clusters:
+            if b"x509userproxy" in cluster.sent.cluster_ad.lower():
+                path = proxies.proxy_of(drafting.submitted_ad(cluster.sent.cluster_ad))
+                if path:
+                    owner = self._user_of(user, [cluster])
+                    account, fallback = self.settings.domains.account_of(owner), self.settings.fallback_account
+                    cluster.told = await asyncio.to_thread(proxies.read, path, account, fallback)
+
+    async def answers(self, checked: Sequence[Checked], underway: Underway) -> schedd_pb2.SubmitAnswers:
+        """An answer for each submission, in order, once those ``underway`` among them have arrived.
+
+        Errors and earlier replies among them are answered as they are.
+        """
+        refused: dict[int, SlotwiseError] = {}
+        try:
+            await self._arrival(underway)
+        except HostError as error:
+            refused = {id(one): error for one in underway.submissions}
+            for alone in underway.alone:
+                with contextlib.suppress(HostError):
+                    await self._arrival(alone)
+                    del refused[id(alone.submissions[0])]
+        answers = schedd_pb2.SubmitAnswers()
+        for each in checked:
+            answer = each if not isinstance(each, Submission) else refused.get(id(each)) or each.reply
+            if isinstance(answer, SlotwiseError):
+                answers.answers.add(error=detail(answer))
+            else:
+                answers.answers.add(reply=answer)
+        return answers
+
+    def check(
+        self,
+        user: str,
+        clusters: Sequence[Incoming],
+        *,
+        key: bytes = b"",
+        peer: str = "",
+    ) -> Submission:
+        """A submission with its ids; it is queued by :meth:`begin`.
+
+        :raises UsageError: for a submission that makes no sense, DeniedError over a limit.
+        """
+        if not clusters:
+            raise UsageError("the submission has no cluster")
+        sender, user = user, self._user_of(user, clusters)
+        account = self.settings.domains.account_of(user)
+        if (uid := refused_uid(account, self.settings.least_uid)) is not None:
+            raise DeniedError(
+                f"jobs of {account} are refused: its uid {uid} is below SLOTWISE_MIN_UID ({self.settings.least_uid})",
+                hint="submit as another user; where root is the only user, as in a container, SLOTWISE_MIN_UID = 0",
+            )
+        self.users.check(user)
+        if len(key) > _KEY_MOST:
+            raise UsageError(f"the submission's key has {len(key)} bytes", hint=f"at most {_KEY_MOST}")
+        now = int(self._clock.now())
+        ads = self._check_limits(user, clusters)
+        drafts = [self._draft(user, sender, cluster, ad, now) for cluster, ad in zip(clusters, ads, strict=True)]
+        submission = Submission(user, drafts, key, peer, sender)
+        if user != sender:
+            audit.note("as jobs of %s", user)
+        self._underway[user] = self._underway.get(user, 0) + submission.count
+        if key:
+            self._keys[sender, key] = asyncio.Event()
+        return submission
+
+    def _user_of(self, caller: str, clusters: Sequence[Incoming]) -> str:
+        """Whose the jobs will be: the caller's, or those of the user whom a queue superuser names as their Owner.
+
+        :raises DeniedError: when the caller may submit no jobs of that user.
+        """
+        had_jobs = self._queue.owned.__contains__
+        users = set()
+        for cluster in clusters:
+            named = None
+            if b"owner" in cluster.sent.cluster_ad.lower():
+                named = drafting.submitted_ad(cluster.sent.cluster_ad).get("Owner")
+            is_named = isinstance(named, str) and named
+            users.add(self.settings.superusers.user_for(caller, str(named), had_jobs) if is_named else caller)
+        if len(users) > 1:
+            raise UsageError("the clusters of one submission have several owners", hint="submit them one after another")
+        return users.pop()
+
+    def _draft(self, user: str, sender: str, incoming: Incoming, submitted: ClassAd, now: int) -> Draft:
+        wanted = incoming.sent.cluster_id
+        number = partial(self._number, sender, wanted, now)
+        draft = drafting.draft(user, incoming, submitted, number, now, self.settings.draft)
+        self.keep_rules(draft, now, late=False)
+        return draft
+
+    def keep_rules(self, draft: Draft, now: int, *, late: bool) -> None:
+        """Have the administrator's rules change and judge jobs on their way in; ``late``: a factory's jobs.
+
+        :raises DeniedError: when they are refused.
+        """
+        rules = self.settings.rules
+        if not rules:
+            return
+        keep = rules.materialized if late else rules.admit
+        draft.warnings, problems = keep(draft, self._own_ad(), now, secrets.randbits(63))
+        for problem in problems:
+            _log.warning("cluster %d: a statement of a job transform has no effect: %s", draft.cluster.number, problem)
+
+    def _number(self, user: str, wanted: int, now: int) -> int:
+        if wanted:
+            self._reserved.take(user, wanted, now)
+            return wanted
+        number = self._next
+        check_number(number)
+        self._next += 1
+        return number
+
+    def submitter(self, user: str, ad: Any) -> str:
+        """The accounting name of a job of ``user@domain``."""
+        return drafting.submitter_of(user, ad)
+
+    def has_jobs(self, user: str) -> bool:
+        """Whether jobs of the user, or clusters that will have some, are in the queue or on their way into it."""
+        if self._queue.owned.get(user) or self._underway.get(user):
+            return True
+        return any(cluster.user == user for cluster in self._queue.clusters.values())
+
+    # ---- limits
+
+    def _check_limits(self, user: str, clusters: Sequence[Incoming]) -> list[ClassAd]:
+        """Compare counts with the limits before any job is built; the clusters' ads.
+
+        Jobs that are materialized late count when they are made, as in HTCondor. Until a cluster has jobs, it counts as
+        one: else somebody could have any number of clusters.
+        """
+        limits = self.settings
+        if len(clusters) > limits.jobs_per_submission_most:
+            raise _exceeded("MAX_JOBS_PER_SUBMISSION", limits.jobs_per_submission_most, f"{len(clusters)} clusters")
+        ads = [drafting.submitted_ad(cluster.sent.cluster_ad) for cluster in clusters]
+        wanted = late = 0
+        for cluster, ad in zip(clusters, ads, strict=True):
+            count = cluster.announced()
+            if asked_for(ad, count) is None:
+                wanted += count
+            else:
+                late += 1
+        if wanted > limits.jobs_per_submission_most:
+            raise _exceeded("MAX_JOBS_PER_SUBMISSION", limits.jobs_per_submission_most, f"{wanted} jobs")
+        wanted += late
+        there = sum(self._queue.counts()) + sum(self._underway.values())
+        if there + wanted > limits.jobs_most:
+            raise _exceeded("MAX_JOBS_SUBMITTED", limits.jobs_most, f"{there} jobs and {wanted} more")
+        own = self._queue.owned.get(user, 0) + self._underway.get(user, 0)
+        if late:
+            own += sum(1 for each in self._queue.clusters.values() if each.user == user and not each.jobs)
+        if own + wanted > limits.jobs_per_owner_most:
+            there_are = f"{own} of {owner_of(user)} and {wanted} more"
+            raise _exceeded("MAX_JOBS_PER_OWNER", limits.jobs_per_owner_most, there_are)
+        return ads
+
+    # ---- durable, then in memory
+
+    def begin(self, submissions: Sequence[Submission]) -> Underway:
+        """Send checked submissions to the disk, in one transaction; when that is refused, each in its own."""
+        decision, batch = Decision(self._clock.now()), Batch()
+        for submission in submissions:
+            self.users.submits(submission.user)
+            batch.know_user(submission.user)
+            for draft in submission.drafts:
+                self._cluster_rows(draft, batch, decision)
+            if submission.key:
+                reply = submission.reply.SerializeToString()
+                batch.remember(submission.sender, submission.key, int(decision.now), reply)
+        drafts: list[tuple[Draft, FreshAds | None]] = []
+
+        def told(error: HostError | None) -> None:
+            if error is not None and len(underway.submissions) > 1:
+                underway.alone = [self.begin([submission]) for submission in submissions]
+            else:
+                self._arrived(underway.submissions, drafts if error is None else [])
+
+        durable = self._ledger.commit(decision, batch, may_fail=True, told=told)
+        underway = Underway(list(submissions), bool(decision.entries), durable)
+        # While the disk works.
+        drafts += [(draft, self._fresh(draft)) for submission in submissions for draft in submission.drafts]
+        return underway
+
+    async def _arrival(self, underway: Underway) -> None:
+        await underway.durable
+        if underway.logged:
+            # Whoever submits and then follows the log finds the log, and the submission in it.
+            await self._ledger.logs_written()
+
+    def _arrived(self, submissions: Sequence[Submission], entering: Sequence[tuple[Draft, FreshAds | None]]) -> None:
+        """Submissions are durable and enter the queue, or were refused and do not."""
+        try:
+            for submission in submissions if entering else ():
+                for line in submitted(submission):
+                    _log.info(*line)
+            for draft, fresh in entering:
+                self._enter(draft, fresh)
+                if draft.parts:
+                    self.on_factory(draft)
+            if entering and self._ledger.on_new_work and any(one.brings_work for one in submissions):
+                self._ledger.on_new_work()
+        finally:
+            for submission in submissions:
+                self._settled(submission)
+
+    def _settled(self, submission: Submission) -> None:
+        if (underway := self._keys.pop((submission.sender, submission.key), None)) is not None:
+            underway.set()
+        left = self._underway.get(submission.user, 0) - submission.count
+        if left > 0:
+            self._underway[submission.user] = left
+        else:
+            self._underway.pop(submission.user, None)
+
+    def _cluster_rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
+        cluster, factory = draft.cluster, draft.cluster.factory
+        batch.insert_cluster(
+            StoredCluster(
+                cluster.number, cluster.owner, cluster.qdate, cluster.next_proc, draft.pack, encode(cluster.common)
+            )
+        )
+        if factory is not None:
+            row = StoredFactory(cluster.number, factory.total, 0, factory.limit, factory.max_idle, factory.paused)
+            batch.insert_factory(row, draft.parts)
+            whole = self._queue.whole(cluster)
+            frame = self._queue.frame(whole, decision.now)
+            decision.log(whole, events.cluster_submitted(frame, self.settings.host, *_notes(draft)))
+        self.job_rows(draft, batch, decision)
+
+    def job_rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
+        """Rows and log entries of a draft's jobs."""
+        if not draft.jobs:
+            return
+        number = draft.cluster.number
+        packs: list[bytes | None] = (
+            [pack_ads([delta]) if len(delta) else None for delta in draft.deltas]
+            if draft.deltas is not None
+            else [None] * len(draft.jobs)
+        )
+        first = draft.jobs[0].changes
+        text = encode(first) if first else None  # nearly always one for all
+        batch.insert_jobs(
+            [
+                (number, job.proc, job.status, pack, _changes_text(job.changes, first, text))
+                for job, pack in zip(draft.jobs, packs, strict=True)
+            ]
+        )
+        self._log_submission(draft, decision)
+
+    def _log_submission(self, draft: Draft, decision: Decision) -> None:
+        everyone = self._ledger.global_log is not None
+        logged = [job for job in draft.jobs if job.is_logged or everyone]
+        if not logged:
+            return
+        host = self.settings.host
+        log_notes, user_notes = _notes(draft)
+        for job in logged:
+            frame = self._queue.frame(job, decision.now)
+            # As in HTCondor, the log of a job that is submitted on hold does not mention the hold.
+            decision.log(job, events.submitted(frame, host, log_notes, user_notes, "; ".join(draft.warnings)))
+
+    def enter(self, draft: Draft) -> None:
+        """The draft's jobs are durable: they are in the queue from now on."""
+        self._enter(draft, self._fresh(draft))
+
+    def _fresh(self, draft: Draft) -> FreshAds | None:
+        if not draft.jobs:
+            return None
+        return fresh_ads(
+            draft.cluster,
+            draft.submitted,
+            [job.proc for job in draft.jobs],
+            draft.delta_pack or None,
+            {"GlobalJobId": draft.globals, **_columns(draft.jobs)},
+            dollars=b"$$(" in draft.pack or b"$$(" in draft.delta_pack,
+        )
+
+    def _enter(self, draft: Draft, fresh: FreshAds | None) -> None:
+        if fresh is not None:
+            self._ads.insert(fresh)
+        if len({id(job.changes) for job in draft.jobs}) > 1:
+            for job in draft.jobs:
+                if job.changes:
+                    self._ads.set(job.key, job.changes)
+        self._queue.admit(draft.cluster, draft.jobs)
+
+
+def _exceeded(knob: str, limit: int, what: str) -> DeniedError:
+    return DeniedError(f"Number of submitted jobs would exceed {knob} ({limit}): {what}")
+
+
+def submitted(submission: Submission) -> Iterator[tuple[Any, ...]]:
+    """The log's line about a submission that has become durable: one, however many jobs it has."""
+    clusters = [jobs_of(draft.cluster) for draft in submission.drafts]
+    user, peer = submission.drafts[0].cluster.user, submission.peer or "an unknown address"
+    for first in range(0, len(clusters), _CLUSTERS_IN_LINE):
+        names = ", ".join(clusters[first : first + _CLUSTERS_IN_LINE])
+        yield ("%s: submitted by %s from %s", names, user, peer)
+
+
+def _notes(draft: Draft) -> tuple[str, str]:
+    notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
+    log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
+    told = {name: draft.submitted.get(name) for name in ("DAGNodeName", "JobBatchName")}
+    fields = [f"{name} = {literal(value)}" for name, value in told.items() if isinstance(value, str) and value]
+    if fields:  # they take the place of the notes, as in HTCondor; condor_dagman finds its node by the first
+        log_notes = f"[ {'; '.join(fields)} ]"
+    return log_notes, user_notes
+
+
+def _changes_text(changes: Changes | None, known: Changes | None, text: str | None) -> str | None:
+    if not changes:
+        return None
+    return text if changes is known else encode(changes)
+
+
+def _columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
+    """Attributes in which the jobs differ from their cluster from the start, as columns over all of them."""
+    changes = jobs[0].changes
+    if any(job.changes is not changes for job in jobs):
+        return {"JobStatus": [job.status for job in jobs]}
+    return {name: [value] * len(jobs) for name, value in native(changes or {}).items()}
+
+
+__all__ = ["Admission", "AdmissionSettings", "Checked", "Submission", "Underway"]

@@ -1,0 +1,390 @@
+"""Results of a run at the access point: where they go, and how they get there whole.
+
+All of this runs in worker threads, with the owner's rights. A result is written under a temporary name in its directory
+and renamed when it is whole, so that nobody sees half of one, and a result that comes again replaces itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import BinaryIO
+
+from slotwise.daemon.user_paths import open_path
+from slotwise.schedd.jobs.codes import Hold
+from slotwise.schedd.transfer import safe_open
+from slotwise.schedd.transfer.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
+from slotwise.schedd.transfer.owner_rights import OWN, as_owner
+from slotwise.wire.gen import schedd_pb2
+
+#: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.
+_FRESH, _FORMER = ".new", ".old"
+#: Most bytes, and files, of one run that are kept in memory until its end; what comes after them goes to the disk.
+_MOST_KEPT, _MOST_KEPT_FILES = 8 * 1024 * 1024, 2000
+#: Most bytes of a file name.
+_MOST_NAME = 255
+
+
+def destination(plan: FilePlan, name: str) -> str | None:
+    """Where a result named ``name`` by the starter goes, or None when it is not wanted.
+
+    :raises TransferError: for a name that would leave the scratch directory.
+    """
+    if name == STDOUT:
+        return None if is_null(plan.stdout) else _placed(plan, plan.stdout)
+    if name == STDERR:
+        return None if is_null(plan.stderr) else _placed(plan, plan.stderr)
+    if os.path.isabs(name) and name in (plan.stdout, plan.stderr):
+        return name
+    plain = os.path.normpath(name)
+    if os.path.isabs(name) or plain == ".." or plain.startswith("../"):
+        raise TransferError(
+            f"the starter sent a file with the name {name!r}", int(Hold.TRANSFER_OUTPUT_ERROR), errno.EINVAL
+        )
+    if (target := plan.remaps.get(name) or plan.remaps.get(plain)) is not None:
+        return None if "://" in target or is_null(target) else os.path.join(plan.iwd, target)
+    head, slash, rest = plain.partition("/")
+    if slash and head in plan.remaps:
+        return os.path.join(plan.iwd, plan.remaps[head], rest)
+    return os.path.join(plan.iwd, plain)
+
+
+def _placed(plan: FilePlan, name: str) -> str:
+    return os.path.join(plan.iwd, plan.remaps.get(name) or plan.remaps.get(os.path.basename(name)) or name)
+
+
+def spooled_files(directory: str) -> str:
+    """``directory`` if it holds files for the next run, else ""; a change of it that was cut short is undone first."""
+    if not os.path.isdir(directory) and os.path.isdir(directory + _FORMER):
+        os.rename(directory + _FORMER, directory)
+    return directory if os.path.isdir(directory) else ""
+
+
+def _fill(source: str, target: str) -> None:
+    """Put what ``source`` has and ``target`` has not into it, without copying."""
+    with os.scandir(source) as found:
+        entries = list(found)
+    for entry in entries:
+        path = os.path.join(target, entry.name)
+        if entry.is_dir(follow_symlinks=False) and os.path.isdir(path):
+            _fill(entry.path, path)
+        elif os.path.lexists(path):
+            continue
+        elif entry.is_dir(follow_symlinks=False):
+            shutil.copytree(entry.path, path, copy_function=os.link, symlinks=True)
+        else:
+            os.link(entry.path, path, follow_symlinks=False)
+
+
+#: How a rename out of a user's directory is refused.
+_NOT_OURS = (errno.EACCES, errno.EPERM)
+
+
+class Results:
+    """Files of one run as they arrive; put in place all at once at its end."""
+
+    def __init__(self, plan: FilePlan, run_id: str) -> None:
+        self._plan = self._sent_with = plan
+        self._suffix = ".sw-" + run_id.replace("#", "-")
+        #: name -> (mode, content) of files that came in one piece.
+        self._small: dict[str, tuple[int, bytes]] = {}
+        self._directories: dict[str, int] = {}
+        #: name -> (temporary file, mode) of files that came in many pieces.
+        self._large: dict[str, tuple[str, int]] = {}
+        #: Names of those of which the last piece came; half of a file is no result.
+        self._whole: set[str] = set()
+        #: Bytes of the small files.
+        self._kept = 0
+        self._dropped = False
+        self._lock = threading.Lock()
+        self.bytes = 0
+        #: There is more than may be; the rest is not taken.
+        self.failure: TransferError | None = None
+        #: name -> why it cannot be written.
+        self._failed: dict[str, TransferError] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to put in place."""
+        return not (self._small or self._directories or self._large or self._failed or self.failure)
+
+    def is_small(self, piece: schedd_pb2.FilePiece) -> bool:
+        """Whether the piece is a directory or a whole small file, kept in memory without touching the disk.
+
+        Memory takes so many: the rest of a job's small files are written at once, as large ones are.
+        """
+        if piece.directory:
+            return True
+        if not (piece.last and piece.offset == 0 and len(piece.data) <= SMALL_MOST):
+            return False
+        return self._kept + len(piece.data) <= _MOST_KEPT and len(self._small) < _MOST_KEPT_FILES
+
+    def keep(self, name: str, mode: int, data: bytes, *, directory: bool) -> None:
+        """Take a whole small file or a directory."""
+        if directory:
+            self._directories[name] = mode
+        else:
+            self._count(len(data))
+            if self.failure is None:
+                self._small[name] = (mode, data)
+                self._kept += len(data)
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        most = self._plan.max_output_mib
+        if 0 <= most < self.bytes / 1048576 and self.failure is None:
+            text = f"Max total output file size exceeded: limit {most:g} MB"
+            self.failure = TransferError(text, int(Hold.MAX_TRANSFER_OUTPUT), 0)
+
+    def write(self, name: str, mode: int, data: bytes, offset: int, *, last: bool = True) -> None:
+        """Write a piece of a large file to its temporary name (worker thread).
+
+        A pipe or device that is its place gets it at once.
+        """
+        with self._lock:
+            self._count(len(data))
+            if self.failure is not None or self._dropped or name in self._failed:
+                return
+            if last:
+                self._whole.add(name)
+            target: str | None = None
+            try:
+                target = destination(self._plan, name)
+                if target is not None:
+                    with as_owner(self._plan.owner, self._plan.fallback_account):
+                        self._write(name, target, mode, data, offset)
+            except TransferError as error:
+                self._failed[name] = error
+            except OSError as error:
+                self._failed[name] = _output_error(target or name, error)
+                self._forget(name)  # where the disk is full, it is in the way of the others
+
+    def _write(self, name: str, target: str, mode: int, data: bytes, offset: int) -> None:
+        if name not in self._large:
+            make_parents(target, self._plan.iwd)
+            if is_special(target):
+                safe_open.write_special(target, data)
+                return
+            self._large[name] = (self._beside(_real(target)), mode)
+        temporary, _ = self._large[name]
+        flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if offset == 0 else 0)
+        descriptor = safe_open.regular(temporary, flags)
+        try:
+            write_all(descriptor, data, offset)
+        finally:
+            os.close(descriptor)
+
+    def _forget(self, name: str) -> None:
+        if name in self._large:
+            with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+                _unlink(self._large.pop(name)[0])
+
+    def _beside(self, target: str) -> str:
+        """The temporary name for a result: in its directory, and no longer than names may be."""
+        directory, name = os.path.split(target)
+        if len(os.fsencode(name + self._suffix)) > _MOST_NAME:
+            name = hashlib.sha256(os.fsencode(name)).hexdigest()
+        return os.path.join(directory, name + self._suffix)
+
+    def place_in_spool(self, directory: str) -> None:
+        """Keep everything in a directory of the schedd's own for the next run, all of it or nothing (worker thread).
+
+        What was kept there before stays as far as it was not sent again. Large files were written beside their results'
+        places, with the owner's rights, and are moved.
+
+        :raises TransferError: 12 with the errno of the first file that cannot be written.
+        """
+        if self.failure is not None:
+            self.discard()
+            raise self.failure
+        fresh, former = directory + _FRESH, directory + _FORMER
+        self._plan = replace(self._plan, owner=OWN, iwd=fresh, stdout=STDOUT, stderr=STDERR, remaps={})
+        try:
+            shutil.rmtree(fresh, ignore_errors=True)
+            os.makedirs(fresh, mode=0o700)
+            self.place()
+            if kept := spooled_files(directory):
+                _fill(kept, fresh)
+                shutil.rmtree(former, ignore_errors=True)
+                os.rename(kept, former)
+            os.rename(fresh, directory)
+        except OSError as error:
+            self.discard()
+            raise _output_error(directory, error) from None
+        except TransferError:
+            self.discard()
+            raise
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(former, ignore_errors=True)
+
+    def place(self) -> None:
+        """Put everything in place that came whole (worker thread).
+
+        :raises TransferError: 12 with the errno of the first file that cannot be written, when all others are in place;
+            33 when there was more than may be.
+        """
+        failures = [] if self.failure is None else [self.failure]
+        failures += self._failed.values()
+
+        def put(name: str, act: Callable[[str], None]) -> None:
+            """One that cannot be put in its place does not keep the others from theirs."""
+            target = name
+            try:
+                found = destination(self._plan, name)
+                if found:
+                    target = found
+                    act(found)
+            except TransferError as error:
+                failures.append(error)
+            except OSError as error:
+                failures.append(_output_error(target, error))
+
+        with as_owner(self._plan.owner, self._plan.fallback_account):
+            for name, mode in sorted(self._directories.items()):
+                put(name, partial(_make_directory, mode=mode))
+            for name, (mode, data) in self._small.items():
+                put(name, partial(self._put, data=data, mode=mode))
+            for name, (temporary, mode) in list(self._large.items()):
+                if name in self._whole and name not in self._failed:
+                    put(name, partial(self._move, temporary, mode=mode))
+        self.discard()
+        if failures:
+            raise failures[0]
+
+    def _put(self, target: str, data: bytes, mode: int) -> None:
+        """Write a small file. One that exists and is no plain file (a terminal, a pipe) is written to, not replaced."""
+        make_parents(target, self._plan.iwd)
+        if is_special(target):
+            safe_open.write_special(target, data)
+            return
+        real = _real(target)
+        temporary = self._beside(real)
+        descriptor = safe_open.regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            try:
+                write_all(descriptor, data, 0)
+                os.fchmod(descriptor, (mode & 0o777) or 0o644)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, real)
+        except OSError:
+            _unlink(temporary)
+            raise
+
+    def _move(self, temporary: str, target: str, mode: int) -> None:
+        """Put a large file in its place, which is elsewhere when it is kept for the next run.
+
+        That place is the schedd's, and so are the rights then; but the temporary file lies where the owner could have
+        put something else under its name.
+        """
+        make_parents(target, self._plan.iwd)
+        target = _real(target)
+        with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+            found = open_path(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(found, "rb") as stream:
+            state = os.fstat(stream.fileno())
+            if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1:
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
+            try:
+                with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+                    os.fchmod(stream.fileno(), (mode & 0o777) or 0o644)
+                os.rename(temporary, target)
+            except OSError as error:
+                # An account of the daemons' may not take a file away from its owner.
+                if error.errno != errno.EXDEV and not (self._plan.owner == OWN and error.errno in _NOT_OURS):
+                    raise
+                _copy(stream, target, mode)
+                with as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+                    _unlink(temporary)
+                return
+            moved = os.lstat(target)
+            if (moved.st_dev, moved.st_ino) != (state.st_dev, state.st_ino):
+                _unlink(target)
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), temporary)
+
+    def discard(self) -> None:
+        """Remove temporary files, and take no more (worker thread)."""
+        with self._lock, as_owner(self._sent_with.owner, self._sent_with.fallback_account):
+            self._dropped = True
+            for temporary, _ in self._large.values():
+                _unlink(temporary)
+            self._large.clear()
+            self._small.clear()
+
+
+def _copy(stream: BinaryIO, target: str, mode: int) -> None:
+    descriptor = open_path(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "wb") as copy:
+        shutil.copyfileobj(stream, copy)
+        os.fchmod(descriptor, (mode & 0o777) or 0o644)
+
+
+def write_all(descriptor: int, data: bytes, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view = view[written:]
+        offset += written
+
+
+def make_parents(target: str, iwd: str) -> None:
+    """Directories of a result below the job's directory; those elsewhere must exist."""
+    parent = os.path.dirname(target)
+    if parent.startswith(iwd.rstrip("/") + "/") and os.path.isdir(iwd):
+        _make_directories(parent)
+
+
+def _make_directories(path: str) -> None:
+    """Make a directory and those above it that are missing, with the usual mode, whatever the daemon's mask."""
+    if not os.path.isdir(path):
+        _make_directories(os.path.dirname(path))
+        os.mkdir(path)
+        os.chmod(path, 0o755)
+
+
+def _make_directory(target: str, mode: int) -> None:
+    """Make a directory with the rights that it has where it comes from. One that is here keeps its own."""
+    if not os.path.isdir(target):
+        _make_directories(target)
+        os.chmod(target, (mode & 0o777) | 0o700)
+
+
+def is_special(target: str) -> bool:
+    """Whether something is there that is written to instead of being replaced: a terminal, a pipe.
+
+    :raises OSError: for a directory.
+    """
+    try:
+        existing = os.stat(target).st_mode
+    except OSError:
+        return False
+    if stat.S_ISDIR(existing):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return not stat.S_ISREG(existing)
+
+
+def _real(target: str) -> str:
+    """The file that is written when a result is: where a link leads that has its name."""
+    return os.path.realpath(target) if os.path.islink(target) else target
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _output_error(target: str, error: OSError) -> TransferError:
+    return TransferError(
+        f"writing to file {target}: (errno {error.errno or 0}) {error.strerror or error}",
+        int(Hold.TRANSFER_OUTPUT_ERROR),
+        error.errno or 0,
+    )

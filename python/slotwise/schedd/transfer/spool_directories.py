@@ -1,0 +1,186 @@
+"""Directories at the access point for jobs whose files were sent with them (``submit -spool``), one a job.
+
+All of this runs in worker threads, with the owner's rights. A job runs with its directory as Iwd: inputs come from
+there, results and the event log go there, and wait to be fetched. Attributes as they were submitted are kept under the
+names ``SUBMIT_...`` (condor_submit manual page, "-spool").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotwise.classad import ClassAd
+from slotwise.daemon.privileges import files_of, root_files
+from slotwise.errors import HostError, UsageError
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.transfer import safe_open
+from slotwise.schedd.transfer.files import PIECE, is_null, split_list
+from slotwise.schedd.transfer.owner_rights import Account, account, as_owner
+
+_KEPT = ("Iwd", "Cmd", "In", "Out", "Err", "TransferInput", "TransferOutputRemaps", "x509userproxy")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A file or directory that a job left: where it is, its name in the sandbox, permission bits, bytes."""
+
+    path: str
+    name: str
+    mode: int
+    size: int
+    directory: bool = False
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """The directory of one job."""
+
+    path: str
+    owner: str
+    fallback: str = "nobody"
+
+    def make(self) -> None:
+        """Make the directory; only its owner may look into it.
+
+        :raises HostError: when that is not possible.
+        """
+        try:
+            for parent in reversed(Path(self.path).parents[:2]):
+                if not parent.is_dir():
+                    parent.mkdir()
+                    parent.chmod(0o711)
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            if os.geteuid() == 0:
+                self._give(account(self.owner, self.fallback))
+        except OSError as error:
+            raise HostError(f"cannot make the directory {self.path}: {error.strerror}") from None
+
+    def _give(self, who: Account) -> None:
+        """Make the directory, which is the schedd's own, its owner's: that very directory, whatever has its name."""
+        if os.lstat(self.path).st_uid == who.uid:
+            return
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with root_files():
+                os.fchown(descriptor, who.uid, who.gid)
+        finally:
+            os.close(descriptor)
+
+    def write(self, name: str, mode: int, data: bytes, offset: int, *, directory: bool) -> None:
+        """Write a piece of a file that was sent.
+
+        :raises UsageError: for a name that leads out of the directory.
+        :raises HostError: when it cannot be written.
+        """
+        target = self._inside(name)
+        try:
+            with as_owner(self.owner, self.fallback):
+                if directory:
+                    os.makedirs(target, mode=0o700, exist_ok=True)
+                    return
+                os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if offset == 0 else 0)
+                descriptor = safe_open.regular(target, flags)
+                try:
+                    while data:
+                        written = os.pwrite(descriptor, data, offset)
+                        data, offset = data[written:], offset + written
+                    os.fchmod(descriptor, (mode & 0o777) | 0o600)
+                finally:
+                    os.close(descriptor)
+        except OSError as error:
+            raise HostError(f"cannot write {target}: {error.strerror}") from None
+
+    def _inside(self, name: str) -> str:
+        plain = os.path.normpath(name)
+        if os.path.isabs(plain) or plain == ".." or plain.startswith("../"):
+            raise UsageError(f"a spooled file may not be called {name!r}")
+        return os.path.join(self.path, plain)
+
+    def results(self, inputs: Sequence[str], since: float) -> list[Result]:
+        """Everything but the inputs as they were sent; inputs that changed after ``since`` count as results."""
+        sent = {os.path.normpath(name) for name in inputs}
+        found = []
+        with as_owner(self.owner, self.fallback):
+            for directory, subdirectories, files in os.walk(self.path):
+                subdirectories.sort()
+                top = os.path.relpath(directory, self.path)
+                if top != "." and top.partition("/")[0] not in sent:
+                    found.append(Result(directory, top, stat.S_IMODE(os.lstat(directory).st_mode), 0, True))
+                for file in sorted(files):
+                    path = os.path.join(directory, file)
+                    name = os.path.relpath(path, self.path)
+                    state = os.lstat(path)
+                    is_input = name in sent or name.partition("/")[0] in sent
+                    if stat.S_ISREG(state.st_mode) and not (is_input and state.st_mtime <= since):
+                        found.append(Result(path, name, stat.S_IMODE(state.st_mode), state.st_size))
+        return found
+
+    def read(self, result: Result, offset: int) -> bytes:
+        """A piece of a result.
+
+        :raises HostError: when it cannot be read.
+        """
+        try:
+            with as_owner(self.owner, self.fallback), open(safe_open.regular(result.path), "rb") as stream:
+                stream.seek(offset)
+                return stream.read(PIECE)
+        except OSError as error:
+            raise HostError(f"cannot read {result.path}: {error.strerror}") from None
+
+    def remove(self) -> None:
+        """Remove it with all that is in it."""
+        with contextlib.suppress(OSError):
+            about = os.lstat(self.path)
+            with files_of(about.st_uid, about.st_gid):
+                shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def relocated(ad: ClassAd, directory: str, now: int) -> Changes:
+    """What changes in a job whose files are in ``directory``: names lose their directories, the old ones are kept."""
+
+    def text(name: str) -> str:
+        value = ad.get(name)
+        return value if isinstance(value, str) else ""
+
+    changes: Changes = {f"SUBMIT_{name}": text(name) for name in _KEPT if text(name)}
+    changes |= {"Iwd": directory, "StageInFinish": now, "TransferOutputRemaps": None}
+    if ad.get("TransferExecutable", True) is not False:
+        changes["Cmd"] = os.path.basename(text("Cmd"))
+    for name in ("In", "Out", "Err"):
+        if not is_null(text(name)):
+            changes[name] = os.path.basename(text(name))
+    if text("TransferInput"):
+        changes["TransferInput"] = ",".join(spooled_names(ad))
+    if text("x509userproxy"):
+        changes["x509userproxy"] = os.path.join(directory, os.path.basename(text("x509userproxy")))
+    if text("SUBMIT_UserLog"):
+        changes["UserLog"] = os.path.join(directory, os.path.basename(text("SUBMIT_UserLog")))
+    if text("ShouldTransferFiles").upper() != "YES":
+        changes["ShouldTransferFiles"] = "YES"
+    return changes
+
+
+def spooled_names(ad: ClassAd) -> list[str]:
+    """Names in the sandbox of the files in the transfer list; a directory whose contents are meant keeps its slash."""
+    value = ad.get("SUBMIT_TransferInput") or ad.get("TransferInput")
+    names = split_list(value) if isinstance(value, str) else ()
+    return [name if "://" in name else os.path.basename(name.rstrip("/")) + "/" * name.endswith("/") for name in names]
+
+
+def inputs_of(ad: ClassAd) -> list[str]:
+    """Every name that was sent for the job."""
+    names = [name.rstrip("/") for name in spooled_names(ad) if "://" not in name]
+    for attribute in ("Cmd", "In"):
+        value = ad.get(attribute)
+        if isinstance(value, str) and not os.path.isabs(value) and not is_null(value):
+            names.append(value)
+    proxy = ad.get("x509userproxy")
+    return [*names, os.path.basename(proxy)] if isinstance(proxy, str) else names

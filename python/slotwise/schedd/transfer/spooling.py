@@ -1,0 +1,238 @@
+"""Files that travel with submissions: taken in before the jobs may run, handed out when somebody fetches results."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import Executor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from slotwise.clock import Clock
+from slotwise.daemon.questions import Questions
+from slotwise.errors import DeniedError, NotFoundError, UsageError
+from slotwise.model import job_events as events
+from slotwise.model.ownership import same_user
+from slotwise.observe.log import listed
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.codes import Hold, Status
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.selection import parse_id
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.shadow import proxies
+from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.submission.new_cluster import log_of
+from slotwise.schedd.transfer.spool_directories import Sandbox, inputs_of, relocated
+from slotwise.table import pack_ads
+from slotwise.wire import audit
+from slotwise.wire.gen import schedd_pb2
+from slotwise.wire.security import Identity
+
+_SWEEP_S = 60.0
+
+
+class Spooling:
+    """The sandboxes under ``root``: ``root/CLUSTER/PROC``."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        ledger: Ledger,
+        clock: Clock,
+        threads: Executor,
+        root: Path,
+        fallback_account: str,
+        host: str,
+        questions: Questions,
+        *,
+        kept_beside: Iterable[Path] = (),
+    ) -> None:
+        """``kept_beside``: other directories with files by cluster and proc, to be tidied up as well."""
+        self._queue = queue
+        self._ads = ads
+        self._ledger = ledger
+        self._clock = clock
+        self._threads = threads
+        self._root = root
+        self._fallback = fallback_account
+        self._host = host
+        self._questions = questions
+        self._kept_beside = tuple(kept_beside)
+
+    def _sandbox(self, job: Job) -> Sandbox:
+        path = self._root / str(job.cluster.number) / str(job.proc)
+        return Sandbox(str(path), job.account, self._fallback)
+
+    async def _in_thread(self, work: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _named(self, names: Iterable[str], caller: Identity, superuser: bool) -> list[Job]:
+        """The jobs of these ids.
+
+        :raises NotFoundError: for one that is not in the queue, DeniedError for somebody else's.
+        """
+        found = []
+        for name in names:
+            cluster, proc = parse_id(name)
+            known = self._queue.clusters.get(cluster)
+            jobs = [] if known is None else [job for job in known.jobs.values() if proc is None or job.proc == proc]
+            if not jobs:
+                raise NotFoundError(f"there is no job {name} in the queue")
+            for job in jobs:
+                if not superuser and not same_user(job.cluster.user, caller.name):
+                    raise DeniedError(f"job {job.key} is {job.cluster.user}'s")
+            found += jobs
+        return found
+
+    # ---- in
+
+    async def receive(
+        self, caller: Identity, parts: AsyncIterator[schedd_pb2.SpoolPart], is_superuser: Callable[[], bool]
+    ) -> schedd_pb2.ActReply:
+        """Take files in; with the commit the jobs are released. ``is_superuser``: asked with each part."""
+        made: dict[str, Sandbox] = {}
+        reply = schedd_pb2.ActReply()
+        async for part in parts:
+            jobs = self._named(part.jobs, caller, is_superuser())
+            for job in jobs:
+                if not self._waits(job):
+                    raise UsageError(f"job {job.key} does not wait for spooled files", hint="submit it with -spool")
+                if job.key not in made:
+                    made[job.key] = self._sandbox(job)
+                    await self._in_thread(made[job.key].make)
+            if part.HasField("file"):
+                file = part.file
+                for job in jobs:
+                    write = partial(
+                        made[job.key].write,
+                        os.fsdecode(file.name),
+                        file.mode,
+                        file.data,
+                        file.offset,
+                        directory=file.directory,
+                    )
+                    await self._in_thread(write)
+            if part.commit:
+                await self._release(jobs)
+                reply.totals["success"] += len(jobs)
+        audit.note("files of %s", listed(sorted(made)))
+        return reply
+
+    @staticmethod
+    def _waits(job: Job) -> bool:
+        return job.status == Status.HELD and job.number("HoldReasonCode") == Hold.SPOOLING_INPUT
+
+    async def _release(self, jobs: list[Job]) -> None:
+        told: dict[str, Changes] = {}
+        for job in jobs:
+            if isinstance(proxy := self._ads.ad(job).get("x509userproxy"), str):
+                path = os.path.join(self._sandbox(job).path, os.path.basename(proxy))
+                told[job.key] = await self._in_thread(partial(proxies.read, path, job.account, self._fallback))
+        decision = Decision(self._clock.now())
+        for job in jobs:
+            if not self._waits(job):
+                continue
+            changes = relocated(self._ads.ad(job), self._sandbox(job).path, int(decision.now))
+            changes |= told.get(job.key, {})
+            decision.set(job, changes)
+            self._ads.set(job.key, changes)
+            self._ads.forget_edit(job.cluster.number)
+            job.cluster.varied |= {name.lower() for name in changes}
+            job.log = log_of(self._ads.ad(job))
+            # The log begins now: the job's directory was not there when it was submitted.
+            decision.log(job, events.submitted(self._queue.frame(job, decision.now), self._host))
+            self._queue.release(job, "Data files spooled", decision)
+        if decision.changed:
+            await self._ledger.commit(decision)
+
+    # ---- out
+
+    async def fetch(
+        self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool
+    ) -> AsyncIterator[schedd_pb2.SandboxPiece]:
+        """What the selected jobs left: for each its ad, then its files."""
+        jobs = await self._selected(caller, selection, superuser)
+        audit.note("files of %s", listed([job.key for job in jobs]))
+        for job in jobs:
+            ad = self._ads.ad(job)
+            if "StageInFinish" not in ad:
+                if selection.ids:
+                    raise UsageError(f"job {job.key} has no spooled files", hint="only jobs of submit -spool have")
+                continue
+            since = ad.get("StageInFinish", 0) + 1
+            yield schedd_pb2.SandboxPiece(job=job.key, ad=pack_ads([ad]))
+            sandbox = self._sandbox(job)
+            for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):
+                if result.directory:
+                    piece = schedd_pb2.FilePiece(
+                        name=os.fsencode(result.name), mode=result.mode, directory=True, last=True
+                    )
+                    yield schedd_pb2.SandboxPiece(job=job.key, file=piece)
+                    continue
+                offset, last = 0, False
+                while not last:
+                    data = await self._in_thread(partial(sandbox.read, result, offset))
+                    last = not data or offset + len(data) >= result.size
+                    piece = schedd_pb2.FilePiece(
+                        name=os.fsencode(result.name), mode=result.mode, data=data, offset=offset, last=last
+                    )
+                    yield schedd_pb2.SandboxPiece(job=job.key, file=piece)
+                    offset += len(data)
+            await self._fetched(job)
+
+    async def _fetched(self, job: Job) -> None:
+        """The caller has everything: a completed job need not stay for it any longer."""
+        decision = Decision(self._clock.now())
+        changes: Changes = {"StageOutFinish": int(decision.now)}
+        decision.set(job, changes)
+        if job.status == Status.COMPLETED and not self._ads.stays(job, decision.now):
+            self._queue.leave(job, decision)
+        await self._ledger.commit(decision)
+
+    async def _selected(self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool) -> list[Job]:
+        if selection.ids:
+            return self._named(selection.ids, caller, superuser)
+        from slotwise.schedd.jobs.selection import constraint_of
+
+        constraint = constraint_of([], selection.owners, selection.constraint)
+        keys = await self._questions.keys(self._ads.table, constraint)
+        jobs = [job for key in keys if (job := self._queue.by_key(key)) is not None]
+        return [job for job in jobs if superuser or same_user(job.cluster.user, caller.name)]
+
+    # ---- tidying up
+
+    async def run(self) -> None:
+        """Remove what is kept of jobs that have left the queue, every minute: sandboxes, files of evicted runs."""
+        while True:
+            for root in (self._root, *self._kept_beside):
+                await self._in_thread(partial(_sweep, root, self._knows))
+            await asyncio.sleep(_SWEEP_S)
+
+    def _knows(self, cluster: str, proc: str) -> bool:
+        proc = proc.partition(".")[0]  # "0.new" is a directory that is being written
+        return cluster.isdigit() and proc.isdigit() and self._queue.job(int(cluster), int(proc)) is not None
+
+
+def _entries(directory: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    with os.scandir(directory) as found:
+        return list(found)
+
+
+def _sweep(root: Path, knows: Any) -> None:
+    if not root.is_dir():
+        return
+    for cluster in _entries(root):
+        for proc in _entries(cluster) if cluster.is_dir(follow_symlinks=False) else ():
+            if not knows(cluster.name, proc.name):
+                Sandbox(proc.path, "").remove()
+        # A young one may be about to get what it was made for.
+        if cluster.is_dir(follow_symlinks=False) and cluster.stat().st_mtime < time.time() - _SWEEP_S:
+            with contextlib.suppress(OSError):
+                os.rmdir(cluster.path)

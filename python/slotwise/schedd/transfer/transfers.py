@@ -1,0 +1,350 @@
+"""Files of runs on their way between the access point and starters, and what the event log tells of them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from slotwise.clock import Clock
+from slotwise.daemon.containment import contained
+from slotwise.ids import doing_for_run
+from slotwise.model import job_events as events
+from slotwise.schedd.claims.claiming import Claiming
+from slotwise.schedd.claims.records import Run
+from slotwise.schedd.jobs.ads import JobAds
+from slotwise.schedd.jobs.codes import Hold
+from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.queue import Queue
+from slotwise.schedd.jobs.values import Changes
+from slotwise.schedd.shadow.starter_stream import StarterStream
+from slotwise.schedd.shadow.usage_reports import host_of
+from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError, input_pieces, named
+from slotwise.schedd.transfer.results import Results, spooled_files
+from slotwise.schedd.transfer.transfer_queue import TransferQueue
+from slotwise.schedd.transfer.transfer_status import TransferSigns
+from slotwise.wire.gen import schedd_pb2
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+@dataclass
+class Transfer:
+    """Files of one run in both directions."""
+
+    plan: FilePlan
+    results: Results
+    inputs_sent: bool = False
+    waits_for_need: bool = False
+    #: Keeps results in order when some need a thread.
+    writes: list[asyncio.Future[None]] = field(default_factory=list)
+    ending: bool = False
+    #: Why the starter got no inputs; it says so again at the run's end.
+    failure: TransferError | None = None
+    #: When the proxy that was sent last had been changed; 0: it was sent with the inputs.
+    proxy_sent_at: float = 0.0
+    #: Results are on their way to their places.
+    placing: bool = False
+    #: The run has left files in SPOOL for the next one.
+    kept: bool = False
+    #: Log entries about files, written with the next entry of the run.
+    notes: list[str] = field(default_factory=list)
+
+
+class Transfers:
+    """The files of all runs."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        ads: JobAds,
+        claiming: Claiming,
+        clock: Clock,
+        threads: Executor,
+        *,
+        file_system_domain: str,
+        fallback_account: str,
+        spool: Path | None,
+        host: str,
+    ) -> None:
+        self._queue = queue
+        self._ads = ads
+        self._claiming = claiming
+        self._clock = clock
+        self._threads = threads
+        self._domain = file_system_domain
+        self._fallback = fallback_account
+        self._spool = spool
+        #: The access point's name in reasons of holds.
+        self.host = host
+        #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
+        self.limits_mib: tuple[float, float] = (-1, -1)
+        #: Input files on their way to starters.
+        self.uploads = TransferQueue()
+        self.signs = TransferSigns(self._show)
+        told = claiming.on_run_over
+
+        def run_over(run: Run) -> None:
+            told(run)
+            self.signs.end(run.id)
+            self.drop(run)
+
+        claiming.on_run_over = run_over
+        #: Work under way.
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def drop(self, run: Run) -> None:
+        """Remove what came of results that nobody will put in place."""
+        if run.transfer is not None and not run.transfer.results.empty and not run.transfer.placing:
+            asyncio.get_running_loop().run_in_executor(self._threads, run.transfer.results.discard)
+
+    def _show(self, job: str, changes: Changes) -> None:
+        if self._queue.by_key(job) is not None:
+            self._ads.set(job, changes)
+
+    # ---- inputs
+
+    def begin(self, run: Run, *, executing: bool, asked: bool = False) -> None:
+        """The run's starter said hello: send it what it needs, at once or (``asked``) when it asks.
+
+        Results that are on their way to their places go on; what the starter sends again of them is dropped.
+        """
+        if run.transfer is not None and run.transfer.ending:
+            return
+        plan = self.plan(run)
+        transfer = run.transfer = Transfer(plan, Results(plan, run.id))
+        if executing:
+            transfer.inputs_sent = True
+        elif asked or (plan.moves_inputs and plan.transfer == "IF_NEEDED" and self._shares_files(run)):
+            transfer.waits_for_need = True
+        else:
+            self._give_inputs(run)
+
+    def _give_inputs(self, run: Run) -> None:
+        if self.of(run).plan.secret and run.stream is not None and not run.stream.private:
+            reason = "The job's files are to be encrypted, and the connection to the execution point is not"
+            self._no_inputs(run, TransferError(reason, int(Hold.TRANSFER_INPUT_ERROR), errno.EPROTONOSUPPORT))
+        elif self.of(run).plan.moves_inputs:
+            self._push_inputs(run)
+        else:
+            self._no_inputs(run)
+
+    def need(self, run: Run) -> None:
+        """The starter asks for the files."""
+        transfer = self.of(run)
+        if transfer.waits_for_need:
+            transfer.waits_for_need = False
+            self._give_inputs(run)
+
+    def _shares_files(self, run: Run) -> bool:
+        domain = self._ads.value_of(self._claiming.machine(run.claim), "FileSystemDomain")
+        return bool(self._domain) and isinstance(domain, str) and domain.lower() == self._domain.lower()
+
+    def plan(self, run: Run) -> FilePlan:
+        """What the job's ad says about its files, and what a former run left."""
+        plan = self._ads.file_plan(run.job, self._claiming.machine(run.claim), self._fallback, self.limits_mib)
+        directory = self._spool_of(run)
+        return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
+
+    def _spool_of(self, run: Run) -> str:
+        """The directory for files of evicted runs of the job."""
+        if self._spool is None:
+            return ""
+        return str(self._spool / "jobs" / str(run.job.cluster.number) / str(run.job.proc))
+
+    def of(self, run: Run) -> Transfer:
+        """The run's transfer."""
+        if run.transfer is None:
+            plan = self.plan(run)
+            run.transfer = Transfer(plan, Results(plan, run.id))
+        found: Transfer = run.transfer
+        return found
+
+    def _no_inputs(self, run: Run, error: TransferError | None = None) -> None:
+        self.of(run).inputs_sent = True
+        complete = schedd_pb2.InputsComplete()
+        if error is not None:
+            error = self.of(run).failure = self._named(run, error)
+            complete.error, complete.hold_code, complete.hold_subcode = (
+                error.message,
+                error.hold_code,
+                error.subcode,
+            )
+        if run.stream is not None:
+            run.stream.send(schedd_pb2.ShadowMessage(run_id=run.id, inputs_complete=complete))
+
+    def _named(self, run: Run, error: TransferError) -> TransferError:
+        return named(error, self.host, run.claim.slot_name)
+
+    def _push_inputs(self, run: Run) -> None:
+        self.spawn(run, partial(self._inputs, run, run.stream))
+
+    async def _inputs(self, run: Run, stream: StarterStream) -> None:
+        """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
+        transfer = self.of(run)
+        host, user = host_of(self._ads, self._claiming, run), run.job.cluster.user
+        queued_s = -1
+        if self.uploads.must_wait(user):
+            self._note(run, "input_queued", host)
+            self.signs.queued(run.id, run.job.key)
+            began = self._clock.now()
+            await self.uploads.enter(user)
+            queued_s, host = int(self._clock.now() - began), ""
+        else:
+            await self.uploads.enter(user)
+        try:
+            if not run.over and run.stream is stream:
+                self._note(run, "input_started", host, queued_s)
+                self.signs.begin(run.id, run.job.key, inputs=True)
+                await self._send_inputs(run, stream, transfer)
+        finally:
+            self.uploads.leave(user)
+            self.signs.end(run.id)
+
+    async def _send_inputs(self, run: Run, stream: StarterStream, transfer: Transfer) -> None:
+        loop = asyncio.get_running_loop()
+        small: list[Piece] = []
+
+        def emit(piece: Piece) -> None:
+            nonlocal small
+            small.append(piece)
+            if sum(len(p.data) for p in small) > 1024 * 1024:
+                ready, small = small, []
+                asyncio.run_coroutine_threadsafe(self._send_pieces(run, stream, ready), loop).result()
+
+        def read() -> None:
+            for piece in input_pieces(transfer.plan):
+                if stream.closed:
+                    return
+                emit(piece)
+
+        try:
+            await loop.run_in_executor(self._threads, read)
+        except TransferError as error:
+            if run.stream is stream:
+                self._note(run, "input_finished")
+                self._no_inputs(run, error)
+            return
+        await self._send_pieces(run, stream, small)
+        if run.stream is not stream:
+            return  # the starter is on another stream, on which all of it comes again
+        self._note(run, "input_finished")
+        self._no_inputs(run)
+
+    def _note(self, run: Run, stage: str, host: str = "", queued_s: int = -1) -> None:
+        frame = self._queue.frame(run.job, self._clock.now())
+        self.of(run).notes.append(events.transfer(frame, stage, host, queued_s))
+
+    def log_notes(self, run: Run, decision: Decision) -> None:
+        """What happened to files goes into the log with the run's next entry."""
+        notes, self.of(run).notes = self.of(run).notes, []
+        for note in notes:
+            decision.log(run.job, note)
+
+    async def _send_pieces(self, run: Run, stream: StarterStream, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            run.sent_bytes += len(piece.data)
+            await stream.send_piece(
+                schedd_pb2.ShadowMessage(
+                    run_id=run.id,
+                    input=schedd_pb2.FilePiece(
+                        name=os.fsencode(piece.name),
+                        mode=piece.mode,
+                        data=piece.data,
+                        last=piece.last,
+                        directory=piece.directory,
+                        offset=piece.offset,
+                    ),
+                )
+            )
+
+    # ---- results
+
+    def output(self, run: Run, piece: schedd_pb2.FilePiece) -> asyncio.Future[None] | None:
+        """Take a piece of a result; to be waited for when it is a large file's."""
+        transfer = self.of(run)
+        if transfer.ending:
+            return None
+        self.signs.begin(run.id, run.job.key, inputs=False)
+        run.received_bytes += len(piece.data)
+        if transfer.results.is_small(piece):
+            transfer.results.keep(os.fsdecode(piece.name), piece.mode, piece.data, directory=piece.directory)
+            return None
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(
+            self._threads,
+            partial(
+                transfer.results.write,
+                os.fsdecode(piece.name),
+                piece.mode,
+                piece.data,
+                piece.offset,
+                last=piece.last,
+            ),
+        )
+
+    async def place(self, run: Run, *, evicted: bool) -> TransferError | None:
+        """Put the results in place, or keep an evicted run's for the next one; what kept them from it."""
+        results = self.of(run).results
+        self.of(run).placing = True
+        place: Callable[[], None] = results.place
+        if evicted:
+            self.of(run).kept = True
+            place = partial(results.place_in_spool, self._spool_of(run))
+        return await self._placed(run, place)
+
+    async def keep_checkpoint(self, run: Run) -> TransferError | None:
+        """Keep what the running job has sent for its next start; what kept it from it."""
+        transfer = self.of(run)
+        results, transfer.results = transfer.results, Results(transfer.plan, run.id)
+        if self._spool is None:
+            return TransferError("this schedd has no spool directory", 0, 0)
+        transfer.kept = True
+        return await self._placed(run, partial(results.place_in_spool, self._spool_of(run)))
+
+    async def _placed(self, run: Run, place: Callable[[], None]) -> TransferError | None:
+        self._note(run, "output_started")
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._threads, place)
+        except TransferError as error:
+            return self._named(run, error)
+        finally:
+            self.signs.end(run.id)
+            self._note(run, "output_finished")
+        return None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a place for files of evicted runs."""
+        return self._spool is not None
+
+    def forget_kept(self, run: Run) -> None:
+        """The job needs no files of former runs any more."""
+        if run.transfer is not None and (run.transfer.kept or run.transfer.plan.spooled):
+            work = partial(shutil.rmtree, self._spool_of(run), ignore_errors=True)
+            asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    # ---- work
+
+    def in_thread(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        """Have something that blocks done in a worker thread."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def spawn(self, run: Run, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do ``work`` for a run beside everything else; the run ends when that fails."""
+        task = asyncio.get_running_loop().create_task(self._contained(run, work))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _contained(self, run: Run, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with contained(_log, doing_for_run(run.id, "moving its files"), partial(self._claiming.failures.run, run)):
+            await work()

@@ -1,0 +1,1 @@
+"""Event logs that the schedd writes for users and administrators."""

@@ -1,0 +1,126 @@
+"""What the schedd's log says of runs: formats and what they take. Pure; every line begins with the job's id.
+
+The lines are explained in the guide "Reading the logs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from slotwise.observe.log import listed
+from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER
+from slotwise.schedd.jobs.decision import RunEnd
+from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.wire.gen import schedd_pb2
+
+#: How many characters of a user's text a line quotes.
+_TEXT_MOST = 200
+
+
+def slot_of(job: Job) -> str:
+    """The slot of the job's run, or of its last one."""
+    if job.cluster.runs_here:
+        return "the access point"
+    changes = job.changes or {}
+    return str(changes.get("RemoteHost") or changes.get("LastRemoteHost") or "an unknown slot")
+
+
+def run_ended(job: Job, run: str, slot: str, end: RunEnd) -> tuple[Any, ...]:
+    """The end of a run, whatever it means for the job."""
+    seconds = int(max(end.wall_s, end.executed_s))
+    why = (end.reason or "no reason given", end.reason_code, end.reason_subcode)
+    if end.how == "exited":
+        return ("%s: exited with status %d on %s after %d s (run %s)", job.key, end.code, slot, seconds, run)
+    if end.how == "signaled":
+        return ("%s: died on signal %d on %s after %d s (run %s)", job.key, end.code, slot, seconds, run)
+    if end.how == "unfit" or (end.how == "not_started" and end.reason_code not in CLAIM_WAS_OVER):
+        return ("%s: could not be started on %s (run %s): %s (code %d, subcode %d)", job.key, slot, run, *why)
+    if end.how == "not_started":
+        return (
+            "%s: not started on %s, whose claim had ended (run %s): %s (code %d, subcode %d)",
+            job.key,
+            slot,
+            run,
+            *why,
+        )
+    if end.how == "lost":
+        return (
+            "%s: lost contact with %s after %d s (run %s): %s (code %d, subcode %d)",
+            job.key,
+            slot,
+            seconds,
+            run,
+            *why,
+        )
+    verb = "evicted from" if end.is_vacate else "stopped on"
+    return (f"%s: {verb} %s after %d s (run %s): %s (code %d, subcode %d)", job.key, slot, seconds, run, *why)
+
+
+def jobs_of(cluster: Cluster) -> str:
+    """The jobs of a new cluster: the ids of the first and the last, and how many they are."""
+    number, count = cluster.number, cluster.next_proc
+    if cluster.factory is not None:
+        return f"cluster {number} ({count} jobs, materialized late)"
+    return f"{_ids(number, count)} (cluster {number}, {count} job{'s' * (count != 1)})"
+
+
+def came(clusters: Iterable[schedd_pb2.SubmittedCluster]) -> str:
+    """The clusters of a submission, for people: ``12.0-12.9 13.0``."""
+    return f"submitted {listed([_ids(one.cluster_id, one.num_procs) for one in clusters])}"
+
+
+def _ids(number: int, count: int) -> str:
+    return f"{number}.0" if count == 1 else f"{number}.0-{number}.{count - 1}"
+
+
+def acted(who: str, peer: str, request: schedd_pb2.ActRequest, reply: schedd_pb2.ActReply) -> tuple[Any, ...]:
+    """What somebody asked of jobs, and with how many it was done; each of these has lines of its own."""
+    verb = schedd_pb2.ActRequest.Action.Name(request.action).lower().replace("_", " ")
+    return ("%s of %s by %s from %s: %s", verb, _selected(request.jobs), who, peer, _totals(reply))
+
+
+def edited(who: str, peer: str, request: schedd_pb2.EditRequest, reply: schedd_pb2.ActReply) -> tuple[Any, ...]:
+    """Which attributes somebody changed of jobs."""
+    changes = [f"{name} = {_value(name, text)}" for name, text in request.set.items()]
+    if request.prio_relative:
+        changes.append(f"JobPrio by {request.prio_change:+d}")
+    what = "; ".join(changes)
+    return ("edit of %s by %s from %s: %s: %s", _selected(request.jobs), who, peer, what, _totals(reply))
+
+
+def users_edited(who: str, peer: str, request: schedd_pb2.UsersEdit, reply: schedd_pb2.UsersReply) -> tuple[Any, ...]:
+    """What an administrator did to records of users."""
+    verb = schedd_pb2.UsersEdit.What.Name(request.what).lower()
+    parts = [listed(list(request.names))] if request.names else []
+    parts += [f"those with {short(request.constraint)}"] if request.constraint else []
+    changes = [f"{name} = {short(text)}" for name, text in request.set.items()]
+    changes += [f"reason {short(request.reason)}"] if request.reason else []
+    what = f" ({'; '.join(changes)})" if changes else ""
+    return ("%s users %s by %s from %s%s: %d", verb, ", ".join(parts), who, peer, what, reply.changed)
+
+
+#: Attributes whose values may be secrets of the job's owner.
+_SECRET = frozenset(("env", "environment", "claimid", "capability"))
+
+
+def _value(name: str, text: str) -> str:
+    return "..." if name.lower() in _SECRET else short(text)
+
+
+def _selected(selection: schedd_pb2.JobSelection) -> str:
+    parts = [listed(list(selection.ids))] if selection.ids else []
+    parts += [f"jobs of {listed(list(selection.owners))}"] if selection.owners else []
+    parts += [f"jobs with {short(selection.constraint)}"] if selection.constraint else []
+    return ", ".join(parts) or "all jobs"
+
+
+def _totals(reply: schedd_pb2.ActReply) -> str:
+    return (
+        ", ".join(f"{count} {result.replace('_', ' ')}" for result, count in sorted(reply.totals.items())) or "no job"
+    )
+
+
+def short(text: str) -> str:
+    """A text that users write, cut where it gets long."""
+    return text if len(text) <= _TEXT_MOST else f"{text[: _TEXT_MOST - 4]} ..."

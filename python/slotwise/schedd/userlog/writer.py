@@ -1,0 +1,177 @@
+"""Writes job event logs so that each entry is there exactly once, even across a kill at any moment.
+
+The caller puts the text, with the log's size of that moment, into the store (:class:`PlannedText`) in the same
+transaction as the change it tells of. After the commit the text is appended, and then the plan is dropped. A schedd
+that starts with plans left looks in the log from the remembered offset: what is there is not written again, and an
+entry that was cut in the middle is completed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from slotwise.daemon.user_paths import open_path
+from slotwise.model.job_events import END, split_entries
+from slotwise.schedd.storage.store import PlannedText
+from slotwise.schedd.transfer import safe_open
+from slotwise.schedd.transfer.owner_rights import as_owner
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LogFailure:
+    """A log that could not be written: the texts are kept in their plans and the jobs are to be held (code 22)."""
+
+    path: str
+    owner: str
+    errno: int
+    reason: str
+    seqs: tuple[int, ...]
+
+
+class LogSizes:
+    """Sizes of open logs, as offsets for plans, without asking the file system for each entry.
+
+    An offset may be too small (harmless: more is searched after a crash), never too large: sizes only grow by what
+    this process wrote, unless someone truncates the file, which the writer notices.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+
+    def offset(self, path: str) -> int:
+        """Where a new entry of ``path`` cannot begin before."""
+        found = self._sizes.get(path)
+        if found is None:
+            try:
+                found = os.stat(path).st_size
+            except OSError:
+                found = 0
+            self._sizes[path] = found
+        return found
+
+    def now_at(self, path: str, size: int) -> None:
+        """The log ends at ``size``."""
+        if len(self._sizes) > 10_000:
+            self._sizes.clear()
+        self._sizes[path] = size
+
+
+def append(
+    planned: Iterable[PlannedText], sizes: LogSizes, *, fallback: str = "nobody", sync: bool = False
+) -> tuple[list[int], list[LogFailure]]:
+    """Append the texts, log by log in order; returns the plans fulfilled, and what failed. Runs in a worker thread."""
+    done: list[int] = []
+    failures: list[LogFailure] = []
+    for (path, owner), texts in _by_log(planned).items():
+        seqs = tuple(text.seq for text in texts)
+        try:
+            with as_owner(owner, fallback):
+                size = _append_text(path, "".join(text.text for text in texts), sync=sync)
+        except OSError as error:
+            failures.append(LogFailure(path, owner, error.errno or 0, _reason(path, error), seqs))
+            continue
+        sizes.now_at(path, size)
+        done.extend(seqs)
+    return done, failures
+
+
+def settle(
+    planned: Iterable[PlannedText], sizes: LogSizes, *, fallback: str = "nobody"
+) -> tuple[list[int], list[LogFailure]]:
+    """Write those texts that a former process planned and that are not in their logs yet."""
+    done: list[int] = []
+    failures: list[LogFailure] = []
+    for (path, owner), texts in _by_log(planned).items():
+        seqs = tuple(text.seq for text in texts)
+        try:
+            with as_owner(owner, fallback):
+                missing = missing_text(_tail(path, min(text.offset for text in texts)), texts)
+                size = _append_text(path, missing) if missing else os.stat(path).st_size
+        except OSError as error:
+            failures.append(LogFailure(path, owner, error.errno or 0, _reason(path, error), seqs))
+            continue
+        sizes.now_at(path, size)
+        done.extend(seqs)
+    return done, failures
+
+
+def missing_text(tail: str, texts: Iterable[PlannedText]) -> str:
+    """What must still be appended to a log that ends with ``tail`` so that every planned entry is in it once.
+
+    Entries of one log were written in order, so each is searched behind the one before it.
+    """
+    position = 0
+    missing: list[str] = []
+    for text in texts:
+        for entry in split_entries(text.text):
+            found = tail.find(entry, position)
+            if found >= 0:
+                position = found + len(entry)
+            else:
+                missing.append(entry)
+    if not missing:
+        return ""
+    cut = tail[tail.rfind("\n" + END) + len("\n" + END) :] if "\n" + END in tail else tail
+    if cut and missing[0].startswith(cut):
+        missing[0] = missing[0][len(cut) :]
+    elif cut and not tail.endswith("\n"):
+        missing.insert(0, "\n")
+    return "".join(missing)
+
+
+def _by_log(planned: Iterable[PlannedText]) -> dict[tuple[str, str], list[PlannedText]]:
+    logs: dict[tuple[str, str], list[PlannedText]] = {}
+    for text in planned:
+        logs.setdefault((text.path, text.owner), []).append(text)
+    return logs
+
+
+def _append_text(path: str, text: str, *, sync: bool = False) -> int:
+    """Append in as few writes as the system allows; a short write (full disk) is undone."""
+    # Not waiting for whoever may read a named pipe: without one the job is held, as for any log that cannot be written.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        descriptor = open_path(path, flags)
+    except FileNotFoundError:
+        descriptor = open_path(path, flags | os.O_CREAT, 0o644)
+        os.fchmod(descriptor, 0o644)  # the daemon's mask is not the user's
+    try:
+        before = os.fstat(descriptor).st_size
+        data = memoryview(text.encode("utf-8", "surrogateescape"))
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+        if sync:
+            os.fdatasync(descriptor)
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def _tail(path: str, offset: int) -> str:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return ""
+        with open(safe_open.regular(path), "rb") as stream:
+            if offset > os.fstat(stream.fileno()).st_size:
+                offset = 0  # truncated or replaced since
+            stream.seek(offset)
+            return stream.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _reason(path: str, error: OSError) -> str:
+    return f"Failed to initialize user log to {path}: {error.strerror or error}"
+
+
+Append = Callable[..., tuple[list[int], list[LogFailure]]]

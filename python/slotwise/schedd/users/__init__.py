@@ -1,0 +1,1 @@
+"""Records of an access point's users, and who may act for others."""

@@ -1,0 +1,148 @@
+"""Runs the backfill client (BOINC_Executable): one for the whole startd, as long as some slot wants it.
+
+Source: manual, "Configuring HTCondor for Running Backfill Jobs". The client gets a session of its own; its process
+group is killed when the last slot needs it no more, and by the next startd if this one was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import pwd
+import shlex
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from slotwise.config import Config
+from slotwise.daemon.privileges import root_files
+from slotwise.daemon.spawn import as_account, program
+from slotwise.startd.journal import Journal
+from slotwise.startd.slot import events as ev
+
+_log = logging.getLogger(__name__)
+
+#: A client that ends at once is started again after so long, doubled each time (seconds).
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _SOON_S = 1.0, 300.0, 10.0
+
+Report = Callable[[str, ev.Stimulus], None]
+
+
+class Client:
+    """The client and the slots that want it. All calls come from the event loop's thread.
+
+    :param report: told, for a slot, that the client runs or has gone.
+    """
+
+    def __init__(self, knobs: Callable[[], Config], journal: Journal, report: Report) -> None:
+        self._knobs = knobs
+        self._journal = journal
+        self._report = report
+        self._wanted: set[str] = set()
+        self._leaving: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._told = False
+
+    def want(self, slot: str, what: str) -> None:
+        """A slot wants the client (``start``), or needs it no more (``stop``)."""
+        loop = asyncio.get_running_loop()
+        if what == "start":
+            self._wanted.add(slot)
+            if self._process is not None:
+                loop.call_soon(self._report, slot, ev.FillerStarted())
+            elif self._task is None or self._task.done():
+                self._task = loop.create_task(self._keep())
+            return
+        self._wanted.discard(slot)
+        if self._process is None or self._wanted:
+            loop.call_soon(self._report, slot, ev.FillerEnded())
+            return
+        self._leaving.add(slot)
+        self._signal(signal.SIGKILL if self._told else signal.SIGTERM)
+        self._told = True
+
+    async def close(self) -> None:
+        """The startd ends: no client any more."""
+        self._wanted.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._signal(signal.SIGKILL)
+
+    def end_former(self) -> None:
+        """End the client of a startd that was killed."""
+        record = self._journal.recall("filler")
+        if record and started_at(record[0]) == record[1]:
+            _log.info("killing the backfill client of the previous startd: %s", record[0])
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(record[0], signal.SIGKILL)
+
+    async def _keep(self) -> None:
+        """Run the client, and again when it ends while somebody wants it."""
+        pause_s = _FIRST_PAUSE_S
+        clock = asyncio.get_running_loop().time
+        while self._wanted:
+            began = clock()
+            try:
+                self._process = await self._spawn()
+            except (OSError, ValueError, KeyError) as error:
+                _log.error("could not start the backfill client: %s", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+                continue
+            self._told = False
+            self._journal.remember("filler", [self._process.pid, started_at(self._process.pid)])
+            for slot in list(self._wanted):
+                self._report(slot, ev.FillerStarted())
+            if not self._wanted:  # stopped in the moment of its start
+                self._signal(signal.SIGTERM)
+            status = await self._process.wait()
+            self._signal(signal.SIGKILL)  # what it left of its group
+            self._process = None
+            gone, self._leaving = self._wanted | self._leaving, set()
+            _log.info("the backfill client exited: %s", status)
+            for slot in gone:
+                self._report(slot, ev.FillerEnded())
+            pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s) if clock() - began < _SOON_S else _FIRST_PAUSE_S
+            if self._wanted:
+                await asyncio.sleep(pause_s)
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        config = self._knobs()
+        executable = config.get_text("BOINC_Executable")
+        directory = Path(config.get_text("BOINC_InitialDir"))
+        env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(directory)}
+        words = program([executable, *shlex.split(config.get_text("BOINC_Arguments"))], env["PATH"])
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(config.get_text("BOINC_Owner"))
+            words = [*as_account(account.pw_uid, account.pw_gid), *words]
+        for word in shlex.split(config.get_text("BOINC_Environment").replace(";", " ")):
+            name, equals, value = word.partition("=")
+            if equals:
+                env[name] = value
+        with contextlib.ExitStack() as files:
+            with root_files():
+                output, error = (
+                    files.enter_context((directory / (config.get_text(knob) or os.devnull)).open("ab"))
+                    for knob in ("BOINC_Output", "BOINC_Error")
+                )
+            return await asyncio.create_subprocess_exec(
+                *words, cwd=directory, env=env,
+                stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=error, start_new_session=True,
+            )  # fmt: skip
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+
+def started_at(pid: int) -> int:
+    """When a process began, in the kernel's ticks: with the pid, it names a process for ever. 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -1,0 +1,224 @@
+"""Reads the host: facts once at start, and what changes at every poll."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from slotwise.config import Config
+from slotwise.daemon import own_programs
+from slotwise.daemon.privileges import as_daemon_account
+from slotwise.errors import ConfigError
+from slotwise.model.slot import Activity
+from slotwise.release import CONDOR_VERSION, condor_platform
+from slotwise.startd.fingerprint import clock, cpu, disk, idle, load, memory, network, platform
+from slotwise.startd.fingerprint.self_monitor import SelfMonitor
+from slotwise.startd.fingerprint.x_input import XProbe
+from slotwise.startd.host import resource_updates
+from slotwise.startd.host.execution_point import ExecutionPoint
+from slotwise.startd.publish.owner_load import LoadOf, share_load
+from slotwise.startd.settings import Sampled
+from slotwise.startd.slot_types import gpu_detection
+from slotwise.startd.slot_types.custom import CustomResource, custom_resources, is_named, names_in
+
+
+def machine_facts(config: Config, env: Mapping[str, str], execute: Path) -> dict[str, Any]:
+    """What does not change while the startd runs."""
+    facts: dict[str, Any] = {
+        **platform.read(),
+        **cpu.read(count_hyperthreads=config.get_bool("COUNT_HYPERTHREAD_CPUS")),
+        **memory.read(),
+        **disk.read(execute),
+        **disk.rotational(execute),
+    }
+    limit = cpu.limit(env)
+    facts["DetectedCpus"] = min(int(facts["DetectedCpus"]), limit) if limit else facts["DetectedCpus"]
+    facts.update(network.read())
+    return facts
+
+
+def machine_attributes(
+    facts: Mapping[str, Any], config: Config, *, hostname: str, address: str, started_at: float
+) -> dict[str, Any]:
+    """The attributes that every slot ad of the machine begins with."""
+    attributes: dict[str, Any] = {
+        "MyType": "Machine",
+        "Machine": hostname,
+        "MyAddress": address,
+        "StartdIpAddr": address,
+        "CondorVersion": CONDOR_VERSION,
+        "CondorPlatform": condor_platform(str(facts.get("OpSysAndVer"))),
+        "DaemonStartTime": int(started_at),
+        "UidDomain": config.get("UID_DOMAIN") or hostname,
+        "FileSystemDomain": config.get("FILESYSTEM_DOMAIN") or hostname,
+        "HasFileTransfer": True,
+        "HasPerFileEncryption": True,
+        "HasJobDeferral": True,
+        "HasJICLocalConfig": False,
+        "HasSelfCheckpointTransfers": True,
+        "HasUserNamespaces": Path("/proc/self/ns/user").exists(),
+        "HasDocker": None,
+        "HasVM": False,
+        "VM_Type": None,
+        "StarterAbilityList": "HasFileTransfer,HasJobDeferral,HasSelfCheckpointTransfers",
+        "LastBenchmark": 0,
+        "HasEncryptExecuteDirectory": False,
+        "OfflineUniverses": [],
+        "HasRotationalScratch": facts.get("HasRotationalScratch"),
+        "JavaVersion": None,
+    }
+    names = (
+        "Arch", "Microarch", "OpSys", "OpSysAndVer", "OpSysLegacy", "OpSysLongName", "OpSysMajorVer", "OpSysName",
+        "OpSysShortName", "OpSysVer", "CpuFamily", "CpuModelNumber", "CpuCacheSize", "CpuModel",
+        "DetectedCpus", "DetectedMemory", "HardwareAddress", "SubnetMask",
+    )  # fmt: skip
+    attributes.update({name: facts[name] for name in names if name in facts})
+    attributes["DetectedDisk"] = facts.get("TotalDisk")
+    attributes.update({name: value for name, value in facts.items() if name.startswith("has_")})
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def inventory(config: Config) -> list[CustomResource]:
+    """The machine's custom resources; inventory programs are run.
+
+    :raises ConfigError: when a program fails.
+    """
+    found = custom_resources(config, run_inventory)
+    configured = any(resource.tag.lower() == gpu_detection.TAG.lower() for resource in found)
+    if configured or not is_named(gpu_detection.TAG, config):
+        return found
+    gpus = gpu_detection.detect(
+        config,
+        may_have_gpus=_may_have_gpus(),
+        offline=names_in(config.get_str(f"OFFLINE_MACHINE_RESOURCE_{gpu_detection.TAG}")),
+        run_inventory=run_inventory,
+    )
+    return found if gpus is None else [*found, gpus]
+
+
+def inventory_command(config: Config, tag: str) -> str | None:
+    """The program that names the devices of a resource; None when the configuration itself does."""
+    if config.get(f"MACHINE_RESOURCE_{tag}"):
+        return None
+    command = config.get(f"MACHINE_RESOURCE_INVENTORY_{tag}")
+    if command or tag.lower() != gpu_detection.TAG.lower():
+        return command
+    return gpu_detection.command(config, may_have_gpus=_may_have_gpus())
+
+
+#: Without one of these no driver serves a GPU.
+_GPU_FILES = tuple(Path(path) for path in ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/kfd", "/dev/dri"))
+
+
+def _may_have_gpus() -> bool:
+    return any(path.exists() for path in _GPU_FILES)
+
+
+#: An inventory program has so long (seconds): less than `slotwise up` waits, so that the fault is named.
+_INVENTORY_S = 20
+
+
+def run_inventory(tag: str, command: str) -> str:
+    """What an inventory program prints.
+
+    :raises ConfigError: when it fails.
+    """
+    try:
+        done = subprocess.run(
+            [*as_daemon_account(), *own_programs.to_run(shlex.split(command))],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_INVENTORY_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.strip().splitlines()
+        what = f"exit status {error.returncode}" + (f", {said[-1]}" if said else "")
+    except subprocess.TimeoutExpired:
+        what = f"no end after {_INVENTORY_S} s"
+    except (OSError, ValueError) as error:
+        what = str(error)
+    else:
+        return done.stdout
+    knob = f"MACHINE_RESOURCE_INVENTORY_{tag}"
+    raise ConfigError(f"{knob}: {command} failed: {what}", hint="correct it, or remove the knob", key=knob)
+
+
+def custom_attributes(resources: list[CustomResource]) -> dict[str, Any]:
+    """``Detected<tag>`` and the properties that all devices share."""
+    attributes: dict[str, Any] = {}
+    for resource in resources:
+        attributes[f"Detected{resource.tag}"] = ", ".join(resource.devices) if resource.devices else resource.amount
+    return attributes
+
+
+def take_sample(
+    point: ExecutionPoint, config: Config, execute: Path, now: float, x: XProbe, own: SelfMonitor | None = None
+) -> None:
+    """Measure load and idle times, and share the load out; what the startd itself takes, too."""
+    settings = point.settings
+    machine_load = float(load.read()["TotalLoadAvg"])
+    slots = []
+    benchmarks = 1.0  # they run one at a time, for the first slot that waits for them
+    for h in sorted(point.holdings.values(), key=lambda h: (h.slot_id, h.dslot_id)):
+        room = h.free.cpus if h.children else h.total.cpus
+        ours = h.condor_load
+        if h.slot.state.activity is Activity.BENCHMARKING:
+            ours, benchmarks = ours + benchmarks, 0.0
+        slots.append(LoadOf(h.name, h.slot.state.state, float(room), ours))
+    loads = share_load(machine_load, slots)
+    boost = config.get_float("DISCONNECTED_KEYBOARD_IDLE_BOOST")
+    real = idle.read(
+        now,
+        point.started_at,
+        console_devices=config.get_list("CONSOLE_DEVICES"),
+        x_input=x.last_input(now),
+    )
+    apart = idle.disconnected(now, point.started_at, boost)
+    machine: dict[str, Any] = {
+        **clock.read(now),
+        **(own.read(now) if own is not None else {}),
+        "TotalLoadAvg": round(machine_load, 2),
+        "TotalCondorLoadAvg": round(sum(condor for _, condor in loads.values()), 2),
+    }
+    _cpu_busy(point, loads, machine, now)
+    _follow(point, config, execute)
+    settings.sample = Sampled(
+        machine,
+        loads,
+        (int(real["KeyboardIdle"]), int(apart["KeyboardIdle"])),
+        (int(real["ConsoleIdle"]), int(apart["ConsoleIdle"])),
+    )
+
+
+def _follow(point: ExecutionPoint, config: Config, execute: Path) -> None:
+    """Swap follows the machine; disk only when STARTD_RECOMPUTE_DISK_FREE says so, as slots' own jobs fill it."""
+    swap = max(0, int(memory.read()["TotalVirtualMemory"]) - int(1024 * config.get_float("RESERVED_SWAP")))
+    free = None
+    if config.get_bool("STARTD_RECOMPUTE_DISK_FREE"):
+        free = max(0, int(disk.read(execute)["TotalDisk"]) - int(1024 * config.get_float("RESERVED_DISK")))
+    if abs(swap - point.settings.resources.swap_kib) > 1024 or free is not None:
+        resource_updates.resize(point, disk_kib=free, swap_kib=swap)
+
+
+#: A slot's load above this counts as busy (HTCondor's CPU_BUSY threshold for CpuBusyTime).
+_BUSY_LOAD = 0.5
+
+
+def _cpu_busy(
+    point: ExecutionPoint, loads: Mapping[str, tuple[float, float]], machine: dict[str, Any], now: float
+) -> None:
+    """CpuIsBusy and CpuBusyTime: since when the load that is not ours has been high."""
+    owner_load = sum(total - condor for total, condor in loads.values())
+    busy = owner_load >= _BUSY_LOAD
+    if busy and point.busy_since is None:
+        point.busy_since = now
+    if not busy:
+        point.busy_since = None
+    machine["CpuIsBusy"] = busy
+    machine["CpuBusyTime"] = int(now - point.busy_since) if point.busy_since is not None else 0

@@ -1,0 +1,1 @@
+"""The owner's policy: expressions of the configuration for each slot."""

@@ -1,0 +1,1 @@
+"""What the startd advertises: slot ads, its own ad, statistics."""

@@ -1,0 +1,98 @@
+"""The state machine of a slot: ``step(slot, stimulus, judge, now) -> (slot, actions)``. Pure.
+
+``judge`` evaluates the owner's policy for the slot as it is at a given point of the step; a test gives fixed facts.
+Stimuli can be logged with the facts they met, and replayed (:mod:`slotwise.startd.slot.replay`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slotwise.errors import InvariantError
+from slotwise.model.slot import Activity, SlotKind
+from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.handlers import REACTIONS
+from slotwise.startd.slot.policy_checks import advance
+from slotwise.startd.slot.retirement import expires_at
+from slotwise.startd.slot.states import (
+    Backfill,
+    Busy,
+    Claimed,
+    Idle,
+    Matched,
+    Preempting,
+    Retiring,
+    Slot,
+    Suspended,
+    Transition,
+    Vacating,
+)
+from slotwise.startd.slot.transition import Motion
+
+#: A chain of moves ends here, to go on at the next poll: IS_OWNER may depend on State, and then never comes to rest.
+_LONGEST_CHAIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The outcome of one stimulus. ``trace`` has the rows of the table that were taken, in order."""
+
+    slot: Slot
+    actions: tuple[ev.Action, ...]
+    trace: tuple[Transition, ...]
+
+
+def step(slot: Slot, stimulus: ev.Stimulus, judge: ev.Judge, now: float) -> Step:
+    """What becomes of ``slot`` when ``stimulus`` happens at ``now``, and what is to be done about it."""
+    m = Motion(slot, judge, now)
+    REACTIONS[type(stimulus)](m, stimulus)
+    for _ in range(_LONGEST_CHAIN):
+        if not m.look:
+            break
+        m.look = False
+        advance(m)
+    return Step(m.slot, tuple(m.actions), tuple(m.trace))
+
+
+def next_timer(slot: Slot, facts: ev.Facts, now: float) -> float | None:
+    """When the slot must be looked at again even if nothing happens; None when no timer runs."""
+    state = slot.state
+    times: list[float] = []
+    if isinstance(state, Matched):
+        times.append(state.deadline)
+    elif isinstance(state, Backfill) and state.activity is Activity.KILLING:
+        times.append(state.again_at)
+    elif isinstance(state, Preempting):
+        doing = state.doing
+        times.append(doing.hard_kill_at if isinstance(doing, Vacating) else doing.again_at)
+    elif isinstance(state, Claimed):
+        times.append(state.claim.lease_ends())
+        if state.ending:
+            times.append(state.ending.hard_kill_at)
+        if isinstance(state.doing, Retiring):
+            over = expires_at(slot, facts, now)
+            times += [] if over is None else [over]
+        if isinstance(state.doing, Idle) and slot.draining and state.claim.activations == 0:
+            times.append(state.claim.claimed_at + facts.drain_grace_s)
+        if isinstance(state.doing, Idle) and facts.worklife_s is not None and state.claim.activations:
+            times.append(state.claim.claimed_at + facts.worklife_s)
+    return min(times) if times else None
+
+
+def validate(slot: Slot) -> None:
+    """Check what must hold for every slot.
+
+    :raises InvariantError: when it does not.
+    """
+    state = slot.state
+    if slot.kind is SlotKind.PARTITIONABLE and slot.run is not None:
+        raise InvariantError(f"{slot.name}: a partitionable slot runs a job itself")
+    if slot.entered_activity < slot.entered_state:
+        raise InvariantError(f"{slot.name}: the activity is older than the state")
+    run = slot.run
+    frozen = isinstance(state, Claimed) and isinstance(state.doing, Suspended)
+    working = isinstance(state, Claimed) and isinstance(state.doing, Busy | Retiring)
+    if run is not None and ((frozen and run.running_since is not None) or (working and run.running_since is None)):
+        raise InvariantError(f"{slot.name}: the job's clock and the activity {slot.place[1]} disagree")
+    if isinstance(state, Preempting) and state.run is None:
+        raise InvariantError(f"{slot.name}: Preempting, but there is no job to get rid of")

@@ -1,0 +1,1 @@
+"""What a host can enforce on its jobs: accounts, cores, devices."""

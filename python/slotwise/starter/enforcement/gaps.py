@@ -1,0 +1,150 @@
+"""What this host can enforce, as attributes for the machine ad and as words for the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+from slotwise.execution.cgroup.probe import CPUSET, V1_DEVICES, CgroupHost, probe
+from slotwise.starter.scratch.lvm import POOL_FULL_PERCENT, PoolUse
+from slotwise.starter.settings import StarterSettings
+
+#: How the gap about an exhausted pool begins.
+_POOL = "the thin pool"
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """What holds for jobs on this host. ``disk``: volume, measured or none; ``tracking``: cgroup, gid or descent."""
+
+    root: bool
+    cgroups: CgroupHost
+    disk: str
+    tracking: str
+    private_mounts: bool
+    pid_namespace: bool
+    gaps: tuple[str, ...]
+    #: Methods of URLs that plugins here serve.
+    url_methods: str = ""
+    #: Whether a scratch volume can be encrypted.
+    encrypts: bool = False
+
+    def with_pool(self, use: PoolUse | None) -> Enforcement:
+        """The same, with what there is to say of the thin pool now."""
+        gaps = [gap for gap in self.gaps if not gap.startswith(_POOL)]
+        if use is not None and use.worst >= POOL_FULL_PERCENT:
+            gaps.append(f"{_POOL} {use.name} is full: no job can be given its disk")
+        return self if tuple(gaps) == self.gaps else replace(self, gaps=tuple(gaps))
+
+    def with_refusal(self, limit: str) -> Enforcement:
+        """The same, after the kernel has refused a limit (``file: reason``) that it seemed to have."""
+        path, _, why = limit.partition(": ")
+        gap = f"the kernel refuses {PurePath(path).name}: {why}"
+        return self if gap in self.gaps else replace(self, gaps=(*self.gaps, gap))
+
+    def attributes(self) -> dict[str, Any]:
+        """For the machine ad."""
+        groups = self.cgroups
+        return {
+            "CgroupVersion": groups.version,
+            "CgroupControllers": " ".join(sorted(groups.controllers)),
+            "EnforcesMemory": groups.has("memory"),
+            "EnforcesCpuShare": groups.has("cpu"),
+            "EnforcesProcessCount": groups.has("pids"),
+            "EnforcesDisk": self.disk,
+            "ProcessTracking": self.tracking,
+            "HasFreezer": groups.version == 2 or groups.has("freezer"),
+            "HasPrivateTmp": self.private_mounts,
+            "HasPidNamespaces": self.pid_namespace,
+            "HasUserSwitch": self.root,
+            "HasEncryptExecuteDirectory": self.encrypts,
+            "EnforcementGaps": list(self.gaps),
+        } | ({"HasFileTransferPluginMethods": self.url_methods} if self.url_methods else {})
+
+
+def hides_devices(cgroups: CgroupHost) -> bool:
+    """True when a job's cgroup can keep it from devices."""
+    return cgroups.version == 2 or V1_DEVICES in cgroups.bases
+
+
+def cgroups_for(settings: StarterSettings, *, root: bool) -> CgroupHost:
+    """The control groups that this host lets jobs have under these settings; those that hold the jobs' are made."""
+    return probe(
+        settings.base_cgroup,
+        is_root=root,
+        without_root=settings.cgroup_without_root,
+        version=settings.cgroup_version,
+    )
+
+
+def assess(
+    settings: StarterSettings,
+    cgroups: CgroupHost,
+    *,
+    root: bool,
+    volumes: str,
+    gpus: bool = False,
+    absent: tuple[str, ...] = (),
+    encrypts: bool = False,
+) -> Enforcement:
+    """What holds for jobs under these settings. ``volumes``: lvm, loop, or empty when there are none. ``gpus``: the
+    host has some. ``absent``: directories of MOUNT_UNDER_SCRATCH that the host does not have. ``encrypts``: volumes can
+    be encrypted."""
+    gaps = list(cgroups.problems)
+    if not root:
+        gaps.append("jobs run as the daemons' own user: the daemons are not root")
+        if settings.mounts:
+            gaps.append("MOUNT_UNDER_SCRATCH has no effect: the daemons are not root")
+        if settings.private_shm or settings.private_ipc:
+            gaps.append("jobs share /dev/shm and System V memory with all others: the daemons are not root")
+        if settings.pid_namespace:
+            gaps.append("USE_PID_NAMESPACES has no effect: the daemons are not root")
+    if root and absent:
+        gaps.append(f"MOUNT_UNDER_SCRATCH: there is no directory {', '.join(absent)}")
+    gaps += settings.misread + _memory_gaps(settings, cgroups)
+    if not cgroups.has("cpu"):
+        gaps.append("CPU shares are not enforced: no cpu cgroup")
+    if settings.cgroup.max_processes > 0 and not cgroups.has("pids"):
+        gaps.append("the number of processes is limited for the account, not for each job: no pids cgroup")
+    if settings.cores.is_asked_for and not cgroups.has(CPUSET):
+        gaps.append("jobs can leave the cores that they are bound to: no cpuset cgroup")
+    if settings.hide_gpus and gpus and not (root and hides_devices(cgroups)):
+        gaps.append("jobs can open GPUs of other slots: no devices cgroup")
+    disk = "none"
+    if settings.enforce_disk:
+        disk = "volume" if volumes else "measured"
+        if volumes == "loop" and settings.volumes.volume_group:
+            gaps.append(f"the volume group {settings.volumes.volume_group} cannot be used: volumes are files")
+        if not volumes:
+            gaps.append("disk is measured, not limited: no volume can be made for a job")
+    first, last = settings.tracking_gids
+    by_group = root and 0 < first <= last
+    if settings.gid_tracking and not cgroups.version and not by_group:
+        why = "MIN_TRACKING_GID and MAX_TRACKING_GID name no groups" if root else "the daemons are not root"
+        gaps.append(f"USE_GID_PROCESS_TRACKING has no effect: {why}")
+    tracking = "cgroup" if cgroups.version else "gid" if by_group else "descent"
+    return Enforcement(
+        root=root,
+        cgroups=cgroups,
+        disk=disk,
+        tracking=tracking,
+        private_mounts=root and bool(settings.mounts),
+        pid_namespace=root and settings.pid_namespace,
+        encrypts=encrypts and not settings.encryption.forbidden,
+        gaps=tuple(gaps),
+    )
+
+
+def _memory_gaps(settings: StarterSettings, cgroups: CgroupHost) -> tuple[str, ...]:
+    rules = settings.cgroup
+    if rules.memory_policy != "none" and not cgroups.has("memory"):
+        return ("memory is measured, not limited: no memory cgroup",)
+    gaps = []
+    if rules.memory_policy == "soft" and cgroups.version == 2:
+        gaps.append("memory is not limited: CGROUP_MEMORY_LIMIT_POLICY soft means nothing under cgroup version 2")
+    if rules.memory_policy in ("hard", "custom") and rules.disable_swap and not cgroups.swap:
+        gaps.append("DISABLE_SWAP_FOR_JOB has no effect: this kernel keeps no account of swap")
+    if settings.low_memory is not None and cgroups.version == 1:
+        gaps.append("CGROUP_LOW_MEMORY_LIMIT has no effect: cgroup version 1 has no such limit")
+    return tuple(gaps)

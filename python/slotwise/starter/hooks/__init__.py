@@ -1,0 +1,1 @@
+"""Programs beside a job: hooks and file transfer plugins."""

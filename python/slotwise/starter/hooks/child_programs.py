@@ -1,0 +1,186 @@
+"""Programs beside a job: hooks and file transfer plugins. They run as the job's user and end with their run.
+
+Each has an entry in its environment that names its run's control directory. By that it is found with all that it has
+started: when the run is told to go, when it is over, and by the next starter when this one was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from slotwise.daemon.spawn import as_account, program
+from slotwise.execution.keeper_spec import Identity
+from slotwise.execution.launcher import unwatch, watch_exit
+
+if TYPE_CHECKING:
+    from slotwise.starter.run.run import Run
+
+_log = logging.getLogger(__name__)
+
+_ENTRY = "_SLOTWISE_HELPER"
+#: How long a killed program may take to be gone, seconds.
+_PATIENCE_S = 5.0
+#: Most bytes of a program's output and of its standard error that are heard, and bytes of one read.
+_MOST_SAID, _MOST_ERRORS, _READ = 4 * 1024 * 1024, 64 * 1024, 64 * 1024
+#: Most lines of standard error that go into the log, and characters of one.
+_MOST_LINES, _LONGEST = 100, 1000
+
+
+class Answer(NamedTuple):
+    """How a program ended (below 0: by a signal), and the beginnings of its standard output and error."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def _as_user(identity: Identity) -> list[str]:
+    """Words before a command that make it run as the job's user."""
+    if identity.uid is None:
+        return []
+    gid = identity.uid if identity.gid is None else identity.gid
+    return as_account(identity.uid, gid, identity.groups)
+
+
+async def call(
+    words: list[str], control: Path, *, cwd: str, env: Mapping[str, str], limit_s: float, given: bytes = b""
+) -> Answer:
+    """Run a program to its end, at most ``limit_s`` seconds. What it leaves running ends with it.
+
+    :param control: the control directory that it is found by.
+    :param given: its standard input.
+    :raises OSError: when it cannot be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        stdin=asyncio.subprocess.PIPE if given else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=cwd,
+        env={**env, _ENTRY: str(control)},
+        start_new_session=True,
+    )
+    heard = bytearray(), bytearray()
+    with _ended_with(process.pid), contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(_conversation(process, given, heard), limit_s)
+    output, errors = (bytes(part).decode(errors="replace") for part in heard)
+    return Answer(await process.wait(), output, errors)
+
+
+@contextlib.contextmanager
+def _ended_with(pid: int) -> Iterator[None]:
+    """Kill what a program has started when it ends itself, at the latest behind this block: such a process would keep
+    the pipes open that are listened to."""
+    watching: list[int] = []
+
+    def end() -> None:
+        while watching:
+            unwatch(watching.pop())
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+    watch = watch_exit(pid, end)
+    if watch is None:
+        end()
+    else:
+        watching.append(watch)
+    try:
+        yield
+    finally:
+        end()
+
+
+async def _conversation(process: asyncio.subprocess.Process, given: bytes, heard: tuple[bytearray, bytearray]) -> None:
+    """Give a program its input, and take what it says: at most so much, and the rest is not listened to."""
+    await asyncio.gather(
+        _give(process, given),
+        _listen(process.stdout, heard[0], _MOST_SAID),
+        _listen(process.stderr, heard[1], _MOST_ERRORS),
+    )
+    await process.wait()
+
+
+async def _give(process: asyncio.subprocess.Process, given: bytes) -> None:
+    if process.stdin is None:
+        return
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it need not read all, or anything
+        process.stdin.write(given)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _listen(stream: asyncio.StreamReader | None, heard: bytearray, most: int) -> None:
+    while stream is not None and (data := await stream.read(_READ)):
+        heard += data[: most - len(heard)]
+
+
+def log_errors(who: str, answer: Answer) -> None:
+    """Put a program's standard error into the log, line by line; ``who`` is the run and the program."""
+    level = logging.INFO if answer.status == 0 else logging.ERROR
+    lines = [line.rstrip("\r") for line in answer.errors.split("\n")]
+    lines = [line for line in lines if line]
+    for line in lines[:_MOST_LINES]:
+        _log.log(level, "%s: %s", who, line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ...")
+    if len(lines) > _MOST_LINES or len(answer.errors) >= _MOST_ERRORS:
+        _log.log(level, "%s: ... and more on standard error", who)
+
+
+async def call_for(run: Run, words: list[str], *, env: Mapping[str, str], limit_s: float, given: bytes = b"") -> Answer:
+    """As :func:`call`, for a run: as its user, in its scratch directory.
+
+    :raises OSError: when it cannot be started.
+    """
+    command = [*_as_user(run.identity), *program(words)]
+    run.helpers += 1
+    try:
+        return await call(
+            command,
+            run.directory.control,
+            cwd=str(run.directory.scratch),
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "_CONDOR_SCRATCH_DIR": str(run.directory.scratch), **env},
+            limit_s=limit_s,
+            given=given,
+        )
+    finally:
+        run.helpers -= 1
+
+
+def end(control: Path) -> None:
+    """End the programs of one run. Blocks."""
+    _end(lambda place: place == os.fsencode(control))
+
+
+def end_all(root: Path) -> None:
+    """End the programs of all runs whose control directories are below ``root``, and of a starter there. Blocks."""
+    start = os.fsencode(root)
+    _end(lambda place: place == start or place.startswith(start + b"/"))
+
+
+def _end(is_ours: Callable[[bytes], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while (found := _bearing(is_ours)) and time.monotonic() < deadline:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _bearing(is_ours: Callable[[bytes], bool]) -> list[int]:
+    name = f"{_ENTRY}=".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            entries = (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # gone, or somebody else's
+        if any(one.startswith(name) and is_ours(one[len(name) :]) for one in entries):
+            found.append(int(process.name))
+    return found

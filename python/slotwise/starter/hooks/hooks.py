@@ -1,0 +1,243 @@
+"""Hooks of the starter: an administrator's programs that prepare a job, hear of its usage, and of its end.
+
+``<KEYWORD>_HOOK_PREPARE_JOB_BEFORE_TRANSFER``, ``_PREPARE_JOB``, ``_UPDATE_JOB_INFO`` and ``_JOB_EXIT`` name them.
+Which keyword holds for a job: STARTER_JOB_HOOK_KEYWORD, else the job's HookKeyword if it has hooks here, else
+STARTER_DEFAULT_JOB_HOOK_KEYWORD. A hook runs as the job's user in its directory, with the job's ad on standard input;
+what it writes to standard error goes into the starter's log.
+
+Source: manual, "Job Hooks That Modify and Monitor Execution".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slotwise.classad import ClassAd, ExprTree
+from slotwise.daemon.program_trust import fault
+from slotwise.errors import AdSyntaxError
+from slotwise.execution import environment
+from slotwise.execution.keeper_spec import Identity, KeeperResult
+from slotwise.execution.verdict import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
+from slotwise.starter.hooks import child_programs
+from slotwise.starter.hooks.hook_rules import BEFORE_TRANSFER, EXIT, PREPARE, UPDATE, HookRules
+from slotwise.starter.links.ads import lookup, text
+from slotwise.starter.run import report
+from slotwise.starter.run.preparation import places_of
+from slotwise.starter.run.preparation_failures import LaunchRefusedError
+
+if TYPE_CHECKING:
+    from slotwise.starter.run.run import Run
+
+_log = logging.getLogger(__name__)
+
+#: How long hooks may take, seconds.
+_PREPARE_S, _UPDATE_S = 600.0, 30.0
+#: How often the hook at the job's end is told of fetched work, if it is killed.
+_TELL_END = 3
+#: From this HookStatusCode on the job goes back to idle; below it is held.
+_TO_IDLE = 300
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came of a hook: exit status (below 0: a signal), and the attributes that it printed."""
+
+    status: int
+    attributes: Mapping[str, ExprTree]
+
+    def value(self, name: str) -> object:
+        """A printed attribute's value."""
+        return lookup(ClassAd(dict(self.attributes)))(name)
+
+
+def parse_output(output: str) -> dict[str, ExprTree]:
+    """The attributes of ``Name = expression`` lines; others are skipped."""
+    found: dict[str, ExprTree] = {}
+    for line in output.splitlines():
+        name, equals, expression = line.partition("=")
+        if equals and name.strip().isidentifier():
+            with contextlib.suppress(AdSyntaxError):
+                found[name.strip()] = ExprTree(expression.strip(), old=True)
+    return found
+
+
+def prepare_verdict(hook: str, path: str, said: Said) -> End | None:
+    """What becomes of a job after a hook that prepares it; None when it goes on. A code that the hook prints wins
+    over its exit status: 1 to 299 hold the job (19, the code as subcode), 300 and more send it back to idle."""
+    status = said.status
+    code = said.value("HookStatusCode")
+    how = f"exited with status {status}" if status >= 0 else f"died with signal {-status}"
+    if status >= 0 and isinstance(code, int) and code >= 0:
+        status, how = code, f"reported status {code:03d}"
+    if status == 0:
+        return None
+    message = said.value("HookStatusMessage")
+    reason = f"{hook} ({Path(path).name}) failed ({how}): {message if isinstance(message, str) else '<no message>'}"
+    if 0 < status < _TO_IDLE:
+        return held(reason, HOOK_PREPARE_JOB_FAILURE, status)
+    return End(How.EVICTED, reason=reason, reason_code=STARTER_ERROR, reason_subcode=status)
+
+
+def check(run: Run, rules: HookRules) -> None:
+    """See that the job's hooks may be used.
+
+    :raises LaunchRefusedError: when one may not: a job does not start without what its machine demands.
+    """
+    for knob, path in rules.all(_wanted(run)):
+        wrong = _fault(path, run.identity)
+        if wrong:
+            reason = f"{knob} ({path}) {wrong}: it is not used, and jobs that need it do not start"
+            _log.error("run %s: %s", run.run_id, reason)
+            raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
+
+
+def precedes_transfer(run: Run, rules: HookRules) -> bool:
+    """Whether the job has a hook that runs before its files are moved."""
+    return bool(rules.path(_wanted(run), BEFORE_TRANSFER))
+
+
+def prepares(run: Run, rules: HookRules) -> bool:
+    """Whether the job has a hook that runs when its files are there."""
+    return bool(rules.path(_wanted(run), PREPARE))
+
+
+async def before_transfer(run: Run, rules: HookRules) -> None:
+    """As :func:`prepare`, before the input files come. URLs in TransferInput count as the hook leaves them; of its own
+    files the access point sends those that the job has named.
+
+    :raises LaunchRefusedError: when the hook says that the job must not start.
+    """
+    before = lookup(run.job_ad)("TransferInput")
+    await _prepare(run, rules, BEFORE_TRANSFER)
+    after = lookup(run.job_ad)("TransferInput")
+    if _own_files(before) != _own_files(after):
+        _log.warning(
+            "run %s: %s has changed TransferInput: that counts for URLs only, the access point sends %s",
+            run.run_id, BEFORE_TRANSFER, ", ".join(_own_files(before)) or "no file of it",
+        )  # fmt: skip
+
+
+async def prepare(run: Run, rules: HookRules) -> None:
+    """Have the job prepared when its files are there; what the hook prints changes its ad.
+
+    :raises LaunchRefusedError: when the hook says that the job must not start.
+    """
+    await _prepare(run, rules, PREPARE)
+
+
+async def _prepare(run: Run, rules: HookRules, hook: str) -> None:
+    path = rules.path(_wanted(run), hook)
+    if not path:
+        return
+    try:
+        said = await _call(run, hook, path, rules.arguments(_wanted(run)), run.job_ad, _PREPARE_S)
+    except OSError as error:
+        reason = f"failed to execute {hook} ({path}): {error.strerror}"
+        raise LaunchRefusedError(held(reason, HOOK_PREPARE_JOB_FAILURE)) from None
+    end = prepare_verdict(hook, path, said)
+    if end is not None:
+        raise LaunchRefusedError(end)
+    run.job_ad.update(dict(said.attributes))
+
+
+async def updated(run: Run, rules: HookRules, usage: Mapping[str, Any]) -> None:
+    """Tell the hook what the job uses; what it prints is not heard."""
+    path = rules.path(_wanted(run), UPDATE)
+    if path:
+        with contextlib.suppress(OSError):
+            await _call(run, UPDATE, path, (), _merged(run, usage), _UPDATE_S)
+
+
+async def ended(
+    run: Run, rules: HookRules, how: str, result: KeeperResult, attributes: Mapping[str, Any]
+) -> dict[str, ExprTree]:
+    """Tell the hook that the job has ended (``exit``, ``remove``, ``hold`` or ``evict``), and with what; returns the
+    attributes that it prints."""
+    path = rules.path(_wanted(run), EXIT)
+    if not path:
+        return {}
+    ad = _merged(run, {**attributes, **report.exit_attributes(result)})
+    ad.pop("TerminationPending", None)  # between starter and access point
+    env = {}
+    if result.how in ("exited", "signaled"):
+        env[f"_CONDOR_MAINJOB_EXIT_{'CODE' if result.how == 'exited' else 'SIGNAL'}"] = str(result.code)
+    limit_s, clock = rules.exit_timeout_s(_wanted(run)), run.host.clock
+    try:
+        for _ in range(_TELL_END if run.fetched_for else 1):  # nobody else hears of the end of fetched work
+            began = clock.monotonic()
+            said = await _call(run, EXIT, path, (how,), ad, limit_s, env)
+            if said.status >= 0 or clock.monotonic() - began >= limit_s:
+                break
+    except OSError as error:
+        _log.error("run %s: %s (%s): %s", run.run_id, EXIT, path, error)
+        return {}
+    return dict(said.attributes)
+
+
+def _wanted(run: Run) -> object:
+    return lookup(run.job_ad)("HookKeyword")
+
+
+def _own_files(listed: object) -> list[str]:
+    """The files of a TransferInput that are no URLs."""
+    names = (name.strip() for name in listed.split(",")) if isinstance(listed, str) else ()
+    return [name for name in names if name and "://" not in name]
+
+
+def _merged(run: Run, attributes: Mapping[str, Any]) -> ClassAd:
+    ad = ClassAd({})
+    ad.update(run.job_ad)
+    ad.update(dict(attributes))
+    if run.started_at:
+        ad["JobStartDate"] = int(run.started_at)
+    return ad
+
+
+async def _call(
+    run: Run,
+    hook: str,
+    path: str,
+    arguments: tuple[str, ...],
+    ad: ClassAd,
+    limit_s: float,
+    also: Mapping[str, str] | None = None,
+) -> Said:
+    """Run a hook.
+
+    :raises OSError: when it cannot be started.
+    """
+    wrong = _fault(path, run.identity)
+    if wrong:
+        raise PermissionError(0, f"the program {wrong}")
+    cwd = str(run.directory.scratch) if run.transfers or run.job is None else run.job.iwd
+    env = environment.of_hook(
+        run.slot, places_of(run.directory, cwd), run.host.settings.environment, home=run.identity.home
+    )
+    if run.state.pid:
+        env["_CONDOR_JOB_PIDS"] = str(run.state.pid)
+    given = _sorted(ad).encode("utf-8", "surrogateescape")
+    answer = await child_programs.call_for(
+        run, [path, *arguments], env={**env, **(also or {})}, limit_s=limit_s, given=given
+    )
+    who = f"{run.job_id}: {hook} ({Path(path).name}, run {run.run_id})"
+    child_programs.log_errors(who, answer)
+    if answer.status < 0:
+        _log.error("%s died of signal %d (it may take %g s)", who, -answer.status, limit_s)
+    return Said(answer.status, parse_output(answer.output))
+
+
+def _sorted(ad: ClassAd) -> str:
+    """The ad's text in the order of its names, as hooks of HTCondor are given it."""
+    return "".join(
+        f"{line}\n" for line in sorted(text(ad).splitlines(), key=lambda line: line.partition(" ")[0].upper())
+    )
+
+
+def _fault(program: str, identity: Identity) -> str:
+    """Why a program must not be a hook of a job that runs as ``identity``; empty when it may."""
+    return fault(program, identity.uid, {identity.gid, *identity.groups})

@@ -1,0 +1,1 @@
+"""The starter's connections: shadows, keepers, the startd."""

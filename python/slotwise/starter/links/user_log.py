@@ -1,0 +1,151 @@
+"""The event log of fetched work at the execution point (StarterUserLog), where no shadow writes one.
+
+Events 1, 4, 5, 10, 11 and 21, in the form that HTCondor's starter gives them. A program that runs as the job's user
+appends each: the starter opens nothing that an ad names, and a file system that does not answer delays only this run.
+An entry stands there once: after a restart, or when that program was killed, the end of the file is looked at before.
+
+Source: manual, "Work Fetching Hooks Invoked by HTCondor"; HTCondor's ``LocalUserLog``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slotwise.execution.verdict import STARTER_ERROR, End, How
+from slotwise.ids import job_of_run
+from slotwise.model import job_events
+from slotwise.model.job_events import Frame, Usage, stamp
+from slotwise.starter.hooks import child_programs
+from slotwise.starter.links.ads import lookup
+from slotwise.starter.run.preparation_failures import LaunchRefusedError
+
+if TYPE_CHECKING:
+    from slotwise.starter.run.run import Run
+
+_log = logging.getLogger(__name__)
+
+#: Appends standard input. A named pipe without a reader is an error instead of a wait.
+_APPEND = 'umask 022; exec dd "of=$1" oflag=append,nonblock conv=notrunc iflag=fullblock bs=1M status=none'
+#: The end of the file that is searched for an entry: more than one run writes. A named pipe is never opened for it.
+_TAIL = 'test -f "$1" || exit 0; exec tail -c 262144 -- "$1"'
+#: How long one access may take, seconds, and how often it is tried when its program is killed.
+_LIMIT_S, _TRIES = 30.0, 3
+
+
+class UserLog:
+    """The log of one run. Entries are written one after the other in the background, in the order of the calls."""
+
+    def __init__(self, run: Run, path: str) -> None:
+        self._run = run
+        self.path = path
+        self._turn = asyncio.Lock()
+        self._may_be_there = True
+
+    async def create(self) -> None:
+        """Make the file before the job starts.
+
+        :raises LaunchRefusedError: when the job's user cannot write it, as in HTCondor.
+        """
+        problem = await self._append("")
+        if problem:
+            raise _refused(self._run, f"StarterUserLog: {self._run.identity.name or 'the job'} cannot write {problem}")
+        self._may_be_there = False
+
+    def executing(self) -> None:
+        """The job runs since ``started_at``."""
+        self._add(job_events.executing(self._frame(self._run.started_at), self._run.host.own_address, "", {}))
+
+    def suspended(self, *, resumed: bool, processes: int) -> None:
+        """The job was suspended, or goes on."""
+        frame = self._frame(self._run.host.clock.now())
+        self._add(job_events.unsuspended(frame) if resumed else job_events.suspended(frame, processes))
+
+    def ended(self, end: End) -> None:
+        """The run is over. A job that ran to its own end has terminated; what a starter cannot run is its error."""
+        run, result = self._run, self._run.keeper.result
+        frame = self._frame(result.ended_at if result is not None and result.ended_at else run.host.clock.now())
+        used = result.usage if result is not None else None
+        usage = Usage(local_user_s=used.user_s, local_system_s=used.system_s) if used is not None else Usage()
+        entry = ""
+        if end.how in (How.HELD, How.NOT_STARTED):
+            codes = (end.reason_code, end.reason_subcode)
+            entry = job_events.remote_error(frame, run.slot.name, end.reason, *codes)
+        if end.by_itself:
+            entry = job_events.terminated(frame, normal=end.how is How.EXITED, code=end.code, usage=usage)
+        elif run.state.executed:
+            entry += job_events.evicted(frame, usage=usage)
+        if entry:
+            self._add(entry)
+
+    async def settle(self) -> None:
+        """Wait until all that was added is written, or has failed."""
+        async with self._turn:
+            pass
+
+    def _frame(self, at: float) -> Frame:
+        cluster, _, proc = job_of_run(self._run.run_id).partition(".")
+        return Frame(int(cluster), int(proc), stamp(at, self._run.host.settings.date_form))
+
+    def _add(self, entry: str) -> None:
+        self._run.begin(self._write(entry))
+
+    async def _write(self, entry: str) -> None:
+        async with self._turn:
+            if self._may_be_there and entry in await self._tail():
+                return
+            problem = await self._append(entry)
+        if problem:
+            _log.error("%s: cannot write StarterUserLog %s", self._run.job_id, problem)
+
+    async def _append(self, entry: str) -> str:
+        """Append an entry; returns what keeps it from being written, empty when it is."""
+        status, said = -1, ""
+        for _ in range(_TRIES):
+            try:
+                answer = await self._call(_APPEND, entry)
+            except OSError as error:
+                return f"{self.path}: {error.strerror}"
+            status, said = answer.status, answer.errors.strip()
+            if status >= 0:
+                break
+            self._may_be_there = True
+            if entry and entry in await self._tail():
+                return ""
+        if status == 0:
+            return ""
+        return f"{self.path}: {said.rpartition(': ')[2] or f'status {status}'}"
+
+    async def _tail(self) -> str:
+        try:
+            return (await self._call(_TAIL, "")).output
+        except OSError:
+            return ""
+
+    async def _call(self, script: str, given: str) -> child_programs.Answer:
+        words = ["sh", "-c", script, "sh", self.path]
+        text = given.encode("utf-8", "surrogateescape")
+        return await child_programs.call_for(self._run, words, env={"LC_ALL": "C.UTF-8"}, limit_s=_LIMIT_S, given=text)
+
+
+def of(run: Run) -> UserLog | None:
+    """The log that the job's ad names, below Iwd unless its path is absolute; None when it names none.
+
+    :raises LaunchRefusedError: when the ad asks for what cannot be written.
+    """
+    value = lookup(run.job_ad)
+    path, xml = value("StarterUserLog"), value("StarterUserLogUseXML")
+    if path is None or run.job is None:
+        return None
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise _refused(run, "StarterUserLog of the job is not the name of a file")
+    if xml:
+        raise _refused(run, "StarterUserLogUseXML: event logs are written as text; take it out of the job's ad")
+    return UserLog(run, str(Path(run.job.iwd) / path))
+
+
+def _refused(run: Run, reason: str) -> LaunchRefusedError:
+    _log.error("%s: %s", run.job_id, reason)
+    return LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))

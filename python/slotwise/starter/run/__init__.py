@@ -1,0 +1,1 @@
+"""One run of a job: its life cycle, what it reports, and how it is taken up after a restart."""

@@ -1,0 +1,239 @@
+"""Puts together what a keeper is told about one job: program, environment, places, limits, groups, mounts."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from slotwise.classad import ClassAd
+from slotwise.execution import environment as environments
+from slotwise.execution.cgroup import plan as cgroup_plan
+from slotwise.execution.cgroup.plan import CgroupRules
+from slotwise.execution.cgroup.probe import CgroupHost
+from slotwise.execution.environment import Places
+from slotwise.execution.facts import NULL_FILE, JobFacts, SlotFacts
+from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
+from slotwise.execution.verdict import STARTER_ERROR, End, How
+from slotwise.starter.enforcement.gpu_hiding import Device
+from slotwise.starter.enforcement.privilege import rights_of
+from slotwise.starter.run.preparation_failures import WRAPPER_FAILURE, LaunchRefusedError
+from slotwise.starter.scratch.directories import RunDirectory, temporary_source
+from slotwise.starter.settings import StarterSettings
+
+#: A hard limit that leaves the host's own.
+_UNLIMITED = 2**64 - 1
+_SHARED_MEMORY = "/dev/shm"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A job with all that surrounds it on this host."""
+
+    job: JobFacts
+    slot: SlotFacts
+    job_ad: ClassAd
+    machine_ad: ClassAd
+    directory: RunDirectory
+    identity: Identity
+    transfers: bool
+    root: bool
+    #: Devices of the host that the job must not open.
+    hidden: tuple[Device, ...] = ()
+    #: Cores that the job is bound to; none: it may use all.
+    cores: tuple[int, ...] = ()
+
+
+def compose(
+    around: Surroundings,
+    settings: StarterSettings,
+    cgroups: CgroupHost,
+    *,
+    notify: Path,
+    lease: Path,
+    lease_s: float,
+    secret: str,
+) -> KeeperSpec:
+    """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own.
+
+    :raises OSError: when the program cannot be looked at.
+    """
+    job, directory = around.job, around.directory
+    scratch = str(directory.scratch)
+    cwd = scratch if around.transfers else job.iwd
+    program = _program(around, cwd)
+    if settings.wrapper and not os.access(settings.wrapper, os.X_OK):
+        reason = f"The job wrapper {settings.wrapper} cannot be run"
+        raise LaunchRefusedError(End(How.NOT_STARTED, reason=reason, reason_code=STARTER_ERROR))
+    marker = f"_SLOTWISE_FAMILY={directory.name}.{secret}"
+    places = places_of(directory, cwd)
+    if settings.wrapper:
+        places = replace(places, wrapper_error=str(directory.scratch / WRAPPER_FAILURE))
+    env = environments.build(job, around.slot, places, settings.environment, home=around.identity.home, marker=marker)
+    if job.proxy:
+        # Where files move it is among them; elsewhere the job reads it where it is.
+        env["X509_USER_PROXY"] = f"{scratch}/{job.proxy_name}" if around.transfers else job.proxy
+    arguments = tuple(word.replace("#CoNdOrScRaTcHdIr#", scratch) for word in job.arguments)
+    stdin, stdout, stderr = _streams(around, cwd)
+    return KeeperSpec(
+        name=directory.name,
+        exe=settings.wrapper or program,
+        args=(settings.wrapper, program, *arguments) if settings.wrapper else (program, *arguments),
+        env=env,
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        appends=job.appends,
+        identity=around.identity,
+        limits=_limits(around, settings, cgroups),
+        isolation=_isolation(around, settings, program),
+        cgroup=_cgroup(around, settings, cgroups),
+        notify=str(notify),
+        lease=str(lease),
+        lease_s=lease_s,
+        marker=marker,
+        poll_s=settings.poll_s,
+        proportional=settings.use_pss,
+        kill_signal=job.kill.soft,
+    )
+
+
+def places_of(directory: RunDirectory, cwd: str) -> Places:
+    """Where a run's files are for its job and its hooks; ``cwd`` is the job's."""
+    return Places(
+        scratch=str(directory.scratch),
+        job_ad=str(directory.job_ad),
+        machine_ad=str(directory.machine_ad),
+        iwd=cwd,
+        chirp_config=str(directory.ours / ".chirp.config"),
+    )
+
+
+def _program(around: Surroundings, cwd: str) -> str:
+    """Path of the program: the transferred one in the scratch directory, else where the job says."""
+    job = around.job
+    if around.transfers and job.transfer.executable:
+        path = around.directory.scratch / PurePosixPath(job.cmd).name
+        with rights_of(around.identity):
+            if path.is_file():
+                mode = stat.S_IMODE(path.stat().st_mode)
+                if not mode & stat.S_IXUSR:
+                    path.chmod(mode | 0o500)
+        return str(path)
+    return _joined(cwd, job.cmd)
+
+
+def _joined(directory: str, name: str) -> str:
+    """``name`` as seen from ``directory``."""
+    return name if name.startswith("/") else f"{directory}/{name}"
+
+
+def _streams(around: Surroundings, cwd: str) -> tuple[str, str, str]:
+    """Where standard input, output and error are."""
+    job, scratch = around.job, around.directory.scratch
+    if not around.transfers:
+        names = (job.stdin, job.stdout, job.stderr)
+        found = [_joined(cwd, name) for name in names]
+        return found[0], found[1], found[2]
+    stdin = NULL_FILE if job.stdin == NULL_FILE else str(scratch / PurePosixPath(job.stdin).name)
+    files = [str(scratch / name) for name in job.stream_files()]
+    stdout = NULL_FILE if job.stdout == NULL_FILE else files[0]
+    if job.stderr == NULL_FILE:
+        return stdin, stdout, NULL_FILE
+    return stdin, stdout, files[-1]  # one file for both is written in the order of the writes
+
+
+def _limits(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost) -> Limits:
+    limits: list[tuple[int, int, int]] = []
+    core = around.job.core_bytes
+    if core is not None:
+        limits.append((resource.RLIMIT_CORE, core, core))
+    stack = around.job.stack_bytes
+    if stack is not None:  # the soft limit only, as in HTCondor: the job may raise it again
+        limits.append((resource.RLIMIT_STACK, stack, _UNLIMITED))
+    space = settings.number(settings.address_space_mib, around.machine_ad, around.job_ad)
+    if space:
+        limits.append((resource.RLIMIT_AS, space << 20, space << 20))
+    nice = settings.number(settings.renice, around.machine_ad, around.job_ad) or 0
+    # The account's limit stands in for the job's own: other jobs of the account count, and have as many more.
+    processes = 0 if cgroups.has("pids") else max(0, settings.cgroup.max_processes)
+    return Limits(
+        tuple(limits), processes=processes, nice=max(0, min(19, nice)), umask=settings.umask, cores=around.cores
+    )
+
+
+def _isolation(around: Surroundings, settings: StarterSettings, program: str) -> Isolation:
+    if not around.root:
+        return Isolation()
+    directory = around.directory
+    used = [] if around.transfers else [around.job.iwd, *_streams(around, around.job.iwd)]
+    if not program.startswith(f"{directory.scratch}/"):
+        used.append(program)
+    if settings.wrapper:
+        used.append(settings.wrapper)
+    mounts: list[tuple[str, str]] = []
+    pins: list[str] = []
+    for target in settings.mount_targets(around.machine_ad, around.job_ad):
+        real = _real_directory(target)
+        # A directory that the job works in or starts from cannot be hidden from it.
+        if not real or any(_below(real, os.path.realpath(path)) for path in used):
+            continue
+        mounts.append((temporary_source(directory, target), real))
+        if _below(real, f"{_real_directory(str(directory.path.parent))}/{directory.name}"):
+            pins.append(str(directory.path))
+        if _below(real, os.path.realpath(directory.control)):
+            pins.append(str(directory.control))
+    shared = _real_directory(_SHARED_MEMORY)
+    shm_mib = None
+    if settings.private_shm and shared and not any(_below(shared, os.path.realpath(path)) for path in used):
+        shm_mib = around.slot.memory_mib if settings.cgroup.memory_policy in ("hard", "custom") else 0
+        pins += [str(path) for path in (directory.path, directory.control) if _below(shared, os.path.realpath(path))]
+    parent = os.path.realpath(directory.path.parent)
+    return Isolation(
+        mounts=tuple(mounts),
+        pins=tuple(dict.fromkeys(pins)),
+        pid_namespace=settings.pid_namespace,
+        shm_mib=shm_mib,
+        private_ipc=settings.private_ipc,
+        hide=(parent, f"{parent}/{directory.name}") if settings.enforce_disk and settings.volumes.hide else None,
+    )
+
+
+@lru_cache(maxsize=256)
+def _real_directory(path: str) -> str:
+    """The directory behind ``path``, links followed; empty when there is none. Looked up once: these do not move."""
+    real = os.path.realpath(path)
+    return real if Path(real).is_dir() else ""
+
+
+def _below(top: str, real: str) -> bool:
+    return f"{real}/".startswith(f"{top.rstrip('/')}/")
+
+
+def cgroup_rules(around: Surroundings, settings: StarterSettings) -> CgroupRules:
+    """The knobs about cgroups with their expressions evaluated for this job on this slot."""
+    machine, job = around.machine_ad, around.job_ad
+    return replace(
+        settings.cgroup,
+        hard_mib=settings.number(settings.hard_memory, machine, job),
+        low_mib=settings.number(settings.low_memory, machine, job),
+        deny=around.hidden,
+        cores=around.cores,
+    )
+
+
+def _cgroup(around: Surroundings, settings: StarterSettings, cgroups: CgroupHost) -> CgroupPlan:
+    if not cgroups.version:
+        return CgroupPlan()
+    return cgroup_plan.plan(
+        cgroups,
+        cgroup_rules(around, settings),
+        name=cgroup_plan.group_name(str(settings.execute), around.slot.name),
+        cpus=around.slot.cpus,
+        memory_mib=around.slot.memory_mib,
+        user=around.identity.uid is not None,
+    )

@@ -1,0 +1,64 @@
+"""What becomes of runs that cannot be prepared."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from slotwise.errors import SlotwiseError
+from slotwise.execution.facts import JobFacts
+from slotwise.execution.keeper_spec import Identity
+from slotwise.execution.verdict import (
+    IWD_ERROR,
+    OUT_OF_DISK_SUBCODE,
+    OUT_OF_RESOURCES,
+    STARTER_ERROR,
+    End,
+    How,
+    held,
+)
+from slotwise.starter.enforcement.privilege import read_small
+
+#: Where a wrapper writes why it failed (_CONDOR_WRAPPER_ERROR_FILE).
+WRAPPER_FAILURE = ".job_wrapper_failure"
+#: Stands for the job while its ad is not known.
+NO_JOB = JobFacts(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
+
+
+class LaunchRefusedError(SlotwiseError):
+    """The job cannot be started; ``end`` is what the run ends with."""
+
+    code = "launch_refused"
+
+    def __init__(self, end: End) -> None:
+        super().__init__(end.reason)
+        self.end = end
+
+
+def scratch_failure(error: OSError) -> End:
+    """What becomes of a run whose scratch directory the file system refuses: on hold, with the reason."""
+    number = error.errno or errno.EIO
+    where = error.filename or "the scratch directory"
+    reason = f"Cannot write to {where}: {os.strerror(number)} (errno {number})"
+    if number in (errno.ENOSPC, errno.EDQUOT):
+        return held(reason, OUT_OF_RESOURCES, OUT_OF_DISK_SUBCODE)
+    return held(reason, IWD_ERROR, number)
+
+
+def wrapper_failure(scratch: Path, identity: Identity) -> End | None:
+    """What becomes of a job whose wrapper (USER_JOB_WRAPPER) says that it could not start it."""
+    try:
+        said = read_small(scratch / WRAPPER_FAILURE, identity, 1000).strip().replace("\n", "|")
+    except OSError:
+        return None
+    return End(How.EVICTED, reason=f"The job wrapper failed to execute the job: {said}", reason_code=STARTER_ERROR)
+
+
+def failure(error: OSError | SlotwiseError) -> End:
+    """What becomes of a run that could not be prepared."""
+    if isinstance(error, OSError):
+        return scratch_failure(error)
+    if isinstance(error, LaunchRefusedError):
+        return error.end
+    return End(How.NOT_STARTED, reason=str(error), reason_code=STARTER_ERROR)

@@ -1,0 +1,1 @@
+"""Scratch directories: layout, volumes, encryption, and their removal."""

@@ -1,0 +1,1 @@
+"""Files of a job at the execution point."""

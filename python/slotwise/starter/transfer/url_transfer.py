@@ -1,0 +1,161 @@
+"""Inputs that are URLs, and outputs that go to URLs: moved by plugins (FILETRANSFER_PLUGINS) beside the job.
+
+A plugin called with ``-classad`` tells which methods it serves; called with ``-infile FILE -outfile FILE`` (and
+``-upload``) it reads one ad for each file (Url, LocalFileName) and writes one (TransferSuccess, TransferError). Plugins
+run as the job's user in its directory. HTCondor manual, "File Transfer Plugins".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from slotwise.classad import ClassAd, parse_ads
+from slotwise.execution.facts import STDERR_NAME, STDOUT_NAME
+from slotwise.execution.launcher import lay_out
+from slotwise.execution.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
+from slotwise.ids import doing_for_run
+from slotwise.starter.enforcement.privilege import read_small, rights_of
+from slotwise.starter.hooks import child_programs
+from slotwise.starter.links.ads import lookup
+from slotwise.starter.run.preparation_failures import LaunchRefusedError
+
+if TYPE_CHECKING:
+    from slotwise.starter.run.run import Run
+
+_PROBE_S, _MOVE_S = 20.0, 3600.0
+#: Most that a plugin may say about its files, bytes.
+_MOST_SAID = 16 * 1024 * 1024
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """Programs by the methods that they serve (``http``)."""
+
+    by_method: Mapping[str, str]
+
+    @property
+    def methods(self) -> str:
+        """HasFileTransferPluginMethods."""
+        return ",".join(sorted(self.by_method))
+
+
+async def find_plugins(programs: Iterable[str], control: Path) -> Plugins:
+    """Ask each program what it serves. One that cannot be asked serves nothing; the first for a method has it."""
+    found: dict[str, str] = {}
+    for program in programs:
+        if not os.access(program, os.X_OK):
+            continue
+        try:
+            words = [program, "-classad"]
+            status, said, _ = await child_programs.call(words, control, cwd="/", env={"PATH": _PATH}, limit_s=_PROBE_S)
+        except OSError:
+            continue
+        value = lookup(next(iter(parse_ads(said)), ClassAd({}))) if status == 0 else None
+        methods = value("SupportedMethods") if value is not None else None
+        for method in str(methods or "").replace(",", " ").lower().split():
+            found.setdefault(method, program)
+    return Plugins(found)
+
+
+def method_of(url: str) -> str:
+    """The method of a URL."""
+    return url.partition("://")[0].lower()
+
+
+def input_urls(ad: ClassAd) -> list[str]:
+    """The inputs of a job that are URLs."""
+    listed = lookup(ad)("TransferInput")
+    names = listed.split(",") if isinstance(listed, str) else []
+    return [name.strip() for name in names if "://" in name]
+
+
+def output_urls(ad: ClassAd, names: Iterable[str]) -> dict[str, str]:
+    """Which of the outputs ``names`` go to which URL (remaps, or all with ``output_destination``)."""
+    value = lookup(ad)
+    remaps = value("TransferOutputRemaps")
+    pairs = (pair.partition("=") for pair in (remaps.split(";") if isinstance(remaps, str) else []))
+    found = {name.strip(): target.strip() for name, _, target in pairs if "://" in target}
+    everywhere = value("OutputDestination")
+    if isinstance(everywhere, str) and "://" in everywhere:
+        # Standard output and error go back to the access point all the same.
+        results = [name for name in names if name not in (STDOUT_NAME, STDERR_NAME)]
+        start = everywhere if everywhere.endswith("/") else f"{everywhere}/"
+        found = {name: start + name for name in results} | found
+    return {name: found[name] for name in names if name in found}
+
+
+async def fetch(run: Run, plugins: Plugins) -> None:
+    """Bring the inputs that are URLs into the scratch directory.
+
+    :raises LaunchRefusedError: on hold (13) when one cannot be had.
+    """
+    files = {url: PurePosixPath(url.partition("://")[2].partition("?")[0]).name for url in input_urls(run.job_ad)}
+    end = await _move(run, plugins, files, upload=False)
+    if end is not None:
+        raise LaunchRefusedError(end)
+
+
+async def deliver(run: Run, plugins: Plugins, outputs: Mapping[str, str]) -> End | None:
+    """Send outputs (name to URL) away; what the run ends with when one cannot be sent."""
+    return await _move(run, plugins, {url: name for name, url in outputs.items()}, upload=True)
+
+
+async def _move(run: Run, plugins: Plugins, files: Mapping[str, str], *, upload: bool) -> End | None:
+    code, word = (TRANSFER_OUTPUT_ERROR, "output") if upload else (TRANSFER_INPUT_ERROR, "input")
+    start = f"Transfer {word} files failure at execution point"
+    for method in sorted({method_of(url) for url in files}):
+        program = plugins.by_method.get(method)
+        if program is None:
+            return held(f"{start}. Details: no plugin serves {method}://", code, 1)
+        mine = {url: name for url, name in files.items() if method_of(url) == method}
+        status, errors = await _call(run, program, mine, upload=upload)
+        if status != 0 or errors:
+            details = "; ".join(errors) or f"{Path(program).name} exited with status {status}"
+            return held(f"{start} using plugin {Path(program).name}. Details: {details}", code, max(1, status))
+    return None
+
+
+async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: bool) -> tuple[int, list[str]]:
+    """One call of a plugin: exit status, and what it says went wrong."""
+    scratch = run.directory.scratch
+    ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
+    asked, said = run.directory.control / "plugin.in", scratch / ".plugin.out"
+    lay_out([(str(asked), 0o644, None, "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape"))])
+    with contextlib.suppress(OSError):
+        said.unlink()  # not what the job itself has put there
+    words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]
+    env = {"_CONDOR_JOB_AD": str(run.directory.job_ad)}
+    try:
+        called = await child_programs.call_for(run, words, env=env, limit_s=_MOVE_S)
+        child_programs.log_errors(doing_for_run(run.run_id, f"plugin {Path(program).name}"), called)
+        status = called.status
+    except OSError as error:
+        status = error.errno or 1
+    errors: list[str] = []
+    traffic = run.went if upload else run.came
+    with contextlib.suppress(OSError, ValueError):
+        for answer in parse_ads(read_small(said, run.identity, _MOST_SAID)):
+            value = lookup(answer)
+            size = value("TransferTotalBytes")
+            if value("TransferSuccess") is True:
+                means = method_of(str(value("TransferUrl") or next(iter(files)))).upper()
+                traffic.add(means, 1, size if isinstance(size, int) else 0)
+            else:
+                errors.append(str(value("TransferError") or f"{value('TransferUrl')} failed"))
+    with contextlib.suppress(OSError):
+        said.unlink()
+    if status == 0 and not errors and not upload:
+        errors = _not_brought(run, files)
+    return status, errors
+
+
+def _not_brought(run: Run, files: Mapping[str, str]) -> list[str]:
+    """What is not there although the plugin says nothing of a failure."""
+    with rights_of(run.identity):
+        return [f"{url} was not brought" for url, name in files.items() if not (run.directory.scratch / name).exists()]
