@@ -1,4 +1,4 @@
-"""Keeps daemons running: one :class:`DaemonSupervisor` per daemon, which starts or adopts it, waits for its end, starts it again.
+"""Keeps daemons running: one :class:`DaemonSupervisor` a daemon, which starts or adopts it and starts it again.
 
 ::
 
