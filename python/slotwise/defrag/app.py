@@ -16,8 +16,8 @@ import grpc
 from slotwise.classad import ClassAd
 from slotwise.config import Config
 from slotwise.daemon.ad import daemon_ad
-from slotwise.daemon.advertise import Advertiser
 from slotwise.daemon.locate import collector_target
+from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.defrag import decide, rules
 from slotwise.defrag.decide import Arrivals, Plan, Target
@@ -51,7 +51,7 @@ class Defrag:
         self._cancels: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
         self._random = random.Random()
         self._wake = asyncio.Event()
-        self._advertiser = Advertiser(context, update_interval_s=self.rules.update_s)
+        self._publisher = TablePublisher(context, self.rules.update_s)
         self._publish()
         self._task = asyncio.create_task(self._run(), name="defrag")
 
@@ -66,7 +66,7 @@ class Defrag:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        await self._advertiser.close()
+        await self._publisher.stop()
 
     async def _run(self) -> None:
         while True:
@@ -179,8 +179,8 @@ class Defrag:
     def _publish(self) -> None:
         ad = daemon_ad(self._context, "Defrag", name=self.rules.name) | self._numbers
         ad |= {"RecentDrainsList": list(self._drains), "RecentCancelsList": list(self._cancels)}
-        self._advertiser.table("Defrag").upsert(self.rules.name, ad)
-        self._advertiser.publish()
+        self._publisher.table("Defrag").upsert(self.rules.name, ad)
+        self._publisher.publish()
 
     # ------------------------------------------------------------------------------------------------- what is kept
 

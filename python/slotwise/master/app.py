@@ -15,8 +15,8 @@ from slotwise.config import Config, load, require_sound, root_file
 from slotwise.config.loading import named_file
 from slotwise.daemon import pool_end, process
 from slotwise.daemon.ad import daemon_ad
-from slotwise.daemon.advertise import Advertiser
 from slotwise.daemon.membership import is_central
+from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.registry import SUBSYSTEMS
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
@@ -55,7 +55,7 @@ class Master:
         self._pool = pool
         self._spawner = spawner
         self._spawner_pid = spawner_pid
-        self._advertiser = Advertiser(context, update_interval_s=context.config.get_float("MASTER_UPDATE_INTERVAL"))
+        self._publisher = TablePublisher(context, context.config.get_float("MASTER_UPDATE_INTERVAL"))
         self._advertise()
         self._bringing_up = asyncio.create_task(self._bring_up())
         self._joining: asyncio.Task[None] | None = None
@@ -70,8 +70,8 @@ class Master:
         """Tell the collector of this host's master."""
         ad = daemon_ad(self._context, "DaemonMaster")
         ad |= {"MasterIpAddr": self._context.address.target, "RealUid": os.getuid()}
-        self._advertiser.table("DaemonMaster").upsert(self._context.address.name, ad)
-        self._advertiser.publish()
+        self._publisher.table("DaemonMaster").upsert(self._context.address.name, ad)
+        self._publisher.publish()
 
     async def _bring_up(self) -> None:
         try:
@@ -105,7 +105,7 @@ class Master:
         self._bringing_up.cancel()
         if self._joining is not None:
             self._joining.cancel()
-        await self._advertiser.close()
+        await self._publisher.stop()
         pool_end.announce(self._context.home)
         await self._pool.stop([], mode)
         self._spawner.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slotwise.config import Config
 from slotwise.daemon.ad import daemon_ad
-from slotwise.daemon.advertise import Advertiser
+from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
 from slotwise.negotiator.accountant import Books
@@ -53,7 +53,7 @@ class Negotiator:
             books,
         )
         self.cycles.history.length = settings.stats_length
-        self._advertiser = Advertiser(context, update_interval_s=context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL"))
+        self._publisher = TablePublisher(context, context.config.get_float("NEGOTIATOR_UPDATE_INTERVAL"))
         self._published_at = 0.0
         self._publish_later: asyncio.TimerHandle | None = None
         self.servicer = NegotiatorServicer(self.cycles, self.schedule, self._bell.set, self._publish_soon)
@@ -83,7 +83,7 @@ class Negotiator:
                 await task
         if self._publish_later is not None:
             self._publish_later.cancel()
-        await self._advertiser.close()
+        await self._publisher.stop()
         await self.cycles.mirror.close()
         await self.cycles.channels.keep(set())
         self._store.close()
@@ -176,7 +176,7 @@ class Negotiator:
             | {"NegotiatorName": name, "NegotiatorIpAddr": context.address.target, "RealUid": os.getuid()}
             | cycles.history.attributes()
         )
-        own = self._advertiser.table("Negotiator")
+        own = self._publisher.table("Negotiator")
         for key in own.keys():  # noqa: SIM118 - a table is no dict
             if key != name:
                 own.remove(key)
@@ -186,13 +186,13 @@ class Negotiator:
             ads = accounting_ads(
                 cycles.books.records, cycles.books.leases, last, name, now, cycles.settings.default_factor
             )
-            table = self._advertiser.table("Accounting")
+            table = self._publisher.table("Accounting")
             for key in table.keys():  # noqa: SIM118 - a table is no dict
                 if key not in ads:
                     table.remove(key)
             for key, accounting in ads.items():
                 table.upsert(key, accounting)
-        self._advertiser.publish()
+        self._publisher.publish()
 
 
 async def start(context: DaemonContext) -> Negotiator:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
+from typing import Any
 
 import grpc
 
 from slotwise.daemon.locate import collector_target
 from slotwise.daemon.runtime import DaemonContext
-from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable
-from slotwise.wire import channel
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc
+from slotwise.wire.stream import WARN_AFTER, ReconnectingStream
 
-_log = logging.getLogger(__name__)
-_RETRY_S = (0.05, 0.2, 0.5, 1.0)
 _KINDS = ("Machine", "Scheduler")
 _SLOTS, _CAPABILITIES, _SCHEDDS = ("Machine", False), ("Machine", True), ("Scheduler", False)
 
 
-class Mirror:
+class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
     """Slots, their capabilities, and access points. While :meth:`hold` lasts, changes wait.
 
     :param changed: called after slots have changed.
@@ -31,6 +28,7 @@ class Mirror:
     def __init__(
         self, context: DaemonContext, changed: Callable[[], None], joined: Callable[[], None] = lambda: None
     ) -> None:
+        super().__init__("the collector", warn_after=WARN_AFTER)
         self._context = context
         self._changed = changed
         self._joined = joined
@@ -40,7 +38,7 @@ class Mirror:
         self._held: list[collector_pb2.SubscribeReply] | None = None
         #: Set once the starting set has come.
         self.complete = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name="mirror")
+        self.start()
 
     @property
     def slots(self) -> AdTable:
@@ -67,36 +65,27 @@ class Mirror:
         for reply in held:
             self._take(reply)
 
-    async def close(self) -> None:
-        """End the subscription."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
+    # ---- the subscription
 
-    async def _run(self) -> None:
-        failures = 0
-        while True:
-            try:
-                target = collector_target(self._context)
-                async with channel.open_async(target) as opened:
-                    request = collector_pb2.SubscribeRequest(kinds=_KINDS, include_private=True)
-                    replies = collector_pb2_grpc.CollectorStub(opened).Subscribe(
-                        request, metadata=self._context.credential.metadata(target)
-                    )
-                    # The starting set replaces what is here only once it is complete.
-                    self._arriving = {which: AdTable() for which in (_SLOTS, _CAPABILITIES, _SCHEDDS)}
-                    if self._held is not None:
-                        self._held = []
-                    async for reply in replies:
-                        failures = 0
-                        if self._held is None:
-                            self._take(reply)
-                        else:
-                            self._held.append(reply)
-            except (grpc.RpcError, SlotwiseError) as error:
-                if not failures:
-                    _log.warning("lost the stream of ads from the collector, reconnecting: %s", error)
-            await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
-            failures += 1
+    async def target(self) -> str:
+        """Where the collector answers."""
+        return collector_target(self._context)
+
+    def call(self, opened: grpc.aio.Channel, target: str) -> Any:
+        """Subscribe. The starting set replaces what is here only once it is complete."""
+        self._arriving = {which: AdTable() for which in (_SLOTS, _CAPABILITIES, _SCHEDDS)}
+        if self._held is not None:
+            self._held = []
+        request = collector_pb2.SubscribeRequest(kinds=_KINDS, include_private=True)
+        shown = self._context.credential.metadata(target)
+        return collector_pb2_grpc.CollectorStub(opened).Subscribe(request, metadata=shown)
+
+    def heard(self, frame: collector_pb2.SubscribeReply) -> None:
+        """Apply changes, or keep them until :meth:`release`."""
+        if self._held is None:
+            self._take(frame)
+        else:
+            self._held.append(frame)
 
     def _take(self, reply: collector_pb2.SubscribeReply) -> None:
         which = (reply.kind, reply.private)
