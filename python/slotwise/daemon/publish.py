@@ -148,7 +148,7 @@ class Publisher(ReconnectingStream[collector_pb2.AdvertiseReply]):
                 )
                 await call.write(request)
 
-    def heard(self, frame: collector_pb2.AdvertiseReply) -> None:
+    def received(self, frame: collector_pb2.AdvertiseReply) -> None:
         """The collector's word on an update."""
         for refusal in frame.refused:
             _log.error("the collector rejected an ad: %s", refusal)

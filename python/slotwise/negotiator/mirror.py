@@ -80,7 +80,7 @@ class Mirror(ReconnectingStream[collector_pb2.SubscribeReply]):
         shown = self._context.credential.metadata(target)
         return collector_pb2_grpc.CollectorStub(opened).Subscribe(request, metadata=shown)
 
-    def heard(self, frame: collector_pb2.SubscribeReply) -> None:
+    def received(self, frame: collector_pb2.SubscribeReply) -> None:
         """Apply changes, or keep them until :meth:`release`."""
         if self._held is None:
             self._take(frame)

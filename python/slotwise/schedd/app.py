@@ -40,7 +40,7 @@ from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.policy.periodic import Periodic
 from slotwise.schedd.publish.cron import Cron
-from slotwise.schedd.publish.publisher import Advertiser, NegotiatorCall
+from slotwise.schedd.publish.publisher import NegotiatorCall, ScheddPublisher
 from slotwise.schedd.publish.statistics import Statistics
 from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
@@ -174,7 +174,7 @@ class AccessPoint:
         )
         self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
-        self.advertiser = Advertiser(lambda: collector_target(context), context.credential, self._own_ads)
+        self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self._own_ads)
         self.spooling = Spooling(
             self.queue,
             self.ads,
@@ -192,7 +192,7 @@ class AccessPoint:
         self.statistics.downloading = lambda: list(self.transfers.signs.letters.values()).count(">")
         self.statistics.requests_sent = lambda: self.requests.sent
         self.memory = Memory(self.queue, self.ads)
-        self.cron = Cron(self._counted_ad, clock, context.env, self.advertiser.changed)
+        self.cron = Cron(self._counted_ad, clock, context.env, self.publisher.publish)
         self._connect_parts()
         self._serve()
 
@@ -204,7 +204,7 @@ class AccessPoint:
         self.requests.counts_here = self.local.counts_of
         self.queue.address = self._context.address.shown
         self.ledger.on_new_work = self._new_work
-        self.ledger.on_change = self.advertiser.changed
+        self.ledger.on_change = self.publisher.publish
         self.ledger.on_retired = self.history_export.look
         self.ledger.on_left = self.users.left
         self.claiming.own_ad = self._ad_for_rules
@@ -238,7 +238,7 @@ class AccessPoint:
         self.history_export.look()
         self.users.known_only = settings.known_users_only
         self.actions.locks = self.shadows.requests.locks = settings.locks
-        self.advertiser.interval_s = settings.schedd_interval_s
+        self.publisher.interval_s = settings.schedd_interval_s
         self.admission.intake.per_user_most, self.admission.intake.most = settings.intake_most
 
     def _serve(self) -> None:
@@ -284,7 +284,6 @@ class AccessPoint:
             self.reattachment.run,
             self.periodic.run,
             self.negotiator.run,
-            self.advertiser.run,
             self._tidy,
             self.spooling.run,
             self.memory.run,
@@ -294,6 +293,7 @@ class AccessPoint:
             partial(self.local.run, here),
         ):
             self._start(work)
+        self.publisher.start()
         self.cron.follow(self._context.config)
         self._stored = type(stored)()
 
@@ -349,6 +349,7 @@ class AccessPoint:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.publisher.close()
         await self.cron.stop()
         for link in list(self.claiming.links.values()):
             await link.close()

@@ -34,7 +34,7 @@ from slotwise.startd.monitor.device_check import DeviceCheck
 from slotwise.startd.policy import is_owner_check
 from slotwise.startd.power import wake_on_lan
 from slotwise.startd.power.hibernation import Hibernation
-from slotwise.startd.publish.advertiser import Advertiser
+from slotwise.startd.publish.slot_publisher import SlotPublisher
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slot import events as ev
@@ -119,12 +119,12 @@ class Startd:
         self._cron = Cron(self.driver, context.clock, context.env)
         self._benchmarks = Benchmarks(self.driver, context.clock, context.env)
         self.driver.benchmarks = self._benchmarks.want
-        self._advertiser = Advertiser(self.driver, self._collector, context.credential, sample=lambda: self._sample())
+        self._publisher = SlotPublisher(self.driver, self._collector, context.credential, sample=lambda: self._sample())
         card = network.default_interface()
         self.hibernation = Hibernation(
             config,
             self.driver,
-            self._advertiser,
+            self._publisher,
             wake_on_lan.read(card) if card is not None else wake_on_lan.WakeOnLan(),
             lambda: self._sample(),
         )
@@ -137,7 +137,7 @@ class Startd:
         self._fetch.start()
         self.driver.flush()
         self._link.start()
-        self._advertiser.start()
+        self._publisher.start()
         self._cron.follow(self._context.config)
         self._benchmarks.follow(self._context.config)
         self._devices.start()
@@ -201,7 +201,7 @@ class Startd:
         await self._cron.stop()
         await self._benchmarks.stop()
         await self._devices.stop()
-        await self._advertiser.stop()
+        await self._publisher.stop()
         await self._link.stop()
         await self.driver.history.close()
         restore.forget(self.point)

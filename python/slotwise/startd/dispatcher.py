@@ -79,7 +79,7 @@ class Driver:
         self.fetched: Callable[[list[str]], None] = lambda call_ids: None
         self.history = JobHistory(JobHistorySettings())
         self.wake = asyncio.Event()
-        #: Slots whose ads the advertiser has yet to send, and those that are gone.
+        #: Slots whose ads have yet to be advertised, and those that are gone.
         self.unsent: dict[str, None] = {}
         self.gone: dict[str, None] = {}
         #: The startd's own ad is to be sent with them.

@@ -25,13 +25,11 @@ from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.claim_text import log_message
+from slotwise.wire.frames import SendQueue, unbundled
 from slotwise.wire.gen import common_pb2, startd_pb2, startd_pb2_grpc
 from slotwise.wire.status import answers_errors
 
 _log = logging.getLogger(__name__)
-
-#: How many events may share a frame.
-_MOST_IN_FRAME = 200
 
 
 class StartdServicer(startd_pb2_grpc.StartdServicer):
@@ -49,11 +47,8 @@ class StartdServicer(startd_pb2_grpc.StartdServicer):
         self._driver.hang_up[session] = session.end
         reader = asyncio.get_running_loop().create_task(session.read(requests))
         try:
-            while True:
-                event = await session.next_event()
-                if event is None:
-                    break
-                yield event
+            while (frame := await session.frame()) is not None:
+                yield frame
         finally:
             del self._driver.hang_up[session]
             reader.cancel()
@@ -169,7 +164,7 @@ class _Session:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._events: asyncio.Queue[startd_pb2.ClaimEvent | None] = asyncio.Queue()
+        self._queue: SendQueue[startd_pb2.ClaimEvent] = SendQueue()
         self._schedd = ""
         self._address = ""
         self._send = self.send
@@ -177,30 +172,19 @@ class _Session:
     def send(self, events: list[startd_pb2.ClaimEvent]) -> None:
         """Queue events for the schedd."""
         for event in events:
-            self._events.put_nowait(event)
+            self._queue.put(event)
             log_message("to the schedd %s: %s", self._schedd, event)
 
-    async def next_event(self) -> startd_pb2.ClaimEvent | None:
-        """The next frame: an event that carries those that wait behind it. None at the end."""
-        first = await self._events.get()
-        if first is None:
-            return None
-        for _ in range(_MOST_IN_FRAME):
-            if self._events.empty():
-                break
-            event = self._events.get_nowait()
-            if event is None:
-                self._events.put_nowait(None)
-                break
-            first.more.append(event)
-        return first
+    async def frame(self) -> startd_pb2.ClaimEvent | None:
+        """Wait for the next events, in one frame; None at the end."""
+        return await self._queue.frame()
 
     async def read(self, requests: AsyncIterator[startd_pb2.ClaimRequest]) -> None:
         """Take in the schedd's requests until it ends the stream."""
         try:
             async for frame in requests:
                 now = self._driver.clock.now()
-                for request in _unbundled(frame):
+                for request in unbundled(frame):
                     self._process(request, now)
                 self._driver.flush()
         finally:
@@ -247,7 +231,7 @@ class _Session:
 
     def end(self) -> None:
         """No more events will come."""
-        self._events.put_nowait(None)
+        self._queue.end()
 
     def close(self) -> None:
         """The stream is over; claims live on."""
@@ -380,8 +364,3 @@ def _stimulus(what: str, request: startd_pb2.ClaimRequest) -> ev.Stimulus:
         plain = ev.Deactivated(False)
         return ev.Deactivated(ended.fast, ended.reason or plain.reason, ended.reason_code or plain.code)
     return ev.ContinueCommanded() if request.suspend.resume else ev.SuspendCommanded()
-
-
-def _unbundled(frame: startd_pb2.ClaimRequest) -> list[startd_pb2.ClaimRequest]:
-    """The requests of a frame, in order."""
-    return [frame, *frame.more] if frame.more else [frame]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,20 +21,14 @@ from slotwise.daemon.spawn import as_started
 from slotwise.errors import PeerUnavailableError
 from slotwise.home import PoolHome
 from slotwise.wire import address
-from slotwise.wire.channel import open_async
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
-from slotwise.wire.sizes import PIECE
-
-_log = logging.getLogger(__name__)
+from slotwise.wire.stream import BundledStream
 
 Spawn = Callable[[], None]
 
-#: How many commands may share a frame.
-_MOST_IN_FRAME = 200
 
-
-class StarterLink:
-    """One stream to the starter, opened again whenever it breaks.
+class StarterLink(BundledStream[starter_pb2.JobCommand, starter_pb2.JobEvent]):
+    """One stream to the starter. It asks for the list of runs first; commands wait for it.
 
     :param on_events: gets each batch of events, in order.
     :param on_connected: called with the runs that the starter has, at the start of every stream.
@@ -53,8 +45,8 @@ class StarterLink:
         spawn: Spawn | None = None,
         alive: Callable[[int], bool] | None = None,
         patience_s: float = 2.0,
-        retry_s: float = 0.2,
     ) -> None:
+        super().__init__("the starter", weigh=_weight, keep_unsent=True)
         self._home = home
         self._metadata = metadata
         self._on_events = on_events
@@ -62,54 +54,24 @@ class StarterLink:
         self._spawn = spawn or (lambda: spawn_starter(home, os.environ if env is None else env))
         self._alive = alive or (lambda pid: is_alive(pid, "starter"))
         self._patience_s = patience_s
-        self._retry_s = retry_s
-        self._commands: deque[starter_pb2.JobCommand] = deque()
-        self._waiting = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self.connected = False
-        self.address = ""
-
-    def start(self) -> None:
-        """Begin to connect."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def send(self, command: starter_pb2.JobCommand) -> None:
-        """Queue a command; it waits for the stream when there is none."""
-        self._commands.append(command)
-        self._waiting.set()
+        #: Where the starter answers that was connected last, and the one that is being called.
+        self.address = self._calling = ""
 
     def unsent_starts(self) -> set[str]:
         """Runs that the starter has not been told of yet: it cannot list them."""
-        return {command.run_id for command in self._commands if command.WhichOneof("what") == "start"}
+        return {command.run_id for command in self.unsent() if command.WhichOneof("what") == "start"}
 
     async def stop(self) -> None:
         """Close the stream. A starter that this startd started is told to end, too."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await self.close()
         for child in _CHILDREN:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if child.poll() is None:
                     os.kill(child.pid, signal.SIGTERM)
 
-    async def _run(self) -> None:
-        delay = self._retry_s
-        while True:
-            try:
-                await self._serve(await self._target())
-                delay = self._retry_s
-            except asyncio.CancelledError:
-                raise
-            except (grpc.RpcError, PeerUnavailableError, OSError) as error:
-                _log.info("no connection to the starter: %s", _text(error))
-            except Exception:
-                _log.exception("error in the connection to the starter")
-            self.connected = False
-            await asyncio.sleep(delay)
-            delay = min(5.0, delay * 1.5)
+    # ---- the stream
 
-    async def _target(self) -> str:
+    async def target(self) -> str:
         """Where a live starter answers, started if there is none."""
         clock = asyncio.get_running_loop().time
         began, spawned = clock(), False
@@ -130,56 +92,31 @@ class StarterLink:
             return None
         return found if self._alive(found.pid) else None
 
-    async def _serve(self, target: str) -> None:
-        async with open_async(target) as channel:
-            call = starter_pb2_grpc.StarterStub(channel).Jobs(metadata=self._metadata(target))
-            await call.write(starter_pb2.JobCommand(list=starter_pb2.ListJobs()))
-            listed, behind = await self._first_list(call)
-            self.connected, self.address = True, target
+    def call(self, opened: grpc.aio.Channel, target: str) -> Any:
+        """Jobs."""
+        self._calling = target
+        return starter_pb2_grpc.StarterStub(opened).Jobs(metadata=self._metadata(target))
+
+    def greeting(self) -> list[starter_pb2.JobCommand]:
+        """Which runs are there?"""
+        return [starter_pb2.JobCommand(list=starter_pb2.ListJobs())]
+
+    def take(self, messages: list[starter_pb2.JobEvent]) -> None:
+        """Hand events on. Those before the list of runs are of no account."""
+        if not self.connected:
+            places = [place for place, event in enumerate(messages) if event.WhichOneof("what") == "jobs"]
+            if not places:
+                return
+            listed, messages = messages[places[0]].jobs, messages[places[0] + 1 :]
+            self.address = self._calling
             self._on_connected(listed)
-            self._on_events(behind)
-            writer = asyncio.get_running_loop().create_task(self._write(call))
-            try:
-                while (event := await call.read()) is not grpc.aio.EOF:
-                    self._on_events(_unbundled(event))
-            finally:
-                writer.cancel()
-                with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
-                    await writer
-                call.cancel()
-
-    async def _first_list(self, call: Any) -> tuple[starter_pb2.JobList, list[starter_pb2.JobEvent]]:
-        """The starter's list of runs, and the events behind it; what came before it is of no account."""
-        while (frame := await call.read()) is not grpc.aio.EOF:
-            events = _unbundled(frame)
-            for place, event in enumerate(events):
-                if event.WhichOneof("what") == "jobs":
-                    return event.jobs, events[place + 1 :]
-        raise PeerUnavailableError("the starter closed the stream")
-
-    async def _write(self, call: Any) -> None:
-        while True:
-            while not self._commands:
-                self._waiting.clear()
-                await self._waiting.wait()
-            command = self._commands.popleft()
-            size = _weight(command)
-            while self._commands and len(command.more) < _MOST_IN_FRAME and size < PIECE:
-                following = self._commands.popleft()
-                size += _weight(following)
-                command.more.append(following)
-            await call.write(command)
+            self.established()
+        self._on_events(messages)
 
 
 def _weight(command: starter_pb2.JobCommand) -> int:
     """About how many bytes a command holds."""
     return len(command.start.job_ad) + len(command.start.slot_ad) + len(command.start.limits) + 512
-
-
-def _unbundled(frame: starter_pb2.JobEvent) -> list[starter_pb2.JobEvent]:
-    """The events of a frame, in order."""
-    own = [frame] if frame.WhichOneof("what") else []
-    return [*own, *frame.more]
 
 
 def spawn_starter(home: PoolHome, env: Mapping[str, str]) -> None:
@@ -215,8 +152,3 @@ def is_alive(pid: int, daemon: str) -> bool:
     except (OSError, IndexError):
         return False
     return state != b"Z" and (daemon.encode() in words or b"slotwise" in b" ".join(words))
-
-
-def _text(error: BaseException) -> str:
-    details = getattr(error, "details", None)
-    return str(details()) if callable(details) else str(error)

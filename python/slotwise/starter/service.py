@@ -12,6 +12,7 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
 from slotwise.ids import doing_for_run
 from slotwise.starter.host import JobHost
+from slotwise.wire.frames import unbundled
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
 from slotwise.wire.status import answers_errors
 
@@ -47,9 +48,7 @@ class StarterServicer(starter_pb2_grpc.StarterServicer):
 
     async def _read(self, requests: Any) -> None:
         async for frame in requests:
-            if frame.WhichOneof("what"):
-                self._obey(frame)
-            for command in frame.more:
+            for command in unbundled(frame):
                 self._obey(command)
 
     def _obey(self, command: starter_pb2.JobCommand) -> None:

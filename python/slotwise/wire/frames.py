@@ -146,16 +146,3 @@ class SendQueue(Generic[M]):
         self.ended = True
         self._room.set()
         self._stir.set()
-
-
-async def next_frame(
-    queue: asyncio.Queue[Any], weigh: Callable[[Any], int] = lambda message: message.ByteSize(), most: int = PIECE
-) -> tuple[Any, int]:
-    """Wait for a message; it carries those behind it. Returns the frame and its weight."""
-    frame = await queue.get()
-    weight = weigh(frame)
-    while weight < most and not queue.empty():
-        following = queue.get_nowait()
-        weight += weigh(following)
-        frame.more.append(following)
-    return frame, weight

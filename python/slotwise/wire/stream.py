@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -56,6 +56,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
         self._pause = pause
         self._chance = chance
         self._task: asyncio.Task[None] | None = None
+        self._call: Any = None
         self._wanted = True
         #: Attempts that failed since something was heard.
         self._failures = 0
@@ -75,7 +76,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
         """Call the method, which streams at least its replies."""
 
     @abstractmethod
-    def heard(self, frame: Heard) -> None:
+    def received(self, frame: Heard) -> None:
         """The other side said something. An exception ends the call, and another one is made."""
 
     async def write(self, call: Any) -> None:
@@ -107,6 +108,11 @@ class ReconnectingStream(ABC, Generic[Heard]):
     def stop_soon(self) -> None:
         """Make no other call; for use inside of :meth:`broke`."""
         self._wanted = False
+
+    def hang_up(self) -> None:
+        """End the call; another one is made if :meth:`wanted` says so."""
+        if self._call is not None:
+            self._call.cancel()
 
     async def close(self) -> None:
         """End the call, and make no other; it can be started again."""
@@ -142,10 +148,11 @@ class ReconnectingStream(ABC, Generic[Heard]):
         except Exception as error:
             _log.exception("error in the stream to %s", self.peer)
             return reason_of(error)
-        return "the other side ended the stream"
+        return "the stream has ended"
 
     async def _converse(self, call: Any) -> None:
         # Not an iterator of requests: gRPC forgets its reader when the stream breaks, and logs that.
+        self._call = call
         loop = asyncio.get_running_loop()
         reader, writer = loop.create_task(self._read(call)), loop.create_task(self._write(call))
         try:
@@ -156,6 +163,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
             reader.cancel()
             writer.cancel()
             call.cancel()
+            self._call = None
             ends = await asyncio.gather(reader, writer, return_exceptions=True)
         for end in ends:
             if isinstance(end, Exception):
@@ -167,7 +175,7 @@ class ReconnectingStream(ABC, Generic[Heard]):
                 self._heard = True
                 self._log_return()
                 self._failures = 0
-            self.heard(frame)
+            self.received(frame)
 
     async def _write(self, call: Any) -> None:
         try:
@@ -249,6 +257,10 @@ class BundledStream(ReconnectingStream[Heard], Generic[Sent, Heard]):
         """Say something large, waiting while much is on its way; False without a stream, or when it broke meanwhile."""
         return self.connected and await self._queue.put_piece(message)
 
+    def unsent(self) -> Iterator[Sent]:
+        """Messages that are in no frame yet."""
+        return self._queue.waiting()
+
     async def close(self) -> None:
         """End the stream, and open no other."""
         await super().close()
@@ -256,7 +268,7 @@ class BundledStream(ReconnectingStream[Heard], Generic[Sent, Heard]):
 
     # ---- the stream
 
-    def heard(self, frame: Heard) -> None:
+    def received(self, frame: Heard) -> None:
         """Take the messages of a frame."""
         self.take(unbundled(frame))
 

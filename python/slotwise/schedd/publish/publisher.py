@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import grpc
 
+from slotwise.daemon.publish import Publisher, TableSource
 from slotwise.errors import PeerUnavailableError
 from slotwise.schedd.jobs.ads import native
 from slotwise.schedd.jobs.values import Changes
-from slotwise.table import AdTable, split_pack
 from slotwise.wire import channel
 from slotwise.wire.credential import Credential
-from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, negotiator_pb2, negotiator_pb2_grpc
-from slotwise.wire.sizes import PIECE
+from slotwise.wire.gen import negotiator_pb2, negotiator_pb2_grpc
 
 _log = logging.getLogger(__name__)
 
-#: Ads of one kind by key.
-Ads = Mapping[str, Mapping[str, Any]]
+#: Changes within this time travel together (seconds).
+_GATHER_S = 0.5
 
 
-class Advertiser:
-    """Keeps the collector's copy of this daemon's ads current, sending only what changed.
+class ScheddPublisher(Publisher):
+    """Advertises the access point and its submitters, who come and go.
 
-    :param collector: where the collector answers now; asked before each try.
+    :param ads: all ads by kind and key, as they are now.
     """
 
     def __init__(
@@ -36,74 +33,17 @@ class Advertiser:
         collector: Callable[[], str],
         credential: Credential,
         ads: Callable[[], dict[str, dict[str, Changes]]],
-        *,
-        interval_s: float = 300.0,
-        gather_s: float = 0.5,
     ) -> None:
-        self._collector = collector
-        self._credential = credential
         self._ads = ads
-        self.interval_s = interval_s
-        self._gather_s = gather_s
-        self._tables: dict[str, AdTable] = {}
-        self._dirty = asyncio.Event()
+        #: How often ads that do not change are confirmed (SCHEDD_INTERVAL), seconds.
+        self.interval_s = 300.0
+        source = TableSource(self._refresh)
+        super().__init__(source, collector, credential, interval_s=lambda: self.interval_s, gather_s=_GATHER_S)
 
-    def changed(self) -> None:
-        """Something that the ads tell has changed."""
-        self._dirty.set()
-
-    async def run(self) -> None:
-        """Advertise for ever, on one stream that is opened again when it breaks."""
-        while True:
-            try:
-                target = self._collector()
-                async with channel.open_async(target) as opened:
-                    await self._advertise(collector_pb2_grpc.CollectorStub(opened), target)
-            except (grpc.RpcError, PeerUnavailableError, asyncio.InvalidStateError) as error:
-                _log.debug("cannot reach the collector: %s", error)
-            await asyncio.sleep(1.0)
-
-    async def _advertise(self, stub: Any, target: str) -> None:
-        stream = stub.Advertise(metadata=self._credential.metadata(target))
-        sent: dict[str, int] = {}
-        reader = asyncio.get_running_loop().create_task(self._read(stream, sent))
-        serial = 0
-        try:
-            while not reader.done():
-                self._dirty.clear()
-                whole = not sent
-                self._refresh()
-                for kind, table in self._tables.items():
-                    if sent.get(kind) == table.version and not whole:
-                        continue
-                    pack = table.changes_since(sent.get(kind, 0))
-                    sent[kind] = table.version
-                    for piece in split_pack(pack, PIECE):
-                        serial += 1
-                        await stream.write(collector_pb2.AdvertiseRequest(kind=kind, pack=piece, serial=serial))
-                await asyncio.sleep(self._gather_s)
-                waits = [asyncio.ensure_future(self._dirty.wait()), reader]
-                await asyncio.wait(waits, timeout=self.interval_s, return_when=asyncio.FIRST_COMPLETED)
-                waits[0].cancel()
-                if not self._dirty.is_set():
-                    sent.clear()  # the regular update is whole, so that nothing expires
-        finally:
-            reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError):
-                await reader
-
-    async def _read(self, stream: Any, sent: dict[str, int]) -> None:
-        while (reply := await stream.read()) is not grpc.aio.EOF:
-            if reply.resend:
-                sent.clear()
-                self._dirty.set()
-            for refusal in reply.refused:
-                _log.warning("the collector rejected an ad: %s", refusal)
-
-    def _refresh(self) -> None:
+    def _refresh(self, source: TableSource) -> None:
         """Bring the tables up to date."""
         for kind, ads in self._ads().items():
-            table = self._tables.setdefault(kind, AdTable())
+            table = source.table(kind)
             for key in list(table.keys()):
                 if key not in ads:
                     table.remove(key)

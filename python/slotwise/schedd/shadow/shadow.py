@@ -22,7 +22,6 @@ from slotwise.model import job_events as events
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.reconnect import Reattachment
 from slotwise.schedd.claims.records import Run
-from slotwise.schedd.claims.startd_link import unbundled
 from slotwise.schedd.history.epochs import RunHistory
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Hold, Status, Vacate
@@ -37,6 +36,7 @@ from slotwise.schedd.shadow.starter_stream import StarterStream
 from slotwise.schedd.shadow.usage_reports import host_of, slot_properties, usage_attributes
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.transfer.transfers import Transfers
+from slotwise.wire.frames import unbundled
 from slotwise.wire.gen import schedd_pb2
 
 #: Codes of holds of jobs that came to their end.

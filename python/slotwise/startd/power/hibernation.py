@@ -18,7 +18,7 @@ from slotwise.startd.power import decision, methods
 from slotwise.startd.power.decision import Asleep, Awake, Clearing, Rules, Stage, Usage
 from slotwise.startd.power.levels import OFF, listed, name_of
 from slotwise.startd.power.wake_on_lan import WakeOnLan
-from slotwise.startd.publish.advertiser import Advertiser
+from slotwise.startd.publish.slot_publisher import SlotPublisher
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Backfill
 
@@ -40,10 +40,10 @@ class Hibernation:
     """
 
     def __init__(
-        self, config: Config, driver: Driver, advertiser: Advertiser, card: WakeOnLan, sample: Callable[[], None]
+        self, config: Config, driver: Driver, publisher: SlotPublisher, card: WakeOnLan, sample: Callable[[], None]
     ) -> None:
         self._driver = driver
-        self._advertiser = advertiser
+        self._publisher = publisher
         self._card = card
         self._sample = sample
         self._method = methods.find(config)
@@ -196,16 +196,16 @@ class Hibernation:
 
     async def _tell(self) -> decision.Told:
         self._driver.point.machine.update(self.attributes())
-        await self._advertiser.pause()
-        acknowledged = await self._advertiser.tell_offline(_ACKNOWLEDGE_S)
+        await self._publisher.pause()
+        acknowledged = await self._publisher.tell_offline(_ACKNOWLEDGE_S)
         return decision.Told(acknowledged, self._usage())
 
     def _speak(self) -> None:
         """This machine is there, whatever its offline ads say."""
         self._driver.point.machine.update(self.attributes())
         self._sample()
-        if not self._advertiser.speaks:
-            self._advertiser.start()
+        if not self._publisher.running:
+            self._publisher.start()
         self._driver.touch_all()
         self._driver.flush()
         self._driver.wake.set()

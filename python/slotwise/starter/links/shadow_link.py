@@ -7,9 +7,8 @@ go on; what they want to say waits in their state and is said again when the sha
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import grpc
@@ -17,19 +16,15 @@ import grpc
 from slotwise.daemon.containment import contained
 from slotwise.errors import DeniedError
 from slotwise.ids import doing_for_run
-from slotwise.wire.channel import open_async, uses_tls
+from slotwise.wire.channel import uses_tls
 from slotwise.wire.credential import Metadata, TokenCredential
 from slotwise.wire.gen import schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.run_tokens import for_stream
+from slotwise.wire.stream import BundledStream
 from slotwise.wire.tls import is_loopback
 
 _log = logging.getLogger(__name__)
 
-#: Data in one frame, bytes.
-_FRAME = 1024 * 1024
-#: Data that may wait for one stream, bytes: whoever sends more waits.
-_WINDOW = 8 * 1024 * 1024
-_BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 #: A stream without runs is closed after this long, seconds.
 _IDLE_S = 120.0
 
@@ -57,7 +52,7 @@ class LinkedRun(Protocol):
         ...
 
 
-class ShadowLink:
+class ShadowLink(BundledStream[schedd_pb2.StarterMessage, schedd_pb2.ShadowMessage]):
     """The stream to the shadows of one schedd."""
 
     def __init__(
@@ -66,18 +61,14 @@ class ShadowLink:
         own_address: str,
         on_idle: Callable[[ShadowLink], None],
     ) -> None:
+        super().__init__(f"the shadow at {address}", weigh=_weight)
         self.address = address
         self._own_address = own_address
         self._streams = 0
         self._on_idle = on_idle
+        self._idle: asyncio.TimerHandle | None = None
         self.runs: dict[str, LinkedRun] = {}
-        self.connected = False
-        self._wanted = True
-        self._out: asyncio.Queue[schedd_pb2.StarterMessage] = asyncio.Queue()
-        self._waiting = 0
-        self._room = asyncio.Event()
-        self._room.set()
-        self._task = asyncio.get_running_loop().create_task(self._keep_open())
+        self.start()
 
     @property
     def private(self) -> bool:
@@ -88,6 +79,7 @@ class ShadowLink:
 
     def add(self, run: LinkedRun) -> None:
         """A run joins; it says hello at once if the stream is open."""
+        self._end_idling()
         self.runs[run.run_id] = run
         if self.connected:
             self._greet(run)
@@ -95,69 +87,28 @@ class ShadowLink:
     def drop(self, run_id: str) -> None:
         """A run is over, as far as the shadow is concerned."""
         self.runs.pop(run_id, None)
-
-    def send(self, message: schedd_pb2.StarterMessage) -> None:
-        """Say something. While the stream is broken it is dropped: the run says it again when accepted anew."""
-        if self.connected:
-            self._out.put_nowait(message)
-
-    async def send_piece(self, message: schedd_pb2.StarterMessage) -> bool:
-        """Say something large, waiting while much is on its way; False when the stream broke meanwhile."""
-        while self.connected and not self._room.is_set():
-            await self._room.wait()
-        if not self.connected:
-            return False
-        self._waiting += _weight(message)
-        if self._waiting > _WINDOW:
-            self._room.clear()
-        self._out.put_nowait(message)
-        return True
+        if not self.runs and self._idle is None:
+            self._idle = asyncio.get_running_loop().call_later(_IDLE_S, self.hang_up)
 
     async def close(self) -> None:
         """End the stream; runs are not told."""
-        self._wanted = False  # a stream that breaks at this moment may swallow the cancellation
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        self._end_idling()
+        await super().close()
+
+    def _end_idling(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     # ---- the stream
 
-    def _greet(self, run: LinkedRun) -> None:
-        def end(error: Exception) -> None:
-            run.fail(error)
-            self._hello(run)  # its end is still to be told
+    async def target(self) -> str:
+        """Where the shadows answer."""
+        return self.address
 
-        with contained(_log, doing_for_run(run.run_id, "greeting its shadow"), end):
-            self._hello(run)
-
-    def _hello(self, run: LinkedRun) -> None:
-        hello = run.hello()
-        if hello is not None:
-            hello.starter_address = self._own_address
-            self._out.put_nowait(schedd_pb2.StarterMessage(run_id=run.run_id, hello=hello))
-
-    async def _keep_open(self) -> None:
-        attempt = 0
-        async with open_async(self.address) as channel:
-            stub = schedd_pb2_grpc.ScheddStub(channel)
-            while True:
-                try:
-                    await self._converse(stub)
-                    attempt = 0
-                except grpc.RpcError as error:
-                    if attempt == 0:
-                        _log.info("lost the connection to the shadow at %s: %s", self.address, _text(error))
-                except Exception:
-                    _log.exception("error in the connection to the shadow at %s", self.address)
-                finally:
-                    self._lost()
-                if not self._wanted:
-                    return
-                if not self.runs:
-                    self._on_idle(self)
-                    return
-                await asyncio.sleep(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
-                attempt += 1
+    def call(self, opened: grpc.aio.Channel, target: str) -> Any:
+        """Shadow."""
+        return schedd_pb2_grpc.ScheddStub(opened).Shadow(metadata=self._shown())
 
     def _shown(self) -> Metadata:
         """The token of one of the runs, each time another one's: all are of the same schedd, if it says the truth."""
@@ -171,88 +122,53 @@ class ShadowLink:
             _log.warning("%s", error)
             return ()
 
-    async def _converse(self, stub: Any) -> None:
-        self._out = asyncio.Queue()
-        call = stub.Shadow(metadata=self._shown())
-        self.connected = True
+    def greeting(self) -> list[schedd_pb2.StarterMessage]:
+        """All runs for this schedd; then each says hello."""
+        self.established()
         mine = schedd_pb2.RunList(run_ids=list(self.runs), starter_address=self._own_address)
-        self._out.put_nowait(schedd_pb2.StarterMessage(runs=mine))
         for run in list(self.runs.values()):
             self._greet(run)
-        # Not an iterator of requests: gRPC forgets its reader when the stream breaks, and that is told in the log.
-        writer = asyncio.get_running_loop().create_task(self._write(call))
-        try:
-            while True:
-                frame = await self._read(call)
-                if frame is None:
-                    return  # nobody has anything to say
-                if frame is grpc.aio.EOF:
-                    # The status of the call says why; an orderly end is a break as well.
-                    return
-                for message in _messages(frame):
-                    known = self.runs.get(message.run_id)
-                    if known is not None:
-                        with contained(
-                            _log, doing_for_run(known.run_id, "processing a message of the shadow"), known.fail
-                        ):
-                            known.hear(message)
-        finally:
-            writer.cancel()
-            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
-                await writer
-            call.cancel()
+        return [schedd_pb2.StarterMessage(runs=mine)]
 
-    async def _read(self, call: Any) -> Any:
-        """The next frame; None when there has been no run for long. A run that joins keeps the stream open."""
-        if self.runs:
-            return await call.read()
-        reading = asyncio.ensure_future(call.read())
-        try:
-            while not (await asyncio.wait({reading}, timeout=_IDLE_S))[0]:
-                if not self.runs:
-                    return None
-            return reading.result()
-        finally:
-            reading.cancel()
+    def _greet(self, run: LinkedRun) -> None:
+        def end(error: Exception) -> None:
+            run.fail(error)
+            self._hello(run)  # its end is still to be told
 
-    async def _write(self, call: Any) -> None:
-        queue = self._out
-        while True:
-            first = await queue.get()
-            await asyncio.sleep(0)  # what else is said in this turn goes into the same frame
-            size = _weight(first)
-            while size < _FRAME and not queue.empty():
-                following = queue.get_nowait()
-                size += _weight(following)
-                first.more.append(following)
-            await call.write(first)
-            self._waiting = max(0, self._waiting - size)
-            if self._waiting <= _WINDOW:
-                self._room.set()
+        with contained(_log, doing_for_run(run.run_id, "greeting its shadow"), end):
+            self._hello(run)
 
-    def _lost(self) -> None:
-        if not self.connected:
-            return
-        self.connected = False
-        self._waiting = 0
-        self._room.set()
-        for run in list(self.runs.values()):
+    def _hello(self, run: LinkedRun) -> None:
+        hello = run.hello()
+        if hello is not None:
+            hello.starter_address = self._own_address
+            self.send(schedd_pb2.StarterMessage(run_id=run.run_id, hello=hello))
+
+    def take(self, messages: list[schedd_pb2.ShadowMessage]) -> None:
+        """Hand messages to the runs they are for."""
+        for message in messages:
+            run = self.runs.get(message.run_id)
+            if run is not None:
+                with contained(_log, doing_for_run(run.run_id, "processing a message of the shadow"), run.fail):
+                    run.hear(message)
+
+    def lost(self, *, was_connected: bool) -> None:
+        """Tell the runs."""
+        for run in list(self.runs.values()) if was_connected else ():
             with contained(_log, doing_for_run(run.run_id, "the break of its stream"), run.fail):
                 run.link_lost()
 
+    def wanted(self) -> bool:
+        """As long as there are runs."""
+        return bool(self.runs)
 
-def _messages(frame: schedd_pb2.ShadowMessage) -> Iterable[schedd_pb2.ShadowMessage]:
-    """The messages of a frame in order."""
-    if frame.WhichOneof("what"):
-        yield frame
-    yield from frame.more
+    def given_up(self) -> None:
+        """There are none."""
+        self._end_idling()
+        self._on_idle(self)
 
 
 def _weight(message: schedd_pb2.StarterMessage) -> int:
-    """Bytes of files in a message."""
-    return len(message.output.data) + len(message.stream.data) + len(message.io.data)
-
-
-def _text(error: grpc.RpcError) -> str:
-    details = getattr(error, "details", None)
-    return str(details() if callable(details) else error)
+    """About how many bytes a message has; pieces of files are not encoded to find out."""
+    data = len(message.output.data) + len(message.stream.data) + len(message.io.data)
+    return data or message.ByteSize()

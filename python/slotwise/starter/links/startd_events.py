@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
+from slotwise.wire.frames import bundled, encoded_size, take_frame
 from slotwise.wire.gen import starter_pb2
-
-#: Bytes of usage and other events in one frame; more than enough for a burst.
-_FRAME = 256
 
 
 class StartdBoard:
     """Events for the startd. That a slot is free or whole again is kept until heard; the rest may get lost."""
 
     def __init__(self) -> None:
-        self._waiting: list[starter_pb2.JobEvent] = []
+        self._waiting: deque[tuple[starter_pb2.JobEvent, int]] = deque()
         self._stir = asyncio.Event()
         self._generation = 0
         self.listening = False
@@ -22,7 +21,7 @@ class StartdBoard:
     def post(self, event: starter_pb2.JobEvent) -> None:
         """Tell the startd."""
         if self.listening or event.WhichOneof("what") in ("gone", "mended"):
-            self._waiting.append(event)
+            self._waiting.append((event, encoded_size(event)))
             self._stir.set()
 
     def attach(self) -> int:
@@ -46,18 +45,12 @@ class StartdBoard:
                 await asyncio.sleep(0)  # what else happens in this turn goes into the same frame
                 if generation != self._generation or not self._waiting:
                     continue
-                count = _together(self._waiting)
-                batch, self._waiting = self._waiting[:count], self._waiting[count:]
-                first = batch[0]
-                first.more.extend(batch[1:])
-                return first
+                events, _ = take_frame(self._waiting, alone=_is_list)
+                return bundled(events)
             self._stir.clear()
             await self._stir.wait()
 
 
-def _together(events: list[starter_pb2.JobEvent]) -> int:
-    """How many of the events go into one frame. A list of jobs goes alone: it sets what all later events build on."""
-    for index, event in enumerate(events[:_FRAME]):
-        if event.WhichOneof("what") == "jobs":
-            return max(1, index)
-    return min(len(events), _FRAME)
+def _is_list(event: starter_pb2.JobEvent) -> bool:
+    """A list of jobs sets what all later events build on: it travels alone."""
+    return event.WhichOneof("what") == "jobs"
