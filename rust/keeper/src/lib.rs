@@ -20,21 +20,21 @@
 
 pub mod cgroup;
 mod child;
-mod descent;
 mod devices;
-mod ending;
 pub mod family;
 mod keeper;
+mod kill;
 mod mounts;
+mod orphan_cleanup;
 mod outcome;
 mod report;
+pub mod scratch;
 pub mod spec;
-mod sweep;
 mod sys;
-pub mod tree;
 mod usage;
+mod walk;
 mod watch;
 pub mod zygote;
 
 pub use keeper::run;
-pub use sweep::{Swept, holder, sweep};
+pub use orphan_cleanup::{Swept, holder, sweep};

@@ -50,14 +50,14 @@ type TreeEntry = (PathBuf, u32, Option<(u32, u32)>, Option<Vec<u8>>);
 fn keeper_lay_out(entries: Vec<TreeEntry>) -> PyResult<()> {
     let entries: Vec<_> = entries
         .into_iter()
-        .map(|(path, mode, owner, content)| keeper::tree::Entry {
+        .map(|(path, mode, owner, content)| keeper::scratch::Entry {
             path,
             mode,
             owner,
             content,
         })
         .collect();
-    keeper::tree::lay_out(&entries).map_err(|(path, error)| {
+    keeper::scratch::lay_out(&entries).map_err(|(path, error)| {
         let number = error.raw_os_error().unwrap_or(0);
         PyOSError::new_err((number, error.to_string(), path))
     })
@@ -66,13 +66,13 @@ fn keeper_lay_out(entries: Vec<TreeEntry>) -> PyResult<()> {
 /// Removes a tree; what could not be removed, in words.
 #[pyfunction]
 fn keeper_remove_tree(py: Python<'_>, path: PathBuf) -> Vec<String> {
-    py.detach(|| keeper::tree::remove(&path))
+    py.detach(|| keeper::scratch::remove(&path))
 }
 
 /// Blocks of 512 bytes that a tree takes, and its files.
 #[pyfunction]
 fn keeper_measure_tree(py: Python<'_>, path: PathBuf) -> (u64, u64) {
-    let size = py.detach(|| keeper::tree::measure(&path));
+    let size = py.detach(|| keeper::scratch::measure(&path));
     (size.blocks, size.files)
 }
 

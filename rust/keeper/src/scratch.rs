@@ -8,8 +8,8 @@ use std::os::fd::RawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use crate::descent::{self, Visitor};
 use crate::sys;
+use crate::walk::{self, Visitor};
 
 /// A directory (no content) or file to make.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ fn new_file(entry: &Entry) -> io::Result<fs::File> {
 
 /// Removes a tree without following links; returns what could not be removed, in words. One that is not there is gone.
 pub fn remove(path: &Path) -> Vec<String> {
-    let walked = match descent::walk(path, &mut Removal) {
+    let walked = match walk::walk(path, &mut Removal) {
         Ok(problems) => problems,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => vec![error],
@@ -142,7 +142,7 @@ pub struct Size {
 /// Measures a tree; one that is not there takes nothing.
 pub fn measure(path: &Path) -> Size {
     let mut found = Measuring::default();
-    let _ = descent::walk(path, &mut found);
+    let _ = walk::walk(path, &mut found);
     found.size
 }
 
@@ -159,7 +159,7 @@ impl Visitor for Measuring {
     }
 
     fn file(&mut self, parent: RawFd, name: &CStr) -> io::Result<()> {
-        let status = descent::status(parent, name)?;
+        let status = walk::status(parent, name)?;
         self.size.files += 1;
         if status.st_nlink == 1 || self.met.insert((status.st_dev, status.st_ino)) {
             self.size.blocks += status.st_blocks.unsigned_abs();
