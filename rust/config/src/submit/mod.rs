@@ -1,12 +1,14 @@
 //! The submit description language: from text to cluster ads and, for each job, what differs from its cluster.
 //!
-//! [`read`] goes through the statements; at each queue statement [`make`] builds the jobs by the steps in [`basics`],
+//! [`read`] goes through the statements; at each queue statement [`builder`] builds the jobs by the steps in [`basic_attrs`],
 //! [`resources`], [`policy`], [`transfer`] and [`requirements`]. The first job of a cluster goes through all steps and
 //! becomes the cluster's ad; for the others only those steps run again that touched something that differs from job
 //! to job.
 
 pub mod accounting;
-pub mod basics;
+pub mod base_ad;
+pub mod basic_attrs;
+pub mod builder;
 pub mod commands;
 pub mod credentials;
 pub mod env;
@@ -15,7 +17,6 @@ pub mod glob;
 pub mod gpus;
 pub mod items;
 pub mod job;
-pub mod make;
 pub mod policy;
 pub mod program;
 pub mod queue;
@@ -24,7 +25,6 @@ pub mod requirements;
 pub mod resources;
 pub mod scope;
 pub mod slice;
-pub mod start;
 pub mod transfer;
 pub mod units;
 pub mod universe;

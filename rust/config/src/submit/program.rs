@@ -1,7 +1,7 @@
 //! Steps about the program itself: what is run, and with which arguments.
 
 use crate::args;
-use crate::submit::basics::squeezed;
+use crate::submit::basic_attrs::squeezed;
 use crate::submit::commands;
 use crate::submit::job::{self, Done, Job};
 

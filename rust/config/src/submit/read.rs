@@ -11,7 +11,7 @@ use crate::lines::{Lines, trim};
 use crate::set::{MacroSet, Origin};
 use crate::source::Source;
 use crate::statement::{self, Op};
-use crate::submit::make::Cache;
+use crate::submit::builder::Cache;
 use crate::submit::queue;
 use crate::submit::scope::{Given, Live, SubmitScope, Touched};
 use crate::submit::{Facts, Knobs, Submission, commands};

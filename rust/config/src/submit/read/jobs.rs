@@ -7,11 +7,11 @@ use crate::error::{Code, ConfigError};
 use crate::expand::{Expander, Scope};
 use crate::lines::Lines;
 use crate::submit::Cluster;
+use crate::submit::base_ad::base_ad;
+use crate::submit::builder::{self, Step};
 use crate::submit::items::{self, Matching};
 use crate::submit::job::Job;
-use crate::submit::make::{self, Step};
 use crate::submit::queue::{self, Mode, Place, Queue};
-use crate::submit::start::base_ad;
 
 /// Most jobs that one description may make.
 const MAX_JOBS: usize = 10_000_000;
@@ -67,7 +67,7 @@ impl Reading<'_> {
             .map(|name| name.to_ascii_lowercase())
             .collect();
         self.loop_names.extend(names.iter().cloned());
-        let steps = make::steps(&self.set, self.knobs);
+        let steps = builder::steps(&self.set, self.knobs);
         let mut plan = Plan {
             steps,
             again: Vec::new(),
@@ -129,13 +129,13 @@ impl Reading<'_> {
         let mut cluster = std::mem::take(cluster);
         self.live.process = cluster.jobs.len() as u32;
         let made = self.with_job(&cluster.ad, plan.fixed.clone(), |job| {
-            make::again(job, &plan.again)
+            builder::again(job, &plan.again)
         });
         let delta = made.map(|own| {
             if own.is_empty() {
                 own
             } else {
-                make::difference(&own, &cluster.ad)
+                builder::difference(&own, &cluster.ad)
             }
         });
         let result = delta.map(|delta| cluster.jobs.push(delta));
@@ -153,7 +153,7 @@ impl Reading<'_> {
             let steps = plan.steps.clone();
             let mut again = Vec::new();
             let made = self.with_job(&cluster.ad, Ad::new(), |job| {
-                again = make::first(job, &steps)?;
+                again = builder::first(job, &steps)?;
                 Ok(())
             });
             let same_program = made.as_ref().is_ok_and(|own| {
@@ -162,7 +162,7 @@ impl Reading<'_> {
             let cluster_slot = self.made.clusters.last_mut();
             match made {
                 Ok(own) if same_program => {
-                    let delta = make::difference(&own, &cluster.ad);
+                    let delta = builder::difference(&own, &cluster.ad);
                     if let Some(slot) = cluster_slot {
                         *slot = cluster;
                         plan.begin(again, delta.clone());
@@ -188,7 +188,7 @@ impl Reading<'_> {
         let steps = plan.steps.clone();
         let mut again = Vec::new();
         let own = self.with_job(&Ad::new(), base_ad(self.facts, self.knobs), |job| {
-            again = make::first(job, &steps)?;
+            again = builder::first(job, &steps)?;
             Ok(())
         })?;
         plan.begin(again, Ad::new());

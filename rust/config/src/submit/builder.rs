@@ -9,7 +9,7 @@ use crate::submit::commands::{self, Command};
 use crate::submit::extended::{self, Extended};
 use crate::submit::job::{Done, Job};
 use crate::submit::{
-    Knobs, accounting, basics, credentials, gpus, policy, program, requirements, resources,
+    Knobs, accounting, basic_attrs, credentials, gpus, policy, program, requirements, resources,
     transfer, universe,
 };
 
@@ -82,18 +82,18 @@ impl Step {
     fn run(&self, job: &mut Job<'_>) -> Done {
         match self {
             Self::Universe => universe::universe(job),
-            Self::Directory => basics::directory(job),
+            Self::Directory => basic_attrs::directory(job),
             Self::Executable => program::executable(job),
             Self::Arguments => program::arguments(job),
-            Self::Environment => basics::environment(job),
-            Self::Status => basics::status(job),
-            Self::Stream(which) => basics::stream(job, *which),
-            Self::Notification => basics::notification(job),
-            Self::Rank => basics::rank(job),
+            Self::Environment => basic_attrs::environment(job),
+            Self::Status => basic_attrs::status(job),
+            Self::Stream(which) => basic_attrs::stream(job, *which),
+            Self::Notification => basic_attrs::notification(job),
+            Self::Rank => basic_attrs::rank(job),
             Self::Periodic => policy::periodic(job),
             Self::LeaveInQueue => policy::leave_in_queue(job),
             Self::Retries => policy::retries(job),
-            Self::KillSignals => basics::kill_signals(job),
+            Self::KillSignals => basic_attrs::kill_signals(job),
             Self::Credentials => credentials::credentials(job),
             Self::Cpus => resources::cpus(job),
             Self::Memory => resources::memory(job),
