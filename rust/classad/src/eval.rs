@@ -4,7 +4,7 @@ use crate::ad::Ad;
 use crate::allowance::{self, MAX_STEPS};
 use crate::builtins::{Body, Builtin, Env};
 use crate::expr::{Binary, Call, Expr};
-use crate::host::{self, Host};
+use crate::externals::{self, Externals};
 use crate::items::detach;
 use crate::ops;
 use crate::scope::{ROOT, Scopes};
@@ -27,11 +27,11 @@ pub struct Context<'a> {
     /// HTCondor's STRICT_CLASSAD_EVALUATION: bare names stay in MY.
     pub strict: bool,
     /// Who answers for `userMap()` and `userHome()` and takes the lines of `debug()`.
-    pub host: Option<&'a dyn Host>,
+    pub externals: Option<&'a dyn Externals>,
 }
 
 impl Default for Context<'_> {
-    /// No ads, the epoch, UTC, normal mode; the host that this process has installed.
+    /// No ads, the epoch, UTC, normal mode; the externals that this process has installed.
     fn default() -> Self {
         Self {
             my: None,
@@ -40,7 +40,7 @@ impl Default for Context<'_> {
             utc_offset_s: 0,
             seed: 0,
             strict: false,
-            host: host::installed().map(|host| host as &dyn Host),
+            externals: externals::installed().map(|externals| externals as &dyn Externals),
         }
     }
 }
@@ -49,10 +49,10 @@ impl Default for Context<'_> {
 ///
 /// HTCondor reports this differently from an error value: nothing around it can catch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
+pub struct EvalAborted;
 
 /// A value, or an evaluation broken off.
-pub type Outcome = Result<Value, Broken>;
+pub type Outcome = Result<Value, EvalAborted>;
 
 /// Where list and ad literals met during evaluation are nested; bare names are looked up in
 /// [`Evaluator::names`], which functions may move.
@@ -142,16 +142,20 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Counts work beyond visiting nodes.
-    pub(crate) fn charge(&mut self, steps: usize, bytes: usize) -> Result<(), Broken> {
+    pub(crate) fn charge(&mut self, steps: usize, bytes: usize) -> Result<(), EvalAborted> {
         self.steps -= steps as i64;
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(Broken)?;
-        if self.steps < 0 { Err(Broken) } else { Ok(()) }
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(EvalAborted)?;
+        if self.steps < 0 {
+            Err(EvalAborted)
+        } else {
+            Ok(())
+        }
     }
 
     /// Evaluates an expression as one of MY's. Lists and ads come back without the scope they had.
     ///
     /// # Errors
-    /// [`Broken`] when the evaluation was cut short.
+    /// [`EvalAborted`] when the evaluation was cut short.
     pub fn eval(&mut self, expr: &Expr) -> Outcome {
         let nest = self.scopes.first();
         self.eval_in(expr, Frame { nest }).map(detach)
@@ -160,7 +164,7 @@ impl<'a> Evaluator<'a> {
     /// Calls a function with these arguments.
     ///
     /// # Errors
-    /// [`Broken`] when the evaluation was cut short.
+    /// [`EvalAborted`] when the evaluation was cut short.
     pub fn apply(&mut self, builtin: Builtin, args: &[Expr]) -> Outcome {
         let nest = self.scopes.first();
         self.builtin(builtin, args, Frame { nest }).map(detach)
@@ -178,7 +182,7 @@ impl<'a> Evaluator<'a> {
     /// Evaluates an expression where names and nesting stand now.
     ///
     /// # Errors
-    /// [`Broken`] when the evaluation was cut short.
+    /// [`EvalAborted`] when the evaluation was cut short.
     #[inline]
     pub fn eval_in(&mut self, expr: &Expr, frame: Frame) -> Outcome {
         if self.tracing {
@@ -190,7 +194,7 @@ impl<'a> Evaluator<'a> {
     pub(crate) fn eval_untraced(&mut self, expr: &Expr, frame: Frame) -> Outcome {
         self.steps -= 1;
         if self.steps < 0 {
-            return Err(Broken);
+            return Err(EvalAborted);
         }
         match expr {
             // A written relative time is a real once evaluated.
@@ -218,7 +222,7 @@ impl<'a> Evaluator<'a> {
                 }
                 self.depth -= levels;
                 let result = if self.depth < 0 {
-                    Err(Broken)
+                    Err(EvalAborted)
                 } else {
                     self.eval_in(inner, frame)
                 };
@@ -236,7 +240,7 @@ impl<'a> Evaluator<'a> {
     fn one_level(&mut self, step: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
         self.depth -= 1;
         let result = if self.depth < 0 {
-            Err(Broken)
+            Err(EvalAborted)
         } else {
             step(self)
         };
@@ -249,7 +253,9 @@ impl<'a> Evaluator<'a> {
 
     #[inline]
     fn binary(&mut self, b: &Binary, frame: Frame) -> Outcome {
-        if let (Some(left), Some(right)) = (self.glance(&b.left), self.glance(&b.right)) {
+        if let (Some(left), Some(right)) =
+            (self.known_literal(&b.left), self.known_literal(&b.right))
+        {
             // Neither side needs evaluating, so neither can break off.
             if let Some(decided) = ops::decided_by_left(b.op, left) {
                 return Ok(decided);
@@ -260,7 +266,7 @@ impl<'a> Evaluator<'a> {
         if let Some(decided) = ops::decided_by_left(b.op, &left) {
             return Ok(decided);
         }
-        if let Some(right) = self.glance(&b.right) {
+        if let Some(right) = self.known_literal(&b.right) {
             return Ok(ops::binary(b.op, &left, right));
         }
         let right = self.eval_in(&b.right, frame)?;
@@ -306,10 +312,10 @@ impl<'a> Evaluator<'a> {
 
     pub(crate) fn nested_call<T>(
         &mut self,
-        step: impl FnOnce(&mut Self) -> Result<T, Broken>,
-    ) -> Result<T, Broken> {
+        step: impl FnOnce(&mut Self) -> Result<T, EvalAborted>,
+    ) -> Result<T, EvalAborted> {
         if self.calls >= MAX_CALLS {
-            return Err(Broken);
+            return Err(EvalAborted);
         }
         self.calls += 1;
         let result = step(self);
@@ -361,7 +367,7 @@ pub fn evaluate(expr: &Expr, context: &Context<'_>) -> Value {
 /// Evaluates `expr` in `context`, telling an evaluation cut short from an error value.
 ///
 /// # Errors
-/// [`Broken`] when the evaluation was cut short.
+/// [`EvalAborted`] when the evaluation was cut short.
 pub fn try_evaluate(expr: &Expr, context: &Context<'_>) -> Outcome {
     Evaluator::new(*context).eval(expr)
 }

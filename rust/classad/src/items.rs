@@ -1,7 +1,7 @@
 //! Lists and ads as values: subscripts, the value of an item, evaluation to the last item.
 
 use crate::ad::Ad;
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::value::{AdValue, ListValue, Scope, Value};
@@ -10,7 +10,7 @@ impl Evaluator<'_> {
     /// Evaluates a list with all its items, and theirs, for those who want no expressions left.
     ///
     /// # Errors
-    /// [`Broken`] when the evaluation was cut short.
+    /// [`EvalAborted`] when the evaluation was cut short.
     pub fn eval_deep(&mut self, expr: &Expr) -> Outcome {
         let nest = self.scopes.first();
         let value = self.eval_in(expr, Frame { nest })?;
@@ -23,7 +23,7 @@ impl Evaluator<'_> {
                 self.depth -= 1;
                 if self.depth < 0 {
                     self.depth += 1;
-                    return Err(Broken);
+                    return Err(EvalAborted);
                 }
                 let mut items = Vec::with_capacity(list.items.len());
                 for i in 0..list.items.len() {
@@ -45,7 +45,7 @@ impl Evaluator<'_> {
                     self.names = save;
                     self.depth -= 1;
                     let value = if self.depth < 0 {
-                        Err(Broken)
+                        Err(EvalAborted)
                     } else {
                         self.deepen(value)
                     };
@@ -89,7 +89,7 @@ impl Evaluator<'_> {
     /// The value of an item in the scope of its list.
     pub(crate) fn item(&mut self, list: &ListValue, i: usize) -> Outcome {
         if self.depth <= 0 {
-            return Err(Broken);
+            return Err(EvalAborted);
         }
         self.depth -= 1;
         let names = self.names;

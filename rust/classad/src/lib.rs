@@ -9,10 +9,10 @@ pub mod error;
 pub mod escape;
 pub mod eval;
 pub mod expr;
+pub mod externals;
+mod fast_path;
 pub mod fold;
 pub mod formats;
-mod glance;
-pub mod host;
 pub mod identity;
 mod items;
 pub mod lexer;
@@ -37,9 +37,9 @@ pub mod value;
 pub use ad::Ad;
 pub use builtins::Builtin;
 pub use error::{Code, ParseError, Span};
-pub use eval::{Broken, Context, Evaluator, Outcome, evaluate, try_evaluate};
+pub use eval::{Context, EvalAborted, Evaluator, Outcome, evaluate, try_evaluate};
 pub use expr::{BinaryOp, Expr, Side, UnaryOp};
-pub use host::Host;
+pub use externals::Externals;
 pub use name::Name;
 pub use parser::{
     Syntax, parse_ad, parse_ad_spanned, parse_computed, parse_expr, parse_expr_as_reference,

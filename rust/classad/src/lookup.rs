@@ -1,6 +1,6 @@
 //! References: finding what a name stands for, and evaluating it there.
 
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::scope::Found;
@@ -35,7 +35,7 @@ impl<'a> Evaluator<'a> {
     /// Evaluates what a reference was found to stand for; names are already those of its ad.
     fn definition(&mut self, found: Found<'a>) -> Outcome {
         if self.depth <= 0 {
-            return Err(Broken);
+            return Err(EvalAborted);
         }
         let frame = Frame { nest: self.names };
         match found {
@@ -47,7 +47,7 @@ impl<'a> Evaluator<'a> {
                 self.guarded(&expr, DETACHED, Frame { nest: Scope::NONE })
             }
             Found::Copied(expr, address) => self.guarded(&expr, address, frame),
-            Found::Scope(_) if self.depth <= self.scope_levels() => Err(Broken),
+            Found::Scope(_) if self.depth <= self.scope_levels() => Err(EvalAborted),
             Found::Scope(scope) => Ok(self.ad_value(scope)),
             Found::Time => Ok(Value::Int(self.context.now)),
         }
@@ -100,7 +100,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Finds what a reference stands for, and moves the names to its ad, found or not.
-    fn find(&mut self, expr: &Expr, frame: Frame) -> Result<Lookup<'a>, Broken> {
+    fn find(&mut self, expr: &Expr, frame: Frame) -> Result<Lookup<'a>, EvalAborted> {
         match expr {
             Expr::Attr(name) => {
                 let start = self.names;
@@ -119,7 +119,7 @@ impl<'a> Evaluator<'a> {
             Expr::AbsAttr(name) => {
                 let root = self.root;
                 if root == Scope::NONE {
-                    return Err(Broken);
+                    return Err(EvalAborted);
                 }
                 Ok(self.find_from(root, name).unwrap_or(Lookup::Undefined))
             }
@@ -140,7 +140,7 @@ impl<'a> Evaluator<'a> {
         base: &Expr,
         attr: &Name,
         frame: Frame,
-    ) -> Result<Lookup<'a>, Broken> {
+    ) -> Result<Lookup<'a>, EvalAborted> {
         if self.depth <= 0 {
             return Ok(Lookup::Error);
         }
@@ -160,7 +160,11 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The scope that the left side of a selection is, or its value if that is no ad.
-    fn base_scope(&mut self, base: &Expr, frame: Frame) -> Result<Result<Scope, Value>, Broken> {
+    fn base_scope(
+        &mut self,
+        base: &Expr,
+        frame: Frame,
+    ) -> Result<Result<Scope, Value>, EvalAborted> {
         // MY and TARGET need not become values for this.
         if let Expr::Attr(_) = base
             && !self.tracing
@@ -172,7 +176,7 @@ impl<'a> Evaluator<'a> {
                 let levels = self.scope_levels();
                 self.names = names;
                 return if self.depth <= levels {
-                    Err(Broken)
+                    Err(EvalAborted)
                 } else {
                     Ok(Ok(scope))
                 };
@@ -197,12 +201,12 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Selects an attribute from every item of a list, each evaluated with the names used here.
-    fn project(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {
+    fn project(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, EvalAborted> {
         // A list may contain its own name.
         self.nested_call(|e| e.project_items(list, attr))
     }
 
-    fn project_items(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, Broken> {
+    fn project_items(&mut self, list: &ListValue, attr: &Name) -> Result<Vec<Expr>, EvalAborted> {
         let mut items = Vec::with_capacity(list.items.len());
         let (names, root) = (self.names, self.root);
         for item in list.items.iter() {
@@ -229,7 +233,7 @@ impl<'a> Evaluator<'a> {
     /// written.
     pub(crate) fn eval_elsewhere(&mut self, expr: &Expr, scope: Scope, frame: Frame) -> Outcome {
         if self.depth <= 0 {
-            return Err(Broken);
+            return Err(EvalAborted);
         }
         self.depth -= 1;
         let result = self.elsewhere(scope, |e| e.eval_in(expr, frame));
@@ -265,7 +269,7 @@ impl<'a> Evaluator<'a> {
         &mut self,
         expr: &Expr,
         frame: Frame,
-    ) -> Result<Option<Expr>, Broken> {
+    ) -> Result<Option<Expr>, EvalAborted> {
         Ok(match self.find(expr, frame)? {
             Lookup::Found(Found::Borrowed(expr)) => Some(expr.clone()),
             Lookup::Found(Found::Copied(expr, _)) => Some(expr),

@@ -11,7 +11,11 @@ const SHOWN: usize = 1000;
 impl Evaluator<'_> {
     /// Evaluates `expr` as the argument of `debug()`.
     pub(crate) fn eval_debugged(&mut self, expr: &Expr, frame: Frame) -> Outcome {
-        if !self.context().host.is_some_and(|host| host.wants_debug()) {
+        if !self
+            .context()
+            .externals
+            .is_some_and(|externals| externals.wants_debug())
+        {
             return self.eval_in(expr, frame);
         }
         let before = std::mem::replace(&mut self.tracing, true);
@@ -35,11 +39,11 @@ impl Evaluator<'_> {
     }
 
     fn tell(&self, expr: &Expr, result: &Outcome) {
-        let Some(host) = self.context().host else {
+        let Some(externals) = self.context().externals else {
             return;
         };
         let shown = shortened(unparse_text(expr));
-        host.debug(&format!(
+        externals.debug(&format!(
             "Classad debug: {shown} --> {}",
             told(expr, result)
         ));

@@ -22,7 +22,7 @@ pub(crate) struct Clause {
     /// Its canonical text: equal texts mean the same.
     pub text: Box<[u8]>,
     /// What it mentions, definitions of attributes not followed.
-    pub mentions: Reads,
+    pub reads: Reads,
     /// How deep it nests.
     pub depth: u32,
     /// It stands for the definition of the attribute itself, as when a Requirements is asked, rather than
@@ -56,7 +56,7 @@ pub(crate) enum Parts {
 impl Clause {
     /// The facts of an expression with this text, of no cache.
     pub fn new(expr: Expr, text: Vec<u8>) -> Self {
-        let mentions = Reads::of(&expr);
+        let reads = Reads::of(&expr);
         let reference = expr
             .unparen()
             .as_reference()
@@ -68,7 +68,7 @@ impl Clause {
             expr,
             text: text.into(),
             root: false,
-            mentions,
+            reads,
             reference,
             uses: OnceLock::new(),
         }

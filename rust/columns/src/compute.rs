@@ -11,9 +11,9 @@ use crate::groups::Groups;
 use crate::lists::FIRST_DERIVED;
 use crate::lower::{Lowering, Program};
 use crate::matcher::{Matcher, Owner};
+use crate::register::Val;
 use crate::table::{AdTable, ColumnId, Row};
 use crate::verdicts::Verdicts;
-use crate::word::Val;
 
 /// The part of an evaluation's steps that a part of an expression may use up: more, and the plain evaluator is
 /// asked about the whole, which might break off.
@@ -49,7 +49,7 @@ impl<'a> Plain<'a> {
         self.slot.clear();
         for (column, cell) in columns.iter().zip(tuple) {
             if *column >= FIRST_DERIVED {
-                if let Some(derived) = self.matcher.leaves.derived(self.table, *column) {
+                if let Some(derived) = self.matcher.predicates.derived(self.table, *column) {
                     for (name, expr) in derived.content(*cell) {
                         self.slot.insert(name.clone(), expr.clone());
                     }
@@ -273,12 +273,12 @@ impl<'a> Scalar<'a> {
         mut give: impl FnMut(usize, &Value),
     ) {
         let elsewhere = side == Side::Bare && self.job.is_some_and(|job| job.contains(name));
-        let unsteady = self.clause.mentions.volatile;
+        let volatile = self.clause.reads.volatile;
         let mut plain = self.plain();
         for group in first..groups.count() {
             let cell = groups.tuple(group)[0];
             let literal =
-                cell.expr_id().is_none() && !(cell.is_missing() && elsewhere) && !unsteady;
+                cell.expr_id().is_none() && !(cell.is_missing() && elsewhere) && !volatile;
             if literal {
                 give(group, &self.table.cell_value(cell));
             } else {

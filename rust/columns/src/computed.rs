@@ -6,11 +6,11 @@ use std::sync::Arc;
 use classad::{Expr, Value};
 use rustc_hash::FxHashMap;
 
-use crate::answers::Truth;
 use crate::bitmap::Bitmap;
 use crate::clause::Clause;
 use crate::logic::{Ask, Scope};
 use crate::matcher::Matcher;
+use crate::results::Truth;
 use crate::verdicts::Verdict;
 
 /// Texts of one condition that are told apart.
@@ -26,15 +26,21 @@ impl Matcher {
         scope: &mut Scope<'_>,
     ) -> Option<Truth> {
         let argument = self.clauses.whole(first_computed(&clause.expr)?);
-        let reads = self.reads(ask.table, &argument, ask.owner, ask.job);
+        let dependencies = self.dependencies(ask.table, &argument, ask.owner, ask.job);
         // The arguments of all rows are worked out.
         if self.tuning.only_within {
             return None;
         }
-        if reads.dynamic || reads.chancy || self.moves(ask, &argument) || !scope.may_go_on() {
+        if dependencies.unbounded
+            || dependencies.random
+            || self.moves(ask, &argument)
+            || !scope.may_go_on()
+        {
             return None;
         }
-        let values = self.leaves.values(self, ask, &argument, &reads, None);
+        let values = self
+            .predicates
+            .values(self, ask, &argument, &dependencies, None);
         let mut numbers: FxHashMap<&[u8], usize> = FxHashMap::default();
         let mut number_of: Vec<usize> = Vec::with_capacity(values.by_group.len());
         for value in &values.by_group {

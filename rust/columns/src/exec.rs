@@ -9,10 +9,10 @@ use crate::compute::Plain;
 use crate::groups::Groups;
 use crate::lower::{Guard, Op, Operand, Program, Residue};
 use crate::matcher::Matcher;
-use crate::table::AdTable;
-use crate::word::{
+use crate::register::{
     Val, apply_binary, apply_call, apply_unary, elvis, list_of, ordered, select, subscript,
 };
+use crate::table::AdTable;
 
 /// Groups computed at a time.
 const LANES: usize = 256;
@@ -143,10 +143,12 @@ impl<'a> Machine<'a> {
         groups: &'a Groups,
     ) -> Self {
         let part = |residue: &'a Residue| {
-            let found = matcher.leaves.groups(table, &residue.reads.columns);
+            let found = matcher
+                .predicates
+                .groups(table, &residue.dependencies.columns);
             Part {
-                map: matcher.leaves.group_map(groups, &found),
-                memo: matcher.leaves.memo(matcher, residue, job, &found),
+                map: matcher.predicates.group_map(groups, &found),
+                memo: matcher.predicates.memo(matcher, residue, job, &found),
                 words: vec![None; found.count()],
                 plain: Plain::new(matcher, table, residue.owner, job),
                 groups: found,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use classad::Ad;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::answers::{ClauseCount, Explanation, Truth};
 use crate::bitmap::Bitmap;
 use crate::cell::CellKind;
 use crate::clause::Clause;
 use crate::logic::{Ask, Way};
 use crate::matcher::{Matcher, Owner};
+use crate::results::{ClauseCount, Explanation, Truth};
 use crate::table::AdTable;
 
 impl Matcher {

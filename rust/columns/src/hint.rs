@@ -7,10 +7,10 @@ use classad::spelling::distance;
 use classad::{Ad, BinaryOp, Context, Expr, Name, Side, Value, evaluate};
 use rustc_hash::FxHashMap;
 
-use crate::answers::{Hint, Nearest, Relation, Values};
 use crate::bitmap::Bitmap;
 use crate::clause::Clause;
 use crate::matcher::{Matcher, Owner};
+use crate::results::{Hint, Nearest, Relation, Values};
 use crate::table::{AdTable, Row};
 
 /// A condition of the form `attribute op constant`.

@@ -13,15 +13,15 @@
 
 use std::sync::Arc;
 
-use classad::analysis::Reads as Mentions;
+use classad::analysis::Reads;
 use classad::{Ad, Expr, Name, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cell::{Cell, CellKind, ExprId};
 use crate::clause::{Clause, ClauseCache};
+use crate::dependencies::evaluation_depth;
 use crate::groups::Cells;
-use crate::leaf::LeafCache;
-use crate::reads::evaluation_depth;
+use crate::predicate_cache::PredicateCache;
 use crate::table::{AdTable, ColumnId, Row};
 
 /// The first number of a derived column.
@@ -105,7 +105,7 @@ pub(crate) struct Listed {
     /// Attributes of the nested ads that it leads to.
     items: FxHashSet<Name>,
     /// What evaluating them means besides reading.
-    flags: Mentions,
+    flags: Reads,
     /// Those of the names whose definition may be taken rather than their value.
     dereferenced: FxHashSet<Name>,
     /// How deep evaluation can go at most.
@@ -128,7 +128,7 @@ impl Listed {
             rows: Vec::new(),
             names: FxHashSet::default(),
             items: FxHashSet::default(),
-            flags: Mentions::default(),
+            flags: Reads::default(),
             dereferenced: FxHashSet::default(),
             depth: 0,
             built_names: 0,
@@ -166,14 +166,13 @@ impl Listed {
             }
             let clause = clauses.pooled(table, id);
             depth = depth.saturating_add(evaluation_depth(&clause));
-            let mentions = &clause.mentions;
-            self.flags.unbounded |= mentions.unbounded;
-            self.flags.volatile |= mentions.volatile;
-            self.flags.random |= mentions.random;
-            self.flags.moves |= mentions.moves;
-            self.dereferenced
-                .extend(mentions.dereferenced.iter().cloned());
-            for name in mentions.names().chain(&mentions.scope_words) {
+            let reads = &clause.reads;
+            self.flags.unbounded |= reads.unbounded;
+            self.flags.volatile |= reads.volatile;
+            self.flags.random |= reads.random;
+            self.flags.moves |= reads.moves;
+            self.dereferenced.extend(reads.dereferenced.iter().cloned());
+            for name in reads.names().chain(&reads.scope_words) {
                 if !self.names.contains(name) {
                     self.names.insert(name.clone());
                 }
@@ -194,7 +193,7 @@ impl Listed {
     }
 
     /// Whether the attribute with this name may be read on the way.
-    pub fn mentions(&self, name: &Name) -> bool {
+    pub fn reads(&self, name: &Name) -> bool {
         self.names.contains(name)
     }
 
@@ -214,10 +213,10 @@ impl Listed {
     }
 
     /// What an expression mentions by using the attribute.
-    pub fn as_mentions(&self, job: Option<&Ad>) -> Mentions {
+    pub fn as_reads(&self, job: Option<&Ad>) -> Reads {
         let either = self.names_in(job);
         let taken = |name: &&Name| self.dereferenced.contains(*name);
-        Mentions {
+        Reads {
             dereferenced: either.iter().filter(taken).cloned().collect(),
             either,
             ..self.flags.clone()
@@ -521,7 +520,7 @@ impl Following {
     pub fn tellings(
         &self,
         table: &AdTable,
-        leaves: &LeafCache,
+        predicates: &PredicateCache,
         clause: &Clause,
         job: Option<&Ad>,
         names: &FxHashSet<&Name>,
@@ -533,7 +532,7 @@ impl Following {
         let numbers = names.iter().any(|name| is_number(name))
             || job.is_some_and(|job| job.iter().any(|(name, _)| is_number(name)));
         let hidden = numbers || used().any(|uses| uses.hidden);
-        let known = |column: &ColumnId| leaves.known_list(*column);
+        let known = |column: &ColumnId| predicates.known_list(*column);
         let lists: Vec<Arc<Listed>> = self.columns.iter().filter_map(known).collect();
         lists
             .iter()

@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use classad::{Ad, Side};
 
-use crate::answers::Truth;
 use crate::bitmap::Bitmap;
 use crate::cell::CellKind;
 use crate::clause::{Clause, Parts};
+use crate::dependencies::Dependencies;
 use crate::matcher::{DEPTH_MAX, Matcher, Owner, SplitRows};
-use crate::reads::Reads;
+use crate::results::Truth;
 use crate::table::{AdTable, ColumnId};
 use crate::verdicts::Verdict;
 
@@ -111,8 +111,8 @@ impl Matcher {
         scope: &mut Scope<'_>,
     ) -> Truth {
         if self.in_one_piece(ask, clause) {
-            let reads = self.reads(ask.table, clause, ask.owner, ask.job);
-            return self.leaf(ask, clause, &reads, Verdict::True, scope);
+            let dependencies = self.dependencies(ask.table, clause, ask.owner, ask.job);
+            return self.leaf(ask, clause, &dependencies, Verdict::True, scope);
         }
         self.part_true(ask, clause, scope)
     }
@@ -120,26 +120,26 @@ impl Matcher {
     /// Whether a definition must not be taken apart: it would draw other numbers, look names up elsewhere, or go deeper
     /// than the whole could.
     fn in_one_piece(&self, ask: Ask<'_>, clause: &Arc<Clause>) -> bool {
-        let reads = self.reads(ask.table, clause, ask.owner, ask.job);
-        reads.chancy || reads.depth > DEPTH_MAX || self.moves(ask, clause)
+        let dependencies = self.dependencies(ask.table, clause, ask.owner, ask.job);
+        dependencies.random || dependencies.depth > DEPTH_MAX || self.moves(ask, clause)
     }
 
     fn leaf(
         &self,
         ask: Ask<'_>,
         clause: &Arc<Clause>,
-        reads: &Reads,
+        dependencies: &Dependencies,
         want: Verdict,
         scope: &mut Scope<'_>,
     ) -> Truth {
-        if reads.dynamic
+        if dependencies.unbounded
             && !clause.root
             && let Some(truth) = self.by_texts(ask, clause, want, scope)
         {
             return truth;
         }
-        self.leaves
-            .verdict(self, ask, clause, reads, want, scope.within)
+        self.predicates
+            .verdict(self, ask, clause, dependencies, want, scope.within)
     }
 
     /// What a condition is made of, if asking its parts is better than asking it.
@@ -147,7 +147,7 @@ impl Matcher {
         &self,
         ask: Ask<'_>,
         clause: &Arc<Clause>,
-        reads: &Reads,
+        dependencies: &Dependencies,
         scope: &mut Scope<'_>,
     ) -> Arc<Parts> {
         scope.way.visits += 1;
@@ -155,7 +155,8 @@ impl Matcher {
         if matches!(&*parts, Parts::Leaf) {
             return parts;
         }
-        let small = !reads.dynamic && self.combinations(ask.table, reads) <= self.tuning.whole_max;
+        let small = !dependencies.unbounded
+            && self.combinations(ask.table, dependencies) <= self.tuning.whole_max;
         let conjunction = matches!(&*parts, Parts::All(_));
         if scope.way.visits > VISITS_MAX || small && !conjunction {
             return Arc::new(Parts::Leaf);
@@ -164,9 +165,9 @@ impl Matcher {
     }
 
     /// At most so many combinations of values there are in the columns that are read.
-    fn combinations(&self, table: &AdTable, reads: &Reads) -> usize {
-        let values = |column: &ColumnId| self.leaves.distinct(table, *column);
-        let columns = reads.columns.iter();
+    fn combinations(&self, table: &AdTable, dependencies: &Dependencies) -> usize {
+        let values = |column: &ColumnId| self.predicates.distinct(table, *column);
+        let columns = dependencies.columns.iter();
         columns.map(values).fold(1, usize::saturating_mul)
     }
 
@@ -186,9 +187,9 @@ impl Matcher {
         if let Some(definition) = self.own_definition(ask, clause) {
             return self.true_rows(ask, &definition, scope);
         }
-        let reads = self.reads(ask.table, clause, ask.owner, ask.job);
-        match &*self.parts(ask, clause, &reads, scope) {
-            Parts::Leaf => self.leaf(ask, clause, &reads, Verdict::True, scope),
+        let dependencies = self.dependencies(ask.table, clause, ask.owner, ask.job);
+        match &*self.parts(ask, clause, &dependencies, scope) {
+            Parts::Leaf => self.leaf(ask, clause, &dependencies, Verdict::True, scope),
             Parts::All(clauses) => self.conjunction(ask, clauses, scope),
             Parts::Choice([cond, then, other]) => {
                 let cond = self.sides(ask, cond, scope);
@@ -242,8 +243,8 @@ impl Matcher {
     /// What a definition says of each row.
     fn definition_sides(&self, ask: Ask<'_>, clause: &Arc<Clause>, scope: &mut Scope<'_>) -> Sides {
         if self.in_one_piece(ask, clause) {
-            let reads = self.reads(ask.table, clause, ask.owner, ask.job);
-            return Sides::each(|want| self.leaf(ask, clause, &reads, want, scope));
+            let dependencies = self.dependencies(ask.table, clause, ask.owner, ask.job);
+            return Sides::each(|want| self.leaf(ask, clause, &dependencies, want, scope));
         }
         self.sides(ask, clause, scope)
     }
@@ -278,9 +279,9 @@ impl Matcher {
         if let Some(definition) = self.own_definition(ask, clause) {
             return self.definition_sides(ask, &definition, scope);
         }
-        let reads = self.reads(ask.table, clause, ask.owner, ask.job);
-        match &*self.parts(ask, clause, &reads, scope) {
-            Parts::Leaf => Sides::each(|want| self.leaf(ask, clause, &reads, want, scope)),
+        let dependencies = self.dependencies(ask.table, clause, ask.owner, ask.job);
+        match &*self.parts(ask, clause, &dependencies, scope) {
+            Parts::Leaf => Sides::each(|want| self.leaf(ask, clause, &dependencies, want, scope)),
             Parts::Not(inner) => {
                 let said = self.sides(ask, inner, scope);
                 Sides {
@@ -378,8 +379,8 @@ impl Matcher {
         }
         let definition = self.clauses.whole(definition);
         // A definition that leads back to its own name means something else when it is followed.
-        let reads = self.reads(ask.table, &definition, Owner::Job, ask.job);
-        (!reads.dynamic && !reads.job_names.contains(name)).then_some(definition)
+        let dependencies = self.dependencies(ask.table, &definition, Owner::Job, ask.job);
+        (!dependencies.unbounded && !dependencies.job_names.contains(name)).then_some(definition)
     }
 
     /// Row by row what the definition says that the row has: the rows where it is true, those where it is false, and

@@ -25,15 +25,15 @@ use classad::{Ad, BinaryOp, Expr, Name, Side, UnaryOp, Value};
 use crate::cell::CellKind;
 use crate::clause::Clause;
 use crate::compute::Plain;
+use crate::dependencies::Dependencies;
 use crate::groups::Groups;
 use crate::logic::Ask;
 use crate::matcher::{DEPTH_MAX as PLAIN_DEPTH_MAX, Matcher, Owner};
-use crate::reads::Reads;
-use crate::table::AdTable;
-use crate::word::{
+use crate::register::{
     Val, apply_binary, apply_call, apply_unary, by_value, elvis, is_literal, list_of, select,
     subscript,
 };
+use crate::table::AdTable;
 
 /// Registers of a program; more than this is left to the plain evaluator.
 const REGISTERS_MAX: usize = 200;
@@ -90,7 +90,7 @@ pub(crate) enum Guard {
 pub(crate) struct Residue {
     pub clause: Arc<Clause>,
     pub owner: Owner,
-    pub reads: Arc<Reads>,
+    pub dependencies: Arc<Dependencies>,
 }
 
 /// See the module text.
@@ -387,12 +387,12 @@ impl Builder<'_> {
         }
         let (matcher, table) = (self.given.matcher, self.given.table);
         let clause = matcher.clauses.whole(expr);
-        let reads = matcher.reads(table, &clause, owner, self.given.job);
+        let dependencies = matcher.dependencies(table, &clause, owner, self.given.job);
         let varies = |id: &&u32| {
             self.place(**id)
                 .is_some_and(|at| self.given.fixed[at].is_none())
         };
-        let varying = reads.columns.iter().filter(varies).count();
+        let varying = dependencies.columns.iter().filter(varies).count();
         let all = self
             .given
             .fixed
@@ -401,7 +401,11 @@ impl Builder<'_> {
             .count();
         varying > 0
             && varying < all
-            && matcher.leaves.groups(table, &reads.columns).count() * HOIST_FACTOR
+            && matcher
+                .predicates
+                .groups(table, &dependencies.columns)
+                .count()
+                * HOIST_FACTOR
                 <= self.given.members
     }
 
@@ -413,8 +417,10 @@ impl Builder<'_> {
     /// Whether a derived column among those that count tells rows apart that this one does.
     fn is_refined(&self, column: u32) -> bool {
         let columns = self.given.groups.columns();
-        let leaves = &self.given.matcher.leaves;
-        columns.iter().any(|known| leaves.refines(*known, column))
+        let predicates = &self.given.matcher.predicates;
+        columns
+            .iter()
+            .any(|known| predicates.refines(*known, column))
     }
 
     /// The expression by the plain evaluator.
@@ -424,22 +430,26 @@ impl Builder<'_> {
             return None;
         }
         let clause = matcher.clauses.whole(expr);
-        let reads = matcher.reads(table, &clause, owner, self.given.job);
-        if reads.dynamic || reads.chancy || self.depth + reads.depth > PLAIN_DEPTH_MAX {
+        let dependencies = matcher.dependencies(table, &clause, owner, self.given.job);
+        if dependencies.unbounded
+            || dependencies.random
+            || self.depth + dependencies.depth > PLAIN_DEPTH_MAX
+        {
             return None;
         }
         let leads_back = self.open.iter().any(|(owner, name)| match owner {
             Owner::Slot => {
                 let column = table.column_id(name);
-                column.is_some_and(|column| reads.may_read(table, &matcher.leaves, column))
+                column
+                    .is_some_and(|column| dependencies.may_read(table, &matcher.predicates, column))
             }
-            Owner::Job => reads.job_names.contains(name),
+            Owner::Job => dependencies.job_names.contains(name),
         });
         if leads_back {
             return None;
         }
         let mut fixed = true;
-        for column in &reads.columns {
+        for column in &dependencies.columns {
             match self.place(*column) {
                 Some(at) => fixed &= self.given.fixed[at].is_some(),
                 // A column that is not among those that count: something else is not as it should be.
@@ -453,16 +463,20 @@ impl Builder<'_> {
                 at.and_then(|at| self.given.fixed[at])
                     .unwrap_or(crate::cell::Cell::MISSING)
             };
-            let tuple: Vec<_> = reads.columns.iter().map(|column| cell(*column)).collect();
+            let tuple: Vec<_> = dependencies
+                .columns
+                .iter()
+                .map(|column| cell(*column))
+                .collect();
             let mut plain = Plain::new(matcher, table, owner, self.given.job);
-            let value = plain.part(expr, &reads.columns, &tuple)?;
+            let value = plain.part(expr, &dependencies.columns, &tuple)?;
             return known(Val::of(table, &mut self.program.others, &value));
         }
         let number = self.program.residues.len() as u16;
         self.program.residues.push(Residue {
             clause,
             owner,
-            reads,
+            dependencies,
         });
         let guards = self.guards.clone().into();
         self.push(Op::Residue(number, guards))

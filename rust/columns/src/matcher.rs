@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use classad::{Ad, Expr, Name, Side, Value};
 use rustc_hash::FxHashMap;
 
-use crate::answers::{Numbers, Truth, Values};
 use crate::bitmap::Bitmap;
 use crate::clause::{Clause, ClauseCache};
+use crate::dependencies::Dependencies;
 use crate::groups::Groups;
-use crate::leaf::LeafCache;
 use crate::logic::{Ask, Scope, Way};
-use crate::reads::Reads;
-pub use crate::settings::{EvalSettings, HostRef};
+use crate::predicate_cache::PredicateCache;
+use crate::results::{Numbers, Truth, Values};
+pub use crate::settings::{EvalSettings, ExternalsRef};
 use crate::table::{AdTable, ColumnId};
 
 /// Distinct expressions of one attribute that are followed one by one.
@@ -82,14 +82,14 @@ impl Default for Tuning {
 pub struct Matcher {
     pub(crate) settings: EvalSettings,
     pub(crate) clauses: ClauseCache,
-    pub(crate) leaves: LeafCache,
+    pub(crate) predicates: PredicateCache,
     /// Rows per value of columns that are followed.
     split_rows: Mutex<FxHashMap<ColumnId, Arc<SplitRows>>>,
     requirements: OnceLock<Arc<Clause>>,
     version: u64,
     epoch: u64,
-    /// What the host's answers were like at the last refresh.
-    host_version: u64,
+    /// Version of the externals at the last refresh.
+    externals_version: u64,
     pub(crate) tuning: Tuning,
 }
 
@@ -121,7 +121,7 @@ impl Matcher {
     /// The matcher with lists followed row by row from so many names on. For tests; the answers are the same.
     #[must_use]
     pub fn with_lists_from(mut self, names: usize) -> Self {
-        self.leaves.lists_from = names;
+        self.predicates.lists_from = names;
         self
     }
 
@@ -136,7 +136,7 @@ impl Matcher {
             whole_max: 0,
             only_within: false,
         };
-        self.leaves.lists_from = 1;
+        self.predicates.lists_from = 1;
         self
     }
 
@@ -149,8 +149,8 @@ impl Matcher {
             seed: settings.seed,
             ..old
         } == settings
-            && self.host_version == settings.host.version();
-        self.host_version = settings.host.version();
+            && self.externals_version == settings.externals.version();
+        self.externals_version = settings.externals.version();
         let changed = if self.epoch == table.epoch() && same_rules && self.version != u64::MAX {
             table
                 .log
@@ -160,9 +160,9 @@ impl Matcher {
             None
         };
         match changed {
-            Some(changed) => self.leaves.refresh(table, &changed, &self.clauses),
+            Some(changed) => self.predicates.refresh(table, &changed, &self.clauses),
             None => {
-                self.leaves.clear();
+                self.predicates.clear();
                 self.clauses.clear();
             }
         }
@@ -280,9 +280,9 @@ impl Matcher {
         job: Option<&Ad>,
     ) -> Arc<Numbers> {
         let clause = self.clauses.whole(expr);
-        let reads = self.reads(table, &clause, owner, job);
-        self.leaves
-            .numbers(self, table, &clause, owner, job, &reads)
+        let dependencies = self.dependencies(table, &clause, owner, job);
+        self.predicates
+            .numbers(self, table, &clause, owner, job, &dependencies)
     }
 
     /// The value an expression gives for each row.
@@ -300,9 +300,14 @@ impl Matcher {
         within: Option<&Bitmap>,
     ) -> Values {
         let clause = self.clauses.whole(expr);
-        let reads = self.reads(table, &clause, owner, job);
-        self.leaves
-            .values(self, Ask { table, owner, job }, &clause, &reads, within)
+        let dependencies = self.dependencies(table, &clause, owner, job);
+        self.predicates.values(
+            self,
+            Ask { table, owner, job },
+            &clause,
+            &dependencies,
+            within,
+        )
     }
 
     /// The job's Rank for each row (none where it is absent or no number).
@@ -322,7 +327,7 @@ impl Matcher {
             .iter()
             .filter_map(|name| table.column_id(name))
             .collect();
-        self.leaves.groups(table, &columns)
+        self.predicates.groups(table, &columns)
     }
 
     // ---- how ----
@@ -344,10 +349,14 @@ impl Matcher {
             return None;
         }
         let column = table.column_id(name)?;
-        if self.leaves.listed(table, column, &self.clauses).is_some() {
+        if self
+            .predicates
+            .listed(table, column, &self.clauses)
+            .is_some()
+        {
             return None;
         }
-        let definitions = self.leaves.column_exprs(table, column);
+        let definitions = self.predicates.column_exprs(table, column);
         if definitions.is_empty() || definitions.len() > FOLLOW_MAX || path.contains(&column) {
             return None;
         }
@@ -359,11 +368,8 @@ impl Matcher {
         if !clause.root {
             let leads_back = definitions.iter().any(|id| {
                 let definition = self.clauses.pooled(table, *id);
-                self.reads(table, &definition, Owner::Slot, job).may_read(
-                    table,
-                    &self.leaves,
-                    column,
-                )
+                self.dependencies(table, &definition, Owner::Slot, job)
+                    .may_read(table, &self.predicates, column)
             });
             if leads_back {
                 return None;
@@ -372,7 +378,7 @@ impl Matcher {
         if let Some(split) = self.split_rows.lock().ok()?.get(&column) {
             return Some(split.clone());
         }
-        let groups = self.leaves.groups(table, &[column]);
+        let groups = self.predicates.groups(table, &[column]);
         if groups.count() > FOLLOW_MAX * 2 {
             return None;
         }
@@ -387,15 +393,15 @@ impl Matcher {
 
     /// Whether names after this expression in the same definition may be looked up elsewhere than before it.
     pub(crate) fn moves(&self, ask: Ask<'_>, clause: &Clause) -> bool {
-        let mentions = &clause.mentions;
-        if !mentions.moves && mentions.dereferenced.is_empty() {
+        let reads = &clause.reads;
+        if !reads.moves && reads.dereferenced.is_empty() {
             return false;
         }
         let everywhere = |column: ColumnId| {
-            let groups = self.leaves.groups(ask.table, &[column]);
+            let groups = self.predicates.groups(ask.table, &[column]);
             (0..groups.count()).all(|group| !groups.tuple(group)[0].is_missing())
         };
-        mentions.moves_in(|name| match ask.owner {
+        reads.moves_in(|name| match ask.owner {
             Owner::Job => ask.job.is_some_and(|job| job.contains(name)),
             // A scope word means something else where any row has an attribute of that name.
             Owner::Slot => ask
@@ -406,13 +412,14 @@ impl Matcher {
     }
 
     /// What evaluating a clause can read, definitions of attributes followed.
-    pub(crate) fn reads(
+    pub(crate) fn dependencies(
         &self,
         table: &AdTable,
         clause: &Arc<Clause>,
         owner: Owner,
         job: Option<&Ad>,
-    ) -> Arc<Reads> {
-        self.leaves.reads(table, clause, owner, job, &self.clauses)
+    ) -> Arc<Dependencies> {
+        self.predicates
+            .dependencies(table, clause, owner, job, &self.clauses)
     }
 }

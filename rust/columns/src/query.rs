@@ -5,12 +5,12 @@ use std::ops::Range;
 use classad::{Ad, Expr, Name, Value};
 use rustc_hash::FxHashMap;
 
-use crate::answers::Values;
 use crate::bitmap::Bitmap;
 use crate::cell::Cell;
 use crate::error::TableError;
 use crate::matcher::{EvalSettings, Matcher, Owner};
 use crate::pack::{PackHeader, PackWriter};
+use crate::results::Values;
 use crate::shown::Shown;
 use crate::table::{AdTable, Row};
 

@@ -1,7 +1,7 @@
 //! What evaluation may know besides the ads.
 
 use classad::builtins::Env;
-use classad::{Ad, Context, Host};
+use classad::{Ad, Context, Externals};
 
 /// What evaluation may know besides the ads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,27 +15,27 @@ pub struct EvalSettings {
     /// STRICT_CLASSAD_EVALUATION.
     pub strict: bool,
     /// Who answers `userMap()` and the like.
-    pub host: HostRef,
+    pub externals: ExternalsRef,
 }
 
 /// Facts of the machine for the few functions that ask for them, or nobody to ask.
 #[derive(Clone, Copy)]
-pub struct HostRef(pub Option<&'static dyn Host>);
+pub struct ExternalsRef(pub Option<&'static dyn Externals>);
 
-impl HostRef {
+impl ExternalsRef {
     pub(crate) fn version(self) -> u64 {
-        self.0.map_or(0, Host::version)
+        self.0.map_or(0, Externals::version)
     }
 }
 
-impl Default for HostRef {
-    /// The host that this process has installed.
+impl Default for ExternalsRef {
+    /// The externals that this process has installed.
     fn default() -> Self {
-        Self(classad::host::installed())
+        Self(classad::externals::installed())
     }
 }
 
-impl std::fmt::Debug for HostRef {
+impl std::fmt::Debug for ExternalsRef {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(if self.0.is_some() {
             "HostRef(Some)"
@@ -45,7 +45,7 @@ impl std::fmt::Debug for HostRef {
     }
 }
 
-impl PartialEq for HostRef {
+impl PartialEq for ExternalsRef {
     fn eq(&self, other: &Self) -> bool {
         self.0.is_some() == other.0.is_some()
     }
@@ -67,7 +67,10 @@ impl EvalSettings {
             utc_offset_s: self.utc_offset_s,
             seed: self.seed,
             strict: self.strict,
-            host: self.host.0.map(|host| host as &dyn Host),
+            externals: self
+                .externals
+                .0
+                .map(|externals| externals as &dyn Externals),
         }
     }
 }

@@ -3,7 +3,7 @@
 use classad::Value;
 
 use crate::bitmap::Bitmap;
-use crate::word::Val;
+use crate::register::Val;
 
 /// One of the things a condition can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! The matcher against the plain evaluator: the same answer for every row, also after changes.
 
 use classad::{Ad, Context, Expr, Name, Syntax, Value, matching, parse_expr};
-use columns::{AdTable, EvalSettings, HostRef, Matcher, Owner, Row, Truth};
+use columns::{AdTable, EvalSettings, ExternalsRef, Matcher, Owner, Row, Truth};
 use proptest::prelude::*;
 
 const SETTINGS: EvalSettings = EvalSettings {
@@ -9,7 +9,7 @@ const SETTINGS: EvalSettings = EvalSettings {
     utc_offset_s: 3600,
     seed: 7,
     strict: false,
-    host: HostRef(None),
+    externals: ExternalsRef(None),
 };
 
 const NAMES: [&str; 10] = [
@@ -223,7 +223,7 @@ fn context<'a>(my: &'a Ad, target: &'a Ad) -> Context<'a> {
         utc_offset_s: SETTINGS.utc_offset_s,
         seed: SETTINGS.seed,
         strict: SETTINGS.strict,
-        host: None,
+        externals: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A realistic pool: programs, remembered results and several threads give the plain evaluator's matches.
 
 use classad::{Ad, Context, Expr, Name, Value, matching};
-use columns::{AdTable, Bitmap, EvalSettings, HostRef, Matcher};
+use columns::{AdTable, Bitmap, EvalSettings, ExternalsRef, Matcher};
 use testkit::{JobSpec, MachineSpec, job_ad, mix, slot_ad, slot_name};
 
 const SETTINGS: EvalSettings = EvalSettings {
@@ -9,7 +9,7 @@ const SETTINGS: EvalSettings = EvalSettings {
     utc_offset_s: 0,
     seed: 1,
     strict: false,
-    host: HostRef(None),
+    externals: ExternalsRef(None),
 };
 
 fn pool(spec: &MachineSpec, slots: u64) -> AdTable {

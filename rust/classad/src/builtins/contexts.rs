@@ -1,7 +1,7 @@
 //! Functions that look at definitions or evaluate in other scopes.
 
 use crate::coerce::to_text;
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::parser::{Syntax, parse_computed};
 use crate::print::{Style, unparse, unparse_styled};
@@ -29,7 +29,7 @@ pub(super) fn eval(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcom
         return Ok(Value::Error);
     };
     if e.depth <= 0 {
-        return Err(Broken);
+        return Err(EvalAborted);
     }
     e.charge(text.as_bytes().len(), text.as_bytes().len())?;
     let syntax = Syntax {
@@ -100,7 +100,7 @@ fn in_each_context(
     args: &[Expr],
     frame: Frame,
     mut take: impl FnMut(Value),
-) -> Result<Status, Broken> {
+) -> Result<Status, EvalAborted> {
     let mut expr = args[0].clone();
     let mut written = frame;
     if is_reference(&expr)

@@ -90,7 +90,7 @@ fn notation(
     e: &mut Evaluator<'_>,
     args: &[Expr],
     frame: Frame,
-) -> Result<Option<i32>, crate::eval::Broken> {
+) -> Result<Option<i32>, crate::eval::EvalAborted> {
     Ok(match args.get(1) {
         None => Some(2),
         Some(arg) => match e.eval_in(arg, frame)? {

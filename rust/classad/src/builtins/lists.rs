@@ -12,7 +12,7 @@ fn each(
     e: &mut Evaluator<'_>,
     list: &ListValue,
     mut visit: impl FnMut(&mut Evaluator<'_>, Value) -> Option<Value>,
-) -> Result<Option<Value>, crate::eval::Broken> {
+) -> Result<Option<Value>, crate::eval::EvalAborted> {
     for item in list.items.iter() {
         let value = e.eval_in(item, Frame { nest: list.scope })?;
         if let Some(done) = visit(e, value) {
@@ -71,7 +71,7 @@ fn the_list(
     e: &mut Evaluator<'_>,
     args: &[Expr],
     frame: Frame,
-) -> Result<Result<ListValue, Value>, crate::eval::Broken> {
+) -> Result<Result<ListValue, Value>, crate::eval::EvalAborted> {
     Ok(match e.eval_in(&args[0], frame)? {
         Value::List(list) => Ok(list),
         Value::Undefined => Err(Value::Undefined),
@@ -87,7 +87,7 @@ fn is_number(value: &Value) -> bool {
 fn total(
     e: &mut Evaluator<'_>,
     list: &ListValue,
-) -> Result<Option<(Value, usize)>, crate::eval::Broken> {
+) -> Result<Option<(Value, usize)>, crate::eval::EvalAborted> {
     let mut sum = Value::Int(0);
     let mut count = 0;
     let bad = each(e, list, |_, item| {

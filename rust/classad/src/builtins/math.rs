@@ -2,7 +2,7 @@
 
 use super::Env;
 use crate::coerce::real;
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::ops::real_to_i64;
 use crate::value::Value;
@@ -80,10 +80,10 @@ pub(super) fn random(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outc
     let drawn = e.next_random() >> 33;
     match limit {
         Value::Int(max) => match max as i32 {
-            ..=0 => Err(Broken),
+            ..=0 => Err(EvalAborted),
             max => Ok(Value::Int(drawn as i64 % i64::from(max))),
         },
-        Value::Real(max) if max <= 0.0 => Err(Broken),
+        Value::Real(max) if max <= 0.0 => Err(EvalAborted),
         Value::Real(max) => Ok(Value::Real(max * (drawn as f64 / f64::from(i32::MAX)))),
         _ => Ok(Value::Error),
     }

@@ -1,7 +1,7 @@
 //! Functions of string lists, `"a, b, c"`.
 
 use super::Env;
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::lexer::is_space;
 use crate::number::strtod;
@@ -242,7 +242,7 @@ pub(super) fn user_map(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Ou
         let error = values[..2].iter().any(|v| matches!(v, Value::Error));
         return Ok(if error { Value::Error } else { default });
     };
-    let Some(mapped) = e.context().host.and_then(|h| h.user_map(map, user)) else {
+    let Some(mapped) = e.context().externals.and_then(|h| h.user_map(map, user)) else {
         return Ok(default);
     };
     if values.len() == 2 {
@@ -258,7 +258,7 @@ pub(super) fn user_map(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Ou
 /// `userHome(name [, default])`
 pub(super) fn user_home(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outcome {
     if args.is_empty() || args.len() > 2 {
-        return Err(Broken);
+        return Err(EvalAborted);
     }
     let default = match args.get(1).map(|arg| e.eval_in(arg, frame)) {
         Some(Ok(Value::Str(s))) if !s.as_bytes().is_empty() => Some(Value::Str(s)),
@@ -276,7 +276,7 @@ pub(super) fn user_home(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> O
         (Value::Undefined, None) => Value::Undefined,
         (Value::Str(user), default) => e
             .context()
-            .host
+            .externals
             .and_then(|h| h.user_home(user.as_bytes()))
             .map(|home| Value::Str(home.into()))
             .or(default)

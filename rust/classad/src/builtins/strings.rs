@@ -2,7 +2,7 @@
 
 use super::Env;
 use crate::coerce::to_text;
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::ops::compare_nocase;
 use crate::value::{Scope, Value};
@@ -27,7 +27,7 @@ pub(super) fn strcat(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Outc
 /// An argument, evaluated one level deeper.
 fn argument(e: &mut Evaluator<'_>, arg: &Expr, frame: Frame) -> Outcome {
     if e.depth <= 0 {
-        return Err(Broken);
+        return Err(EvalAborted);
     }
     e.depth -= 1;
     let value = e.eval_in(arg, frame);

@@ -2,7 +2,7 @@
 
 use super::Env;
 use crate::ad::Ad;
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::ops::real_to_i32;
 use crate::strftime::strftime;
@@ -197,7 +197,7 @@ pub(super) fn abs_time(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> Ou
     let secs = match &first {
         Value::Undefined => return Ok(Value::Undefined),
         // An offset of -1 is its sign of failure there.
-        Value::Int(_) if offset_s == -1 => return Err(Broken),
+        Value::Int(_) if offset_s == -1 => return Err(EvalAborted),
         Value::Int(i) => i64::from(*i as i32),
         Value::Real(r) | Value::RelTime(r) => i64::from(real_to_i32(*r)),
         // A computed string is not read; only a literal one is, by the parser.

@@ -1,7 +1,7 @@
 //! `unresolved`: the names that a definition uses and the ads do not define.
 
 use super::contexts::is_reference;
-use crate::eval::{Broken, Evaluator, Frame, Outcome};
+use crate::eval::{EvalAborted, Evaluator, Frame, Outcome};
 use crate::expr::Expr;
 use crate::name::Name;
 use crate::print::unparse;
@@ -23,7 +23,7 @@ pub(super) fn unresolved(e: &mut Evaluator<'_>, args: &[Expr], frame: Frame) -> 
         Some(arg) => {
             let value = e.eval_in(arg, frame)?;
             let Some(text) = value.as_str() else {
-                return Err(Broken);
+                return Err(EvalAborted);
             };
             match Pattern::new(
                 text,
@@ -74,14 +74,14 @@ impl Evaluator<'_> {
     /// The names an expression needs from elsewhere, as HTCondor finds them: through definitions,
     /// qualified by the text of what they are selected from where that is undefined. `None` where a
     /// selection is from something that is no ad; what was found before is lost then.
-    fn external_references(&mut self, expr: &Expr) -> Result<Option<Vec<Vec<u8>>>, Broken> {
+    fn external_references(&mut self, expr: &Expr) -> Result<Option<Vec<Vec<u8>>>, EvalAborted> {
         let mut names = NameSet::default();
         // What was collected before a failure is not used.
         let complete = self.collect_external(expr, &mut names)?;
         Ok(complete.then_some(names.0))
     }
 
-    fn collect_external(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, Broken> {
+    fn collect_external(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, EvalAborted> {
         self.charge(1, 0)?;
         if self.depth <= 0 {
             return Ok(false);
@@ -92,7 +92,7 @@ impl Evaluator<'_> {
         result
     }
 
-    fn collect_step(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, Broken> {
+    fn collect_step(&mut self, expr: &Expr, names: &mut NameSet) -> Result<bool, EvalAborted> {
         let mut parts: Vec<Expr> = Vec::new();
         match expr {
             Expr::Lit(_) => {}
@@ -139,7 +139,7 @@ impl Evaluator<'_> {
         start: Scope,
         name: &Name,
         names: &mut NameSet,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, EvalAborted> {
         let here = self.names;
         let mut at = here;
         let found = self.scopes.find(start, name, self.root, &mut at);

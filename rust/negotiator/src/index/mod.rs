@@ -293,7 +293,7 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
         ),
         plan.post_rank_static,
         (table.column_count(), table.common_columns().len()),
-        classad::host::installed().map_or(0, classad::Host::version),
+        classad::externals::installed().map_or(0, classad::Externals::version),
     ));
     hash_bytes(text.as_bytes()) as u64 | 1
 }

@@ -2,7 +2,7 @@
 //! the lines of `debug()` go. One set for the process, as its configuration says.
 
 use super::convert::with_bytes;
-use ::classad::Host;
+use ::classad::Externals;
 use ::classad::usermap::{Principals, Reason, UserMaps};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ const LINES_MAX: usize = 10_000;
 
 struct Machine;
 
-impl Host for Machine {
+impl Externals for Machine {
     fn user_map(&self, map: &[u8], input: &[u8]) -> Option<Vec<u8>> {
         MAPS.read().ok()?.lookup(map, input)
     }
@@ -77,7 +77,7 @@ fn home_of(user: &CString) -> Option<Vec<u8>> {
 
 /// Makes this process's evaluations ask here.
 pub fn install() {
-    ::classad::host::install(&Machine);
+    ::classad::externals::install(&Machine);
 }
 
 /// Makes ``userMap(name, ...)`` answer from a map: lines of ``METHOD PRINCIPAL CANONICAL``, where METHOD is

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use classad::analysis::{Reads as Mentions, reach};
+use classad::analysis::{Reads, reach};
 use classad::{Ad, Expr, Name};
 use rustc_hash::FxHashSet;
 
 use crate::ads::canonical_text;
 use crate::clause::{Clause, ClauseCache};
-use crate::leaf::LeafCache;
 use crate::lists::Following;
 use crate::matcher::Owner;
+use crate::predicate_cache::PredicateCache;
 use crate::table::{AdTable, ColumnId};
 
 /// What evaluating an expression can read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reads {
+pub(crate) struct Dependencies {
     /// Columns of the table, and derived ones.
     pub columns: Vec<ColumnId>,
     /// Columns of the table that are followed row by row, for which the derived ones stand.
@@ -27,11 +27,11 @@ pub(crate) struct Reads {
     /// Some of those are expressions, so the rest holds for this job only.
     pub job_exprs: bool,
     /// It may read more than that.
-    pub dynamic: bool,
+    pub unbounded: bool,
     /// It depends on the time or on chance.
-    pub unsteady: bool,
+    pub volatile: bool,
     /// It draws random numbers, in an order that must be kept.
-    pub chancy: bool,
+    pub random: bool,
     /// How deep evaluation can go at most.
     pub depth: u32,
 }
@@ -48,12 +48,12 @@ struct Definitions<'a> {
     job: Option<&'a Ad>,
     owner: Owner,
     cache: &'a ClauseCache,
-    leaves: &'a LeafCache,
-    reads: Reads,
+    predicates: &'a PredicateCache,
+    dependencies: Dependencies,
     following: Following,
 }
 
-impl Reads {
+impl Dependencies {
     /// What a clause of `owner`'s ad can read.
     pub fn of(
         clause: &Clause,
@@ -61,47 +61,49 @@ impl Reads {
         table: &AdTable,
         job: Option<&Ad>,
         cache: &ClauseCache,
-        leaves: &LeafCache,
+        predicates: &PredicateCache,
     ) -> Self {
         let mut definitions = Definitions {
             table,
             job,
             owner,
             cache,
-            leaves,
-            reads: Reads::default(),
+            predicates,
+            dependencies: Dependencies::default(),
             following: Following::default(),
         };
-        let found = reach(&clause.mentions, &mut definitions);
-        let (mut reads, following) = (definitions.reads, definitions.following);
+        let found = reach(&clause.reads, &mut definitions);
+        let (mut dependencies, following) = (definitions.dependencies, definitions.following);
         if !following.columns.is_empty() {
             let names: FxHashSet<&Name> = found.names().chain(&found.scope_words).collect();
-            for telling in following.tellings(table, leaves, clause, job, &names) {
-                reads.columns.push(leaves.derived_number(telling));
+            for telling in following.tellings(table, predicates, clause, job, &names) {
+                dependencies
+                    .columns
+                    .push(predicates.derived_number(telling));
             }
-            reads.touched = leaves.touched(&following.columns, job);
-            reads.listed = following.columns;
+            dependencies.touched = predicates.touched(&following.columns, job);
+            dependencies.listed = following.columns;
         }
-        reads.dynamic = found.unbounded;
-        reads.unsteady = found.volatile;
-        reads.chancy = found.random;
-        reads
+        dependencies.unbounded = found.unbounded;
+        dependencies.volatile = found.volatile;
+        dependencies.random = found.random;
+        dependencies
     }
 
     /// Whether a column of the table may be read.
-    pub fn may_read(&self, table: &AdTable, leaves: &LeafCache, column: ColumnId) -> bool {
+    pub fn may_read(&self, table: &AdTable, predicates: &PredicateCache, column: ColumnId) -> bool {
         let on_the_way = |listed: &ColumnId| {
             *listed == column
-                || leaves
+                || predicates
                     .known_list(*listed)
-                    .is_some_and(|listed| listed.mentions(table.column_name(column)))
+                    .is_some_and(|listed| listed.reads(table.column_name(column)))
         };
         self.columns.contains(&column) || self.listed.iter().any(on_the_way)
     }
 }
 
 impl classad::analysis::Definitions for Definitions<'_> {
-    fn visit(&mut self, ours: bool, name: &Name, visit: &mut dyn FnMut(&Mentions)) {
+    fn visit(&mut self, ours: bool, name: &Name, visit: &mut dyn FnMut(&Reads)) {
         if ours == (self.owner == Owner::Slot) {
             self.slot_attribute(name, visit);
         } else {
@@ -111,46 +113,46 @@ impl classad::analysis::Definitions for Definitions<'_> {
 }
 
 impl Definitions<'_> {
-    fn slot_attribute(&mut self, name: &Name, visit: &mut dyn FnMut(&Mentions)) {
+    fn slot_attribute(&mut self, name: &Name, visit: &mut dyn FnMut(&Reads)) {
         let Some(column) = self.table.column_id(name) else {
             return;
         };
-        if let Some(listed) = self.leaves.listed(self.table, column, self.cache) {
+        if let Some(listed) = self.predicates.listed(self.table, column, self.cache) {
             if !self.following.columns.contains(&column) {
                 self.following.columns.push(column);
-                self.reads.depth = self.reads.depth.saturating_add(listed.depth);
+                self.dependencies.depth = self.dependencies.depth.saturating_add(listed.depth);
             }
-            visit(&listed.as_mentions(self.job));
+            visit(&listed.as_reads(self.job));
             return;
         }
         let mut deepest = 0;
-        for id in self.leaves.column_exprs(self.table, column).iter() {
+        for id in self.predicates.column_exprs(self.table, column).iter() {
             let clause = self.cache.pooled(self.table, *id);
             deepest = evaluation_depth(&clause).max(deepest);
-            visit(&clause.mentions);
+            visit(&clause.reads);
             self.following.used(&clause);
         }
-        if !self.reads.columns.contains(&column) {
-            self.reads.columns.push(column);
-            self.reads.depth += deepest;
+        if !self.dependencies.columns.contains(&column) {
+            self.dependencies.columns.push(column);
+            self.dependencies.depth += deepest;
         }
     }
 
-    fn job_attribute(&mut self, name: &Name, visit: &mut dyn FnMut(&Mentions)) {
-        let known = self.reads.job_names.contains(name);
+    fn job_attribute(&mut self, name: &Name, visit: &mut dyn FnMut(&Reads)) {
+        let known = self.dependencies.job_names.contains(name);
         if !known {
-            self.reads.job_names.push(name.clone());
+            self.dependencies.job_names.push(name.clone());
         }
         let Some(expr) = self.job.and_then(|job| job.get(name)) else {
             return;
         };
         if !matches!(expr, Expr::Lit(_)) {
-            self.reads.job_exprs = true;
+            self.dependencies.job_exprs = true;
             let clause = Arc::new(Clause::new(expr.clone(), canonical_text(expr)));
             if !known {
-                self.reads.depth += evaluation_depth(&clause);
+                self.dependencies.depth += evaluation_depth(&clause);
             }
-            visit(&clause.mentions);
+            visit(&clause.reads);
             self.following.used(&clause);
         }
     }

@@ -3,7 +3,7 @@
 use super::key::result_key;
 use super::*;
 
-impl LeafCache {
+impl PredicateCache {
     /// The numbers that an expression gives.
     pub fn numbers(
         &self,
@@ -12,17 +12,17 @@ impl LeafCache {
         clause: &Clause,
         owner: Owner,
         job: Option<&Ad>,
-        reads: &Reads,
+        dependencies: &Dependencies,
     ) -> Arc<Numbers> {
-        let key = result_key(matcher, clause, owner, job, reads);
-        let columns = if reads.dynamic {
+        let key = result_key(matcher, clause, owner, job, dependencies);
+        let columns = if dependencies.unbounded {
             Vec::new()
         } else {
-            reads.columns.clone()
+            dependencies.columns.clone()
         };
         let groups = self.groups(table, &columns);
         let mut by_group = Vec::new();
-        if !reads.dynamic
+        if !dependencies.unbounded
             && let Some(entry) = lock(&self.numbers).get_mut(&key)
             && *entry.columns == *columns
         {
@@ -35,7 +35,7 @@ impl LeafCache {
             }
         }
         let scalar = Scalar::new(matcher, table, clause, owner, job);
-        if reads.dynamic {
+        if dependencies.unbounded {
             let groups = Arc::new(Groups::each_row(table));
             let by_row = (0..table.row_end())
                 .map(|row| number(&scalar.row(row as Row)))
@@ -74,12 +74,12 @@ impl LeafCache {
         matcher: &Matcher,
         ask: Ask<'_>,
         clause: &Clause,
-        reads: &Reads,
+        dependencies: &Dependencies,
         within: Option<&Bitmap>,
     ) -> Values {
         let Ask { table, owner, job } = ask;
         let scalar = Scalar::new(matcher, table, clause, owner, job);
-        if reads.dynamic {
+        if dependencies.unbounded {
             return Values {
                 groups: Arc::new(Groups::each_row(table)),
                 by_group: (0..table.row_end())
@@ -90,7 +90,7 @@ impl LeafCache {
                     .collect(),
             };
         }
-        let groups = self.groups(table, &reads.columns);
+        let groups = self.groups(table, &dependencies.columns);
         let mut by_group = vec![Value::Undefined; groups.count()];
         match within {
             None => scalar.tuples(&groups, 0, |group, value| by_group[group] = value.clone()),

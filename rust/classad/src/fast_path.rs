@@ -9,7 +9,7 @@ use crate::value::{Scope, Value};
 impl<'a> Evaluator<'a> {
     /// The value of a literal, or of a reference whose definition is a literal, without copying it.
     #[inline]
-    pub(crate) fn glance<'x>(&self, expr: &'x Expr) -> Option<&'x Value>
+    pub(crate) fn known_literal<'x>(&self, expr: &'x Expr) -> Option<&'x Value>
     where
         'a: 'x,
     {
@@ -20,7 +20,7 @@ impl<'a> Evaluator<'a> {
             Expr::Lit(Value::RelTime(_)) => None,
             Expr::Lit(value) => Some(value),
             Expr::Attr(name) if name.special().is_none() => {
-                self.glance_name(self.names, name, true)
+                self.known_literal_of(self.names, name, true)
             }
             Expr::Select(sel) if self.scopes.matching => {
                 let Expr::Attr(scope) = &sel.base else {
@@ -35,14 +35,14 @@ impl<'a> Evaluator<'a> {
                 if sel.attr.special().is_some() || !self.scopes.unshadowed(self.names) {
                     return None;
                 }
-                self.glance_name(side, &sel.attr, false)
+                self.known_literal_of(side, &sel.attr, false)
             }
             _ => None,
         }
     }
 
     #[inline]
-    fn glance_name<'x>(&self, scope: Scope, name: &Name, bare: bool) -> Option<&'x Value>
+    fn known_literal_of<'x>(&self, scope: Scope, name: &Name, bare: bool) -> Option<&'x Value>
     where
         'a: 'x,
     {

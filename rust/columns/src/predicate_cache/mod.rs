@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use classad::{Ad, Value, allowance};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::answers::{Numbers, Truth, Values};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, ExprId};
 use crate::clause::{Clause, ClauseCache};
 use crate::compute::{Scalar, Wanted};
+use crate::dependencies::{Dependencies, evaluation_depth};
 use crate::exec::Memo;
 use crate::groups::{Cells, Groups};
 use crate::lists::{Derived, FIRST_DERIVED, Listed, Lists, Telling, cells_of};
@@ -22,7 +22,7 @@ use crate::log::WHOLE_ROW;
 use crate::logic::Ask;
 use crate::lower::Residue;
 use crate::matcher::{Matcher, Owner};
-use crate::reads::{Reads, evaluation_depth};
+use crate::results::{Numbers, Truth, Values};
 use crate::table::{AdTable, ColumnId, Row};
 use crate::verdicts::{VERDICTS, Verdict, Verdicts};
 
@@ -78,10 +78,10 @@ struct GroupsEntry {
 
 /// See the module text.
 #[derive(Debug, Default)]
-pub(crate) struct LeafCache {
+pub(crate) struct PredicateCache {
     groups: Mutex<FxHashMap<Box<[ColumnId]>, GroupsEntry>>,
     exprs: Mutex<FxHashMap<ColumnId, Arc<[ExprId]>>>,
-    reads: Mutex<FxHashMap<Asked, Arc<Reads>>>,
+    dependencies: Mutex<FxHashMap<Asked, Arc<Dependencies>>>,
     verdicts: Mutex<FxHashMap<Box<[u8]>, VerdictEntry>>,
     residues: Mutex<FxHashMap<Box<[u8]>, MemoEntry>>,
     maps: Mutex<FxHashMap<MapKey, Arc<[u32]>>>,
@@ -97,14 +97,14 @@ pub(crate) struct LeafCache {
     pub lists_from: usize,
 }
 
-impl LeafCache {
+impl PredicateCache {
     /// Forgets everything.
     pub fn clear(&mut self) {
         let stamp = self.stamp + 1;
-        *self = LeafCache {
+        *self = PredicateCache {
             stamp,
             lists_from: self.lists_from,
-            ..LeafCache::default()
+            ..PredicateCache::default()
         };
     }
 
@@ -119,7 +119,7 @@ impl LeafCache {
             });
         if definitions_changed {
             lock(&self.exprs).clear();
-            lock(&self.reads).clear();
+            lock(&self.dependencies).clear();
         }
         let mut by_column: FxHashMap<ColumnId, Vec<Row>> = FxHashMap::default();
         for (row, column) in changed {
@@ -296,43 +296,44 @@ impl LeafCache {
     }
 
     /// What evaluating a clause can read.
-    pub fn reads(
+    pub fn dependencies(
         &self,
         table: &AdTable,
         clause: &Arc<Clause>,
         owner: Owner,
         job: Option<&Ad>,
         clauses: &ClauseCache,
-    ) -> Arc<Reads> {
+    ) -> Arc<Dependencies> {
         let key = (owner, clause.id);
-        let known = lock(&self.reads).get(&key).cloned();
-        let plain = |reads: &Reads| {
+        let known = lock(&self.dependencies).get(&key).cloned();
+        let plain = |dependencies: &Dependencies| {
             let Some(job) = job else { return true };
             let literal = |name| {
                 job.get(name)
                     .is_none_or(|expr| matches!(expr, classad::Expr::Lit(_)))
             };
-            reads.job_names.iter().all(literal)
-                && (reads.listed.is_empty() || !self.touched(&reads.listed, Some(job)))
+            dependencies.job_names.iter().all(literal)
+                && (dependencies.listed.is_empty()
+                    || !self.touched(&dependencies.listed, Some(job)))
         };
-        if let Some(reads) = known
-            && plain(&reads)
+        if let Some(dependencies) = known
+            && plain(&dependencies)
         {
-            return reads;
+            return dependencies;
         }
-        let mut reads = Reads::of(clause, owner, table, job, clauses, self);
-        reads.depth += evaluation_depth(clause);
-        reads.columns.sort_unstable();
-        let cacheable = !reads.job_exprs && !reads.touched;
-        let reads = Arc::new(reads);
+        let mut dependencies = Dependencies::of(clause, owner, table, job, clauses, self);
+        dependencies.depth += evaluation_depth(clause);
+        dependencies.columns.sort_unstable();
+        let cacheable = !dependencies.job_exprs && !dependencies.touched;
+        let dependencies = Arc::new(dependencies);
         if cacheable {
-            let mut known = lock(&self.reads);
+            let mut known = lock(&self.dependencies);
             if known.len() >= READS_MAX {
                 known.clear();
             }
-            known.insert(key, reads.clone());
+            known.insert(key, dependencies.clone());
         }
-        reads
+        dependencies
     }
 
     /// At most so many different values a column has.
@@ -379,8 +380,8 @@ impl LeafCache {
         job: Option<&Ad>,
         groups: &Groups,
     ) -> Arc<Memo> {
-        let (clause, reads) = (&residue.clause, &residue.reads);
-        let key = result_key(matcher, clause, residue.owner, job, reads);
+        let (clause, dependencies) = (&residue.clause, &residue.dependencies);
+        let key = result_key(matcher, clause, residue.owner, job, dependencies);
         let mut residues = lock(&self.residues);
         if let Some(entry) = residues.get_mut(&key)
             && *entry.columns == *groups.columns()
@@ -410,7 +411,7 @@ impl LeafCache {
         matcher: &Matcher,
         ask: Ask<'_>,
         clause: &Clause,
-        reads: &Reads,
+        dependencies: &Dependencies,
         want: Verdict,
         within: Option<&Bitmap>,
     ) -> Truth {
@@ -419,7 +420,7 @@ impl LeafCache {
         }
         let Ask { table, owner, job } = ask;
         let scalar = Scalar::new(matcher, table, clause, owner, job);
-        if reads.dynamic {
+        if dependencies.unbounded {
             let mut out = Bitmap::empty(table.row_end());
             for row in within.unwrap_or(table.live()).iter() {
                 let said = Verdict::of(&scalar.row(row as Row));
@@ -427,11 +428,11 @@ impl LeafCache {
             }
             return Truth::Rows(Arc::new(out));
         }
-        let groups = self.groups(table, &reads.columns);
+        let groups = self.groups(table, &dependencies.columns);
         if groups.count() == 1 {
             return constant(Verdict::of(&scalar.only(&groups)) == want);
         }
-        let key = result_key(matcher, clause, owner, job, reads);
+        let key = result_key(matcher, clause, owner, job, dependencies);
         let found = {
             let mut verdicts = lock(&self.verdicts);
             if let Some(entry) = verdicts.get_mut(&key)

@@ -4,8 +4,8 @@ use classad::{Ad, Value};
 
 use crate::ads::canonical_text;
 use crate::clause::Clause;
+use crate::dependencies::Dependencies;
 use crate::matcher::{Matcher, Owner};
-use crate::reads::Reads;
 
 /// By what a result is remembered: the expression and all it reads of the job.
 pub(super) fn result_key(
@@ -13,13 +13,13 @@ pub(super) fn result_key(
     clause: &Clause,
     owner: Owner,
     job: Option<&Ad>,
-    reads: &Reads,
+    dependencies: &Dependencies,
 ) -> Box<[u8]> {
     let mut key = Vec::with_capacity(96);
     // No job at all is not one without attributes: TARGET is no ad then.
     key.push(owner as u8 | u8::from(job.is_some()) << 1);
     key.extend_from_slice(&clause.id.to_le_bytes());
-    for name in &reads.job_names {
+    for name in &dependencies.job_names {
         key.push(0);
         let Some(expr) = job.and_then(|job| job.get(name)) else {
             continue;
@@ -39,7 +39,7 @@ pub(super) fn result_key(
             other => key.extend_from_slice(&canonical_text(other)),
         }
     }
-    if reads.unsteady {
+    if dependencies.volatile {
         let settings = matcher.settings();
         key.push(0);
         key.extend_from_slice(&settings.now.to_le_bytes());

@@ -1,6 +1,6 @@
-//! Values as programs hold them, and the operators on them.
+//! Values in the registers of a program, and the operators on them.
 //!
-//! Operators and functions are those of the `classad` crate; comparisons and logic of plain words have
+//! Operators and functions are those of the `classad` crate; comparisons and logic of simple values have
 //! short cuts here, which the tests hold against them.
 
 use std::cmp::Ordering;
@@ -27,7 +27,7 @@ pub(crate) enum Val {
     Real(f64),
     /// A string of the table.
     Str(StrId),
-    /// A value that is no word, by its place in a list: a string that the table does not have, a list of values, a
+    /// A value that fits no register, by its place in a list: a string that the table does not have, a list of values, a
     /// time.
     Other(u32),
     /// Not computed here: ask the plain evaluator.
@@ -35,7 +35,7 @@ pub(crate) enum Val {
 }
 
 impl Val {
-    /// A value as a word; none for values that registers do not hold.
+    /// A value as it stands in a register; none for values that registers do not hold.
     pub fn of(table: &AdTable, others: &mut Vec<Value>, value: &Value) -> Option<Val> {
         Some(match value {
             Value::Undefined => Val::Undefined,
