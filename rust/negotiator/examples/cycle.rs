@@ -9,7 +9,7 @@ use std::time::Instant;
 use classad::{Ad, Expr, Value};
 use columns::{AdTable, PackHeader, PackWriter};
 use negotiator::{
-    Accounts, CycleConfig, Demand, Knobs, Memory, Plan, Snapshot, Stopwatch, run_cycle,
+    Accounts, CycleConfig, Demand, Dependencies, Knobs, Memory, Snapshot, Stopwatch, run_cycle,
 };
 use rustc_hash::FxHashMap;
 use testkit::{JobSpec, MachineSpec, job_ad, slot_ad, slot_name};
@@ -131,9 +131,9 @@ fn main() {
         let cpu = cpu_ms();
         let began = Instant::now();
         let clock = Clock(began);
-        let plan = Plan::make(&table, &requests, &config);
+        let dependencies = Dependencies::of(&table, &requests, &config);
         let planned = clock.seconds();
-        let demand = Demand::from_requests(&requests, &entries, &plan, &config, spec.now)
+        let demand = Demand::from_requests(&requests, &entries, &dependencies, &config, spec.now)
             .expect("good requests");
         let asked = clock.seconds();
         let accounts = Accounts::default();
@@ -141,7 +141,7 @@ fn main() {
             slots: &table,
             demand: &demand,
             accounts: &accounts,
-            plan: &plan,
+            dependencies: &dependencies,
         };
         let outcome = run_cycle(&snapshot, &config, &mut memory, spec.now, &clock);
         let total = clock.seconds();

@@ -1,18 +1,17 @@
 //! One negotiation cycle, from snapshot to outcome.
 
-use crate::ahead::{Ahead, Ending};
 use crate::config::CycleConfig;
 use crate::cross_slots;
-use crate::dress::Dressed;
+use crate::dependencies::Dependencies;
 use crate::evaluate::{Answers, REMOTE_NAMES, Shared, insert_remote};
 use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
 use crate::outcome::{Match, Outcome, Reason, Rejection, SlotCounts, Statistics};
-use crate::plan::Plan;
-use crate::pool::Pool;
-use crate::pool::lanes::Kind;
+use crate::pool::{Pool, SlotKind, Traversal};
+use crate::prefetch::{Prefetch, StopWorkers};
 use crate::request::Demand;
 use crate::slot::SlotClass;
+use crate::slot_overlay::SlotOverlay;
 use classad::{Ad, Name};
 use columns::{AdTable, EvalSettings, Matcher};
 use fairshare::GroupTree;
@@ -40,21 +39,9 @@ pub struct Memory {
     /// The engine that asks conditions of whole columns.
     pub matcher: Matcher,
     /// Slot ads as conditions see them, where that is not as they are.
-    pub dressed: Dressed,
-    /// How plain slots are gone through; the outcome is the same.
-    pub plain: PlainWay,
-}
-
-/// How requests go through slots that need nothing but a match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PlainWay {
-    /// As costs least.
-    #[default]
-    Cheapest,
-    /// Class by class.
-    Classes,
-    /// Along lanes, always.
-    Lanes,
+    pub overlay: SlotOverlay,
+    /// How requests go through slots; the outcome is the same.
+    pub traversal: Traversal,
 }
 
 /// What a cycle is given.
@@ -66,7 +53,7 @@ pub struct Snapshot<'a> {
     /// Accounting state.
     pub accounts: &'a Accounts,
     /// What the cycle looks at.
-    pub plan: &'a Plan,
+    pub dependencies: &'a Dependencies,
 }
 
 /// A cycle in progress.
@@ -76,7 +63,7 @@ pub(crate) struct Cycle<'a> {
     pub groups: GroupTree,
     pub ledger: Ledger,
     pub pool: Pool<'a>,
-    pub ahead: &'a Ahead<'a>,
+    pub prefetch: &'a Prefetch<'a>,
     pub clock: &'a dyn Stopwatch,
     pub started: f64,
     /// Requests of each submitter entry, in the order they are served.
@@ -133,31 +120,32 @@ pub fn run_cycle(
         now,
         ..EvalSettings::default()
     };
-    let plan = snapshot.plan;
-    let dressed = memory
-        .dressed
-        .dress(snapshot.slots, plan, config, snapshot.accounts, now);
-    let table = dressed.unwrap_or(snapshot.slots);
+    let dependencies = snapshot.dependencies;
+    let overlay =
+        memory
+            .overlay
+            .refresh(snapshot.slots, dependencies, config, snapshot.accounts, now);
+    let table = overlay.unwrap_or(snapshot.slots);
     memory.matcher.refresh(table, settings);
     memory
         .index
-        .refresh(table, plan, config, &memory.matcher, now);
+        .refresh(table, dependencies, config, &memory.matcher, now);
     let shared = Shared {
         table,
         matcher: &memory.matcher,
         index: &memory.index,
-        plan,
+        dependencies,
         config,
         now,
-        plain_way: memory.plain,
+        traversal: memory.traversal,
     };
-    let ahead = Ahead::new(shared, snapshot);
-    let mut cycle = Cycle::prepare(shared, snapshot, &ahead, clock, started);
+    let prefetch = Prefetch::new(shared, snapshot);
+    let mut cycle = Cycle::prepare(shared, snapshot, &prefetch, clock, started);
     let prepared = clock.seconds();
     std::thread::scope(|scope| {
-        let _ending = Ending(&ahead);
-        for _ in 0..ahead.workers {
-            scope.spawn(|| ahead.work());
+        let _ending = StopWorkers(&prefetch);
+        for _ in 0..prefetch.workers {
+            scope.spawn(|| prefetch.work());
         }
         cycle.negotiate_all();
         cycle.reserve_for_waiting();
@@ -176,7 +164,7 @@ impl<'a> Cycle<'a> {
     fn prepare(
         shared: Shared<'a>,
         snapshot: &Snapshot<'a>,
-        ahead: &'a Ahead<'a>,
+        prefetch: &'a Prefetch<'a>,
         clock: &'a dyn Stopwatch,
         started: f64,
     ) -> Self {
@@ -198,8 +186,14 @@ impl<'a> Cycle<'a> {
         let entitled = entitled
             .filter_map(|(name, weight)| Some((ledger.find(name)?, *weight)))
             .collect();
-        let mut pool = Pool::new(shared.table, shared.index, shared.plan, config, shared.now);
-        pool.go_through_plain(shared.plain_way);
+        let mut pool = Pool::new(
+            shared.table,
+            shared.index,
+            shared.dependencies,
+            config,
+            shared.now,
+        );
+        pool.set_traversal(shared.traversal);
         let mut cycle = Self {
             demand,
             served: demand
@@ -213,7 +207,9 @@ impl<'a> Cycle<'a> {
             entry_time: demand.submitters.iter().map(|s| s.time_used_s).collect(),
             effort: FxHashMap::default(),
             schedd_time: FxHashMap::default(),
-            names_submitter: shared.plan.mentions(&crate::evaluate::SUBMITTER_NAMES),
+            names_submitter: shared
+                .dependencies
+                .mentions(&crate::evaluate::SUBMITTER_NAMES),
             rejection_at: FxHashMap::default(),
             held_back: FxHashMap::default(),
             group_sort_keys: vec![0.0; groups.len()],
@@ -237,7 +233,7 @@ impl<'a> Cycle<'a> {
             groups,
             ledger,
             pool,
-            ahead,
+            prefetch,
             clock,
             started,
             answers: FxHashMap::default(),
@@ -281,7 +277,7 @@ impl<'a> Cycle<'a> {
                 self.statistics.trimmed_slots += slots as u64;
             }
             let busy = config.preemption.consider && class.user.is_some() && class.is_candidate();
-            let fixed = self.shared.plan.slot_rank_static;
+            let fixed = self.shared.dependencies.slot_rank_static;
             let prefers = !fixed || crate::evaluate::exceeds(class.static_rank, class.current_rank);
             let evicts = config.preemption.consider
                 && config.preemption.partitionable
@@ -300,16 +296,16 @@ impl<'a> Cycle<'a> {
 
     /// Inserts what is known of slot users into busy slots, when something asks for it.
     pub fn insert_remote_users(&mut self) {
-        let plan = self.shared.plan;
+        let dependencies = self.shared.dependencies;
         if !self.shared.config.preemption.consider {
             return;
         }
         self.insert_neighbours();
         let read = |name: &str| {
-            let policy = plan.policy.as_ref();
+            let policy = dependencies.policy.as_ref();
             policy.is_some_and(|names| names.contains(&Name::from(name)))
         };
-        if !plan.mentions(&REMOTE_NAMES) && !REMOTE_NAMES.iter().any(|name| read(name)) {
+        if !dependencies.mentions(&REMOTE_NAMES) && !REMOTE_NAMES.iter().any(|name| read(name)) {
             return;
         }
         let known = |user: String| {
@@ -320,20 +316,20 @@ impl<'a> Cycle<'a> {
         let users = self.pool.users().into_iter().map(known).collect();
         self.pool.know_users(users);
         for class in 0..self.pool.base_classes() {
-            let alone = self.pool.lean()[class].kind != Kind::Busy
+            let by_class = self.pool.summaries()[class].kind != SlotKind::Preemptable
                 && self.pool.classes()[class].user.is_some();
-            if alone && self.pool.left(class) > 0 {
+            if by_class && self.pool.left(class) > 0 {
                 self.pool.put_user(class);
             }
         }
-        if plan.policy.is_none() {
+        if dependencies.policy.is_none() {
             self.pool.put_users();
         }
     }
 
     /// Inserts what is known of the users of a slot's neighbours, when something asks for it.
     fn insert_neighbours(&mut self) {
-        let numbers = &self.shared.plan.cross_slots;
+        let numbers = &self.shared.dependencies.cross_slots;
         if numbers.is_empty() {
             return;
         }

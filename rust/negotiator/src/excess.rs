@@ -610,14 +610,14 @@ impl<'a> Cycle<'a> {
 fn split(user: &str, weight: f64, of: BTreeMap<String, Vec<(Row, f64)>>) -> Vec<Excess> {
     let all: f64 = of.values().flatten().map(|(_, weight)| weight).sum();
     let mut left = weight.min(all);
-    let mut ahead = 0.0;
+    let mut due_so_far = 0.0;
     let mut out = Vec::new();
     for (schedd, mut claims) in of {
         claims.sort_unstable_by_key(|(row, _)| *row);
         let own: f64 = claims.iter().map(|(_, weight)| weight).sum();
-        ahead += weight.min(all) * own / all;
+        due_so_far += weight.min(all) * own / all;
         // What is due so far, less what those before were told.
-        let due = ahead - (weight.min(all) - left);
+        let due = due_so_far - (weight.min(all) - left);
         let lightest = claims
             .iter()
             .map(|(_, weight)| *weight)

@@ -2,10 +2,10 @@
 
 use crate::config::CycleConfig;
 use crate::cycle::Memory;
+use crate::dependencies::Dependencies;
 use crate::evaluate::{insert_remote, insert_submitter};
 use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
-use crate::plan::Plan;
 use crate::request::submitter_of;
 use crate::slot::{SlotClass, Trimmed};
 use classad::{Ad, Context, evaluate};
@@ -58,11 +58,11 @@ pub fn explain(
     memory: &mut Memory,
     now: i64,
 ) -> JobView {
-    let plan = Plan::make(snapshot.slots, snapshot.jobs, config);
-    let dressed = memory
-        .dressed
-        .dress(snapshot.slots, &plan, config, accounts, now);
-    let slots = dressed.unwrap_or(snapshot.slots);
+    let dependencies = Dependencies::of(snapshot.slots, snapshot.jobs, config);
+    let overlay = memory
+        .overlay
+        .refresh(snapshot.slots, &dependencies, config, accounts, now);
+    let slots = overlay.unwrap_or(snapshot.slots);
     let settings = EvalSettings {
         now,
         ..EvalSettings::default()
@@ -70,7 +70,7 @@ pub fn explain(
     memory.matcher.refresh(slots, settings);
     memory
         .index
-        .refresh(slots, &plan, config, &memory.matcher, now);
+        .refresh(slots, &dependencies, config, &memory.matcher, now);
     let submitter = submitter_of(snapshot.job, now).unwrap_or_default();
     let books = Books::open(config, accounts, &memory.index, &submitter, now);
     let job = &books.job_as_seen(snapshot.job);

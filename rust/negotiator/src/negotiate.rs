@@ -1,6 +1,7 @@
 //! One negotiation: the requests of one submitter, within its limits.
 
-use crate::candidates::{Candidate, Candidates, SlotState, Taken};
+use crate::candidate::{Candidate, SlotState};
+use crate::candidates::{Candidates, Taken};
 use crate::cycle::Cycle;
 use crate::effort::{self, Spent};
 use crate::evaluate::{Answers, Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
@@ -238,14 +239,14 @@ impl<'a> Cycle<'a> {
                 &self.groups,
             );
         }
-        let live = self.names_submitter && self.shared.plan.conditions_see_submitter;
+        let live = self.names_submitter && self.shared.dependencies.conditions_see_submitter;
         if live {
             signature = live_signature(asked, &job, &SUBMITTER_NAMES);
         }
         let mut answers = match self.answers.remove(&signature) {
             Some(known) => known,
             None if live => Answers::ask(&self.shared, &job),
-            None => self.ahead.answers(request),
+            None => self.prefetch.answers(request),
         };
         allowance::charge(std::mem::take(&mut answers.uncharged));
         let submitter = &demand.submitters[entry];
@@ -260,7 +261,7 @@ impl<'a> Cycle<'a> {
     /// Keeps answers for later spins, as long as they do not fill the memory.
     pub(crate) fn keep_answers(&mut self, evaluation: Evaluation<'a>) {
         let bytes = evaluation.answers.own_bytes();
-        let live = self.names_submitter && self.shared.plan.conditions_see_submitter;
+        let live = self.names_submitter && self.shared.dependencies.conditions_see_submitter;
         if bytes == 0 && !live {
             return;
         }
@@ -291,7 +292,7 @@ impl<'a> Cycle<'a> {
         if !stable
             || self
                 .shared
-                .plan
+                .dependencies
                 .mentions(&["RemoteUserResourcesInUse", "RemoteGroupResourcesInUse"])
         {
             self.insert_remote_users();
@@ -299,7 +300,7 @@ impl<'a> Cycle<'a> {
         if candidates.is_some() && self.names_submitter {
             // What the job says of its submitter has changed, too.
             let entry = self.demand.requests[request].submitter;
-            if self.shared.plan.conditions_see_submitter {
+            if self.shared.dependencies.conditions_see_submitter {
                 let fresh = self.evaluation(entry, negotiating, request);
                 self.keep_answers(std::mem::replace(evaluation, fresh));
             } else {
@@ -310,7 +311,7 @@ impl<'a> Cycle<'a> {
             }
         }
         evaluation.deferred.clear();
-        if self.shared.plan.conditions_see_usage {
+        if self.shared.dependencies.conditions_see_usage {
             // What was said of slots before is said of other usage.
             evaluation.answers = Answers::default();
         }
@@ -415,7 +416,7 @@ impl<'a> Cycle<'a> {
             .iter()
             .flat_map(|entry| &self.served[*entry])
             .copied();
-        self.ahead
+        self.prefetch
             .expect(next.filter(|request| self.left[*request] > 0));
     }
 }

@@ -151,7 +151,7 @@ pub const USERS: [&str; 4] = [
 impl SlotClass {
     /// Reads the facts from the attributes of a representative.
     ///
-    /// `ad` has the attributes of the plan; `address` is the slot's contact string.
+    /// `ad` has the attributes of the dependencies; `address` is the slot's contact string.
     #[must_use]
     pub fn read(mut ad: Ad, address: Option<&str>, config: &CycleConfig, now: i64) -> Self {
         if let Some(own) = ad.get_str("NegotiatorRequirements").cloned() {

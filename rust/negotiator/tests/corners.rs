@@ -2,7 +2,7 @@
 
 mod support;
 
-use negotiator::Plan;
+use negotiator::Dependencies;
 use negotiator::outcome::PreemptionKind::{Priority, Rank};
 use negotiator::request::significant_attributes;
 use support::{Case, Seen};
@@ -279,8 +279,8 @@ fn attributes_can_be_taken_out_of_the_significant_ones_by_a_pattern() {
         .jobs("u", 1, "");
     let names = |case: &Case| {
         let config = case.config();
-        let plan = Plan::make(&case.slots, &case.jobs, &config);
-        significant_attributes(&plan, &config)
+        let dependencies = Dependencies::of(&case.slots, &case.jobs, &config);
+        significant_attributes(&dependencies, &config)
     };
     let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
     let usual = names(&case);

@@ -3,7 +3,7 @@
 mod support;
 
 use classad::{Context, evaluate};
-use negotiator::{Memory, PlainWay, Stopped};
+use negotiator::{Memory, Stopped, Traversal};
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 use support::drawn::{USERS, digest, drawn};
@@ -104,12 +104,12 @@ proptest! {
     }
 
     #[test]
-    fn it_does_not_matter_how_plain_slots_are_gone_through(pool in drawn()) {
+    fn it_does_not_matter_how_free_slots_are_gone_through(pool in drawn()) {
         let case = pool.case();
-        let by = |plain| digest(&case.run_with(&mut Memory { plain, ..Memory::default() }, &Stopped));
-        let classes = by(PlainWay::Classes);
-        prop_assert_eq!(&classes, &by(PlainWay::Lanes), "{:?}", pool);
-        prop_assert_eq!(&classes, &by(PlainWay::Cheapest));
+        let by = |traversal| digest(&case.run_with(&mut Memory { traversal, ..Memory::default() }, &Stopped));
+        let classes = by(Traversal::ByClass);
+        prop_assert_eq!(&classes, &by(Traversal::Sorted), "{:?}", pool);
+        prop_assert_eq!(&classes, &by(Traversal::Cheapest));
     }
 
     #[test]

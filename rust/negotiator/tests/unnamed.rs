@@ -2,7 +2,7 @@
 
 mod support;
 
-use negotiator::PlainWay;
+use negotiator::Traversal;
 use negotiator::outcome::PreemptionKind::{Priority, Rank};
 use negotiator::{Memory, Stopped};
 use proptest::prelude::*;
@@ -240,8 +240,8 @@ fn matches_of_devices_stay_bounded() {
         .slots("a", 2, gpus)
         .slots("b", 2, &gpus.replace("7.0", "9.0"))
         .jobs("u", 4, "RequireGPUs = Capability >= 8.0; Requirements = countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= 1");
-    let plan = negotiator::Plan::make(&case.slots, &case.jobs, &case.config());
-    assert!(!plan.unbounded && plan.row_matching);
+    let dependencies = negotiator::Dependencies::of(&case.slots, &case.jobs, &case.config());
+    assert!(!dependencies.unbounded && dependencies.row_matching);
     assert_eq!(case.run().slots_of("u"), ["slot1@b", "slot2@b"]);
 }
 
@@ -251,16 +251,16 @@ proptest! {
     #[test]
     fn how_an_attribute_is_read_changes_nothing(pool in drawn(), seed in any::<u32>()) {
         let case = pool.case();
-        let plain = digest(&case.run());
+        let undisguised = digest(&case.run());
         for places in [&[Where::Jobs][..], &[Where::Slots], &[Where::Knobs], &[Where::Jobs, Where::Slots, Where::Knobs]] {
             let disguised = case.disguised(u64::from(seed), places);
-            prop_assert_eq!(&plain, &digest(&disguised.run()), "{:?}", places);
+            prop_assert_eq!(&undisguised, &digest(&disguised.run()), "{:?}", places);
             let mut memory = Memory::default();
             disguised.run_with(&mut memory, &Stopped);
-            prop_assert_eq!(&plain, &digest(&disguised.run_with(&mut memory, &Stopped)), "{:?} again", places);
-            for way in [PlainWay::Classes, PlainWay::Lanes] {
-                let mut memory = Memory { plain: way, ..Memory::default() };
-                prop_assert_eq!(&plain, &digest(&disguised.run_with(&mut memory, &Stopped)), "{:?} {:?}", places, way);
+            prop_assert_eq!(&undisguised, &digest(&disguised.run_with(&mut memory, &Stopped)), "{:?} again", places);
+            for way in [Traversal::ByClass, Traversal::Sorted] {
+                let mut memory = Memory { traversal: way, ..Memory::default() };
+                prop_assert_eq!(&undisguised, &digest(&disguised.run_with(&mut memory, &Stopped)), "{:?} {:?}", places, way);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use negotiator::{Memory, PlainWay, Stopped};
+use negotiator::{Memory, Stopped, Traversal};
 use support::Case;
 
 #[test]
@@ -86,9 +86,9 @@ fn who_asks_too_much_of_the_evaluator_is_told_and_skipped() {
         .jobs("eve", 5, &doubling(17))
         .jobs("eve", 5, "")
         .jobs("ann", 10, "");
-    for plain in [PlainWay::Classes, PlainWay::Lanes] {
+    for traversal in [Traversal::ByClass, Traversal::Sorted] {
         let mut memory = Memory {
-            plain,
+            traversal,
             ..Memory::default()
         };
         let seen = case.run_with(&mut memory, &Stopped);

@@ -1,19 +1,17 @@
 //! Slots for one request, best first.
 
-mod candidate;
+mod stream;
 
-pub use candidate::{Candidate, Eviction, SlotState};
-
+use crate::candidate::{Candidate, SlotState};
 use crate::evaluate::Evaluation;
 use crate::ledger::Ledger;
 use crate::outcome::{Reason, SlotCounts};
-use crate::pool::lanes::Kind;
-use crate::pool::{Pool, Seat};
-use crate::stream::{Claims, Stream, among};
+use crate::pool::{Pool, SlotKind, SlotRef};
 use columns::{Bitmap, Numbers};
 use fairshare::{Limits, permits};
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
+use stream::{Claims, Stream, among};
 
 /// What a submitter has taken in one negotiation.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,7 +25,7 @@ pub struct Taken {
 /// The candidates of one request, and why others are none.
 pub struct Candidates {
     heap: BinaryHeap<Candidate>,
-    /// Plain classes not looked at yet, by pre-job rank, best last.
+    /// Classes of free slots not looked at yet, by pre-job rank, best last.
     pending: Vec<(f64, Arc<[u32]>)>,
     /// Slots that are gone through one by one.
     streams: Vec<Stream>,
@@ -69,7 +67,7 @@ impl Candidates {
             .answers
             .pre_rank
             .clone()
-            .filter(|_| evaluation.has_short_way());
+            .filter(|_| evaluation.knows_rows());
         let classes = match ranks {
             None => {
                 pool.put_users();
@@ -78,21 +76,21 @@ impl Candidates {
             Some(ranks) => {
                 let mut classes = pool.special();
                 if !rank_only {
-                    if !out.start_walk(evaluation, &ranks, pool, Kind::Plain) {
+                    if !out.open_stream(evaluation, &ranks, pool, SlotKind::Free) {
                         out.put_off(&ranks, pool);
                     }
-                    if !out.start_walk(evaluation, &ranks, pool, Kind::Uncut) {
-                        classes.extend(pool.classes_of(Kind::Uncut));
+                    if !out.open_stream(evaluation, &ranks, pool, SlotKind::WholePslot) {
+                        classes.extend(pool.classes_of(SlotKind::WholePslot));
                     }
                 }
-                match evaluation.asks_policy(pool) {
-                    Some(rows) if pool.any_busy(rows) => {
-                        out.claims = Claims::Ahead(pool.busy_bound(&ranks));
+                match evaluation.preemptable_rows(pool) {
+                    Some(rows) if pool.any_preemptable(rows) => {
+                        out.claims = Claims::Pending(pool.preemptable_bound(&ranks));
                     }
                     Some(_) => {}
                     None => {
                         pool.put_users();
-                        classes.extend(pool.classes_of(Kind::Busy));
+                        classes.extend(pool.classes_of(SlotKind::Preemptable));
                     }
                 }
                 classes
@@ -114,14 +112,14 @@ impl Candidates {
     }
 
     /// Goes through free slots of a kind one by one, if that is possible and cheap.
-    fn start_walk(
+    fn open_stream(
         &mut self,
         evaluation: &Evaluation<'_>,
         ranks: &Arc<Numbers>,
         pool: &mut Pool<'_>,
-        kind: Kind,
+        kind: SlotKind,
     ) -> bool {
-        let Some(rows) = evaluation.walks(pool, kind).cloned() else {
+        let Some(rows) = evaluation.sorted_rows(pool, kind).cloned() else {
             return false;
         };
         let ranking = evaluation.ranking(ranks);
@@ -133,7 +131,7 @@ impl Candidates {
 
     /// Asks about busy slots once one could be the best.
     fn reach_claims(&mut self, evaluation: &Evaluation<'_>, pool: &mut Pool<'_>) {
-        let Claims::Ahead(bound) = self.claims else {
+        let Claims::Pending(bound) = self.claims else {
             return;
         };
         let next = self.streams.iter().filter_map(|s| s.next.as_ref());
@@ -146,25 +144,25 @@ impl Candidates {
         let (Some(rows), Some(ranks)) = (&answers.rows, &answers.pre_rank) else {
             return;
         };
-        let verdict = pool.verdict(&evaluation.shared(), &evaluation.job);
+        let sets = pool.preemption_sets(&evaluation.shared(), &evaluation.job);
         let own = pool.held_by(evaluation.submitter());
         let ranking = evaluation.ranking(ranks);
         let mut open = |state, set: Bitmap| {
             let stream = Stream::open(
                 evaluation,
                 pool,
-                (Kind::Busy, state),
+                (SlotKind::Preemptable, state),
                 Arc::new(set),
                 &ranking,
             );
             self.streams.extend(stream);
         };
-        open(SlotState::Rank, among(rows, &verdict.rank, None));
+        open(SlotState::Rank, among(rows, &sets.rank, None));
         if !self.rank_only {
-            let others = among(rows, &verdict.priority, Some(&own));
+            let others = among(rows, &sets.priority, Some(&own));
             open(SlotState::Priority, others);
         }
-        self.claims = Claims::Judged(verdict, own);
+        self.claims = Claims::Judged(sets, own);
         for stream in &mut self.streams {
             stream.look_further(evaluation, pool);
         }
@@ -172,14 +170,13 @@ impl Candidates {
 
     /// Counts the busy slots that match and are not to be had.
     pub fn count_refused(&mut self, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
-        if let (Claims::Judged(verdict, own), Some(rows)) = (&self.claims, &evaluation.answers.rows)
-        {
+        if let (Claims::Judged(sets, own), Some(rows)) = (&self.claims, &evaluation.answers.rows) {
             let count = |set| {
-                pool.lanes(Kind::Busy)
+                pool.sorted(SlotKind::Preemptable)
                     .left_among(&among(rows, set, Some(own))) as u64
             };
-            self.refused.protected += count(&verdict.protected);
-            self.refused.prefer_running += count(&verdict.prefer_running);
+            self.refused.protected += count(&sets.protected);
+            self.refused.prefer_running += count(&sets.prefer_running);
         }
     }
 
@@ -200,8 +197,8 @@ impl Candidates {
     fn pass_by(&mut self, top: &Candidate, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
         let class = top.class as usize;
         let mut own = None;
-        if top.head.seat == Seat::Lane {
-            let kind = pool.lean()[class].kind;
+        if top.head.slot_ref == SlotRef::Sorted {
+            let kind = pool.summaries()[class].kind;
             let mut streams = self.streams.iter_mut();
             own = streams.find(|stream| stream.kind == kind && stream.state == top.state);
         }
@@ -211,7 +208,7 @@ impl Candidates {
         };
     }
 
-    /// Keeps plain classes for later, by their pre-job rank: most are never reached.
+    /// Keeps classes of free slots for later, by their pre-job rank: most are never reached.
     fn put_off(&mut self, ranks: &Numbers, pool: &mut Pool<'_>) {
         let tiers = pool.tiers(ranks.groups());
         let rank = |group: u32| {
@@ -302,7 +299,7 @@ impl Candidates {
     pub fn again(&mut self, candidate: Candidate, evaluation: &Evaluation<'_>, pool: &Pool<'_>) {
         let class = candidate.class as usize;
         let from = candidate.head.next();
-        if candidate.head.seat != Seat::Lane
+        if candidate.head.slot_ref != SlotRef::Sorted
             && candidate.eviction.is_none()
             && candidate.generation == pool.generation(class)
             && let Some(head) = evaluation.head(pool, class, from)

@@ -31,7 +31,7 @@ impl Answers {
     /// Asks the column engine; without row matching nothing is known beforehand.
     #[must_use]
     pub fn ask(shared: &Shared<'_>, job: &Ad) -> Self {
-        if !shared.plan.row_matching {
+        if !shared.dependencies.row_matching {
             return Self::default();
         }
         let (table, matcher) = (shared.table, shared.matcher);
@@ -43,19 +43,22 @@ impl Answers {
         Self {
             rows: Some(Arc::new(matcher.matches(table, job))),
             job_rank: rank_varies.then(|| matcher.job_rank(table, job)),
-            pre_rank: Some(matcher.numbers(
-                table,
-                &selection.pre_job_rank,
-                Owner::Slot,
-                (!shared.plan.pre_rank_static && !selection.ignore_job_ranks).then_some(job),
-            )),
+            pre_rank: Some(
+                matcher.numbers(
+                    table,
+                    &selection.pre_job_rank,
+                    Owner::Slot,
+                    (!shared.dependencies.pre_rank_static && !selection.ignore_job_ranks)
+                        .then_some(job),
+                ),
+            ),
             ..Self::default()
         }
     }
 
     /// Asks before the request is served: whoever serves it is charged for that.
     #[must_use]
-    pub(crate) fn ask_ahead(shared: &Shared<'_>, job: &Ad) -> Self {
+    pub(crate) fn prefetch(shared: &Shared<'_>, job: &Ad) -> Self {
         let bound = effort::of_request(shared);
         let (mut made, spent) = effort::within(bound, || Self::ask(shared, job));
         made.uncharged = spent.steps;

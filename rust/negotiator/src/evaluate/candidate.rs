@@ -1,8 +1,7 @@
 //! A class of slots as a candidate for a request, looked at by itself.
 
-use super::{Evaluation, allows, exceeds};
-use crate::candidates::{Candidate, Eviction, SlotState};
-use crate::evict;
+use super::{Evaluation, allows, evict, exceeds};
+use crate::candidate::{Candidate, Eviction, SlotState};
 use crate::ledger::Ledger;
 use crate::outcome::SlotCounts;
 use crate::pool::Pool;
@@ -56,10 +55,10 @@ impl<'a> Evaluation<'a> {
 
     /// Nobody's claim on it can be preempted, whatever the job: a static test.
     fn can_only_be_protected(&self, facts: &SlotClass) -> bool {
-        let plan = self.shared.plan;
+        let dependencies = self.shared.dependencies;
         let requirements = &self.shared.config.preemption.requirements;
         let never = matches!(requirements, Expr::Lit(v) if !allows(v));
-        never && plan.slot_rank_static && !exceeds(facts.static_rank, facts.current_rank)
+        never && dependencies.slot_rank_static && !exceeds(facts.static_rank, facts.current_rank)
     }
 
     fn state_of_busy(
@@ -99,10 +98,10 @@ impl<'a> Evaluation<'a> {
         class: usize,
         state: SlotState,
     ) -> Option<Candidate> {
-        let (plan, config) = (self.shared.plan, self.shared.config);
+        let (dependencies, config) = (self.shared.dependencies, self.shared.config);
         let mut preemption_rank = None;
         if state != SlotState::Free {
-            if plan.preemption_rank_static {
+            if dependencies.preemption_rank_static {
                 self.order_members(pool, ledger, facts, class);
             } else {
                 preemption_rank = Some(self.negotiator_rank(&config.preemption.rank, facts));
@@ -116,7 +115,7 @@ impl<'a> Evaluation<'a> {
             }
         };
         let pre_rank = self.pre_rank(pool, facts, class);
-        let post_rank = (!plan.post_rank_static)
+        let post_rank = (!dependencies.post_rank_static)
             .then(|| self.negotiator_rank(&config.selection.post_job_rank, facts));
         Some(Candidate {
             pre_rank,
@@ -167,7 +166,7 @@ impl<'a> Evaluation<'a> {
         let user = facts.user.as_deref().unwrap_or("");
         let priority = ledger.priority_of(user);
         let names: Vec<(Name, u32)> = shared
-            .plan
+            .dependencies
             .row_names
             .iter()
             .filter_map(|name| Some((name.clone(), shared.table.column_id(name)?)))

@@ -1,7 +1,7 @@
 //! Concurrency limits of a request, which may depend on the slot.
 
 use super::Evaluation;
-use crate::candidates::Candidate;
+use crate::candidate::Candidate;
 use crate::ledger::Ledger;
 use crate::request::LimitSpec;
 use crate::slot::SlotClass;

@@ -2,10 +2,11 @@
 
 mod answers;
 mod candidate;
+mod evict;
 mod inserted;
 mod limits;
 mod ranks;
-mod ways;
+mod sorted;
 
 pub use answers::Answers;
 pub use inserted::{
@@ -14,11 +15,10 @@ pub use inserted::{
 
 use crate::amounts::{amounts, asked_amounts, carve_amounts, with_consumption};
 use crate::config::CycleConfig;
-use crate::cycle::PlainWay;
+use crate::dependencies::Dependencies;
 use crate::index::SlotIndex;
 use crate::ledger::Ledger;
-use crate::plan::Plan;
-use crate::pool::{Head, Pool};
+use crate::pool::{Head, Pool, Traversal};
 use crate::request::{Request, Submitter};
 use crate::reserve::may_use;
 use crate::slot::{Division, SlotClass};
@@ -40,13 +40,13 @@ pub struct Shared<'a> {
     /// Slots by class.
     pub index: &'a SlotIndex,
     /// What is looked at.
-    pub plan: &'a Plan,
+    pub dependencies: &'a Dependencies,
     /// Knobs.
     pub config: &'a CycleConfig,
     /// Epoch seconds.
     pub now: i64,
     /// How plain slots are gone through.
-    pub plain_way: PlainWay,
+    pub traversal: Traversal,
 }
 
 impl<'a> Shared<'a> {

@@ -35,7 +35,7 @@ impl<'a> Evaluation<'a> {
         }
         let selection = &self.shared.config.selection;
         let rank = self.negotiator_rank(&selection.pre_job_rank, facts);
-        if self.shared.plan.pre_rank_static {
+        if self.shared.dependencies.pre_rank_static {
             pool.note_pre_rank(class, rank);
         }
         rank
@@ -44,7 +44,7 @@ impl<'a> Evaluation<'a> {
     /// Rank the slot gives the job.
     #[must_use]
     pub fn slot_rank(&self, facts: &SlotClass) -> Option<f64> {
-        if self.shared.plan.slot_rank_static {
+        if self.shared.dependencies.slot_rank_static {
             return facts.static_rank;
         }
         let expr = facts.ad.get_str("Rank")?;

@@ -4,7 +4,7 @@
 //! of a column at a time; text is never looked at.
 
 use crate::config::CycleConfig;
-use crate::plan::{Grain, KeyColumn, Plan};
+use crate::dependencies::{Dependencies, Granularity, KeyColumn};
 use crate::slot::SlotClass;
 use classad::{Ad, Name};
 use columns::{AdTable, Cell, Chunk, ColumnId, Matcher, Owner, Row};
@@ -42,7 +42,7 @@ pub fn hash_bytes(bytes: &[u8]) -> u128 {
     mix(hash_words(words), bytes.len() as u64)
 }
 
-/// What stands for a cell under a grain: a word, for an interval its two ends.
+/// What stands for a cell at a granularity: a word, for an interval its two ends.
 type Mark = (u64, Option<u64>);
 
 #[inline]
@@ -56,11 +56,11 @@ fn mix_mark(key: u128, mark: Mark) -> u128 {
 }
 
 /// The mark of a cell. Intervals are known by their ends, so that numbers added elsewhere do not change it.
-fn mark(table: &AdTable, cell: Cell, grain: &Grain) -> Mark {
-    match grain {
-        Grain::Value => (cell.word(), None),
-        Grain::Presence => (u64::from(!cell.is_missing()), None),
-        Grain::Intervals(numbers) => {
+fn mark(table: &AdTable, cell: Cell, granularity: &Granularity) -> Mark {
+    match granularity {
+        Granularity::Value => (cell.word(), None),
+        Granularity::Presence => (u64::from(!cell.is_missing()), None),
+        Granularity::Intervals(numbers) => {
             let number = table
                 .cell_int(cell)
                 .map(|i| i as f64)
@@ -86,7 +86,7 @@ fn mark(table: &AdTable, cell: Cell, grain: &Grain) -> Mark {
 /// What rows are read with.
 pub(super) struct Builder<'b> {
     pub table: &'b AdTable,
-    pub plan: &'b Plan,
+    pub dependencies: &'b Dependencies,
     pub config: &'b CycleConfig,
     pub matcher: &'b Matcher,
     pub now: i64,
@@ -105,7 +105,7 @@ impl Builder<'_> {
             let whole: Vec<bool> = group.iter().map(is_divided).collect();
             let any_whole = whole.iter().any(|w| *w);
             self.add_rare(&mut keys, group, &whole);
-            for known in &self.plan.key {
+            for known in &self.dependencies.key {
                 if self.table.column(known.column).rare_rows().is_some() {
                     continue;
                 }
@@ -129,7 +129,7 @@ impl Builder<'_> {
     /// Adds what rows have of rare attributes; one that a row does not have is left out.
     fn add_rare(&self, keys: &mut [u128], rows: &[Row], whole: &[bool]) {
         let table = self.table;
-        let key = &self.plan.key;
+        let key = &self.dependencies.key;
         for (at, row) in rows.iter().enumerate() {
             for id in table.rare_columns(*row) {
                 let Ok(place) = key.binary_search_by_key(id, |known| known.column) else {
@@ -137,7 +137,7 @@ impl Builder<'_> {
                 };
                 let known = &key[place];
                 if known.always || whole[at] {
-                    let mark = mark(table, table.cell(*row, *id), &known.grain);
+                    let mark = mark(table, table.cell(*row, *id), &known.granularity);
                     keys[at] = mix_mark(mix(keys[at], 0x4A4E | u64::from(*id) << 32), mark);
                 }
             }
@@ -166,7 +166,7 @@ impl Builder<'_> {
                 let known = known.entry(cell.word());
                 (*known.or_insert_with(|| self.family_word(cell)), None)
             } else {
-                mark(table, cell, &known.grain)
+                mark(table, cell, &known.granularity)
             }
         };
         let wanted = |at: usize| only.is_none_or(|only| only[at]);
@@ -241,9 +241,9 @@ impl Builder<'_> {
         let divided = self.table.column_named("PartitionableSlot");
         let whole = divided.is_some_and(|c| self.may_be_divided(row, c));
         let names = if whole {
-            &self.plan.names
+            &self.dependencies.names
         } else {
-            &self.plan.order_names
+            &self.dependencies.order_names
         };
         let ad = self.partial_ad(row, names);
         let address = self
@@ -262,7 +262,7 @@ impl Builder<'_> {
 
     /// Static post-job ranks of rows.
     pub fn post_ranks(&self, rows: &[Row]) -> Vec<f64> {
-        if !self.plan.post_rank_static {
+        if !self.dependencies.post_rank_static {
             return vec![0.0; rows.len()];
         }
         let expr = &self.config.selection.post_job_rank;

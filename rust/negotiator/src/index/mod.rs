@@ -11,7 +11,7 @@ pub use keys::{hash_bytes, hash_words};
 pub use order::RowOrder;
 
 use crate::config::CycleConfig;
-use crate::plan::{Grain, KeyColumn, Plan};
+use crate::dependencies::{Dependencies, Granularity, KeyColumn};
 use crate::slot::SlotClass;
 use columns::{AdTable, Bitmap, Matcher, Row};
 use keys::Builder;
@@ -24,7 +24,7 @@ pub const NO_CLASS: u32 = u32::MAX;
 /// The slot table sorted into classes.
 #[derive(Default)]
 pub struct SlotIndex {
-    /// What the classes were made for; another plan needs another index.
+    /// What the classes were made for; other dependencies need another index.
     stamp: u64,
     /// The numbers that attributes were told apart by.
     numbers: u64,
@@ -46,7 +46,7 @@ impl SlotIndex {
         Self::default()
     }
 
-    /// Classes of the table; ids stay as long as the plan does.
+    /// Classes of the table; ids stay as long as the dependencies do.
     #[must_use]
     pub fn classes(&self) -> &[Arc<SlotClass>] {
         &self.classes
@@ -110,16 +110,16 @@ impl SlotIndex {
     pub fn refresh(
         &mut self,
         table: &AdTable,
-        plan: &Plan,
+        dependencies: &Dependencies,
         config: &CycleConfig,
         matcher: &Matcher,
         now: i64,
     ) -> bool {
-        let stamp = stamp_of(table, plan, config);
-        let numbers = numbers_of(table, plan);
+        let stamp = stamp_of(table, dependencies, config);
+        let numbers = numbers_of(table, dependencies);
         let crowded = self.classes.len() > 2 * table.len() + 4096;
         let same = stamp == self.stamp && table.epoch() == self.table_epoch;
-        let keep = same && !plan.unsteady && !crowded;
+        let keep = same && !dependencies.volatile && !crowded;
         if !keep {
             *self = Self {
                 stamp,
@@ -138,7 +138,7 @@ impl SlotIndex {
         if !changed.is_empty() {
             let builder = Builder {
                 table,
-                plan,
+                dependencies,
                 config,
                 matcher,
                 now,
@@ -260,19 +260,22 @@ impl SlotIndex {
 }
 
 /// A number that is the same as long as classes mean the same.
-fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
+fn stamp_of(table: &AdTable, dependencies: &Dependencies, config: &CycleConfig) -> u64 {
     let mut text = String::new();
-    for known in key_columns(table, plan) {
-        let grain: &dyn std::fmt::Debug = match &known.grain {
-            Grain::Intervals(_) => &"intervals",
+    for known in key_columns(table, dependencies) {
+        let granularity: &dyn std::fmt::Debug = match &known.granularity {
+            Granularity::Intervals(_) => &"intervals",
             other => other,
         };
-        text.push_str(&format!("{} {grain:?} {},", known.column, known.always));
+        text.push_str(&format!(
+            "{} {granularity:?} {},",
+            known.column, known.always
+        ));
     }
     let read = if divides(table) {
-        &plan.names
+        &dependencies.names
     } else {
-        &plan.order_names
+        &dependencies.order_names
     };
     let mut names: Vec<String> = read
         .iter()
@@ -291,7 +294,7 @@ fn stamp_of(table: &AdTable, plan: &Plan, config: &CycleConfig) -> u64 {
             config.share.force_slot_weight,
             config.share.discount_suspended
         ),
-        plan.post_rank_static,
+        dependencies.post_rank_static,
         (table.column_count(), table.common_columns().len()),
         classad::externals::installed().map_or(0, classad::Externals::version),
     ));
@@ -304,18 +307,24 @@ fn divides(table: &AdTable) -> bool {
 }
 
 /// The columns that tell classes of this table apart.
-fn key_columns<'p>(table: &AdTable, plan: &'p Plan) -> impl Iterator<Item = &'p KeyColumn> {
+fn key_columns<'p>(
+    table: &AdTable,
+    dependencies: &'p Dependencies,
+) -> impl Iterator<Item = &'p KeyColumn> {
     let all = divides(table);
-    plan.key.iter().filter(move |known| all || known.always)
+    dependencies
+        .key
+        .iter()
+        .filter(move |known| all || known.always)
 }
 
 /// A number that is the same as long as intervals are.
-fn numbers_of(table: &AdTable, plan: &Plan) -> u64 {
-    let numbers = |known: &KeyColumn| match &known.grain {
-        Grain::Intervals(numbers) => numbers.iter().map(|n| n.to_bits()).collect(),
+fn numbers_of(table: &AdTable, dependencies: &Dependencies) -> u64 {
+    let numbers = |known: &KeyColumn| match &known.granularity {
+        Granularity::Intervals(numbers) => numbers.iter().map(|n| n.to_bits()).collect(),
         _ => Vec::new(),
     };
-    hash_words(key_columns(table, plan).flat_map(|known| {
+    hash_words(key_columns(table, dependencies).flat_map(|known| {
         let column = u64::from(known.column);
         std::iter::once(column).chain(numbers(known))
     })) as u64

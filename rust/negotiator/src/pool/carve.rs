@@ -2,8 +2,8 @@
 
 use super::{Head, Pool};
 use crate::amounts::amount_expr;
+use crate::dependencies::{Dependencies, Granularity};
 use crate::index::hash_words;
-use crate::plan::{Grain, Plan};
 use crate::slot::{Division, SlotClass, weight};
 use classad::Expr;
 use columns::{AdTable, Row};
@@ -206,11 +206,14 @@ impl<'a> Pool<'a> {
     }
 }
 
-pub(super) fn disk_intervals(table: &AdTable, plan: &Plan) -> Option<Vec<f64>> {
+pub(super) fn disk_intervals(table: &AdTable, dependencies: &Dependencies) -> Option<Vec<f64>> {
     let column = table.column_named("Disk")?;
-    let known = plan.key.iter().find(|known| known.column == column)?;
-    match &known.grain {
-        Grain::Intervals(numbers) => Some(numbers.clone()),
+    let known = dependencies
+        .key
+        .iter()
+        .find(|known| known.column == column)?;
+    match &known.granularity {
+        Granularity::Intervals(numbers) => Some(numbers.clone()),
         _ => None,
     }
 }

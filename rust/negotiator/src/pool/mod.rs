@@ -1,52 +1,42 @@
 //! The slots of a cycle: which are left, and in what order they go.
 //!
 //! Slots stand in classes ([`crate::index`]). Those that need nothing but a
-//! match are found through [`lanes`]; those that are divided change their class
+//! match are found through [`free`]; those that are divided change their class
 //! with every piece that is taken ([`carve`]).
 //!
 //! What bounds it: a match costs a constant number of steps here, whatever the
 //! number of slots, except that lists of a class are searched past slots that
 //! were taken out of order.
 
-pub mod busy;
 mod carve;
-pub mod lanes;
 mod moved;
 mod place;
+pub mod preemptable;
+pub mod sorted_slots;
+mod summary;
 
 pub use carve::Cut;
-pub use place::{Head, Place, Seat};
+pub use place::{Head, Place, SlotRef};
+pub use sorted_slots::Traversal;
+pub use summary::{ClassSummary, SlotKind};
 
 use crate::config::{CycleConfig, SharePolicy};
+use crate::dependencies::Dependencies;
 use crate::index::SlotIndex;
-use crate::plan::Plan;
-use crate::slot::{Division, SlotClass};
-use busy::Busy;
+use crate::slot::SlotClass;
 use carve::{Carved, disk_intervals};
 use columns::{AdTable, Bitmap, Groups, Row};
-use lanes::{Kind, Lanes};
+use preemptable::Preemptable;
 use rustc_hash::FxHashMap;
+use sorted_slots::SortedSlots;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Plain classes by group of rows.
+/// Classes of free slots by group of rows.
 pub struct Tiers {
     /// Group and its classes.
     pub tiers: Vec<(u32, Arc<[u32]>)>,
     _groups: Arc<Groups>,
-}
-
-/// The few facts that decide most classes, close together.
-#[derive(Debug, Clone, Copy)]
-pub struct Lean {
-    /// What has to be known to match it.
-    pub kind: Kind,
-    /// Address families.
-    pub families: u8,
-    /// First row of the class.
-    pub representative: Row,
-    /// Weight charged.
-    pub weight: f64,
 }
 
 /// Slots that are left in this cycle, by class.
@@ -58,12 +48,12 @@ pub struct Pool<'a> {
     classes: Vec<Arc<SlotClass>>,
     /// Rows that nobody has taken out of its base class.
     untaken: Bitmap,
-    /// Those of them that are plain, and lists of them by rank.
-    lanes: Lanes,
-    /// Those of them that nobody has cut yet.
-    uncut: Lanes,
+    /// Those of them that are free and undivided, and lists of them by rank.
+    free: SortedSlots,
+    /// Those of them that are partitionable and that nobody has carved yet.
+    whole_pslots: SortedSlots,
     /// Those of them that are used by others.
-    busy: Busy,
+    preemptable: Preemptable,
     /// Base classes: members before the cursor are gone.
     cursor: Vec<u32>,
     /// Busy base classes whose members were put in order of preemption rank.
@@ -71,12 +61,12 @@ pub struct Pool<'a> {
     /// Slots put into a class during the cycle.
     extra: Vec<BinaryHeap<Place>>,
     left: Vec<u32>,
-    lean: Vec<Lean>,
+    summaries: Vec<ClassSummary>,
     carved: FxHashMap<Row, Carved>,
     own_class: FxHashMap<Row, u32>,
-    /// Base classes that are not plain.
+    /// Base classes of kind [`SlotKind::Other`], once asked for.
     special: Vec<u32>,
-    /// Plain classes by the group of rows they belong to, for each grouping met.
+    /// Classes of free slots by the group of rows they belong to, for each grouping met.
     tiers: FxHashMap<usize, Arc<Tiers>>,
     generations: Vec<u32>,
     by_state: FxHashMap<(u32, u128), u32>,
@@ -94,7 +84,7 @@ impl<'a> Pool<'a> {
     pub fn new(
         table: &'a AdTable,
         index: &'a SlotIndex,
-        plan: &Plan,
+        dependencies: &Dependencies,
         config: &'a CycleConfig,
         now: i64,
     ) -> Self {
@@ -107,16 +97,21 @@ impl<'a> Pool<'a> {
             }
         };
         let left: Vec<u32> = (0..classes.len()).map(count).collect();
-        let lean: Vec<Lean> = (0..classes.len())
-            .map(|at| lean(&classes[at], index.members(at), config))
+        let summaries: Vec<ClassSummary> = (0..classes.len())
+            .map(|at| ClassSummary::of(&classes[at], index.members(at), config))
             .collect();
         Self {
             table,
             index,
-            lanes: Lanes::new(table.row_end(), index, &lean, Kind::Plain),
-            uncut: Lanes::new(table.row_end(), index, &lean, Kind::Uncut),
-            busy: Busy::new(table.row_end(), index, &lean, &classes),
-            lean,
+            free: SortedSlots::new(table.row_end(), index, &summaries, SlotKind::Free),
+            whole_pslots: SortedSlots::new(
+                table.row_end(),
+                index,
+                &summaries,
+                SlotKind::WholePslot,
+            ),
+            preemptable: Preemptable::new(table.row_end(), index, &summaries, &classes),
+            summaries,
             share: &config.share,
             now,
             untaken: table.live().clone(),
@@ -132,7 +127,7 @@ impl<'a> Pool<'a> {
             generations: Vec::new(),
             by_state: FxHashMap::default(),
             base_of: (0..classes.len() as u32).collect(),
-            disk_intervals: disk_intervals(table, plan),
+            disk_intervals: disk_intervals(table, dependencies),
             pre_ranks: Vec::new(),
             classes,
         }
@@ -157,30 +152,30 @@ impl<'a> Pool<'a> {
 
     /// The few facts of the base classes.
     #[must_use]
-    pub fn lean(&self) -> &[Lean] {
-        &self.lean
+    pub fn summaries(&self) -> &[ClassSummary] {
+        &self.summaries
     }
 
     /// Classes that have to be looked at one by one: those of no kind of its own, and carved ones.
     pub fn special(&mut self) -> Vec<u32> {
         if self.special.is_empty() {
-            let alone = |at: &u32| self.lean[*at as usize].kind == Kind::Alone;
-            self.special = (0..self.lean.len() as u32).filter(alone).collect();
+            let alone = |at: &u32| self.summaries[*at as usize].kind == SlotKind::Other;
+            self.special = (0..self.summaries.len() as u32).filter(alone).collect();
         }
-        let carved = self.lean.len() as u32..self.classes.len() as u32;
+        let carved = self.summaries.len() as u32..self.classes.len() as u32;
         self.special.iter().copied().chain(carved).collect()
     }
 
-    /// Plain classes by the group of rows they belong to.
+    /// Classes of free slots by the group of rows they belong to.
     pub fn tiers(&mut self, groups: &Arc<Groups>) -> Arc<Tiers> {
         let key = Arc::as_ptr(groups) as usize;
-        let lean = &self.lean;
+        let summaries = &self.summaries;
         let made = self.tiers.entry(key).or_insert_with(|| {
             let mut by_group: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-            for (class, facts) in lean
+            for (class, facts) in summaries
                 .iter()
                 .enumerate()
-                .filter(|(_, facts)| facts.kind == Kind::Plain)
+                .filter(|(_, facts)| facts.kind == SlotKind::Free)
             {
                 let group = groups.group_of()[facts.representative as usize];
                 by_group.entry(group).or_default().push(class as u32);
@@ -262,7 +257,7 @@ impl<'a> Pool<'a> {
         let extra = self.extra.get(class).and_then(|heap| heap.peek().copied());
         let extra = extra.map(|place| Head {
             place,
-            seat: Seat::Added,
+            slot_ref: SlotRef::Added,
         });
         let Some(cursor) = self.cursor.get(class) else {
             return extra;
@@ -287,7 +282,7 @@ impl<'a> Pool<'a> {
         };
         let own = own.map(|(at, place)| Head {
             place,
-            seat: Seat::Listed(at as u32),
+            slot_ref: SlotRef::Listed(at as u32),
         });
         match (own, extra) {
             (Some(own), Some(extra)) if extra.place > own.place => Some(extra),
@@ -295,20 +290,20 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Takes the slot found by [`Pool::head`] or on a lane out.
+    /// Takes the slot found by [`Pool::head`] or by a cursor out.
     pub fn take(&mut self, class: usize, head: &Head) -> Row {
         let row = head.place.row;
-        match head.seat {
-            Seat::Added => {
+        match head.slot_ref {
+            SlotRef::Added => {
                 self.extra[class].pop();
             }
-            Seat::Listed(at) => {
+            SlotRef::Listed(at) => {
                 self.untake(row);
                 if at == self.cursor[class] {
                     self.cursor[class] += 1;
                 }
             }
-            Seat::Lane => self.untake(row),
+            SlotRef::Sorted => self.untake(row),
         }
         self.left[class] -= 1;
         self.remaining -= 1;
@@ -318,17 +313,17 @@ impl<'a> Pool<'a> {
     /// Takes a row out of its base class.
     fn untake(&mut self, row: Row) {
         self.untaken.set(row as usize, false);
-        self.lanes.remove(row);
-        self.uncut.remove(row);
-        self.busy.lanes.remove(row);
+        self.free.remove(row);
+        self.whole_pslots.remove(row);
+        self.preemptable.sorted.remove(row);
     }
 
     /// Whether the head is still the best of its class that it stood for.
     #[must_use]
     pub fn is_there(&self, class: usize, head: &Head) -> bool {
-        match head.seat {
-            Seat::Listed(_) | Seat::Lane => self.untaken.get(head.place.row as usize),
-            Seat::Added => self.extra[class].peek() == Some(&head.place),
+        match head.slot_ref {
+            SlotRef::Listed(_) | SlotRef::Sorted => self.untaken.get(head.place.row as usize),
+            SlotRef::Added => self.extra[class].peek() == Some(&head.place),
         }
     }
 
@@ -353,27 +348,5 @@ impl<'a> Pool<'a> {
             return None;
         }
         self.index.members(class).first().copied()
-    }
-}
-
-fn lean(class: &SlotClass, members: &[Row], config: &CycleConfig) -> Lean {
-    let free = class.user.is_none() || !config.preemption.consider;
-    let evicts = config.preemption.partitionable;
-    let hidden = class.rolled_up && evicts;
-    let simple = !hidden && !class.reevaluate && class.is_candidate();
-    let cut = free && !(config.preemption.consider && evicts) && class.held_by_schedd.is_none();
-    let kind = match &class.division {
-        _ if !simple => Kind::Alone,
-        Division::Whole if class.partitionable => Kind::Alone,
-        Division::Whole if free => Kind::Plain,
-        Division::Whole => Kind::Busy,
-        Division::Carved if cut => Kind::Uncut,
-        Division::Carved | Division::ConsumptionPolicy { .. } => Kind::Alone,
-    };
-    Lean {
-        kind,
-        families: class.families,
-        representative: members.first().copied().unwrap_or(0),
-        weight: class.weight,
     }
 }

@@ -42,13 +42,13 @@ impl PartialOrd for Place {
 
 /// How a slot is found again where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seat {
+pub enum SlotRef {
     /// At this place in the list of its class.
     Listed(u32),
     /// Among those put into the class during the cycle.
     Added,
-    /// Met on a lane of plain slots ([`super::lanes`]).
-    Lane,
+    /// Found by a cursor ([`super::sorted_slots`]).
+    Sorted,
 }
 
 /// A slot of a class and where it stands.
@@ -57,25 +57,25 @@ pub struct Head {
     /// The slot.
     pub place: Place,
     /// How it is found again.
-    pub seat: Seat,
+    pub slot_ref: SlotRef,
 }
 
 impl Head {
     /// Where it stands in the list of the class, to look for another from there.
     #[must_use]
     pub fn start(&self) -> u32 {
-        match self.seat {
-            Seat::Listed(at) => at,
-            Seat::Added | Seat::Lane => 0,
+        match self.slot_ref {
+            SlotRef::Listed(at) => at,
+            SlotRef::Added | SlotRef::Sorted => 0,
         }
     }
 
     /// Where the list of the class goes on after it.
     #[must_use]
     pub fn next(&self) -> u32 {
-        match self.seat {
-            Seat::Listed(at) => at + 1,
-            Seat::Added | Seat::Lane => 0,
+        match self.slot_ref {
+            SlotRef::Listed(at) => at + 1,
+            SlotRef::Added | SlotRef::Sorted => 0,
         }
     }
 }

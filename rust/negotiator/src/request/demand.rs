@@ -4,9 +4,9 @@ use super::queue::{JobFacts, Reader, in_group, passes, submitter_of};
 use super::significant::significant;
 use super::{Demand, JobId, Request, Submitter, limit_spec};
 use crate::config::CycleConfig;
+use crate::dependencies::Dependencies;
 use crate::error::CycleError;
 use crate::index::hash_words;
-use crate::plan::Plan;
 use crate::slot::{own_number, own_text};
 use classad::Ad;
 use columns::{AdTable, Row};
@@ -28,11 +28,11 @@ impl Demand {
     /// [`CycleError::BadInput`] for a job without owner or ids.
     pub fn from_jobs(
         jobs: &AdTable,
-        plan: &Plan,
+        dependencies: &Dependencies,
         config: &CycleConfig,
         now: i64,
     ) -> Result<Self, CycleError> {
-        let names = significant(plan, jobs, config);
+        let names = significant(dependencies, jobs, config);
         let columns: Vec<_> = names.iter().filter_map(|n| jobs.column_id(n)).collect();
         let mut demand = Self::default();
         let mut entries: FxHashMap<(String, String), usize> = FxHashMap::default();
@@ -87,7 +87,7 @@ impl Demand {
                 })
                 .then_with(|| a.id.cmp(&b.id))
         });
-        demand.merge(jobs, &idle, config, plan, now);
+        demand.merge(jobs, &idle, config, dependencies, now);
         Ok(demand)
     }
 
@@ -118,12 +118,12 @@ impl Demand {
         jobs: &AdTable,
         idle: &[Idle],
         config: &CycleConfig,
-        plan: &Plan,
+        dependencies: &Dependencies,
         now: i64,
     ) {
         let mut numbers: FxHashMap<(usize, u128), (i64, JobId)> = FxHashMap::default();
         let by_priority = config.selection.global_job_prios;
-        let reader = Reader::new(jobs, plan);
+        let reader = Reader::new(jobs, dependencies);
         let same = |a: &Idle, b: &Idle| {
             a.entry == b.entry && a.key == b.key && (!by_priority || a.order[2] == b.order[2])
         };
@@ -161,7 +161,7 @@ impl Demand {
     pub fn from_requests(
         requests: &AdTable,
         submitters: &AdTable,
-        plan: &Plan,
+        dependencies: &Dependencies,
         config: &CycleConfig,
         now: i64,
     ) -> Result<Self, CycleError> {
@@ -178,7 +178,7 @@ impl Demand {
             );
             demand.submitters.push(entry);
         }
-        let reader = Reader::new(requests, plan);
+        let reader = Reader::new(requests, dependencies);
         let mut rows: Vec<(usize, i64, Row, Ad)> = Vec::new();
         for row in requests.rows() {
             if !passes(requests, row, config, now) {

@@ -1,9 +1,9 @@
 //! Job ads as a queue lists them: whose they are, their order, and what the cycle reads of them.
 
 use crate::config::CycleConfig;
+use crate::dependencies::{Dependencies, JOB_FACTS};
 use crate::error::CycleError;
 use crate::index::hash_words;
-use crate::plan::{JOB_FACTS, Plan};
 use crate::request::JobId;
 use crate::slot::{own_number, own_text};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
@@ -71,12 +71,12 @@ pub(super) struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(table: &'t AdTable, plan: &Plan) -> Self {
+    pub(super) fn new(table: &'t AdTable, dependencies: &Dependencies) -> Self {
         let all: Vec<ColumnId> = table.column_ids().collect();
-        let known = |column: &ColumnId| plan.names.contains(table.column_name(*column));
+        let known = |column: &ColumnId| dependencies.names.contains(table.column_name(*column));
         let tells = |column: &ColumnId| {
             let name = table.column_name(*column);
-            plan.job_names.contains(name) || !plan.unbounded && known(column)
+            dependencies.job_names.contains(name) || !dependencies.unbounded && known(column)
         };
         let seen: Vec<ColumnId> = all.iter().copied().filter(tells).collect();
         let own = |column: &ColumnId| {

@@ -1,7 +1,7 @@
 //! Which attributes tell jobs apart.
 
 use crate::config::CycleConfig;
-use crate::plan::{JOB_FACTS, Plan};
+use crate::dependencies::{Dependencies, JOB_FACTS};
 use classad::{Context, Expr, Name, Value, evaluate};
 use columns::AdTable;
 
@@ -26,9 +26,13 @@ const NEVER_SIGNIFICANT: [&str; 16] = [
 ];
 
 /// Names that decide whether jobs are alike.
-pub(super) fn significant(plan: &Plan, jobs: &AdTable, config: &CycleConfig) -> Vec<Name> {
+pub(super) fn significant(
+    dependencies: &Dependencies,
+    jobs: &AdTable,
+    config: &CycleConfig,
+) -> Vec<Name> {
     let removed = |name: &Name| is_removed(&name.to_text(), config);
-    let mut names: Vec<Name> = plan
+    let mut names: Vec<Name> = dependencies
         .job_names
         .iter()
         .filter(|n| !removed(n))
@@ -36,7 +40,7 @@ pub(super) fn significant(plan: &Plan, jobs: &AdTable, config: &CycleConfig) -> 
         .collect();
     for fact in JOB_FACTS {
         let name = Name::from(fact);
-        if !plan.names.contains(&name) {
+        if !dependencies.names.contains(&name) {
             names.push(name);
         }
     }
@@ -74,8 +78,8 @@ fn is_slot_prefixed(lower: &str) -> bool {
 
 /// Job attributes the cycle looks at, to be sent to access points.
 #[must_use]
-pub fn significant_attributes(plan: &Plan, config: &CycleConfig) -> Vec<String> {
-    let mut names: Vec<String> = plan
+pub fn significant_attributes(dependencies: &Dependencies, config: &CycleConfig) -> Vec<String> {
+    let mut names: Vec<String> = dependencies
         .job_names
         .iter()
         .map(|n| n.to_text().into_owned())

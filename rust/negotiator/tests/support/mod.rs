@@ -10,7 +10,8 @@ use columns::AdTable;
 use fairshare::AccountRecord;
 use negotiator::outcome::{Outcome, PreemptionKind};
 use negotiator::{
-    Accounts, CycleConfig, Demand, Knobs, Memory, Plan, Snapshot, Stopped, Stopwatch, run_cycle,
+    Accounts, CycleConfig, Demand, Dependencies, Knobs, Memory, Snapshot, Stopped, Stopwatch,
+    run_cycle,
 };
 use rustc_hash::FxHashMap;
 
@@ -163,8 +164,9 @@ impl Case {
 
     pub fn run_with(&self, memory: &mut Memory, clock: &dyn Stopwatch) -> Seen {
         let config = self.config();
-        let plan = Plan::make(&self.slots, &self.jobs, &config);
-        let mut demand = Demand::from_jobs(&self.jobs, &plan, &config, NOW).expect("good jobs");
+        let dependencies = Dependencies::of(&self.slots, &self.jobs, &config);
+        let mut demand =
+            Demand::from_jobs(&self.jobs, &dependencies, &config, NOW).expect("good jobs");
         if config.selection.global_job_prios {
             demand = demand.split_by_priority(config.selection.global_job_prios_max);
         }
@@ -172,7 +174,7 @@ impl Case {
             slots: &self.slots,
             demand: &demand,
             accounts: &self.accounts,
-            plan: &plan,
+            dependencies: &dependencies,
         };
         let outcome = run_cycle(&snapshot, &config, memory, NOW, clock);
         let slots = outcome

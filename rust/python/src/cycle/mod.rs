@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use ::negotiator::explain::{Asked, explain};
 use ::negotiator::{
-    CycleConfig, CycleError, Demand, Knobs, Memory, Plan, Snapshot, Stopwatch, run_cycle,
+    CycleConfig, CycleError, Demand, Dependencies, Knobs, Memory, Snapshot, Stopwatch, run_cycle,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -123,10 +123,12 @@ impl CycleEngine {
             let clock = Clock(Instant::now());
             let slots = slots.read();
             let requests = requests.read();
-            let plan = Plan::make(&slots, &requests, config);
+            let dependencies = Dependencies::of(&slots, &requests, config);
             let demand = match submitters {
-                None => Demand::from_jobs(&requests, &plan, config, now)?,
-                Some(table) => Demand::from_requests(&requests, &table.read(), &plan, config, now)?,
+                None => Demand::from_jobs(&requests, &dependencies, config, now)?,
+                Some(table) => {
+                    Demand::from_requests(&requests, &table.read(), &dependencies, config, now)?
+                }
             };
             let demand = if config.selection.global_job_prios {
                 demand.split_by_priority(config.selection.global_job_prios_max)
@@ -137,7 +139,7 @@ impl CycleEngine {
                 slots: &slots,
                 demand: &demand,
                 accounts: &accounts,
-                plan: &plan,
+                dependencies: &dependencies,
             };
             let ingest_s = clock.seconds();
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +159,7 @@ impl CycleEngine {
                 .collect();
             let excess_keys = Keys::of(&slots, excess_rows.into_iter());
             let request_keys = Keys::of(&requests, demand.requests.iter().map(|r| r.row));
-            let significant = ::negotiator::request::significant_attributes(&plan, config);
+            let significant = ::negotiator::request::significant_attributes(&dependencies, config);
             let match_exprs = &config.selection.match_exprs;
             let match_exprs = match_exprs.iter().map(|(name, _)| name.clone()).collect();
             Ok::<_, CycleError>(CycleOutcome {

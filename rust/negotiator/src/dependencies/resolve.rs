@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// What the names mean: the two tables of a cycle.
-pub struct Sources<'t> {
+pub struct Resolver<'t> {
     /// Slot ads.
     pub slots: &'t AdTable,
     /// Job or request ads.
@@ -41,7 +41,7 @@ fn expressions(table: &AdTable, column: ColumnId) -> Vec<u32> {
     ids
 }
 
-impl<'t> Sources<'t> {
+impl<'t> Resolver<'t> {
     /// The tables of a cycle, and what it gives slots.
     #[must_use]
     pub fn new(slots: &'t AdTable, jobs: &'t AdTable, given: &'t [(String, Expr)]) -> Self {
@@ -104,7 +104,7 @@ impl<'t> Sources<'t> {
     /// Everything reachable from `start` through attributes of slots and jobs, whichever has them.
     pub(super) fn reach(&mut self, start: &Reads) -> Reads {
         let mut followed = Followed {
-            sources: self,
+            resolver: self,
             seen: FxHashSet::default(),
         };
         reach(start, &mut followed)
@@ -151,7 +151,7 @@ impl<'t> Sources<'t> {
 
 /// All definitions that a name may have, in slots, jobs and the configuration.
 struct Followed<'s, 't> {
-    sources: &'s mut Sources<'t>,
+    resolver: &'s mut Resolver<'t>,
     seen: FxHashSet<Name>,
 }
 
@@ -160,13 +160,13 @@ impl Definitions for Followed<'_, '_> {
         if !self.seen.insert(name.clone()) {
             return;
         }
-        for id in self.sources.slot_exprs(name) {
-            visit(&self.sources.slot_reads(id));
+        for id in self.resolver.slot_exprs(name) {
+            visit(&self.resolver.slot_reads(id));
         }
-        for id in self.sources.job_exprs(name) {
-            visit(&self.sources.job_reads(id));
+        for id in self.resolver.job_exprs(name) {
+            visit(&self.resolver.job_reads(id));
         }
-        if let Some(expr) = self.sources.given.get(name) {
+        if let Some(expr) = self.resolver.given.get(name) {
             visit(&Reads::of(expr));
         }
     }

@@ -5,20 +5,20 @@
 //! numbers of the jobs (`Disk >= RequestDisk`) is known by the interval
 //! between those numbers, so slots that differ in it still share a class.
 
-mod grain;
-mod sources;
-mod starts;
+mod granularity;
+mod resolve;
+mod roots;
 
-use starts::{Start, conditions, facts, starting_points};
+use roots::{Roots, condition_roots, fact_roots, ordering_roots};
 
-pub use grain::Grain;
-pub use sources::{Sources, each_distinct};
+pub use granularity::Granularity;
+pub use resolve::{Resolver, each_distinct};
 
 use crate::config::CycleConfig;
 use crate::cross_slots;
-use crate::dress::{STEADY_REMOTE_NAMES, Wanted};
 use crate::evaluate::{REMOTE_NAMES, SUBMITTER_NAMES};
 use crate::slot::USERS;
+use crate::slot_overlay::{OverlayParts, STEADY_REMOTE_NAMES};
 use classad::analysis::Reads;
 use classad::{Expr, Name};
 use columns::{AdTable, ColumnId, is_of_one_job};
@@ -66,14 +66,14 @@ pub struct KeyColumn {
     /// The column.
     pub column: ColumnId,
     /// How finely it tells slots apart.
-    pub grain: Grain,
+    pub granularity: Granularity,
     /// Tells all slots apart, not only those that are divided (whose rest has to be evaluated anew).
     pub always: bool,
 }
 
 /// The attributes a cycle looks at.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct Dependencies {
     /// All names that any expression of the cycle may read.
     pub names: FxHashSet<Name>,
     /// Job attributes that slots or the policy refer to anywhere: jobs that differ in one are not alike.
@@ -90,11 +90,11 @@ pub struct Plan {
     /// Some expression may read any attribute of slots and jobs; `names` has them all then.
     pub unbounded: bool,
     /// Facts of slots may change though no attribute does.
-    pub unsteady: bool,
+    pub volatile: bool,
     /// Conditions look at usage, which changes with every match.
     pub conditions_see_usage: bool,
     /// What is put into slot ads before they are asked.
-    pub dress: Wanted,
+    pub overlay: OverlayParts,
     /// What the policy of preemption reads of busy slots, when they can be asked about all at once: nothing in it
     /// changes while the cycle runs.
     pub policy: Option<FxHashSet<Name>>,
@@ -122,44 +122,43 @@ fn is_live_attribute(name: &Name) -> bool {
     name.is("RemoteUserResourcesInUse") || name.is("RemoteGroupResourcesInUse")
 }
 
-impl Plan {
+impl Dependencies {
     /// Looks at every expression the cycle can evaluate.
     #[must_use]
-    pub fn make(slots: &AdTable, jobs: &AdTable, config: &CycleConfig) -> Self {
-        let mut sources = Sources::new(slots, jobs, &config.selection.given_to_slots);
+    pub fn of(slots: &AdTable, jobs: &AdTable, config: &CycleConfig) -> Self {
+        let mut resolver = Resolver::new(slots, jobs, &config.selection.given_to_slots);
         let resources = resource_names(slots);
-        let sees = |s: &mut Sources<'_>, e: &Expr| s.sees_job(e);
+        let sees = |s: &mut Resolver<'_>, e: &Expr| s.sees_job(e);
         let selection = &config.selection;
         let rank = Expr::select(Expr::attr("MY"), "Rank".into());
-        let slot_rank_static = !sees(&mut sources, &rank) && {
+        let slot_rank_static = !sees(&mut resolver, &rank) && {
             // What the cycle knows of a slot's user is not in its ad.
-            let reached = sources.reach(&Reads::of(&rank));
+            let reached = resolver.reach(&Reads::of(&rank));
             let inserted = |name: &Name| REMOTE_NAMES.iter().any(|n| name.is(n));
             !reached
                 .names()
                 .any(|name| inserted(name) || cross_slots::number_of(name).is_some())
         };
-        let pre_rank_static = !sees(&mut sources, &selection.pre_job_rank);
+        let pre_rank_static = !sees(&mut resolver, &selection.pre_job_rank);
 
-        let post = sources.reach(&Reads::of(&selection.post_job_rank));
+        let post = resolver.reach(&Reads::of(&selection.post_job_rank));
         let carved = |m: &Reads| m.names().any(|n| resources.contains(n));
         let partitioned = slots.column_named("PartitionableSlot").is_some();
-        let post_rank_static = !(sees(&mut sources, &selection.post_job_rank)
+        let post_rank_static = !(sees(&mut resolver, &selection.post_job_rank)
             || partitioned && carved(&post)
             || post.names().any(is_live_attribute));
-        let preempt = sources.reach(&Reads::of(&config.preemption.rank));
-        let preemption_rank_static = !(sees(&mut sources, &config.preemption.rank)
+        let preempt = resolver.reach(&Reads::of(&config.preemption.rank));
+        let preemption_rank_static = !(sees(&mut resolver, &config.preemption.rank)
             || preempt.names().any(is_live_attribute));
 
-        let start = starting_points(config, post_rank_static, preemption_rank_static);
-        let ordering = sources.reach(start.reads());
+        let mut roots = ordering_roots(config, post_rank_static, preemption_rank_static);
+        let ordering = resolver.reach(roots.reads());
         let mut order_names = names_of(&ordering);
-        let mut start = start;
-        conditions(config, &resources, jobs, &mut start);
-        let reached = sources.reach(start.reads());
+        condition_roots(config, &resources, jobs, &mut roots);
+        let reached = resolver.reach(roots.reads());
         let mut names = names_of(&reached);
         let mut job_names = names.clone();
-        sources.add_job_names(&mut job_names);
+        resolver.add_job_names(&mut job_names);
         if reached.unbounded {
             job_names.extend(
                 column_names(jobs)
@@ -186,16 +185,16 @@ impl Plan {
             of_user(name) && !steady(name) || crossed && cross_slots::number_of(name).is_some()
         };
         let by_config = |name: &Name| selection.given_to_slots.iter().any(|(n, _)| name.is(n));
-        let mut asked = Start::default();
-        conditions(config, &resources, jobs, &mut asked);
+        let mut asked = Roots::default();
+        condition_roots(config, &resources, jobs, &mut asked);
         asked.name(Name::from("Rank"));
         asked.add(&selection.pre_job_rank);
-        let asked = sources.reach(asked.reads());
+        let asked = resolver.reach(asked.reads());
         let in_use = USERS.iter().any(|name| slots.column_named(name).is_some());
         let conditions_see_usage =
             asked.names().any(changing) || asked.unbounded && consider && in_use;
         let row_matching = !conditions_see_usage;
-        let dress = Wanted {
+        let overlay = OverlayParts {
             requirements: slots.column_named("NegotiatorRequirements").is_some(),
             given: asked.unbounded || asked.names().any(by_config),
             users: asked.names().any(of_user),
@@ -213,16 +212,16 @@ impl Plan {
         }
         let row_matching_all = row_matching && post_rank_static && preemption_rank_static;
         let policy = if row_matching_all && cross_slots.is_empty() {
-            policy_names(&mut sources, config)
+            policy_names(&mut resolver, config)
         } else {
             None
         };
-        let mut facts = facts(config, &resources);
+        let mut facts = fact_roots(config, &resources);
         if post_rank_static {
             facts.add(&selection.post_job_rank);
         }
-        let unsteady = sources.reach(facts.reads()).volatile;
-        let key = key_columns(&mut sources, &names, &order_names, &reached, config);
+        let volatile = resolver.reach(facts.reads()).volatile;
+        let key = key_columns(&mut resolver, &names, &order_names, &reached, config);
         Self {
             names,
             job_names,
@@ -230,12 +229,12 @@ impl Plan {
             key,
             row_matching,
             conditions_see_usage,
-            dress: if row_matching {
-                dress
+            overlay: if row_matching {
+                overlay
             } else {
-                Wanted::default()
+                OverlayParts::default()
             },
-            unsteady,
+            volatile,
             policy,
             unbounded: reached.unbounded,
             conditions_see_submitter,
@@ -294,13 +293,13 @@ pub fn resource_names(slots: &AdTable) -> FxHashSet<Name> {
 
 /// What PREEMPTION_REQUIREMENTS, PREEMPTION_RANK and the Rank of slots read, unless some of it exists only in the
 /// cycle and changes with every match.
-fn policy_names(sources: &mut Sources<'_>, config: &CycleConfig) -> Option<FxHashSet<Name>> {
+fn policy_names(resolver: &mut Resolver<'_>, config: &CycleConfig) -> Option<FxHashSet<Name>> {
     let policy = &config.preemption;
-    let mut start = Start::default();
-    start.add(&policy.requirements);
-    start.add(&policy.rank);
-    start.name(Name::from("Rank"));
-    let reached = sources.reach(start.reads());
+    let mut roots = Roots::default();
+    roots.add(&policy.requirements);
+    roots.add(&policy.rank);
+    roots.name(Name::from("Rank"));
+    let reached = resolver.reach(roots.reads());
     let changes = |name: &Name| {
         is_live_attribute(name)
             || name.is("SlotWeight")
@@ -316,30 +315,33 @@ fn policy_names(sources: &mut Sources<'_>, config: &CycleConfig) -> Option<FxHas
 }
 
 fn key_columns(
-    sources: &mut Sources<'_>,
+    resolver: &mut Resolver<'_>,
     names: &FxHashSet<Name>,
     order_names: &FxHashSet<Name>,
     reached: &Reads,
     config: &CycleConfig,
 ) -> Vec<KeyColumn> {
-    let slots = sources.slots;
+    let slots = resolver.slots;
     if reached.unbounded {
         // What any attribute is compared with is not known.
         let all = slots.column_ids();
         let value = |column| KeyColumn {
             column,
-            grain: Grain::Value,
+            granularity: Granularity::Value,
             always: order_names.contains(slots.column_name(column)),
         };
         return all.map(value).collect();
     }
-    let grains = grain::grains(sources, names, config);
+    let granularities = granularity::granularities(resolver, names, config);
     let mut key: Vec<KeyColumn> = names
         .iter()
         .filter_map(|name| Some((slots.column_id(name)?, name)))
         .map(|(column, name)| KeyColumn {
             column,
-            grain: grains.get(name).cloned().unwrap_or(Grain::Value),
+            granularity: granularities
+                .get(name)
+                .cloned()
+                .unwrap_or(Granularity::Value),
             always: order_names.contains(name),
         })
         .collect();
@@ -349,7 +351,7 @@ fn key_columns(
         {
             key.push(KeyColumn {
                 column,
-                grain: Grain::Presence,
+                granularity: Granularity::Presence,
                 always: true,
             });
         }

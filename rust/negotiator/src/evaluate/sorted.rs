@@ -1,30 +1,34 @@
 //! Requests and the slots that are gone through one by one: nothing but ranks, weights and what is left tells those apart.
 
 use super::Evaluation;
-use crate::candidates::{Candidate, SlotState};
-use crate::cycle::PlainWay;
-use crate::pool::lanes::{Kind, Ranking};
-use crate::pool::{Head, Pool};
+use crate::candidate::{Candidate, SlotState};
+use crate::pool::sorted_slots::Ranking;
+use crate::pool::{Head, Pool, SlotKind, Traversal};
 use crate::request::LimitSpec;
 use columns::{Bitmap, Numbers};
 use std::sync::Arc;
 
 impl<'a> Evaluation<'a> {
-    /// A plain class as a candidate, if one of its slots matches: the common case of [`Evaluation::candidate`].
+    /// A class of free slots as a candidate, if one of its slots matches: the common case of [`Evaluation::candidate`].
     pub fn plain_candidate(&self, pool: &Pool<'a>, class: usize) -> Option<Candidate> {
-        let lean = pool.lean()[class];
-        if self.families != 0 && lean.families != 0 && self.families & lean.families == 0 {
+        let summary = pool.summaries()[class];
+        if self.families != 0 && summary.families != 0 && self.families & summary.families == 0 {
             return None;
         }
         let head = pool.head(class, 0, self.answers.rows.as_deref())?;
         self.plain_at(pool, class, head)
     }
 
-    /// A slot of a lane that matches as a candidate, unless there is less than is asked for.
-    pub fn on_lane(&self, pool: &Pool<'_>, head: Head, state: SlotState) -> Option<Candidate> {
+    /// A slot that a cursor found as a candidate, unless there is less than is asked for.
+    pub fn sorted_candidate(
+        &self,
+        pool: &Pool<'_>,
+        head: Head,
+        state: SlotState,
+    ) -> Option<Candidate> {
         let class = self.shared.index.class_of(head.place.row)?;
         let mut found = self.plain_at(pool, class, head)?;
-        if pool.lean()[class].kind == Kind::Uncut {
+        if pool.summaries()[class].kind == SlotKind::WholePslot {
             let amounts = self.amounts(&pool.classes()[class])?;
             found.cost = pool.cut(class, amounts).cost;
         }
@@ -54,32 +58,36 @@ impl<'a> Evaluation<'a> {
             head,
             class: class as u32,
             generation: pool.generation(class),
-            cost: pool.lean()[class].weight,
+            cost: pool.summaries()[class].weight,
             eviction: None,
         })
     }
 
-    /// Whether plain classes can be looked at the short way.
+    /// Whether the slots that match are known as rows, so that free ones need no look at their classes.
     #[must_use]
-    pub fn has_short_way(&self) -> bool {
-        self.answers.rows.is_some() && self.shared.plan.post_rank_static
+    pub fn knows_rows(&self) -> bool {
+        self.answers.rows.is_some() && self.shared.dependencies.post_rank_static
     }
 
     /// The slots that match, where free ones of a kind can be gone through one by one: nothing but ranks, weights and
     /// what there is to cut tells them apart.
     #[must_use]
-    pub fn walks(&self, pool: &Pool<'_>, kind: Kind) -> Option<&Arc<Bitmap>> {
+    pub fn sorted_rows(&self, pool: &Pool<'_>, kind: SlotKind) -> Option<&Arc<Bitmap>> {
         self.rows_by_rank()
-            .filter(|_| pool.lanes(kind).all_reachable(self.families))
+            .filter(|_| pool.sorted(kind).all_reachable(self.families))
     }
 
     /// The slots that match, where busy ones can be gone through one by one.
     #[must_use]
-    pub fn asks_policy(&self, pool: &Pool<'_>) -> Option<&Arc<Bitmap>> {
-        let known = self.shared.plan.policy.is_some();
-        let asked = known && self.shared.plain_way != PlainWay::Classes;
-        self.rows_by_rank()
-            .filter(|_| asked && pool.lanes(Kind::Busy).all_reachable(self.families))
+    pub fn preemptable_rows(&self, pool: &Pool<'_>) -> Option<&Arc<Bitmap>> {
+        let known = self.shared.dependencies.policy.is_some();
+        let asked = known && self.shared.traversal != Traversal::ByClass;
+        self.rows_by_rank().filter(|_| {
+            asked
+                && pool
+                    .sorted(SlotKind::Preemptable)
+                    .all_reachable(self.families)
+        })
     }
 
     /// The slots that match, when ranks are known of all and limits are the same on all.

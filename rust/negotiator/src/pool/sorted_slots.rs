@@ -1,16 +1,15 @@
 //! Slots in the order in which requests take them.
 //!
 //! Most slots need nothing but a match: they are free, undivided and open to
-//! everybody ([`super::Lean`]). Requests whose ranks put such slots in the same
-//! order walk one list of them, a lane. What was taken is stepped over in (nearly)
-//! constant time, so a match costs the same however many slots are gone.
+//! everybody ([`SlotKind::Free`]). Requests whose ranks put such slots in the same order
+//! share one sorted list of them, each with a cursor of its own. Slots that are gone are
+//! skipped in (nearly) constant time, so a match costs the same however many there are.
 //!
-//! What bounds it: a lane is made in one pass over the plain slots; walking it
-//! costs a step for every slot that is left and does not match the request. A
-//! request that matches few slots does not walk: it sorts those.
+//! What bounds it: a list is made in one pass over the free slots; a cursor takes a
+//! step for every slot that is left and does not match the request. A request that
+//! matches few slots sorts those instead.
 
-use super::{Head, Lean, Pool, Seat};
-use crate::cycle::PlainWay;
+use super::{ClassSummary, Head, Pool, SlotKind, SlotRef};
 use crate::evaluate::Shared;
 use crate::index::SlotIndex;
 use columns::{Bitmap, Numbers, Row};
@@ -19,12 +18,12 @@ use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A request that matches one slot in so many, or fewer, sorts its slots instead of walking a lane.
+/// A request that matches one slot in so many, or fewer, sorts its own slots and makes no list of all.
 const SPARSE: usize = 256;
-/// Lanes for ranks asked for once are made where there are at most so many slots a class.
+/// Lists for ranks that are asked for once are made where there are at most so many slots a class.
 const SLOTS_PER_CLASS: usize = 8;
 
-/// What orders plain slots for a request: ranks by row, or none when all slots rank the same.
+/// What orders slots for a request: ranks by row, or none when all slots rank the same.
 #[derive(Clone)]
 pub struct Ranking {
     /// NEGOTIATOR_PRE_JOB_RANK.
@@ -52,46 +51,45 @@ impl Ranking {
     }
 }
 
-/// Which slots: what has to be known of them to match them, besides ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Free and undivided: nothing.
-    Plain,
-    /// Used by others, and undivided: what the policy of preemption says.
-    Busy,
-    /// Partitionable and free, nothing cut of it yet: whether there is as much as is asked for.
-    Uncut,
-    /// Anything else: its class is looked at by itself.
-    Alone,
+/// How requests go through slots that need nothing but a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Traversal {
+    /// As costs least.
+    #[default]
+    Cheapest,
+    /// Class by class.
+    ByClass,
+    /// Along sorted lists, always.
+    Sorted,
 }
 
 /// How a request goes through slots.
-pub enum Walk {
+pub enum Cursor {
     /// None of them matches.
     Nothing,
     /// These rows, best last.
-    Sorted(Kind, Vec<Row>),
-    /// Along a lane, from a place on.
-    Lane {
+    Sorted(SlotKind, Vec<Row>),
+    /// Along a sorted list, from a place on.
+    List {
         /// Of these slots.
-        kind: Kind,
+        kind: SlotKind,
         /// Its number.
-        lane: usize,
+        list: usize,
         /// Where to go on.
         at: u32,
     },
 }
 
-/// One list of plain slots.
-struct Lane {
+/// All slots of a kind that were left when it was made, best first.
+struct SortedList {
     rows: Vec<Row>,
-    /// For a place whose slot is gone: how far ahead the next that may be left is; 0 where the slot may be left.
+    /// For a place whose slot is gone: how far on the next that may be left is; 0 where the slot may be left.
     skip: Vec<u32>,
     /// Kept so that no other ranking takes its address.
     _ranking: Ranking,
 }
 
-impl Lane {
+impl SortedList {
     /// The first place at or after `at` whose slot may be left.
     fn find(&mut self, at: u32) -> u32 {
         let mut end = at as usize;
@@ -110,33 +108,38 @@ impl Lane {
     }
 }
 
-/// The slots of a kind that are left, and their lanes.
-pub struct Lanes {
+/// The slots of a kind that are left, and sorted lists of them.
+pub struct SortedSlots {
     pub(super) left: Bitmap,
     /// Least weight of such a slot.
     least_weight: f64,
     /// Address families of these slots, each combination met as a bit.
     families: u8,
-    /// How often a ranking was asked for, and its lane once made.
+    /// How often a ranking was asked for, and its list once made.
     known: FxHashMap<(usize, usize), (Ranking, u32, Option<usize>)>,
-    lanes: Vec<Lane>,
+    lists: Vec<SortedList>,
     slots_per_class: usize,
-    way: PlainWay,
+    traversal: Traversal,
 }
 
-impl Lanes {
-    pub(super) fn new(row_end: usize, index: &SlotIndex, lean: &[Lean], kind: Kind) -> Self {
+impl SortedSlots {
+    pub(super) fn new(
+        row_end: usize,
+        index: &SlotIndex,
+        summaries: &[ClassSummary],
+        kind: SlotKind,
+    ) -> Self {
         let mut out = Self {
             left: Bitmap::empty(row_end),
             least_weight: f64::INFINITY,
             families: 0,
             known: FxHashMap::default(),
-            lanes: Vec::new(),
+            lists: Vec::new(),
             slots_per_class: 0,
-            way: PlainWay::Cheapest,
+            traversal: Traversal::Cheapest,
         };
         let (mut slots, mut classes) = (0, 0);
-        for (class, facts) in lean
+        for (class, facts) in summaries
             .iter()
             .enumerate()
             .filter(|(_, facts)| facts.kind == kind)
@@ -161,10 +164,10 @@ impl Lanes {
         self.left.set(row as usize, false);
     }
 
-    /// Forgets the lanes: ranks have changed.
+    /// Forgets the lists: ranks have changed.
     pub(super) fn forget(&mut self) {
         self.known.clear();
-        self.lanes.clear();
+        self.lists.clear();
     }
 
     /// Least weight of a slot.
@@ -179,15 +182,15 @@ impl Lanes {
         self.left.count_and(rows)
     }
 
-    /// The next slot of a lane that is left and among `rows`.
-    fn step(&mut self, lane: usize, at: &mut u32, rows: &Bitmap) -> Option<Row> {
-        let lane = &mut self.lanes[lane];
+    /// The next slot of a list that is left and among `rows`.
+    fn step(&mut self, list: usize, at: &mut u32, rows: &Bitmap) -> Option<Row> {
+        let list = &mut self.lists[list];
         loop {
-            *at = lane.find(*at);
-            let row = lane.rows.get(*at as usize).copied()?;
+            *at = list.find(*at);
+            let row = list.rows.get(*at as usize).copied()?;
             *at += 1;
             if !self.left.get(row as usize) {
-                lane.skip[*at as usize - 1] = 1;
+                list.skip[*at as usize - 1] = 1;
             } else if rows.get(row as usize) {
                 return Some(row);
             }
@@ -204,69 +207,69 @@ impl Lanes {
 
 impl Pool<'_> {
     /// Chooses how requests go through them.
-    pub fn go_through_plain(&mut self, way: PlainWay) {
-        self.lanes.way = way;
+    pub fn set_traversal(&mut self, traversal: Traversal) {
+        self.free.traversal = traversal;
     }
 
-    fn lanes_of(&mut self, kind: Kind) -> &mut Lanes {
+    fn sorted_mut(&mut self, kind: SlotKind) -> &mut SortedSlots {
         match kind {
-            Kind::Busy => &mut self.busy.lanes,
-            Kind::Uncut => &mut self.uncut,
-            Kind::Plain | Kind::Alone => &mut self.lanes,
+            SlotKind::Preemptable => &mut self.preemptable.sorted,
+            SlotKind::WholePslot => &mut self.whole_pslots,
+            SlotKind::Free | SlotKind::Other => &mut self.free,
         }
     }
 
     /// The slots of a kind that are left.
     #[must_use]
-    pub fn lanes(&self, kind: Kind) -> &Lanes {
+    pub fn sorted(&self, kind: SlotKind) -> &SortedSlots {
         match kind {
-            Kind::Busy => &self.busy.lanes,
-            Kind::Uncut => &self.uncut,
-            Kind::Plain | Kind::Alone => &self.lanes,
+            SlotKind::Preemptable => &self.preemptable.sorted,
+            SlotKind::WholePslot => &self.whole_pslots,
+            SlotKind::Free | SlotKind::Other => &self.free,
         }
     }
 
     /// Classes of a kind.
-    pub fn classes_of(&self, kind: Kind) -> impl Iterator<Item = u32> + '_ {
-        let known = self.lean.iter().zip(0..);
+    pub fn classes_of(&self, kind: SlotKind) -> impl Iterator<Item = u32> + '_ {
+        let known = self.summaries.iter().zip(0..);
         known
-            .filter(move |(lean, _)| lean.kind == kind)
+            .filter(move |(summary, _)| summary.kind == kind)
             .map(|(_, class)| class)
     }
 
     /// How a request that matches `rows` best goes through slots of a kind; nothing when class by class is better.
-    pub fn walk(
+    pub fn cursor(
         &mut self,
         shared: &Shared<'_>,
-        kind: Kind,
+        kind: SlotKind,
         rows: &Bitmap,
         ranking: &Ranking,
-    ) -> Option<Walk> {
-        let way = self.lanes.way;
-        if way == PlainWay::Classes {
+    ) -> Option<Cursor> {
+        let traversal = self.free.traversal;
+        if traversal == Traversal::ByClass {
             return None;
         }
-        let matching = self.lanes_of(kind).left_among(rows);
+        let matching = self.sorted_mut(kind).left_among(rows);
         if matching == 0 {
-            return Some(Walk::Nothing);
+            return Some(Cursor::Nothing);
         }
         let preemption = match kind {
-            Kind::Busy => self.preemption_ranks(shared),
+            SlotKind::Preemptable => self.preemption_ranks(shared),
             _ => None,
         };
-        if matching * SPARSE <= rows.len() && way == PlainWay::Cheapest {
-            let mut both = self.lanes_of(kind).left.clone();
+        if matching * SPARSE <= rows.len() && traversal == Traversal::Cheapest {
+            let mut both = self.sorted_mut(kind).left.clone();
             both.and(rows);
-            let mut sorted = self.sorted(&both, ranking, preemption.as_deref());
-            sorted.reverse();
-            return Some(Walk::Sorted(kind, sorted));
+            let mut rows = self.sort(&both, ranking, preemption.as_deref());
+            rows.reverse();
+            return Some(Cursor::Sorted(kind, rows));
         }
-        let lane = self.lane(kind, ranking, preemption.as_deref())?;
-        Some(Walk::Lane { kind, lane, at: 0 })
+        let list = self.list_of(kind, ranking, preemption.as_deref())?;
+        Some(Cursor::List { kind, list, at: 0 })
     }
 
     /// Rows, best first.
-    fn sorted(&self, rows: &Bitmap, ranking: &Ranking, preemption: Option<&Numbers>) -> Vec<Row> {
+    fn sort(&self, rows: &Bitmap, ranking: &Ranking, preemption: Option<&Numbers>) -> Vec<Row> {
         let second = |row: Row| {
             let rank = preemption.and_then(|ranks| ranks.get(row));
             (
@@ -291,51 +294,51 @@ impl Pool<'_> {
         keyed.into_iter().map(|(_, _, row)| row).collect()
     }
 
-    fn lane(
+    fn list_of(
         &mut self,
-        kind: Kind,
+        kind: SlotKind,
         ranking: &Ranking,
         preemption: Option<&Numbers>,
     ) -> Option<usize> {
-        let sparing = kind != Kind::Busy && self.lanes.way == PlainWay::Cheapest;
-        let lanes = self.lanes_of(kind);
-        let many = lanes.slots_per_class > SLOTS_PER_CLASS && sparing;
-        let known = lanes.known.entry(ranking.key());
-        let (_, asked, lane) = known.or_insert_with(|| (ranking.clone(), 0, None));
+        let sparing = kind != SlotKind::Preemptable && self.free.traversal == Traversal::Cheapest;
+        let slots = self.sorted_mut(kind);
+        let many = slots.slots_per_class > SLOTS_PER_CLASS && sparing;
+        let known = slots.known.entry(ranking.key());
+        let (_, asked, list) = known.or_insert_with(|| (ranking.clone(), 0, None));
         *asked += 1;
-        if lane.is_some() || many && *asked == 1 {
-            return *lane;
+        if list.is_some() || many && *asked == 1 {
+            return *list;
         }
         let rows = match kind {
-            Kind::Busy => self.sorted(&self.busy.lanes.left, ranking, preemption),
-            _ => self.ordered_rows(kind, ranking),
+            SlotKind::Preemptable => self.sort(&self.preemptable.sorted.left, ranking, preemption),
+            _ => self.rows_by_tier(kind, ranking),
         };
-        let lanes = self.lanes_of(kind);
-        let number = lanes.lanes.len();
-        lanes.lanes.push(Lane {
+        let slots = self.sorted_mut(kind);
+        let number = slots.lists.len();
+        slots.lists.push(SortedList {
             skip: vec![0; rows.len()],
             rows,
             _ranking: ranking.clone(),
         });
-        lanes.known.entry(ranking.key()).and_modify(|known| {
+        slots.known.entry(ranking.key()).and_modify(|known| {
             known.2 = Some(number);
         });
         Some(number)
     }
 
     /// All slots of a kind that are left, best first.
-    fn ordered_rows(&self, kind: Kind, ranking: &Ranking) -> Vec<Row> {
-        let wanted = |class: &usize| self.lean[*class].kind == kind && self.left[*class] > 0;
-        let mut classes: Vec<((f64, f64), usize)> = (0..self.lean.len())
+    fn rows_by_tier(&self, kind: SlotKind, ranking: &Ranking) -> Vec<Row> {
+        let wanted = |class: &usize| self.summaries[*class].kind == kind && self.left[*class] > 0;
+        let mut classes: Vec<((f64, f64), usize)> = (0..self.summaries.len())
             .filter(wanted)
-            .map(|class| (ranking.of(self.lean[class].representative), class))
+            .map(|class| (ranking.of(self.summaries[class].representative), class))
             .collect();
         classes.sort_unstable_by(|a, b| b.0.0.total_cmp(&a.0.0).then(b.0.1.total_cmp(&a.0.1)));
-        let left = &self.lanes(kind).left;
+        let left = &self.sorted(kind).left;
         let in_order = self.index.order().iter().copied();
         let in_order = in_order.filter(|row| left.get(*row as usize));
         let mut starts = Vec::new();
-        let mut tier_of = vec![0_u32; self.lean.len()];
+        let mut tier_of = vec![0_u32; self.summaries.len()];
         let mut at = 0;
         for tier in classes.chunk_by(|a, b| a.0 == b.0) {
             for (_, class) in tier {
@@ -360,21 +363,23 @@ impl Pool<'_> {
         out
     }
 
-    /// The next slot of a walk among `rows`, which it passes.
-    pub fn next_on(&mut self, walk: &mut Walk, rows: &Bitmap) -> Option<Head> {
-        let (kind, row) = match walk {
-            Walk::Nothing => return None,
-            Walk::Sorted(kind, sorted) => (*kind, sorted.pop()),
-            Walk::Lane { kind, lane, at } => (*kind, self.lanes_of(*kind).step(*lane, at, rows)),
+    /// The next slot of a cursor among `rows`; the cursor moves past it.
+    pub fn next_at(&mut self, cursor: &mut Cursor, rows: &Bitmap) -> Option<Head> {
+        let (kind, row) = match cursor {
+            Cursor::Nothing => return None,
+            Cursor::Sorted(kind, rows) => (*kind, rows.pop()),
+            Cursor::List { kind, list, at } => {
+                (*kind, self.sorted_mut(*kind).step(*list, at, rows))
+            }
         };
         let row = row?;
         let mut place = self.place(row);
-        if kind == Kind::Busy {
-            place.preemption_rank = self.busy.preemption_rank(row);
+        if kind == SlotKind::Preemptable {
+            place.preemption_rank = self.preemptable.preemption_rank(row);
         }
         Some(Head {
             place,
-            seat: Seat::Lane,
+            slot_ref: SlotRef::Sorted,
         })
     }
 }

@@ -1,16 +1,16 @@
 //! Slots that others use, where nothing but the policy of preemption decides who may have them.
 //!
-//! What a request may do to them is a set of rows ([`Verdict`]), worked out by
+//! What a request may do to them is a set of rows ([`PreemptionSets`]), worked out by
 //! the column engine on a view of the busy slots into which priority and usage
 //! of their users were put. Requests of a submitter mostly share one. The slots
-//! that may be had are then gone through along lanes, as the plain ones are.
+//! that may be had are then taken in sorted order, as free ones are.
 //!
 //! What bounds it: one pass over the busy slots for every submitter whose jobs
 //! the policy tells apart, a sort for every way of ranking slots that are
 //! really had, a few passes over one bit a slot for every request.
 
-use super::lanes::{Kind, Lanes};
-use super::{Lean, Pool};
+use super::sorted_slots::SortedSlots;
+use super::{ClassSummary, Pool, SlotKind};
 use crate::evaluate::{Shared, allows};
 use crate::index::SlotIndex;
 use crate::slot::SlotClass;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// What a request may do to busy slots whose users are others: every slot is in one of these sets.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct PreemptionSets {
     /// They prefer the job to what they run.
     pub rank: Bitmap,
     /// The policy lets the job's user have them.
@@ -55,8 +55,8 @@ struct Facts {
 }
 
 /// Busy slots that are left. See the module text.
-pub struct Busy {
-    pub(super) lanes: Lanes,
+pub struct Preemptable {
+    pub(super) sorted: SortedSlots,
     facts: Vec<Facts>,
     /// Classes by their user.
     held: FxHashMap<String, Vec<u32>>,
@@ -65,7 +65,7 @@ pub struct Busy {
     users: FxHashMap<String, Ad>,
     view: Option<Arc<View>>,
     preemption: Option<Option<Arc<Numbers>>>,
-    verdicts: FxHashMap<(usize, usize), (Grounds, Arc<Verdict>)>,
+    sets: FxHashMap<(usize, usize), (Grounds, Arc<PreemptionSets>)>,
     bounds: FxHashMap<usize, (Arc<Numbers>, f64)>,
     /// Counts what was put into slots; what was put into each class.
     stamp: u32,
@@ -73,11 +73,11 @@ pub struct Busy {
     settled: u32,
 }
 
-impl Busy {
+impl Preemptable {
     pub(super) fn new(
         row_end: usize,
         index: &SlotIndex,
-        lean: &[Lean],
+        summaries: &[ClassSummary],
         classes: &[Arc<SlotClass>],
     ) -> Self {
         let mut held: FxHashMap<String, Vec<u32>> = FxHashMap::default();
@@ -85,7 +85,7 @@ impl Busy {
         for (at, class) in classes
             .iter()
             .enumerate()
-            .filter(|(at, _)| lean[*at].kind == Kind::Busy)
+            .filter(|(at, _)| summaries[*at].kind == SlotKind::Preemptable)
         {
             if index.members(at).is_empty() {
                 continue;
@@ -104,14 +104,14 @@ impl Busy {
             }
         }
         Self {
-            lanes: Lanes::new(row_end, index, lean, Kind::Busy),
+            sorted: SortedSlots::new(row_end, index, summaries, SlotKind::Preemptable),
             facts,
             held,
             own: FxHashMap::default(),
             users: FxHashMap::default(),
             view: None,
             preemption: None,
-            verdicts: FxHashMap::default(),
+            sets: FxHashMap::default(),
             bounds: FxHashMap::default(),
             stamp: 0,
             inserted: Vec::new(),
@@ -131,20 +131,26 @@ impl Busy {
 impl Pool<'_> {
     /// Whether busy slots are left among `rows`.
     #[must_use]
-    pub fn any_busy(&self, rows: &Bitmap) -> bool {
-        let pairs = self.busy.lanes.left.words().iter().zip(rows.words());
+    pub fn any_preemptable(&self, rows: &Bitmap) -> bool {
+        let pairs = self
+            .preemptable
+            .sorted
+            .left
+            .words()
+            .iter()
+            .zip(rows.words());
         pairs.into_iter().any(|(a, b)| a & b != 0)
     }
 
     /// Takes note of what is known of the users of slots; it is put into their ads when they are looked at.
     pub fn know_users(&mut self, users: FxHashMap<String, Ad>) {
-        let busy = &mut self.busy;
-        busy.users = users;
-        busy.stamp += 1;
-        busy.view = None;
-        busy.preemption = None;
-        busy.verdicts.clear();
-        busy.lanes.forget();
+        let preemptable = &mut self.preemptable;
+        preemptable.users = users;
+        preemptable.stamp += 1;
+        preemptable.view = None;
+        preemptable.preemption = None;
+        preemptable.sets.clear();
+        preemptable.sorted.forget();
     }
 
     /// All who use slots.
@@ -153,9 +159,17 @@ impl Pool<'_> {
         let others = self.classes[..self.base_classes()]
             .iter()
             .enumerate()
-            .filter(|(at, _)| self.lean[*at].kind != Kind::Busy && self.left[*at] > 0)
+            .filter(|(at, _)| {
+                self.summaries[*at].kind != SlotKind::Preemptable && self.left[*at] > 0
+            })
             .filter_map(|(_, class)| class.user.clone());
-        let mut all: Vec<String> = self.busy.held.keys().cloned().chain(others).collect();
+        let mut all: Vec<String> = self
+            .preemptable
+            .held
+            .keys()
+            .cloned()
+            .chain(others)
+            .collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -163,16 +177,18 @@ impl Pool<'_> {
 
     /// Puts what is known of its user into the ad of a class.
     pub fn put_user(&mut self, class: usize) {
-        let busy = &mut self.busy;
-        if busy.inserted.len() <= class {
-            busy.inserted.resize(self.cursor.len().max(class + 1), 0);
+        let preemptable = &mut self.preemptable;
+        if preemptable.inserted.len() <= class {
+            preemptable
+                .inserted
+                .resize(self.cursor.len().max(class + 1), 0);
         }
-        if busy.inserted[class] == busy.stamp {
+        if preemptable.inserted[class] == preemptable.stamp {
             return;
         }
-        busy.inserted[class] = busy.stamp;
+        preemptable.inserted[class] = preemptable.stamp;
         let user = self.classes[class].user.as_ref();
-        if let Some(known) = user.and_then(|user| busy.users.get(user)) {
+        if let Some(known) = user.and_then(|user| preemptable.users.get(user)) {
             let mut facts = SlotClass::clone(&self.classes[class]);
             for (name, expr) in known {
                 facts.ad.insert(name.clone(), expr.clone());
@@ -183,10 +199,10 @@ impl Pool<'_> {
 
     /// Puts what is known of users into the ads of all classes, where busy ones are looked at one by one.
     pub fn put_users(&mut self) {
-        if self.busy.settled == self.busy.stamp {
+        if self.preemptable.settled == self.preemptable.stamp {
             return;
         }
-        self.busy.settled = self.busy.stamp;
+        self.preemptable.settled = self.preemptable.stamp;
         for class in 0..self.base_classes() {
             if self.left[class] > 0 && self.classes[class].user.is_some() {
                 self.put_user(class);
@@ -196,53 +212,57 @@ impl Pool<'_> {
 
     /// Rows that a user holds.
     pub fn held_by(&mut self, user: &str) -> Arc<Bitmap> {
-        if let Some(known) = self.busy.own.get(user) {
+        if let Some(known) = self.preemptable.own.get(user) {
             return Arc::clone(known);
         }
         let mut rows = Bitmap::empty(self.table.row_end());
-        for class in self.busy.held.get(user).into_iter().flatten() {
+        for class in self.preemptable.held.get(user).into_iter().flatten() {
             let members = self.index.members(*class as usize);
             members.iter().for_each(|row| rows.set(*row as usize, true));
         }
         let rows = Arc::new(rows);
-        self.busy.own.insert(user.to_owned(), Arc::clone(&rows));
+        self.preemptable
+            .own
+            .insert(user.to_owned(), Arc::clone(&rows));
         rows
     }
 
     /// The greatest pre-job rank of a busy slot.
-    pub fn busy_bound(&mut self, ranks: &Arc<Numbers>) -> f64 {
+    pub fn preemptable_bound(&mut self, ranks: &Arc<Numbers>) -> f64 {
         let key = Arc::as_ptr(ranks) as usize;
-        if let Some((_, bound)) = self.busy.bounds.get(&key) {
+        if let Some((_, bound)) = self.preemptable.bounds.get(&key) {
             return *bound;
         }
-        let facts = self.busy.facts.iter();
-        let rank = |facts: &Facts| ranks.get(self.lean[facts.class as usize].representative);
+        let facts = self.preemptable.facts.iter();
+        let rank = |facts: &Facts| ranks.get(self.summaries[facts.class as usize].representative);
         let bound = facts.filter_map(rank).fold(f64::NEG_INFINITY, f64::max);
-        self.busy.bounds.insert(key, (Arc::clone(ranks), bound));
+        self.preemptable
+            .bounds
+            .insert(key, (Arc::clone(ranks), bound));
         bound
     }
 
     fn view(&mut self, shared: &Shared<'_>) -> Arc<View> {
-        if let Some(known) = &self.busy.view {
+        if let Some(known) = &self.preemptable.view {
             return Arc::clone(known);
         }
         let made = Arc::new(self.make_view(shared));
-        self.busy.view = Some(Arc::clone(&made));
+        self.preemptable.view = Some(Arc::clone(&made));
         made
     }
 
     fn make_view(&self, shared: &Shared<'_>) -> View {
         let no_names = Default::default();
-        let names = shared.plan.policy.as_ref().unwrap_or(&no_names);
+        let names = shared.dependencies.policy.as_ref().unwrap_or(&no_names);
         let mut live = Bitmap::empty(self.table.row_end());
-        for facts in &self.busy.facts {
+        for facts in &self.preemptable.facts {
             let members = self.index.members(facts.class as usize);
             members.iter().for_each(|row| live.set(*row as usize, true));
         }
         let mut table = self.table.view(names.iter(), live);
         let members = |class: &u32| self.index.members(*class as usize).iter().copied();
-        for (user, known) in &self.busy.users {
-            let classes = self.busy.held.get(user);
+        for (user, known) in &self.preemptable.users {
+            let classes = self.preemptable.held.get(user);
             for (name, value) in known.iter().filter(|(name, _)| names.contains(name)) {
                 let cell = table.value_cell(value);
                 let rows = classes.into_iter().flatten().flat_map(members);
@@ -252,7 +272,12 @@ impl Pool<'_> {
         // The rank of a claim that waits to preempt stands for that of the running one.
         let current = Name::from("CurrentRank");
         if names.contains(&current) && self.table.column_named("PreemptingRank").is_some() {
-            for facts in self.busy.facts.iter().filter(|f| !f.current.is_nan()) {
+            for facts in self
+                .preemptable
+                .facts
+                .iter()
+                .filter(|f| !f.current.is_nan())
+            {
                 let own = self.classes[facts.class as usize].ad.get(&current);
                 if let Some(Expr::Lit(Value::Real(rank))) = own {
                     let cell = table.value_cell(&Expr::Lit(Value::Real(*rank)));
@@ -282,18 +307,18 @@ impl Pool<'_> {
 
     /// PREEMPTION_RANK of the busy slots.
     pub(super) fn preemption_ranks(&mut self, shared: &Shared<'_>) -> Option<Arc<Numbers>> {
-        if let Some(known) = &self.busy.preemption {
+        if let Some(known) = &self.preemptable.preemption {
             return known.clone();
         }
         let rank = &shared.config.preemption.rank;
         let view = self.view(shared);
         let made = Some(view.matcher.numbers(&view.table, rank, Owner::Slot, None));
-        self.busy.preemption = Some(made.clone());
+        self.preemptable.preemption = Some(made.clone());
         made
     }
 
     /// What a job may do to busy slots.
-    pub fn verdict(&mut self, shared: &Shared<'_>, job: &Ad) -> Arc<Verdict> {
+    pub fn preemption_sets(&mut self, shared: &Shared<'_>, job: &Ad) -> Arc<PreemptionSets> {
         let requirements = &shared.config.preemption.requirements;
         let fixed = match requirements {
             Expr::Lit(value) if allows(value) => Some(Truth::Always),
@@ -306,7 +331,7 @@ impl Pool<'_> {
             let matcher = &view.matcher;
             matcher.truth(&view.table, asked, Owner::Slot, Some(job))
         });
-        let ranks = (!shared.plan.slot_rank_static).then(|| {
+        let ranks = (!shared.dependencies.slot_rank_static).then(|| {
             let view = self.view(shared);
             let matcher = &view.matcher;
             matcher.numbers(&view.table, &view.rank, Owner::Slot, Some(job))
@@ -319,26 +344,26 @@ impl Pool<'_> {
             },
             ranks.as_ref().map_or(0, |r| Arc::as_ptr(r) as usize),
         );
-        if let Some((_, known)) = self.busy.verdicts.get(&key) {
+        if let Some((_, known)) = self.preemptable.sets.get(&key) {
             return Arc::clone(known);
         }
-        let made = Arc::new(self.judge(&truth, ranks.as_deref()));
+        let made = Arc::new(self.sort_out(&truth, ranks.as_deref()));
         let grounds = (truth, ranks);
         let kept = (grounds, Arc::clone(&made));
-        self.busy.verdicts.insert(key, kept);
+        self.preemptable.sets.insert(key, kept);
         made
     }
 
-    fn judge(&self, truth: &Truth, ranks: Option<&Numbers>) -> Verdict {
+    fn sort_out(&self, truth: &Truth, ranks: Option<&Numbers>) -> PreemptionSets {
         let none = || Bitmap::empty(self.table.row_end());
-        let mut out = Verdict {
+        let mut out = PreemptionSets {
             rank: none(),
             priority: none(),
             protected: none(),
             prefer_running: none(),
         };
-        for facts in &self.busy.facts {
-            let first: Row = self.lean[facts.class as usize].representative;
+        for facts in &self.preemptable.facts {
+            let first: Row = self.summaries[facts.class as usize].representative;
             let rank = ranks.map_or(facts.rank, |r| r.get(first).unwrap_or(f64::NAN));
             let allowed = match truth {
                 Truth::Never => false,

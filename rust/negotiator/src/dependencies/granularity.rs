@@ -1,6 +1,6 @@
 //! How finely an attribute has to be known: an attribute that is only ever compared with numbers is known by intervals.
 
-use super::sources::{Sources, each_distinct};
+use super::resolve::{Resolver, each_distinct};
 use super::{CONDITIONS, FACTS, is_submitter_attribute, resource_names};
 use crate::config::CycleConfig;
 use classad::analysis::Reads;
@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How finely an attribute tells slots apart.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Grain {
+pub enum Granularity {
     /// By its value.
     Value,
     /// By its place among these numbers (sorted, distinct); other kinds of value by themselves.
@@ -19,11 +19,11 @@ pub enum Grain {
 }
 
 /// Attributes that are only ever compared with numbers known before the cycle.
-pub(super) fn grains(
-    sources: &mut Sources<'_>,
+pub(super) fn granularities(
+    resolver: &mut Resolver<'_>,
     names: &FxHashSet<Name>,
     config: &CycleConfig,
-) -> FxHashMap<Name, Grain> {
+) -> FxHashMap<Name, Granularity> {
     let mut uses = Uses::default();
     uses.numbers(&"RetirementTimeRemaining".into(), 0.0);
     for raw in FACTS
@@ -33,8 +33,8 @@ pub(super) fn grains(
     {
         uses.spoil(&Name::from(*raw));
     }
-    let consuming = sources.slots.column_named("ConsumptionDisk").is_some();
-    for name in resource_names(sources.slots) {
+    let consuming = resolver.slots.column_named("ConsumptionDisk").is_some();
+    for name in resource_names(resolver.slots) {
         // What is carved has to be known exactly; disk sizes differ on every
         // machine, so they are kept per row unless a consumption policy asks.
         if consuming || !name.is("Disk") {
@@ -54,15 +54,15 @@ pub(super) fn grains(
     exprs.extend(selection.given_to_slots.iter().map(|(_, e)| e.clone()));
     exprs.extend(config.partition.carve.values().cloned());
     for name in names {
-        for id in sources.slot_exprs(name) {
-            exprs.push(sources.slots.exprs().get(id).clone());
+        for id in resolver.slot_exprs(name) {
+            exprs.push(resolver.slots.exprs().get(id).clone());
         }
-        for id in sources.job_exprs(name) {
-            exprs.push(sources.jobs.exprs().get(id).clone());
+        for id in resolver.job_exprs(name) {
+            exprs.push(resolver.jobs.exprs().get(id).clone());
         }
     }
     for expr in &exprs {
-        uses.walk(expr, sources);
+        uses.walk(expr, resolver);
     }
     uses.finish()
 }
@@ -84,27 +84,27 @@ impl Uses {
         self.numbers.entry(name.clone()).or_default().push(number);
     }
 
-    fn walk(&mut self, expr: &Expr, sources: &mut Sources<'_>) {
+    fn walk(&mut self, expr: &Expr, resolver: &mut Resolver<'_>) {
         match expr {
             Expr::Binary(b) if b.op.is_comparison() => {
-                self.compare(b.op, &b.left, &b.right, sources);
+                self.compare(b.op, &b.left, &b.right, resolver);
             }
-            Expr::Paren(inner) => self.walk(inner, sources),
-            Expr::Unary(inner) => self.walk(&inner.arg, sources),
+            Expr::Paren(inner) => self.walk(inner, resolver),
+            Expr::Unary(inner) => self.walk(&inner.arg, resolver),
             Expr::Binary(inner) => {
-                self.walk(&inner.left, sources);
-                self.walk(&inner.right, sources);
+                self.walk(&inner.left, resolver);
+                self.walk(&inner.right, resolver);
             }
             Expr::Ternary(inner) => {
-                self.walk(&inner.cond, sources);
-                self.walk(&inner.then, sources);
-                self.walk(&inner.other, sources);
+                self.walk(&inner.cond, resolver);
+                self.walk(&inner.then, resolver);
+                self.walk(&inner.other, resolver);
             }
             other => Reads::of(other).names().for_each(|name| self.spoil(name)),
         }
     }
 
-    fn compare(&mut self, op: BinaryOp, left: &Expr, right: &Expr, sources: &mut Sources<'_>) {
+    fn compare(&mut self, op: BinaryOp, left: &Expr, right: &Expr, resolver: &mut Resolver<'_>) {
         for (one, two) in [(left, right), (right, left)] {
             let Some((_, name)) = one.unparen().as_reference() else {
                 continue;
@@ -121,7 +121,7 @@ impl Uses {
                 }),
                 other => match other.as_reference() {
                     Some((_, job_name)) if !matches!(op, BinaryOp::Is | BinaryOp::Isnt) => {
-                        self.numbers_of_jobs(job_name, sources)
+                        self.numbers_of_jobs(job_name, resolver)
                     }
                     _ => None,
                 },
@@ -138,56 +138,56 @@ impl Uses {
     }
 
     /// All numbers jobs have for an attribute that no slot has and that needs no slot.
-    fn numbers_of_jobs(&mut self, name: &Name, sources: &mut Sources<'_>) -> Option<Vec<f64>> {
+    fn numbers_of_jobs(&mut self, name: &Name, resolver: &mut Resolver<'_>) -> Option<Vec<f64>> {
         if let Some(known) = self.job_numbers.get(name) {
             return known.clone();
         }
-        let found = job_numbers(name, sources);
+        let found = job_numbers(name, resolver);
         self.job_numbers.insert(name.clone(), found.clone());
         found
     }
 
-    fn finish(self) -> FxHashMap<Name, Grain> {
+    fn finish(self) -> FxHashMap<Name, Granularity> {
         let mut out = FxHashMap::default();
         for (name, mut numbers) in self.numbers {
             if !self.spoiled.contains(&name) {
                 numbers.sort_unstable_by(f64::total_cmp);
                 numbers.dedup();
-                out.insert(name, Grain::Intervals(numbers));
+                out.insert(name, Granularity::Intervals(numbers));
             }
         }
         out
     }
 }
 
-fn job_numbers(name: &Name, sources: &mut Sources<'_>) -> Option<Vec<f64>> {
-    if sources.slots.column_id(name).is_some() || is_submitter_attribute(name) {
+fn job_numbers(name: &Name, resolver: &mut Resolver<'_>) -> Option<Vec<f64>> {
+    if resolver.slots.column_id(name).is_some() || is_submitter_attribute(name) {
         return None;
     }
     let mut reach = Reads::default();
-    for id in sources.job_exprs(name) {
-        reach.add(&sources.job_reads(id));
+    for id in resolver.job_exprs(name) {
+        reach.add(&resolver.job_reads(id));
     }
-    let reach = sources.reach(&reach);
-    let needs_slot = reach.names().any(|n| sources.slots.column_id(n).is_some());
+    let reach = resolver.reach(&reach);
+    let needs_slot = reach.names().any(|n| resolver.slots.column_id(n).is_some());
     if needs_slot || reach.unbounded || reach.volatile {
         return None;
     }
-    let Some(column) = sources.jobs.column_id(name) else {
+    let Some(column) = resolver.jobs.column_id(name) else {
         return Some(Vec::new());
     };
     let mut out = Vec::new();
-    if sources.job_exprs(name).is_empty() {
-        each_distinct(sources.jobs, column, |cell| {
-            out.extend(sources.jobs.cell_value(cell).as_number());
+    if resolver.job_exprs(name).is_empty() {
+        each_distinct(resolver.jobs, column, |cell| {
+            out.extend(resolver.jobs.cell_value(cell).as_number());
         });
         return Some(out);
     }
-    for row in sources.jobs.rows() {
-        let value = match sources.jobs.expr_at(row, column) {
+    for row in resolver.jobs.rows() {
+        let value = match resolver.jobs.expr_at(row, column) {
             Some(Expr::Lit(value)) => value,
             Some(expr) => {
-                let ad: Ad = sources.jobs.ad(row);
+                let ad: Ad = resolver.jobs.ad(row);
                 let context = Context {
                     my: Some(&ad),
                     ..Context::default()

@@ -1,19 +1,19 @@
-//! Slots that a request takes one by one from a lane, in one state each: free, or to be preempted.
+//! Slots that a request takes one by one in sorted order, in one state each: free, or to be preempted.
 
-use crate::candidates::{Candidate, SlotState};
+use crate::candidate::{Candidate, SlotState};
 use crate::evaluate::Evaluation;
-use crate::pool::Pool;
-use crate::pool::busy::Verdict;
-use crate::pool::lanes::{Kind, Ranking, Walk};
+use crate::pool::preemptable::PreemptionSets;
+use crate::pool::sorted_slots::{Cursor, Ranking};
+use crate::pool::{Pool, SlotKind};
 use columns::Bitmap;
 use std::sync::Arc;
 
 /// Slots of one state, best first.
 pub(crate) struct Stream {
-    pub kind: Kind,
+    pub kind: SlotKind,
     pub state: SlotState,
     rows: Arc<Bitmap>,
-    walk: Walk,
+    cursor: Cursor,
     pub next: Option<Candidate>,
     /// Slots that were passed by because they are too heavy.
     passed: u64,
@@ -24,16 +24,16 @@ impl Stream {
     pub fn open(
         evaluation: &Evaluation<'_>,
         pool: &mut Pool<'_>,
-        (kind, state): (Kind, SlotState),
+        (kind, state): (SlotKind, SlotState),
         rows: Arc<Bitmap>,
         ranking: &Ranking,
     ) -> Option<Self> {
-        let walk = pool.walk(&evaluation.shared(), kind, &rows, ranking)?;
+        let cursor = pool.cursor(&evaluation.shared(), kind, &rows, ranking)?;
         Some(Self {
             kind,
             state,
             rows,
-            walk,
+            cursor,
             next: None,
             passed: 0,
         })
@@ -42,22 +42,22 @@ impl Stream {
     /// Finds the next slot.
     pub fn look_further(&mut self, evaluation: &Evaluation<'_>, pool: &mut Pool<'_>) {
         while self.next.is_none()
-            && let Some(head) = pool.next_on(&mut self.walk, &self.rows)
+            && let Some(head) = pool.next_at(&mut self.cursor, &self.rows)
         {
-            self.next = evaluation.on_lane(pool, head, self.state);
+            self.next = evaluation.sorted_candidate(pool, head, self.state);
         }
     }
 
     /// Notes a slot that the limits do not permit; gives how many are too heavy like it.
     pub fn pass_by(&mut self, cost: f64, pool: &Pool<'_>) -> u64 {
         self.passed += 1;
-        let lanes = pool.lanes(self.kind);
-        if self.kind == Kind::Uncut || cost > lanes.least_weight() {
+        let sorted = pool.sorted(self.kind);
+        if self.kind == SlotKind::WholePslot || cost > sorted.least_weight() {
             return 1;
         }
         // No other slot is lighter, and what was too heavy stays so.
-        self.walk = Walk::Nothing;
-        lanes.left_among(&self.rows) as u64 - self.passed + 1
+        self.cursor = Cursor::Nothing;
+        sorted.left_among(&self.rows) as u64 - self.passed + 1
     }
 }
 
@@ -66,9 +66,9 @@ pub(crate) enum Claims {
     /// There are none, or they are looked at class by class.
     Apart,
     /// Not looked at before they can come up: none has a greater pre-job rank.
-    Ahead(f64),
+    Pending(f64),
     /// What the policy says, and the slots of the submitter itself.
-    Judged(Arc<Verdict>, Arc<Bitmap>),
+    Judged(Arc<PreemptionSets>, Arc<Bitmap>),
 }
 
 /// Rows of both sets, without those of `not`.

@@ -34,7 +34,7 @@ struct State {
 }
 
 /// See the module text.
-pub(crate) struct Ahead<'a> {
+pub(crate) struct Prefetch<'a> {
     shared: Shared<'a>,
     demand: &'a Demand,
     state: Mutex<State>,
@@ -43,12 +43,12 @@ pub(crate) struct Ahead<'a> {
     pub workers: usize,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Prefetch<'a> {
     /// Nothing asked for yet.
     pub fn new(shared: Shared<'a>, snapshot: &Snapshot<'a>) -> Self {
         let requests = snapshot.demand.requests.len();
-        let worthwhile = shared.plan.row_matching
-            && !shared.plan.conditions_see_submitter
+        let worthwhile = shared.dependencies.row_matching
+            && !shared.dependencies.conditions_see_submitter
             && requests >= REQUESTS_MIN
             && requests.saturating_mul(shared.table.row_end()) >= PAIRS_MIN;
         let cores = rayon::current_num_threads();
@@ -141,7 +141,7 @@ impl<'a> Ahead<'a> {
                 continue;
             }
             drop(state);
-            let made = Answers::ask_ahead(&self.shared, &asked.ad);
+            let made = Answers::prefetch(&self.shared, &asked.ad);
             state = self.lock();
             state.bytes += made.heap_bytes();
             state.known.insert(asked.signature, made);
@@ -150,9 +150,9 @@ impl<'a> Ahead<'a> {
 }
 
 /// Sends the other cores home when it goes, however the cycle ends.
-pub(crate) struct Ending<'b, 'a>(pub &'b Ahead<'a>);
+pub(crate) struct StopWorkers<'b, 'a>(pub &'b Prefetch<'a>);
 
-impl Drop for Ending<'_, '_> {
+impl Drop for StopWorkers<'_, '_> {
     fn drop(&mut self) {
         self.0.lock().ended = true;
         self.0.wake.notify_all();

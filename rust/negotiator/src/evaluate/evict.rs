@@ -5,9 +5,9 @@
 //! the slot must prefer the job, or rank it equal and PREEMPTION_REQUIREMENTS
 //! must allow it.
 
+use super::{Evaluation, allows, requirements_hold};
 use crate::amounts::amount_expr;
-use crate::candidates::{Candidate, Eviction, SlotState};
-use crate::evaluate::{Evaluation, allows, requirements_hold};
+use crate::candidate::{Candidate, Eviction, SlotState};
 use crate::ledger::Ledger;
 use crate::pool::Pool;
 use crate::slot::{SlotClass, USERS, own_text, own_value, weight};

@@ -9,8 +9,8 @@
 //! What bounds it: copying the columns whenever an ad or a value has changed.
 
 use crate::config::CycleConfig;
+use crate::dependencies::Dependencies;
 use crate::ledger::{Accounts, Ledger};
-use crate::plan::Plan;
 use crate::slot::{USERS, own_text};
 use classad::{Expr, Name, Value};
 use columns::{AdTable, ColumnId, Row};
@@ -22,7 +22,7 @@ pub const STEADY_REMOTE_NAMES: [&str; 3] = ["RemoteUserPrio", "RemoteUserFloor",
 
 /// What has to be put into slot ads, because conditions look at it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct OverlayParts {
     /// NegotiatorRequirements in place of Requirements.
     pub requirements: bool,
     /// What every slot is given: the attributes of NEGOTIATOR_MATCH_EXPRS, and counts that begin anew.
@@ -31,7 +31,7 @@ pub struct Wanted {
     pub users: bool,
 }
 
-impl Wanted {
+impl OverlayParts {
     fn anything(self) -> bool {
         self != Self::default()
     }
@@ -39,7 +39,7 @@ impl Wanted {
 
 /// A copy of the slot table with what was put in, kept until something of it changes.
 #[derive(Default)]
-pub struct Dressed {
+pub struct SlotOverlay {
     made: Option<(Stamp, AdTable)>,
 }
 
@@ -49,7 +49,7 @@ struct Stamp {
     epoch: u64,
     version: u64,
     now: i64,
-    wanted: Wanted,
+    wanted: OverlayParts,
     given: Vec<(String, Expr)>,
     users: Vec<Known>,
 }
@@ -61,17 +61,17 @@ struct Known {
     rows: Vec<Row>,
 }
 
-impl Dressed {
+impl SlotOverlay {
     /// The table that conditions are asked of; none when it is that of the ads themselves.
-    pub fn dress(
+    pub fn refresh(
         &mut self,
         slots: &AdTable,
-        plan: &Plan,
+        dependencies: &Dependencies,
         config: &CycleConfig,
         accounts: &Accounts,
         now: i64,
     ) -> Option<&AdTable> {
-        let wanted = plan.dress;
+        let wanted = dependencies.overlay;
         if !wanted.anything() {
             self.made = None;
             return None;
@@ -93,14 +93,14 @@ impl Dressed {
             users,
         };
         if self.made.as_ref().is_none_or(|(old, _)| *old != stamp) {
-            let table = put_on(slots, &stamp);
+            let table = overlaid(slots, &stamp);
             self.made = Some((stamp, table));
         }
         self.made.as_ref().map(|(_, table)| table)
     }
 }
 
-fn put_on(slots: &AdTable, stamp: &Stamp) -> AdTable {
+fn overlaid(slots: &AdTable, stamp: &Stamp) -> AdTable {
     let mut table = slots.copy();
     if stamp.wanted.requirements
         && let Some(column) = slots.column_named("NegotiatorRequirements")
