@@ -11,11 +11,23 @@ if TYPE_CHECKING:
     from slotwise.cli.common.invocation import Invocation
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Help that reads the same under every version of Python: 3.13 shortens what stands for an option's value."""
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return ", ".join(f"{option} {value}" for option in action.option_strings)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that writes to the caller's streams and raises our errors instead of leaving the process."""
 
     def __init__(self, inv: Invocation, name: str, description: str, **more: Any) -> None:
+        more.setdefault("formatter_class", HelpFormatter)
         super().__init__(prog=f"slotwise {name}", description=description, add_help=False, **more)
+        self.color = False  # of Python 3.14, which asks this process's terminal, not the caller's
         self._inv = inv
         self.add_argument("-h", "-help", "--help", action="store_true", help="show this text", dest="help")
 

@@ -11,6 +11,7 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.jobs import analyze_local
 from slotwise.cli.pool.negotiate import epoch, read_input
 from slotwise.cli.render.negotiation import table
+from slotwise.cli.common.parser import HelpFormatter
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.negotiator.analysis import analyze, counted
 from slotwise.negotiator.driver import Row
@@ -28,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
-    made = _Parser(prog="slotwise analyze", description=DESCRIPTION, add_help=False)
+    made = _Parser(prog="slotwise analyze", description=DESCRIPTION, add_help=False, formatter_class=HelpFormatter)
     made.add_argument("job", nargs="?", help="cluster or cluster.proc")
     made.add_argument("--help", "-help", "-h", action="store_true", help="show this text")
     made.add_argument("--slots", "-slots", metavar="FILE", help="slot ads (condor_status -long)")

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from slotwise.cli.common import classad_host
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.parser import HelpFormatter
 from slotwise.config import load
 from slotwise.errors import SlotwiseError, UsageError
 from slotwise.negotiator.accounting_file import parse_accounting, text_of
@@ -39,7 +40,7 @@ def epoch(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command's options."""
-    made = _Parser(prog="slotwise negotiate", description=DESCRIPTION, add_help=False)
+    made = _Parser(prog="slotwise negotiate", description=DESCRIPTION, add_help=False, formatter_class=HelpFormatter)
     made.add_argument("--help", "-help", "-h", action="store_true", help="show this text")
     made.add_argument("--slots", "-slots", metavar="FILE", help="slot ads")
     made.add_argument("--jobs", "-jobs", metavar="FILE", help="job ads")
