@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import slotwise
+from slotwise.cli.document import commands_page
 from slotwise.config import find_knob, knobs, similar_knobs, templates
 from slotwise.config.document import configuration_page
 from slotwise.submit.document import submit_page
+from slotwise.wire.document import protos_page
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -19,10 +22,14 @@ FACTS = {"FULL_HOSTNAME"}
 
 @pytest.mark.parametrize(
     ("name", "page", "module"),
-    [("configuration.md", configuration_page, "config"), ("submit.md", submit_page, "submit")],
+    [
+        ("configuration.md", configuration_page, "config"),
+        ("submit.md", submit_page, "submit"),
+        ("commands.md", commands_page, "cli"),
+        ("protos.md", lambda: protos_page(DOCS.parents[1] / "proto"), "wire"),
+    ],
 )
-def test_pages_are_up_to_date(name: str, page: object, module: str) -> None:
-    assert callable(page)
+def test_pages_are_up_to_date(name: str, page: Callable[[], str], module: str) -> None:
     written = (DOCS / name).read_text(encoding="utf-8")
     assert written == page(), f"run python -m slotwise.{module}.document docs/reference"
 

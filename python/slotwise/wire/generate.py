@@ -14,11 +14,10 @@ PACKAGE_DIR = Path(__file__).resolve().parent
 REPO = PACKAGE_DIR.parents[2]
 
 
-def generate(out_dir: Path) -> None:
+def generate(out_dir: Path, proto_dir: Path = REPO / "proto") -> None:
     """Write the generated modules into ``out_dir`` with imports that work inside ``slotwise.wire.gen``."""
     from grpc_tools import protoc  # type: ignore[import-untyped]
 
-    proto_dir = REPO / "proto"
     files = sorted(str(p.relative_to(proto_dir)) for p in (proto_dir / "slotwise/v1").glob("*.proto"))
     out_dir.mkdir(parents=True, exist_ok=True)
     flags = [f"--{kind}_out={out_dir}" for kind in ("python", "grpc_python", "pyi")]
