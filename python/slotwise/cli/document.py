@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slotwise.cli import main
-from slotwise.cli.invocation import Invocation
+from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.registry import COMMANDS, CONDOR_NAMES
 
 _ABOUT_COMMANDS = """\
