@@ -26,6 +26,7 @@ from slotwise._native import (
 from slotwise.classad.dialect import new_syntax
 from slotwise.classad.matching import Clause, Match, Side, match
 from slotwise.classad.stream import parse_ads
+from slotwise.classad.values import Value
 
 MutableMapping.register(ClassAd)
 
@@ -39,6 +40,7 @@ __all__ = [
     "References",
     "Side",
     "SpecialValue",
+    "Value",
     "define_user_map",
     "definition_in",
     "match",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
 from slotwise.classad import ClassAd, ExprTree, SpecialValue, new_syntax
+from slotwise.classad.values import Value as Value
+from slotwise.classad.values import number as number
 from slotwise.errors import AdSyntaxError, ConfigError
-
-#: An attribute's or expression's value; None where it is UNDEFINED or ERROR.
-Value: TypeAlias = Any
 
 
 class Expr(str):
@@ -113,14 +112,7 @@ def truth(value: Value, otherwise: bool = False) -> bool:
     return otherwise
 
 
-def number(value: Value, otherwise: float = 0.0) -> float:
-    """A policy value as a number; what is none counts as ``otherwise``."""
-    if isinstance(value, bool | int | float):
-        return float(value)
-    return otherwise
-
-
-def knob_expression(name: str, text: str) -> Any:
+def knob_expression(name: str, text: str) -> bool | int | Expr:
     """A STARTD_ATTRS knob as an attribute.
 
     :raises ConfigError: when its text is no expression.
@@ -131,7 +123,7 @@ def knob_expression(name: str, text: str) -> Any:
         raise ConfigError(f"{name} is not an expression: {error}", hint="put texts in quotes", key=name) from None
 
 
-def device_property(text: str) -> Any:
+def device_property(text: str) -> bool | int | str:
     """What an inventory says of a device: a value or an expression; what is neither is a string."""
     try:
         return literal_or_expression(text)
@@ -140,7 +132,7 @@ def device_property(text: str) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def literal_or_expression(text: str) -> Any:
+def literal_or_expression(text: str) -> bool | int | Expr:
     """``True``, numbers and strings as values; the rest as checked expression text."""
     text = new_syntax(text)
     tree = ExprTree(text)

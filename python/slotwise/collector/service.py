@@ -7,7 +7,7 @@ import functools
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.clock import Clock
@@ -20,6 +20,7 @@ from slotwise.errors import BusyError, DeniedError, SlotwiseError, Unauthenticat
 from slotwise.observe.log import listed
 from slotwise.table import AdTable, ApplyReport, PackKeys, pack_keys
 from slotwise.wire import call, security
+from slotwise.wire.context import Context
 from slotwise.wire.gen import collector_pb2, collector_pb2_grpc, common_pb2
 from slotwise.wire.status import answers_errors
 
@@ -75,7 +76,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
 
     @answers_errors
     async def Advertise(
-        self, requests: AsyncIterator[collector_pb2.AdvertiseRequest], context: Any
+        self, requests: AsyncIterator[collector_pb2.AdvertiseRequest], context: Context
     ) -> AsyncIterator[collector_pb2.AdvertiseReply]:
         """Take over ads as they come."""
         async for request in requests:
@@ -120,7 +121,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         security.require_kind(caller, self.store.canonical(kind))
         return sender_of(caller, has_proof=call.host_token.get() is not None)
 
-    def _require_own(self, kind: str, pack: PackKeys, context: Any) -> None:
+    def _require_own(self, kind: str, pack: PackKeys, context: Context) -> None:
         """See that a pack changes nobody else's ads.
 
         :raises DeniedError: when it does; nothing of it counts.
@@ -140,13 +141,13 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         if why is not None:
             yield why
 
-    def _take_names(self, kind: str, keys: Iterable[str], context: Any) -> None:
+    def _take_names(self, kind: str, keys: Iterable[str], context: Context) -> None:
         taken = self.owners.take(self._require_kind(kind), self.store.canonical(kind), keys)
         if taken:
             who = (call.caller.get(), call.peer_of(context))
             _log.warning("%s ads are now those of %s from %s, whose host they name: %s", kind, *who, listed(taken))
 
-    def _taken(self, sender: Sender, kind: str, why: str, context: Any) -> DeniedError:
+    def _taken(self, sender: Sender, kind: str, why: str, context: Context) -> DeniedError:
         who, peer = sender.identity.name, call.peer_of(context)
         call.refusals.note(who, peer, "refused %s ads of %s from %s: %s", kind, who, peer, why)
         return DeniedError(
@@ -155,7 +156,9 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         )
 
     @answers_errors
-    async def Invalidate(self, request: collector_pb2.InvalidateRequest, context: Any) -> collector_pb2.InvalidateReply:
+    async def Invalidate(
+        self, request: collector_pb2.InvalidateRequest, context: Context
+    ) -> collector_pb2.InvalidateReply:
         """Forget ads."""
         if not request.keys and not request.constraint:
             raise UsageError("nothing was named to forget", hint="give keys or a constraint")
@@ -189,7 +192,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
         return [*(key for key, each in keys.items() if each is None), *sorted(meant)], why
 
     @answers_errors
-    async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+    async def Query(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
         """Answer with the ads asked for, in pieces; the next one is made when the reader has taken the last."""
         self._refresh()
         self.queries += 1
@@ -213,7 +216,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
 
     @answers_errors
     async def Sleeps(
-        self, request: collector_pb2.SleepsRequest, context: Any
+        self, request: collector_pb2.SleepsRequest, context: Context
     ) -> AsyncIterator[collector_pb2.SleepsReply]:
         """The sleeps of machines that touch a span of time, oldest first."""
         until = request.until or int(self._clock.now()) + 1
@@ -234,7 +237,7 @@ class CollectorServicer(collector_pb2_grpc.CollectorServicer):
 
     @answers_errors
     async def Subscribe(
-        self, request: collector_pb2.SubscribeRequest, context: Any
+        self, request: collector_pb2.SubscribeRequest, context: Context
     ) -> AsyncIterator[collector_pb2.SubscribeReply]:
         """All ads of the kinds asked for, then every change."""
         kinds = [self.store.canonical(kind) for kind in request.kinds]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slotwise.classad.values import Value
 from slotwise.daemon import database
 
 if TYPE_CHECKING:
@@ -192,9 +193,13 @@ def _prepared(path: Path | str) -> sqlite3.Connection:
 
 def saved_watts(ad: ClassAd) -> float | None:
     """What a machine draws less while it sleeps: IdleWatts - AsleepWatts of its ad; None where it does not say."""
-    idle, asleep = (ad.eval(name) for name in ("IdleWatts", "AsleepWatts"))
-    for watts in (idle, asleep):
-        if isinstance(watts, bool) or not isinstance(watts, int | float) or not math.isfinite(watts):
-            return None
-    saved = float(idle) - float(asleep)
-    return saved if 0 < saved <= _MOST_WATTS else None
+    idle, asleep = (_watts(ad.eval(name)) for name in ("IdleWatts", "AsleepWatts"))
+    if idle is None or asleep is None:
+        return None
+    return idle - asleep if 0 < idle - asleep <= _MOST_WATTS else None
+
+
+def _watts(value: Value) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -13,7 +13,6 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import unquote
 
 from slotwise import ids
@@ -21,6 +20,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.membership import HOST_TOKEN_S
 from slotwise.errors import BusyError, DeniedError, NotFoundError, UsageError
 from slotwise.wire import call, keys, tls
+from slotwise.wire.context import Context
 from slotwise.wire.gen import common_pb2, token_pb2, token_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
 from slotwise.wire.status import answers_errors
@@ -192,7 +192,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         self._secrets.revoke_by(self._revocation_expr())
 
     @answers_errors
-    async def Fetch(self, request: token_pb2.FetchTokenRequest, context: Any) -> token_pb2.TokenReply:
+    async def Fetch(self, request: token_pb2.FetchTokenRequest, context: Context) -> token_pb2.TokenReply:
         """A token for who calls."""
         require_private(context)
         caller = call.identity.get()
@@ -209,7 +209,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         return token_pb2.TokenReply(token=made)
 
     @answers_errors
-    async def Request(self, request: token_pb2.TokenRequest, context: Any) -> token_pb2.TokenRequestReply:
+    async def Request(self, request: token_pb2.TokenRequest, context: Context) -> token_pb2.TokenRequestReply:
         """Take up a request for a token."""
         require_private(context)
         now, peer = self._clock.now(), peer_host(context)
@@ -234,7 +234,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         _log.info("request %s for %s approved by %s", pending.request_id, asked.identity, by)
 
     @answers_errors
-    async def Collect(self, request: token_pb2.CollectTokenRequest, context: Any) -> token_pb2.TokenReply:
+    async def Collect(self, request: token_pb2.CollectTokenRequest, context: Context) -> token_pb2.TokenReply:
         """The token of an approved request, for who made it."""
         require_private(context)
         found = self._requests.find(request.request_id, self._clock.now())
@@ -247,14 +247,14 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         return token_pb2.TokenReply(token=found.token, trust=self._secrets.trust().text())
 
     @answers_errors
-    async def Requests(self, request: common_pb2.Empty, context: Any) -> token_pb2.TokenRequests:
+    async def Requests(self, request: common_pb2.Empty, context: Context) -> token_pb2.TokenRequests:
         """What waits for approval."""
         self._requests.expire(self._clock.now())
         waiting = [each.message() for each in self._requests.pending.values() if not each.token]
         return token_pb2.TokenRequests(requests=waiting)
 
     @answers_errors
-    async def Approve(self, request: token_pb2.ApproveTokenRequest, context: Any) -> token_pb2.TokenRequests:
+    async def Approve(self, request: token_pb2.ApproveTokenRequest, context: Context) -> token_pb2.TokenRequests:
         """Approve a request."""
         found = self._requests.find(request.request_id, self._clock.now())
         if not found.token:
@@ -262,7 +262,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         return token_pb2.TokenRequests(requests=[found.message()])
 
     @answers_errors
-    async def AutoApprove(self, request: token_pb2.AutoApproveRule, context: Any) -> token_pb2.TokenRequests:
+    async def AutoApprove(self, request: token_pb2.AutoApproveRule, context: Context) -> token_pb2.TokenRequests:
         """Approve requests of daemons from a network for a while; those that wait already, too."""
         try:
             network = ipaddress.ip_network(request.netblock, strict=False)
@@ -281,7 +281,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         return token_pb2.TokenRequests(requests=[each.message() for each in covered])
 
     @answers_errors
-    async def Revoke(self, request: token_pb2.RevokeTokenRequest, context: Any) -> common_pb2.Empty:
+    async def Revoke(self, request: token_pb2.RevokeTokenRequest, context: Context) -> common_pb2.Empty:
         """Revoke a token by its id."""
         if not re.fullmatch(r"[A-Za-z0-9._\-]{1,128}", request.token_id):
             raise UsageError(f"{request.token_id!r} is not a token's id", hint="`slotwise token list` shows ids")
@@ -290,7 +290,7 @@ class TokenServicer(token_pb2_grpc.TokensServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def Sync(self, request: common_pb2.Empty, context: Any) -> token_pb2.SyncReply:
+    async def Sync(self, request: common_pb2.Empty, context: Context) -> token_pb2.SyncReply:
         """What a host is to trust, and its token when that is to be renewed."""
         caller = call.identity.get()
         reply = token_pb2.SyncReply(trust=self._secrets.trust().text())
@@ -314,7 +314,7 @@ def _at_most(asked: float | None, ends: float | None, now: float) -> float | Non
     return min(limits, default=None)
 
 
-def require_private(context: Any) -> None:
+def require_private(context: Context) -> None:
     """See that nobody reads a token on its way to the caller.
 
     :raises DeniedError: when the connection is neither encrypted nor a UNIX socket.
@@ -323,7 +323,7 @@ def require_private(context: Any) -> None:
         raise DeniedError("tokens are handed out over TLS and UNIX sockets only", hint="see the guide on several hosts")
 
 
-def peer_host(context: Any) -> str:
+def peer_host(context: Context) -> str:
     """The address of who calls, without its port; ``127.0.0.1`` on a UNIX socket."""
     peer = str(context.peer() or "")
     if peer.startswith("unix:"):

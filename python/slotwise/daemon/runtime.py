@@ -41,6 +41,7 @@ from slotwise.table import limit_evaluations
 from slotwise.wire import address, audit, call, channel, issuers, map_file, security, tls
 from slotwise.wire.address import DaemonAddress
 from slotwise.wire.connections import ConnectionBounds
+from slotwise.wire.context import Context
 from slotwise.wire.credential import HostCredential
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
@@ -154,7 +155,7 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         self._knobs = knobs
 
     @answers_errors
-    async def Ping(self, request: daemon_pb2.PingRequest, context: Any) -> daemon_pb2.PingReply:
+    async def Ping(self, request: daemon_pb2.PingRequest, context: Context) -> daemon_pb2.PingReply:
         """Who is there, and who the caller is here."""
         me = self._context.address
         reply = daemon_pb2.PingReply(
@@ -186,24 +187,26 @@ class DaemonServicer(daemon_pb2_grpc.DaemonServicer):
         return reply
 
     @answers_errors
-    async def Reconfig(self, request: common_pb2.Empty, context: Any) -> daemon_pb2.ReconfigReply:
+    async def Reconfig(self, request: common_pb2.Empty, context: Context) -> daemon_pb2.ReconfigReply:
         """Read the configuration again."""
         return daemon_pb2.ReconfigReply(warnings=await self._reload())
 
     @answers_errors
-    async def Shutdown(self, request: daemon_pb2.ShutdownRequest, context: Any) -> common_pb2.Empty:
+    async def Shutdown(self, request: daemon_pb2.ShutdownRequest, context: Context) -> common_pb2.Empty:
         """End this daemon."""
         self._context.request_stop(daemon_pb2.ShutdownRequest.Mode.Name(request.mode).lower())
         return common_pb2.Empty()
 
     @answers_errors
-    async def ConfigValues(self, request: daemon_pb2.ConfigValuesRequest, context: Any) -> daemon_pb2.ConfigValuesReply:
+    async def ConfigValues(
+        self, request: daemon_pb2.ConfigValuesRequest, context: Context
+    ) -> daemon_pb2.ConfigValuesReply:
         """Knobs as this daemon has them now; undefined ones are left out."""
         values = {name: self._context.config.get(name) for name in request.names}
         return daemon_pb2.ConfigValuesReply(values={k: v for k, v in values.items() if v is not None})
 
     @answers_errors
-    async def SetConfig(self, request: daemon_pb2.SetConfigRequest, context: Any) -> common_pb2.Empty:
+    async def SetConfig(self, request: daemon_pb2.SetConfigRequest, context: Context) -> common_pb2.Empty:
         """Set a knob of this daemon, or take that back, where SETTABLE_ATTRS allows it."""
         caller = self._context.authenticator.caller(context)
         decision = settable.read(self._context.config).decide(call.decisions.get(), request.name)

@@ -19,6 +19,7 @@ from slotwise.daemon.locate import collector_target, negotiator_target
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import BusyError, DeniedError
 from slotwise.wire import channel
+from slotwise.wire.context import Context
 from slotwise.wire.gate import FOR_USER
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import answers_errors, to_error
@@ -37,7 +38,7 @@ class Relay:
         self._asking: Counter[str] = Counter()
 
     @contextlib.contextmanager
-    def admitted(self, context: Any) -> Iterator[str]:
+    def admitted(self, context: Context) -> Iterator[str]:
         """The user for whom a question is passed on.
 
         :raises DeniedError: for a caller who is not a user of this host with READ.
@@ -76,7 +77,7 @@ class CollectorRelay(collector_pb2_grpc.CollectorServicer):
         self._relay = relay
 
     @answers_errors
-    async def Query(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+    async def Query(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
         """The pool's ads."""
         with self._relay.admitted(context) as user:
             target = collector_target(self._relay.context)
@@ -97,7 +98,7 @@ class NegotiatorRelay(negotiator_pb2_grpc.NegotiatorServicer):
         self._relay = relay
 
     @answers_errors
-    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Any) -> negotiator_pb2.AnalyzeReply:
+    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Context) -> negotiator_pb2.AnalyzeReply:
         """Why a job is not matched."""
         with self._relay.admitted(context) as user:
             try:

@@ -10,6 +10,7 @@ from slotwise.errors import NotFoundError
 from slotwise.master.policy import start_order
 from slotwise.master.supervisor import DaemonSupervisor
 from slotwise.wire import address
+from slotwise.wire.context import Context
 from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
 from slotwise.wire.status import answers_errors
 
@@ -88,12 +89,12 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
         self._stopping: set[asyncio.Task[None]] = set()
 
     @answers_errors
-    async def Status(self, request: common_pb2.Empty, context: Any) -> daemon_pb2.MasterStatus:
+    async def Status(self, request: common_pb2.Empty, context: Context) -> daemon_pb2.MasterStatus:
         """State of every daemon."""
         return self._pool.status(self._home)
 
     @answers_errors
-    async def Restart(self, request: daemon_pb2.DaemonNames, context: Any) -> common_pb2.Empty:
+    async def Restart(self, request: daemon_pb2.DaemonNames, context: Context) -> common_pb2.Empty:
         """Stop and start daemons; answers when they answer again. None is stopped that could not start again."""
         names = list(request.names)
         for keeper in self._pool.select(names):
@@ -103,7 +104,7 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def StopDaemons(self, request: daemon_pb2.StopRequest, context: Any) -> common_pb2.Empty:
+    async def StopDaemons(self, request: daemon_pb2.StopRequest, context: Context) -> common_pb2.Empty:
         """Stop daemons; the master stays."""
         mode = daemon_pb2.ShutdownRequest.Mode.Name(request.mode).lower()
         names = list(request.names)
@@ -116,7 +117,7 @@ class MasterServicer(daemon_pb2_grpc.MasterServicer):
         return common_pb2.Empty()
 
     @answers_errors
-    async def StartDaemons(self, request: daemon_pb2.DaemonNames, context: Any) -> common_pb2.Empty:
+    async def StartDaemons(self, request: daemon_pb2.DaemonNames, context: Context) -> common_pb2.Empty:
         """Start daemons that were stopped."""
         await self._pool.start(list(request.names))
         return common_pb2.Empty()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import whole
 from slotwise.negotiator import kept
 from slotwise.negotiator.driver import CycleOutcome, Engine, Row
 from slotwise.negotiator.hints import hints
@@ -61,8 +62,8 @@ def _unmet(job: ClassAd, view: Row) -> list[Row]:
 
 
 def _status(job: ClassAd) -> str:
-    status = job.get("JobStatus", 1)
-    text = _STATUS.get(int(status), "idle")
+    status = whole(job.get("JobStatus"), 1)
+    text = _STATUS.get(status, "idle")
     if text == "held":
         text += f": {job.get('HoldReason', 'no reason given')}"
     return text

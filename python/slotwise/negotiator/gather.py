@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import grpc
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import whole
 from slotwise.errors import SlotwiseError
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire import channel
@@ -142,14 +143,14 @@ def _add(demand: Demand, point: AccessPoint, reply: schedd_pb2.RequestList, grou
     if reply.pack:
         for ad in unpack_ads(reply.pack):
             submitter = str(ad.get("Submitter", ""))
-            cluster = ad.get("AutoClusterId", -1)
+            cluster = whole(ad.get("AutoClusterId"), -1)
             count = ad.get("ResourceRequestCount", 1)
             demand.jobs += count if isinstance(count, int) else 1
             key = f"{point.name}#{len(demand.origins)}"
             ad["ScheddName"] = point.name
             ad["Submitter"] = groups.of(submitter)
             demand.requests.upsert(key, ad)
-            demand.origins[key] = (point.name, submitter, int(cluster), str(ad.get("FirstJobId", "")))
+            demand.origins[key] = (point.name, submitter, cluster, str(ad.get("FirstJobId", "")))
     if reply.submitters:
         for ad in unpack_ads(reply.submitters):
             name = str(ad.get("Name", ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from slotwise.classad import ExprTree
 from slotwise.daemon.ad_query import answer
@@ -19,6 +19,7 @@ from slotwise.negotiator.reports import accounting_ads
 from slotwise.negotiator.schedule import Schedule
 from slotwise.negotiator.snapshot import CycleInput, snapshot_files
 from slotwise.table import AdTable, unpack_ads
+from slotwise.wire.context import Context
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc
 from slotwise.wire.status import answers_errors
 
@@ -62,7 +63,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
 
     @answers_errors
     async def Reschedule(
-        self, request: negotiator_pb2.RescheduleRequest, context: Any
+        self, request: negotiator_pb2.RescheduleRequest, context: Context
     ) -> negotiator_pb2.RescheduleReply:
         """Run a cycle soon."""
         name, target = request.schedd_name, request.schedd_address
@@ -73,7 +74,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         return negotiator_pb2.RescheduleReply(started=True)
 
     @answers_errors
-    async def Accounting(self, request: common_pb2.AdQuery, context: Any) -> AsyncIterator[common_pb2.AdChunk]:
+    async def Accounting(self, request: common_pb2.AdQuery, context: Context) -> AsyncIterator[common_pb2.AdChunk]:
         """Accounting ads, one per submitter and group."""
         constraint = ExprTree(request.constraint) if request.constraint else None
         async for chunk in answer(self._questions, [self._accounting_table()], constraint, request):
@@ -92,7 +93,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
         return table
 
     @answers_errors
-    async def EditAccounting(self, request: negotiator_pb2.AccountingEdit, context: Any) -> common_pb2.Empty:
+    async def EditAccounting(self, request: negotiator_pb2.AccountingEdit, context: Context) -> common_pb2.Empty:
         """Change settings or usage of a submitter; durable when this answers."""
         # No need to wait for a cycle: what it makes of the accounts is joined with what was edited meanwhile.
         self._edit(request)
@@ -121,7 +122,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
 
     @answers_errors
     async def Snapshot(
-        self, request: negotiator_pb2.SnapshotRequest, context: Any
+        self, request: negotiator_pb2.SnapshotRequest, context: Context
     ) -> AsyncIterator[negotiator_pb2.SnapshotFile]:
         """Input and outcome of the last cycle with requests, as files; with ``dry_run`` those of a cycle now."""
         if request.dry_run:
@@ -139,7 +140,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
                 yield negotiator_pb2.SnapshotFile(name=name, data=data[start : start + _PIECE])
 
     @answers_errors
-    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Any) -> negotiator_pb2.AnalyzeReply:
+    async def Analyze(self, request: negotiator_pb2.AnalyzeRequest, context: Context) -> negotiator_pb2.AnalyzeReply:
         """Why a job does not run."""
         job = next(iter(unpack_ads(request.job)), None)
         if job is None:
@@ -169,7 +170,7 @@ class NegotiatorServicer(negotiator_pb2_grpc.NegotiatorServicer):
                 cycles.mirror.release()
 
     @answers_errors
-    async def LastCycle(self, request: common_pb2.Empty, context: Any) -> negotiator_pb2.LastCycleReply:
+    async def LastCycle(self, request: common_pb2.Empty, context: Context) -> negotiator_pb2.LastCycleReply:
         """The last cycle, as JSON."""
         if not self._cycles.history.cycles:
             raise NotFoundError("no cycle has run yet")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import number, whole
 from slotwise.negotiator.driver import CycleOutcome, Row
 from slotwise.negotiator.snapshot import CycleInput
 from slotwise.table import AdTable
@@ -28,7 +29,7 @@ def occupy(given: CycleInput, outcome: CycleOutcome, seconds: int) -> CycleInput
     for key, count in served.items():
         ad = given.requests.get(key)
         if ad is not None:
-            left = max(0, int(ad.eval("ResourceRequestCount")) - count)
+            left = max(0, whole(ad.eval("ResourceRequestCount")) - count)
             given.requests.update(key, {"ResourceRequestCount": left}, [])
     return replace(given, accounting=outcome.accounting(), now=given.now + seconds)
 
@@ -55,12 +56,12 @@ def _carve(slots: AdTable, match: Row) -> None:
     parent = slots.get(match["slot"])
     if parent is None:
         return
-    number = int(parent.get("NextDynamicSlot", 1))
+    serial = whole(parent.get("NextDynamicSlot"), 1)
     taken = {name: _whole(amount) for name, amount in match["carve"].items()}
-    left = {name: _whole(float(parent.eval(name)) - amount) for name, amount in match["carve"].items()}
-    slots.update(match["slot"], {**left, "NextDynamicSlot": number + 1}, [])
+    left = {name: _whole(number(parent.eval(name)) - amount) for name, amount in match["carve"].items()}
+    slots.update(match["slot"], {**left, "NextDynamicSlot": serial + 1}, [])
     first, at, host = match["slot"].partition("@")
-    name = f"{first}_{number}{at}{host}"
+    name = f"{first}_{serial}{at}{host}"
     child = ClassAd(dict(parent.items()))
     for attribute in ("PartitionableSlot", "PslotRollupInformation", "NextDynamicSlot", "NumDynamicSlots"):
         if attribute in child:

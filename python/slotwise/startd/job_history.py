@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from slotwise.classad import ClassAd
 from slotwise.classad.long_form import long_form, on_one_line
+from slotwise.classad.values import number
 from slotwise.config import Config
 from slotwise.daemon import history_file
 from slotwise.daemon.history_file import Record, Rotation
@@ -73,7 +74,7 @@ def write(settings: JobHistorySettings, ads: list[ClassAd]) -> None:
     """
     records = [_record(ad) for ad in ads]
     if settings.path:
-        history_file.append(settings.path, records, settings.rotation, ads[-1]["CompletionDate"])
+        history_file.append(settings.path, records, settings.rotation, number(ads[-1]["CompletionDate"]))
     if settings.directory:
         for ad, record in zip(ads, records, strict=True):
             job = ad.get("GlobalJobId")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
-from typing import Any
+
+from google.protobuf.message import Message
 
 from slotwise.authorization.policy import Decision
+from slotwise.wire.context import Request
 from slotwise.wire.token import Identity
 
 _log = logging.getLogger("D_AUDIT")
@@ -73,30 +75,30 @@ def begin(method: str, peer: str, caller: Identity, decision: Decision, *, strea
     return found
 
 
-def note(text: str, *args: Any) -> None:
+def note(text: str, *args: object) -> None:
     """Say in the line of the present call what was done, and to what; of a stream, in a line of its own."""
     found = _present.get()
     if found is not None:
         found.details.append(text % args if args else text)
 
 
-def note_now(text: str, *args: Any) -> None:
+def note_now(text: str, *args: object) -> None:
     """Say in a line of its own what the present stream asks for and gets."""
     found = _present.get()
     if found is not None:
         found.write(text % args if args else text)
 
 
-def refused(caller: Identity | None, text: str, *args: Any) -> None:
+def refused(caller: Identity | None, text: str, *args: object) -> None:
     """A call is refused, or a part of what it asks; ``caller``: who makes it, if that is known."""
     if caller is not None:
         text, args = f"{text} (authenticated by %s%s)", (*args, caller.method, _token(caller))
     _log.info(text, *args)
 
 
-def arguments(method: str, request: Any) -> str:
+def arguments(method: str, request: Request | None) -> str:
     """The arguments of an administrator's call, as ``name=value`` each; empty for services that might tell too much."""
-    if not method.startswith(_PLAIN) or method in _ALWAYS or not hasattr(request, "ListFields"):
+    if not method.startswith(_PLAIN) or method in _ALWAYS or not isinstance(request, Message):
         return ""
     told = [f"{field.name}={value}" for field, value in request.ListFields() if field.type != field.TYPE_BYTES]
     text = " ".join(" ".join(told).split())

@@ -15,14 +15,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
 from urllib.parse import unquote
 
 import grpc
+from google.protobuf.message import Message
 
 from slotwise.authorization.policy import Decision
 from slotwise.wire import audit
-from slotwise.wire.token import Identity
+from slotwise.wire.context import Context, Request
+from slotwise.wire.token import Claims, Identity
 
 #: Loggers of categories: see :mod:`slotwise.config.debug`.
 _command = logging.getLogger("D_COMMAND")
@@ -36,7 +37,7 @@ identity: ContextVar[Identity | None] = ContextVar("identity", default=None)
 #: What the lists of users and hosts say of that caller, level by level; empty where no list was asked.
 decisions: ContextVar[Mapping[str, Decision]] = ContextVar("decisions", default=MappingProxyType({}))
 #: The claims of the host token that came with the call's proof, with the ``kid`` that signed it; None without one.
-host_token: ContextVar[dict[str, Any] | None] = ContextVar("host_token", default=None)
+host_token: ContextVar[Claims | None] = ContextVar("host_token", default=None)
 
 #: Level of messages of a category that every log has: ``slotwise.observe.log.ALSO_ALWAYS``.
 _ALSO_ALWAYS = logging.INFO + 5
@@ -47,7 +48,7 @@ _TOLD, _WHILE_S = 10, 30.0
 _CALLERS_MOST = 1000
 
 
-def peer_of(context: Any) -> str:
+def peer_of(context: Context) -> str:
     """The address that a call came from, as logs show it."""
     text = str(context.peer() or "")
     kind, _, where = text.partition(":")
@@ -88,7 +89,7 @@ class RefusalLog:
         self._now = now
         self._counts: dict[tuple[str, str], list[float]] = {}
 
-    def note(self, who: str, peer: str, text: str, *args: Any) -> None:
+    def note(self, who: str, peer: str, text: str, *args: object) -> None:
         """Log a refusal, or count it."""
         key = (who, network_of(host_of(peer)))
         if key not in self._counts and len(self._counts) >= _CALLERS_MOST:
@@ -165,7 +166,9 @@ def kind_of(handler: grpc.RpcMethodHandler) -> str:
     return f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
 
 
-async def as_stream(handler: grpc.RpcMethodHandler, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+async def as_stream(
+    handler: grpc.RpcMethodHandler, requests: AsyncIterator[Message], context: Context
+) -> AsyncIterator[Message]:
     """The replies of a handler of any kind to a stream of requests; one that takes a single message reads one."""
     inner = getattr(handler, kind_of(handler))
     request = requests if handler.request_streaming else await anext(aiter(requests), None)
@@ -180,7 +183,9 @@ async def as_stream(handler: grpc.RpcMethodHandler, requests: AsyncIterator[Any]
         yield reply
 
 
-def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[str], needed: str) -> Any:
+def traced(
+    handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[str], needed: str
+) -> grpc.RpcMethodHandler | None:
     """The handler, made to log its calls as D_COMMAND and D_SECURITY want it; those of administrators in any case."""
     level = _ALSO_ALWAYS if "ADMINISTRATOR" in needed else logging.INFO
     wanted = _command.isEnabledFor(level) or _security.isEnabledFor(logging.INFO)
@@ -190,18 +195,19 @@ def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[
     inner = getattr(handler, kind)
     name = method_name(method)
 
-    def begin(context: Any) -> float:
+    def begin(context: Context) -> float:
         who, peer = caller.get(), peer_of(context)
         _security.info("authenticated %s from %s: levels %s", who, peer, " ".join(sorted(scopes)))
         _command.log(level, "received command %s from %s %s, access level %s", name, who, peer, needed)
         return time.monotonic()
 
-    def end(context: Any, began: float) -> None:
+    def end(context: Context, began: float) -> None:
         took_ms = (time.monotonic() - began) * 1000
-        code = context.code() if callable(getattr(context, "code", None)) else None
-        _command.debug("return from %s of %s: %s in %.1f ms", name, caller.get(), _status(code), took_ms)
+        code = getattr(context, "code", None)
+        status = _status(code() if callable(code) else None)
+        _command.debug("return from %s of %s: %s in %.1f ms", name, caller.get(), status, took_ms)
 
-    async def streaming(request: Any, context: Any) -> Any:
+    async def streaming(request: Request, context: Context) -> AsyncIterator[Message]:
         began = begin(context)
         try:
             async for reply in inner(request, context):
@@ -209,7 +215,7 @@ def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[
         finally:
             end(context, began)
 
-    async def plain(request: Any, context: Any) -> Any:
+    async def plain(request: Request, context: Context) -> Message:
         began = begin(context)
         try:
             return await inner(request, context)
@@ -221,5 +227,5 @@ def traced(handler: grpc.RpcMethodHandler | None, method: str, scopes: Iterable[
     return make(behaviour, handler.request_deserializer, handler.response_serializer)
 
 
-def _status(code: Any) -> str:
+def _status(code: object) -> str:
     return getattr(code, "name", None) or ("OK" if not code else str(code))

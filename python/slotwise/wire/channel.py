@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import grpc
 
+from slotwise.wire.context import Metadata, Request
 from slotwise.wire.credential import Credential, places
 
 #: Largest message either side accepts, in bytes. Packs of 100,000 ads travel in pieces well below this.
 MAX_MESSAGE = 256 * 1024 * 1024
 
-OPTIONS: list[tuple[str, Any]] = [
+OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     # An error travels in the trailers of its call, with all that it says: see wire.status.
@@ -55,7 +57,7 @@ def own_certificate() -> str:
     return _certificate
 
 
-def _options_for(tls: bool) -> list[tuple[str, Any]]:
+def _options_for(tls: bool) -> list[tuple[str, int | str]]:
     # The authority is what a certificate is checked against: with TLS it must be the name in the address.
     return [(name, value) for name, value in OPTIONS if not (tls and name == "grpc.default_authority")]
 
@@ -79,10 +81,10 @@ class _Details(NamedTuple):
 
     method: str
     timeout: float | None
-    metadata: Any
-    credentials: Any
+    metadata: Metadata | None
+    credentials: grpc.CallCredentials | None
     wait_for_ready: bool | None
-    compression: Any
+    compression: grpc.Compression | None
 
 
 class _Showing(
@@ -97,7 +99,9 @@ class _Showing(
         self._credential = credential
         self._target = target
 
-    def _call(self, continuation: Any, details: Any, request: Any) -> Any:
+    def _call(
+        self, continuation: Callable[[_Details, Request], grpc.Call], details: _Details, request: Request
+    ) -> grpc.Call:
         shown = (*(details.metadata or ()), *self._credential.metadata(self._target))
         return continuation(_Details(details.method, details.timeout, shown, *details[3:]), request)
 

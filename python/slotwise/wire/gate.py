@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import NoReturn
 
 import grpc
+from google.protobuf.message import Message
 
 from slotwise.authorization.authorizer import Authorizer
 from slotwise.errors import DeniedError, PeerUnavailableError
 from slotwise.wire import audit, call
+from slotwise.wire.context import Context, Request
 from slotwise.wire.status import abort
 from slotwise.wire.token import Identity
 
@@ -19,7 +21,7 @@ from slotwise.wire.token import Identity
 FOR_USER = "slotwise-for-user-bin"
 
 
-def _for_user(context: Any) -> str:
+def _for_user(context: Context) -> str:
     for name, value in context.invocation_metadata() or ():
         if name == FOR_USER:
             return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -28,7 +30,7 @@ def _for_user(context: Any) -> str:
 
 def guarded(
     handler: grpc.RpcMethodHandler | None, method: str, needed: Sequence[str], caller: Identity, authorizer: Authorizer
-) -> Any:
+) -> grpc.RpcMethodHandler | None:
     """The handler for a call of ``caller`` that needs one of the levels ``needed``: it refuses whom the lists refuse.
 
     Behind it :data:`slotwise.wire.call.identity` has the levels that the caller has by the lists, from where it calls.
@@ -42,7 +44,7 @@ def guarded(
     # A stream of requests lasts; a stream of replies alone is the answer to one.
     stream = handler.request_streaming and handler.response_streaming
 
-    async def admit(request: Any, context: Any) -> audit.Call | None:
+    async def admit(request: Request, context: Context) -> audit.Call | None:
         grants = await authorizer.grants(caller, context.peer())
         call.identity.set(grants.caller)
         call.decisions.set(grants.decisions)
@@ -65,17 +67,17 @@ def guarded(
             audit.note(told)
         return noted
 
-    async def ended(context: Any, error: DeniedError | PeerUnavailableError) -> None:
+    async def ended(context: Context, error: DeniedError | PeerUnavailableError) -> NoReturn:
         """The lists have changed, and the stream ends."""
         call.refused(call.peer_of(context), name, error.message, denied=isinstance(error, DeniedError))
         await abort(context, error)
 
-    def while_allowed(context: Any) -> contextlib.AbstractAsyncContextManager[None]:
+    def while_allowed(context: Context) -> contextlib.AbstractAsyncContextManager[None]:
         if not (handler.request_streaming or handler.response_streaming):
             return contextlib.nullcontext()
         return authorizer.while_allowed(caller, context.peer(), needed)
 
-    async def streaming(request: Any, context: Any) -> Any:
+    async def streaming(request: Request, context: Context) -> AsyncIterator[Message]:
         noted = await admit(request, context)
         try:
             async with while_allowed(context):
@@ -91,7 +93,7 @@ def guarded(
             if noted is not None and not stream:
                 noted.write()
 
-    async def plain(request: Any, context: Any) -> Any:
+    async def plain(request: Request, context: Context) -> Message:
         noted = await admit(request, context)
         try:
             async with while_allowed(context):

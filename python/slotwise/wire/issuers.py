@@ -12,14 +12,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jwt
 
 from slotwise.errors import ConfigError, UnauthenticatedError
 from slotwise.wire import map_file
 from slotwise.wire.map_file import UserMap
-from slotwise.wire.token import LEVELS, Identity, with_implied
+from slotwise.wire.token import LEVELS, Claims, Identity, with_implied
 
 if TYPE_CHECKING:
     from slotwise.config import Config
@@ -65,7 +65,7 @@ class Issuers:
         expires = float(claims["exp"])
         return Identity(name, levels, METHOD, str(claims.get("jti", "")), expires)
 
-    def _claims(self, token: str, issuer: str) -> dict[str, Any]:
+    def _claims(self, token: str, issuer: str) -> Claims:
         try:
             header = jwt.get_unverified_header(token)
             known = self.keys.get(issuer, {})
@@ -79,7 +79,7 @@ class Issuers:
                 raise UnauthenticatedError(
                     f"the token of {issuer} is signed with {header.get('alg')}, which is refused"
                 )
-            found: dict[str, Any] = jwt.decode(
+            found: Claims = jwt.decode(
                 token,
                 key.key,
                 algorithms=[str(header["alg"])],
@@ -92,7 +92,7 @@ class Issuers:
         return found
 
 
-def levels_of(scope: Any) -> frozenset[str]:
+def levels_of(scope: object) -> frozenset[str]:
     """The authorization levels of a token's scopes: ``condor:/WRITE``, ``compute.read``; none for other scopes."""
     words = scope if isinstance(scope, list) else str(scope or "").split()
     levels = [str(word).removeprefix(_PREFIX) for word in words if str(word).startswith(_PREFIX)]
@@ -100,9 +100,9 @@ def levels_of(scope: Any) -> frozenset[str]:
     return with_implied(level for level in levels if level in LEVELS)
 
 
-def _unchecked(token: str) -> dict[str, Any]:
+def _unchecked(token: str) -> Claims:
     try:
-        claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+        claims: Claims = jwt.decode(token, options={"verify_signature": False})
     except jwt.PyJWTError:
         return {}
     return claims
@@ -134,7 +134,7 @@ def read(config: Config) -> Issuers | None:
     return Issuers(keys, audience, users)
 
 
-def _keys(found: list[dict[str, Any]]) -> dict[str, jwt.PyJWK]:
+def _keys(found: list[dict[str, object]]) -> dict[str, jwt.PyJWK]:
     keys = {}
     for each in found:
         if each.get("kty") == "oct":

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives import serialization
@@ -33,7 +32,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from slotwise import ids
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
-from slotwise.wire.token import IMPLIED, LEVELS, require_private, write_secret
+from slotwise.wire.token import IMPLIED, LEVELS, Claims, require_private, write_secret
 
 ALGORITHM = "EdDSA"
 #: A new key signs once every host has had the time to hear of it, in seconds.
@@ -136,7 +135,7 @@ def mint(
     issuer: str = "",
     audience: str = "",
     bound_to: str = "",
-    **more: Any,
+    **more: object,
 ) -> str:
     """A token for ``identity`` (``user@domain``) with ``scopes``; without a lifetime it does not expire.
 
@@ -149,7 +148,7 @@ def mint(
     unknown = [scope for scope in wanted if scope not in IMPLIED and scope != RUN]
     if unknown:
         raise DeniedError(f"unknown scope {unknown[0]}", hint=f"scopes are {', '.join(LEVELS)}")
-    claims: dict[str, Any] = {
+    claims: Claims = {
         "iss": issuer,
         "aud": audience,
         "sub": identity,

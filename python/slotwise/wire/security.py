@@ -11,12 +11,13 @@ import contextlib
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import NoReturn
 
 import grpc
 import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from google.protobuf.message import Message
 
 from slotwise.authorization.authorizer import Authorizer
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
@@ -25,13 +26,14 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import BusyError, DeniedError, PeerUnavailableError, UnauthenticatedError
 from slotwise.wire import call, certificates, keys
 from slotwise.wire.connections import CallBounds
+from slotwise.wire.context import Context, Request
 from slotwise.wire.credential import HOST_TOKEN, PROOF
 from slotwise.wire.gate import guarded
 from slotwise.wire.issuers import Issuers
 from slotwise.wire.keys import ALGORITHM, RUN, PoolTrust, SigningKey
 from slotwise.wire.map_file import UserMap
 from slotwise.wire.status import abort
-from slotwise.wire.token import DAEMON_LEVELS, LEVELS, Identity, with_implied, write_secret
+from slotwise.wire.token import DAEMON_LEVELS, LEVELS, Claims, Identity, with_implied, write_secret
 
 __all__ = [
     "ADVERTISE_LEVELS",
@@ -184,7 +186,7 @@ class Authenticator:
         #: Whom certificates stand for; None: for nobody, and gRPC asks for none.
         self.users: UserMap | None = None
         self._known: dict[Proof, Identity] = {}
-        self._host_tokens: dict[str, dict[str, Any]] = {}
+        self._host_tokens: dict[str, Claims] = {}
         self._open: dict[asyncio.Timeout, tuple[Proof, str]] = {}
         self._logins: dict[int, tuple[str, float]] = {}
 
@@ -293,13 +295,13 @@ class Authenticator:
             return found
         return self._of_proof(token, header)
 
-    def _pool_claims(self, token: str, kid: str) -> dict[str, Any]:
+    def _pool_claims(self, token: str, kid: str) -> Claims:
         claims = _claims(token, self._trust.keys[kid], audience=self._trust.pool)
         if claims.get("iss") != self._trust.pool:
             raise _invalid(f"its issuer is not {self._trust.pool}")
         return claims
 
-    def _of_proof(self, token: str, header: dict[str, Any]) -> Identity:
+    def _of_proof(self, token: str, header: Claims) -> Identity:
         """A host's proof: for this daemon, by the key that the pool's word in it names."""
         kid = str(header.get("kid", ""))
         if kid in self._family:
@@ -334,7 +336,7 @@ class Authenticator:
         self._host_tokens[token] = {**granted, "kid": word_kid}
         return Identity(host.name, host.levels & asked, "IDTOKENS", host.token_id, min(ends, default=None))
 
-    def _require_addressed(self, claims: dict[str, Any]) -> None:
+    def _require_addressed(self, claims: Claims) -> None:
         """A proof for another daemon is worth nothing here."""
         if str(claims.get("aud", "")).lower() not in self.audiences:
             raise UnauthenticatedError(
@@ -342,7 +344,7 @@ class Authenticator:
                 hint="address the daemon by the name in FULL_HOSTNAME or in its certificate",
             )
 
-    def _of_claims(self, claims: dict[str, Any], header: dict[str, Any], method: str) -> Identity:
+    def _of_claims(self, claims: Claims, header: Claims, method: str) -> Identity:
         token_id = str(claims.get("jti", ""))
         if token_id and token_id in self._trust.revoked:
             raise UnauthenticatedError(f"the token {token_id} of {claims['sub']} has been revoked")
@@ -393,7 +395,7 @@ class Authenticator:
                 return text.removeprefix("Bearer ")
         raise UnauthenticatedError(_NO_TOKEN, hint=_HOW_TO_GET_ONE)
 
-    def certificate_of(self, context: Any) -> bytes:
+    def certificate_of(self, context: Context) -> bytes:
         """The certificate (PEM) that a call's connection was made with, which gRPC has verified.
 
         :raises UnauthenticatedError: without one.
@@ -403,11 +405,11 @@ class Authenticator:
             raise UnauthenticatedError(_NO_TOKEN, hint=_HOW_TO_GET_ONE)
         return bytes(shown[0])
 
-    def host_token(self, proof: Proof) -> dict[str, Any] | None:
+    def host_token(self, proof: Proof) -> Claims | None:
         """The claims of the host token in a proof that has been verified; None of another one."""
         return self._host_tokens.get(proof) if isinstance(proof, str) else None
 
-    def caller(self, context: Any) -> Identity:
+    def caller(self, context: Context) -> Identity:
         """Who makes the call that ``context`` belongs to (a servicer context behind :class:`TokenInterceptor`).
 
         :raises UnauthenticatedError: when the call, one that needs no proof, carries none that is valid.
@@ -422,7 +424,7 @@ class Authenticator:
         return self.identity(proof)
 
     @contextlib.asynccontextmanager
-    async def while_valid(self, proof: Proof) -> Any:
+    async def while_valid(self, proof: Proof) -> AsyncIterator[None]:
         """Ends what runs inside when the token or certificate ends, or is revoked.
 
         :raises PeerUnavailableError: then.
@@ -442,7 +444,7 @@ class Authenticator:
             self._open.pop(limit, None)
 
 
-def revoked_by(text: str, claims: dict[str, Any]) -> bool:
+def revoked_by(text: str, claims: Claims) -> bool:
     """Whether a revocation expression is true of a token's header and claims; one that cannot be read revokes all."""
     ad = ClassAd({name: value for name, value in claims.items() if isinstance(value, str | int | float)})
     try:
@@ -452,9 +454,9 @@ def revoked_by(text: str, claims: dict[str, Any]) -> bool:
         return True
 
 
-def _claims(token: str, public: Ed25519PublicKey, audience: str | None = None) -> dict[str, Any]:
+def _claims(token: str, public: Ed25519PublicKey, audience: str | None = None) -> Claims:
     try:
-        found: dict[str, Any] = jwt.decode(
+        found: Claims = jwt.decode(
             token,
             public,
             algorithms=[ALGORITHM],
@@ -531,7 +533,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         takes, as that of a refusal is: nothing is read before it is known who calls.
         """
 
-        async def answer(requests: Any, context: Any) -> Any:
+        async def answer(requests: AsyncIterator[Message], context: Context) -> AsyncIterator[Message]:
             try:
                 proof = self._authenticator.certificate_of(context)
                 identity = self._identified(proof, method)
@@ -548,21 +550,21 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             return grpc.stream_stream_rpc_method_handler(answer)
         return grpc.stream_stream_rpc_method_handler(answer, handler.request_deserializer, handler.response_serializer)
 
-    def _bounded(self, handler: grpc.RpcMethodHandler | None, identity: Identity) -> Any:
+    def _bounded(self, handler: grpc.RpcMethodHandler | None, identity: Identity) -> grpc.RpcMethodHandler | None:
         """The handler, which refuses more calls of one user than may be under way."""
         if handler is None or identity.may("ADMINISTRATOR"):
             return handler
         kind = call.kind_of(handler)
         inner, bounds, who = getattr(handler, kind), self._bounds, identity.name
 
-        async def enter(context: Any) -> None:
+        async def enter(context: Context) -> None:
             if not bounds.enter(who):
                 most = self._authenticator.calls_of_user
                 error = BusyError(f"{who} has {most} calls under way", hint="SLOTWISE_MAX_CALLS_PER_USER bounds them")
                 call.refusals.note(who, call.peer_of(context), "refused a call of %s: %s", who, error.message)
                 await abort(context, error)
 
-        async def generated(request: Any, context: Any) -> Any:
+        async def generated(request: Request, context: Context) -> AsyncIterator[Message]:
             await enter(context)
             try:
                 async for reply in inner(request, context):
@@ -570,7 +572,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             finally:
                 bounds.leave(who)
 
-        async def plain(request: Any, context: Any) -> Any:
+        async def plain(request: Request, context: Context) -> Message:
             await enter(context)
             try:
                 return await inner(request, context)
@@ -581,7 +583,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         return make(behaviour, handler.request_deserializer, handler.response_serializer)
 
-    def _limited(self, handler: grpc.RpcMethodHandler | None, proof: Proof) -> Any:
+    def _limited(self, handler: grpc.RpcMethodHandler | None, proof: Proof) -> grpc.RpcMethodHandler | None:
         """The handler, whose streams end with the token or certificate."""
         if handler is None or not (handler.request_streaming or handler.response_streaming):
             return handler
@@ -589,7 +591,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         inner = getattr(handler, kind)
         while_valid = self._authenticator.while_valid
 
-        async def generated(request: Any, context: Any) -> Any:
+        async def generated(request: Request, context: Context) -> AsyncIterator[Message]:
             try:
                 async with while_valid(proof):
                     async for reply in inner(request, context):
@@ -599,7 +601,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             except PeerUnavailableError as error:
                 await abort(context, error)
 
-        async def plain(request: Any, context: Any) -> Any:
+        async def plain(request: Request, context: Context) -> Message:
             try:
                 async with while_valid(proof):
                     return await inner(request, context)
@@ -620,14 +622,14 @@ def _refusal(error: DeniedError, method: str) -> grpc.RpcMethodHandler:
     no memory for its messages.
     """
 
-    async def refuse(_requests: Any, context: Any) -> Any:
+    async def refuse(_requests: Request, context: Context) -> AsyncIterator[Message | None]:
         await _refuse(error, method, context)
         yield None
 
     return grpc.stream_stream_rpc_method_handler(refuse)
 
 
-async def _refuse(error: DeniedError, method: str, context: Any) -> None:
+async def _refuse(error: DeniedError, method: str, context: Context) -> NoReturn:
     peer = call.peer_of(context)
     call.refused(peer, call.method_name(method), error.message, denied=True)
     if isinstance(error, UnauthenticatedError):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import NoReturn, TypeVar, cast
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from slotwise import errors
 from slotwise.errors import SlotwiseError
 from slotwise.wire import call
+from slotwise.wire.context import Context, Request
 from slotwise.wire.gen import common_pb2
 
 _log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ _BY_STATUS = {
     "FAILED_PRECONDITION": errors.HostError,
 }
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def to_error(failure: grpc.RpcError, *, peer: str = "") -> SlotwiseError:
@@ -97,7 +98,7 @@ def _cut(text: str, most: int = _TEXT_MOST) -> str:
     return data.decode() if len(data) <= most else data[: most - 4].decode("utf-8", "ignore") + " ..."
 
 
-async def abort(context: Any, error: SlotwiseError) -> None:
+async def abort(context: Context, error: SlotwiseError) -> NoReturn:
     """End the call that ``context`` belongs to with ``error``."""
     status = getattr(grpc.StatusCode, error.status)
     await context.abort(status, _cut(str(error), _DETAILS_MOST), ((_TRAILER, detail(error).SerializeToString()),))
@@ -108,9 +109,9 @@ def answers_errors(method: F) -> F:
     if hasattr(method, "__code__") and method.__code__.co_flags & 0x200:  # async generator
 
         @functools.wraps(method)
-        async def stream(self: Any, request: Any, context: Any) -> AsyncIterator[Any]:
+        async def stream(self: object, request: Request, context: Context) -> AsyncIterator[Message]:
             try:
-                async for reply in method(self, request, context):
+                async for reply in cast("AsyncIterator[Message]", method(self, request, context)):
                     yield reply
             except SlotwiseError as error:
                 await _refuse(context, method, error)
@@ -123,9 +124,9 @@ def answers_errors(method: F) -> F:
         return stream  # type: ignore[return-value]
 
     @functools.wraps(method)
-    async def unary(self: Any, request: Any, context: Any) -> Any:
+    async def unary(self: object, request: Request, context: Context) -> Message:
         try:
-            return await _awaited(method(self, request, context))
+            return await cast("Awaitable[Message]", method(self, request, context))
         except SlotwiseError as error:
             await _refuse(context, method, error)
         except (grpc.RpcError, grpc.aio.AbortError):
@@ -137,11 +138,7 @@ def answers_errors(method: F) -> F:
     return unary  # type: ignore[return-value]
 
 
-async def _refuse(context: Any, method: Any, error: SlotwiseError) -> None:
+async def _refuse(context: Context, method: Callable[..., object], error: SlotwiseError) -> NoReturn:
     what = method.__qualname__.replace("Servicer.", "/")
     call.refused(call.peer_of(context), what, error.message, denied=isinstance(error, errors.DeniedError))
     await abort(context, error)
-
-
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result

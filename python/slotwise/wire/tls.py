@@ -20,7 +20,7 @@ import ipaddress
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
 import grpc
@@ -30,6 +30,7 @@ from slotwise.authorization.policy import CERTIFICATE_METHOD, LEVELS
 from slotwise.authorization.settings import authentication_methods
 from slotwise.errors import ConfigError
 from slotwise.wire.address import DaemonAddress
+from slotwise.wire.context import Context
 from slotwise.wire.credential import places
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_private(context: Any) -> bool:
+def is_private(context: Context) -> bool:
     """Whether nobody reads along on a call's connection: it is encrypted, or does not leave this machine."""
     peer: str = context.peer()
     if peer.startswith("unix:") or context.auth_context().get("transport_security_type") == [b"ssl"]:
@@ -203,7 +204,7 @@ def is_private(context: Any) -> bool:
     return is_loopback(unquote(peer.partition(":")[2]).rpartition(":")[0])
 
 
-def carries_secrets(context: Any) -> bool:
+def carries_secrets(context: Context) -> bool:
     """Whether what is answered on a call's connection may be a token: it is encrypted, or a UNIX socket."""
     if context.peer().startswith("unix:") or places.cleartext:
         return True

@@ -13,12 +13,16 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from slotwise import ids
 from slotwise.authorization.parts import PARTS_OF_NEGOTIATOR
 from slotwise.errors import DeniedError, UnauthenticatedError
 from slotwise.home import PoolHome
+
+#: The header or the claims of a token: JSON of whoever signed it, and of whoever sends it until it is verified.
+#: ``Any``: what a claim holds is checked where it is read.
+Claims: TypeAlias = dict[str, Any]
 
 #: What each authorization level implies besides itself. Source: manual, "Security", authorization levels. Two things
 #: differ: levels ADVERTISE_* do not imply READ, so that an execution point cannot read the queue of an access point;
@@ -128,7 +132,7 @@ def require_private(path: Path) -> None:
         raise DeniedError(f"others may read {path} (mode {mode:04o})", hint=f"chmod 600 {path}; renew it if they did")
 
 
-def peek(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def peek(token: str) -> tuple[Claims, Claims]:
     """Header and claims of a token, unverified; for listings.
 
     :raises UnauthenticatedError: when it is not a token at all.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import grpc
 
 from slotwise.classad import ClassAd, SpecialValue, quote
+from slotwise.classad.values import Value, whole
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.render import fit as text
 
@@ -39,7 +39,7 @@ def render(job: ClassAd, name: str, schedd: ClassAd | None, now: float) -> str:
     if schedd is None:
         lines.append("What its start depends on is not known: the collector has no ad of its schedd.")
         return "\n".join(lines)
-    condition = _CONDITIONS[job["JobUniverse"]]
+    condition = _CONDITIONS[whole(job["JobUniverse"])]
     if condition in schedd:
         value, written = _value(schedd.eval(condition, job)), schedd.lookup(condition).print_old()
         lines.append(f"This schedd's {condition} evaluates to {value} for this job: {written}")
@@ -51,7 +51,7 @@ def render(job: ClassAd, name: str, schedd: ClassAd | None, now: float) -> str:
     return "\n".join(lines)
 
 
-def _value(found: Any) -> str:
+def _value(found: Value) -> str:
     return str(found).lower() if isinstance(found, SpecialValue | bool | int | float) else "no truth value"
 
 

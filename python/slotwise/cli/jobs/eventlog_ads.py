@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import number, whole
 from slotwise.errors import NotFoundError
 
 _HEAD = re.compile(
@@ -93,7 +94,8 @@ def _apply(ad: ClassAd, event: Event) -> None:
     if status is None:
         return
     if ad["JobStatus"] == 2 and status != 7:
-        ad["RemoteWallClockTime"] = ad.get("RemoteWallClockTime", 0.0) + event.at - ad.get("ShadowBday", event.at)
+        ran_s = event.at - number(ad.get("ShadowBday"), event.at)
+        ad["RemoteWallClockTime"] = number(ad.get("RemoteWallClockTime")) + ran_s
     ad["JobStatus"] = status
     ad["EnteredCurrentStatus"] = int(event.at)
     if event.number == SUBMIT:
@@ -103,7 +105,7 @@ def _apply(ad: ClassAd, event: Event) -> None:
         slot = next((line.partition(":")[2].strip() for line in event.lines if line.startswith("SlotName:")), "")
         ad["RemoteHost"] = slot or (found[1] if found else "")
         ad["ShadowBday"] = ad["JobCurrentStartDate"] = int(event.at)
-        ad["NumJobStarts"] = ad.get("NumJobStarts", 0) + 1
+        ad["NumJobStarts"] = whole(ad.get("NumJobStarts")) + 1
     elif event.number == HELD:
         _held(ad, event)
     elif status in (3, 4):

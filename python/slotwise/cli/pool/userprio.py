@@ -7,6 +7,7 @@ import time
 import grpc
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import number
 from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.options import REST, Option, Parsed, parse
 from slotwise.cli.render import userprio_of_htcondor
@@ -241,7 +242,7 @@ def _show(parsed: Parsed, inv: Invocation) -> int:
         ads = [ad for ad in ads if {name := str(ad.get("Name")).lower(), name.partition("@")[0]} & wanted]
     elif since is not None:
         ads = [ad for ad in ads if _active(ad, since, groups=not inv.called or parsed.has("af"))]
-    ads.sort(key=lambda ad: (float(ad.get("Priority", 0.0)), _name_in_group(ad) if inv.called else str(ad.get("Name"))))
+    ads.sort(key=lambda ad: (number(ad.get("Priority")), _name_in_group(ad) if inv.called else str(ad.get("Name"))))
     names = (parsed.value("attributes") or "").replace(",", " ").split() or None
     if parsed.has("long") or parsed.has("xml"):
         inv.stdout.write(long_text(ads, names) if parsed.has("long") else xml_text(ads, names))
@@ -294,5 +295,5 @@ def _active(ad: ClassAd, since: float, *, groups: bool) -> bool:
     """Whether the ad is shown; ``groups``: those of groups always are."""
     if ad.get("IsAccountingGroup") is True:
         return groups
-    in_use = float(ad.get("WeightedResourcesUsed", 0.0)) > 0
-    return in_use or int(ad.get("LastUsageTime", 0)) >= since
+    in_use = number(ad.get("WeightedResourcesUsed")) > 0
+    return in_use or number(ad.get("LastUsageTime")) >= since

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
+from slotwise.classad.values import Value, number, whole
 from slotwise.cli.jobs.match_analysis import Fit, Step, bare, clauses_of
 
 _STATES = {
@@ -27,8 +28,8 @@ def state(job: ClassAd, name: str, alike: ClassAd | None = None) -> str:
     status = job.get("JobStatus", 1)
     if status == 5:
         lines = [f"Job {name} is held.", "", f"Hold reason: {job.get('HoldReason', 'none was given')}"]
-    elif status in _STATES:
-        lines = [f"Job {name} {_STATES[int(status)]}"]
+    elif (what := _STATES.get(whole(status))) is not None:
+        lines = [f"Job {name} {what}"]
     elif alike is None and not any(job.get(at) for at in ("LastMatchTime", "LastRejMatchTime")):
         lines = [f"Job {name} has not yet been considered by the matchmaker."]
     else:
@@ -36,10 +37,10 @@ def state(job: ClassAd, name: str, alike: ClassAd | None = None) -> str:
     lines.append("")
     failed, matched = job.get("LastRejMatchTime"), job.get("LastMatchTime")
     lines.append(f"Last successful match: {_moment(matched)}" if matched else "No successful match recorded.")
-    if not (failed and failed > (matched or 0)) and alike is not None:
+    if not (failed and number(failed) > number(matched)) and alike is not None:
         job, failed = alike, alike.get("LastRejMatchTime")
         lines.append(f"Last failed match for jobs like it: {_moment(failed)} ({_id_of(alike)})")
-    elif failed and failed > (matched or 0):
+    elif failed and number(failed) > number(matched):
         lines.append(f"Last failed match: {_moment(failed)}")
     else:
         return "\n".join(lines)
@@ -54,7 +55,7 @@ def _id_of(job: ClassAd) -> str:
     return f"{job.get('ClusterId')}.{job.get('ProcId')}"
 
 
-def _moment(at: Any) -> str:
+def _moment(at: Value) -> str:
     return time.ctime(at) if isinstance(at, int | float) else "??"
 
 

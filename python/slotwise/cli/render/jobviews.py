@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slotwise.classad import ClassAd
+from slotwise.classad.values import whole
 from slotwise.cli.render.layout import Item, Layout, ranges
 
 _ID = (
@@ -113,7 +114,7 @@ def by_hold_code(ads: Iterable[ClassAd]) -> list[ClassAd]:
         if first is None:
             first = found[key] = ad.copy()
             first["JobCount"], first["OldestJobId"] = 0, f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
-        first["JobCount"] = first["JobCount"] + 1
+        first["JobCount"] = whole(first["JobCount"]) + 1
     return list(found.values())
 
 

@@ -325,9 +325,10 @@ def _status(made: Draft) -> None:
         return
     code = int(finite(made.submitted.get("HoldReasonCode"), Hold.SUBMITTED_ON_HOLD))
     name = HOLD_NAMES.get(code, "SubmittedOnHold")
+    reason = made.submitted.get("HoldReason")
     changes: Changes = {
         "JobStatus": int(Status.HELD),
-        "HoldReason": made.submitted.get("HoldReason") or "submitted on hold at user's request",
+        "HoldReason": reason if reason and isinstance(reason, str) else "submitted on hold at user's request",
         "HoldReasonCode": code,
         "NumHolds": 1,
         "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),

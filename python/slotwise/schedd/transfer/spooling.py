@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slotwise.classad.values import whole
 from slotwise.clock import Clock
 from slotwise.daemon.questions import Questions
 from slotwise.errors import DeniedError, NotFoundError, UsageError
@@ -166,7 +167,7 @@ class Spooling:
                 if selection.ids:
                     raise UsageError(f"job {job.key} has no spooled files", hint="only jobs of submit -spool have")
                 continue
-            since = ad.get("StageInFinish", 0) + 1
+            since = whole(ad["StageInFinish"]) + 1
             yield schedd_pb2.SandboxPiece(job=job.key, ad=pack_ads([ad]))
             sandbox = self._sandbox(job)
             for result in await self._in_thread(partial(sandbox.results, inputs_of(ad), since)):

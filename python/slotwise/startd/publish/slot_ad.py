@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotwise.classad.evaluate import Expr, Expression, attribute
+from slotwise.classad.evaluate import Expr, Expression, Value, attribute
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State
 from slotwise.startd.host.slot_record import Holding
@@ -37,7 +37,7 @@ CHILD_ATTRS = (
 class SlotKnobs:
     """What the configuration adds to one slot's ad, per slot because knobs may be."""
 
-    attrs: Mapping[str, Expr] = field(default_factory=dict)
+    attrs: Mapping[str, Value] = field(default_factory=dict)
     job_attrs: Sequence[str] = JOB_ATTRS
     child_attrs: Sequence[str] = CHILD_ATTRS
     slot_attrs: Sequence[str] = ()
