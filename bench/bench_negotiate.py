@@ -20,7 +20,7 @@ from typing import Any
 from harness import Report, short
 from plot import Chart, write
 from pool_generator import NOW, Scenario, accounting_records, churn, demand_tables, scenarios, slot_table
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.table import AdTable
 
 OUT = Path(__file__).resolve().parent / "out"

@@ -18,8 +18,8 @@ from typing import Any
 from slotwise.classad import ClassAd
 from slotwise.defrag import decide
 from slotwise.defrag.rules import DefragRules
-from slotwise.negotiator import kept
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs
+from slotwise.matchmaking import kept_machines
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs
 from slotwise.schedd.claims.excess import Excess, ExcessBook
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.table import AdTable
@@ -305,7 +305,7 @@ class Simulation:
             if queue:
                 self._claim(match["slot"], match["submitter"], queue.popleft())
         self.reservations = outcome.reservations()
-        told = (*outcome.excess(), *kept.claims_to_end(self.reservations, self.slots))
+        told = (*outcome.excess(), *kept_machines.claims_to_end(self.reservations, self.slots))
         excess = [
             Excess(
                 row["submitter"],

@@ -13,7 +13,7 @@ import pytest
 from slotwise.classad import ClassAd, ExprTree, define_user_map
 from slotwise.classad.machine import forget_user_maps
 from slotwise.clock import SystemClock
-from slotwise.negotiator.snapshot import read_snapshot
+from slotwise.matchmaking.snapshot import read_snapshot
 from slotwise.negotiator.store import AccountingStore
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import BusyError, NotFoundError, UsageError
+from slotwise.matchmaking.reports import CycleReport, accounting_ads
 from slotwise.negotiator.accountant import Books
-from slotwise.negotiator.reports import CycleReport, accounting_ads
 from slotwise.negotiator.store import AccountingStore
 
 

@@ -8,7 +8,7 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.cli.jobs.match_analysis import accepts, bare, clauses_of, fit, steps_of
 from slotwise.cli.render import fit as text
 from slotwise.cli.render.ads import as_table
-from slotwise.negotiator.hints import hints
+from slotwise.matchmaking.hints import hints
 
 _JOB = """[ ClusterId = 1; ProcId = 0; Owner = "ann"; User = "ann@x"; JobStatus = 1;
   RequestMemory = 500; RequestCpus = 2;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotwise.negotiator import kept
+from slotwise.matchmaking import kept_machines
 from slotwise.table import AdTable
 
 KEPT: dict[str, Any] = {
@@ -23,7 +23,7 @@ def slots(**more: Any) -> AdTable:
 
 
 def test_each_holder_is_to_give_all_its_claims_back_but_for_jobs_that_end_in_time() -> None:
-    rows = {row["submitter"]: row for row in kept.claims_to_end([KEPT], slots())}
+    rows = {row["submitter"]: row for row in kept_machines.claims_to_end([KEPT], slots())}
     assert rows["ann@d"]["slots"] == ["slot1_1@h", "slot1_3@h"] and rows["ben@d"]["slots"] == ["slot1_2@h"]
     assert sum(rows["ann@d"]["weights"]) - rows["ann@d"]["weight"] == 0
     assert rows["ann@d"]["until"] == 1_000.0
@@ -31,21 +31,21 @@ def test_each_holder_is_to_give_all_its_claims_back_but_for_jobs_that_end_in_tim
 
 
 def test_the_job_is_told_which_machine_and_when() -> None:
-    rejected = {"submitter": "big@d", "autocluster": "9.0", "reason": kept.RESERVED, "count": 1}
+    rejected = {"submitter": "big@d", "autocluster": "9.0", "reason": kept_machines.RESERVED, "count": 1}
     other = rejected | {"submitter": "ann@d", "reason": "no match found"}
-    told = kept.explained([rejected, other], [KEPT])
+    told = kept_machines.explained([rejected, other], [KEPT])
     assert told[0]["reason"].startswith("a machine is reserved: slot1@h, expected to be ready by 19")
     assert told[1] == other
 
 
 def test_the_machine_tells_for_whom_and_until_when_and_no_longer_than_it_is_so() -> None:
-    ads = kept.attributes([KEPT])
+    ads = kept_machines.attributes([KEPT])
     assert ads["slot1@h"] == {
         "ReservedFor": "big@d",
         "ReservedForJob": "9.0",
         "ReservedUntil": 1000,
         "ReservationEnds": 2000,
     }
-    assert kept.changes({}, ads, slots()) == ads
-    assert kept.changes(ads, ads, slots(**ads["slot1@h"])) == {}
-    assert kept.changes(ads, {}, slots(**ads["slot1@h"])) == {"slot1@h": dict.fromkeys(ads["slot1@h"])}
+    assert kept_machines.changes({}, ads, slots()) == ads
+    assert kept_machines.changes(ads, ads, slots(**ads["slot1@h"])) == {}
+    assert kept_machines.changes(ads, {}, slots(**ads["slot1@h"])) == {"slot1@h": dict.fromkeys(ads["slot1@h"])}

@@ -12,9 +12,9 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.jobs import analyze
 from slotwise.cli.pool import negotiate
 from slotwise.errors import ConfigError, NotFoundError, SlotwiseError, UsageError
-from slotwise.negotiator.accounting_file import dump_accounting, parse_accounting
-from slotwise.negotiator.driver import Accounting, Engine, Knobs, read_long
-from slotwise.negotiator.snapshot import CycleInput, read_snapshot, snapshot_files
+from slotwise.matchmaking.accounting_file import dump_accounting, parse_accounting
+from slotwise.matchmaking.engine import Accounting, Engine, Knobs, read_long
+from slotwise.matchmaking.snapshot import CycleInput, read_snapshot, snapshot_files
 
 NOW = 1_800_000_000
 SLOT = """Name = "slot{at}@{host}"

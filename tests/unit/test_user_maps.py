@@ -13,8 +13,8 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.main import dispatch
 from slotwise.config import load
 from slotwise.config.classad_host import take_over
-from slotwise.negotiator.driver import Accounting, Engine, Knobs, read_long
-from slotwise.negotiator.snapshot import CycleInput
+from slotwise.matchmaking.engine import Accounting, Engine, Knobs, read_long
+from slotwise.matchmaking.snapshot import CycleInput
 
 NOW = 1_800_000_000
 SLOT = """Name = "slot1@h"

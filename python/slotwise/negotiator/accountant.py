@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.errors import BusyError, NotFoundError, UsageError
-from slotwise.negotiator.driver import Reservation
+from slotwise.matchmaking.engine import Reservation
 
 #: Settings that can be leased, with the value that means "never set".
 SETTINGS: dict[str, Any] = {"factor": None, "ceiling": -1, "floor": 0}

@@ -13,11 +13,11 @@ from slotwise.daemon.ad import daemon_ad
 from slotwise.daemon.publish import TablePublisher
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import SlotwiseError
+from slotwise.matchmaking.engine import Knobs
+from slotwise.matchmaking.reports import CycleReport, accounting_ads
 from slotwise.negotiator.accountant import Books
 from slotwise.negotiator.cycle import Cycles, Settings
-from slotwise.negotiator.driver import Knobs
 from slotwise.negotiator.mirror import Mirror
-from slotwise.negotiator.reports import CycleReport, accounting_ads
 from slotwise.negotiator.schedule import Schedule
 from slotwise.negotiator.service import NegotiatorServicer
 from slotwise.negotiator.store import AccountingStore

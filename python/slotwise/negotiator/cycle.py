@@ -15,11 +15,12 @@ from slotwise.config import Config
 from slotwise.daemon.merging import merge_into_slots
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import PeerUnavailableError
-from slotwise.negotiator import kept
+from slotwise.matchmaking import kept_machines as kept
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs, Row
+from slotwise.matchmaking.reports import CycleReport, History
 from slotwise.negotiator.accountant import Books
 from slotwise.negotiator.cycle_log import CycleLog
 from slotwise.negotiator.dispatch import Offers, build_offers, send_offers
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row
 from slotwise.negotiator.excess import ExcessNotices
 from slotwise.negotiator.gather import AccessPoint, Asking, Channels, Demand, gather
 from slotwise.negotiator.in_flight import InFlight
@@ -27,7 +28,6 @@ from slotwise.negotiator.last_input import LastInput
 from slotwise.negotiator.mirror import Mirror
 from slotwise.negotiator.notices import notices_of, send_notices
 from slotwise.negotiator.offline import offline_updates
-from slotwise.negotiator.reports import CycleReport, History
 from slotwise.negotiator.revaluation import Revaluation
 from slotwise.negotiator.schedule import CycleTiming
 from slotwise.negotiator.store import AccountingStore

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+from slotwise.matchmaking.engine import CycleOutcome, Row
+from slotwise.matchmaking.reports import CycleReport
 from slotwise.negotiator.dispatch import Offers
-from slotwise.negotiator.driver import CycleOutcome, Row
 from slotwise.negotiator.gather import AccessPoint, Demand
-from slotwise.negotiator.reports import CycleReport
 from slotwise.observe.log import ALSO_ALWAYS, category
 
 _log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Knobs
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Knobs
+from slotwise.matchmaking.snapshot import CycleInput
 from slotwise.negotiator.gather import Demand
-from slotwise.negotiator.snapshot import CycleInput
 from slotwise.table import AdTable
 
 

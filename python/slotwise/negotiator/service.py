@@ -11,13 +11,13 @@ from slotwise.classad import ExprTree
 from slotwise.daemon.ad_query import answer
 from slotwise.daemon.questions import Questions
 from slotwise.errors import NotFoundError, UsageError
-from slotwise.negotiator.analysis import analyze
+from slotwise.matchmaking.analysis import analyze
+from slotwise.matchmaking.engine import CycleOutcome, Engine
+from slotwise.matchmaking.reports import accounting_ads
+from slotwise.matchmaking.snapshot import CycleInput, snapshot_files
 from slotwise.negotiator.cycle import Cycles
-from slotwise.negotiator.driver import CycleOutcome, Engine
 from slotwise.negotiator.gather import AccessPoint, gather
-from slotwise.negotiator.reports import accounting_ads
 from slotwise.negotiator.schedule import Schedule
-from slotwise.negotiator.snapshot import CycleInput, snapshot_files
 from slotwise.table import AdTable, unpack_ads
 from slotwise.wire.context import Context
 from slotwise.wire.gen import common_pb2, negotiator_pb2, negotiator_pb2_grpc

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.daemon import database
-from slotwise.negotiator.driver import Reservation
+from slotwise.matchmaking.engine import Reservation
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (name TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;

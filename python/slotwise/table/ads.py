@@ -398,7 +398,7 @@ class AdTable:
         """The clauses of a job's Requirements over the ads, each ``{clause, passes, without, hint}``.
 
         *passes* ads satisfy it, *without* satisfy all others. *hint*, of a clause that keeps the job from all ads and
-        compares an attribute with a constant: the nearest values (see ``slotwise.negotiator.hints``), else None.
+        compares an attribute with a constant: the nearest values (see ``slotwise.matchmaking.hints``), else None.
         """
         return self.native.clause_counts(job, now)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Knobs, run_cycle
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Knobs, run_cycle
 from slotwise.table import AdTable
 
 from tests.support.negotiation.model import Model

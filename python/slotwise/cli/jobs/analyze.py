@@ -13,9 +13,9 @@ from slotwise.cli.pool.negotiate import epoch, read_input
 from slotwise.cli.render.negotiation import table
 from slotwise.cli.common.parser import HelpFormatter
 from slotwise.errors import NotFoundError, UsageError
-from slotwise.negotiator.analysis import analyze, counted
-from slotwise.negotiator.driver import Row
-from slotwise.negotiator.snapshot import CycleInput
+from slotwise.matchmaking.analysis import analyze, counted
+from slotwise.matchmaking.engine import Row
+from slotwise.matchmaking.snapshot import CycleInput
 
 DESCRIPTION = """Says why a job does not run: each clause of its Requirements with the number of slots that pass, the
 clause to relax, the slots that refuse the job and by which of their clauses, and the limits of its submitter. Asks the

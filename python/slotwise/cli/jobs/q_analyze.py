@@ -16,7 +16,7 @@ from slotwise.cli.jobs import analyze_local, match_analysis, queues
 from slotwise.cli.render import ads as whole
 from slotwise.cli.render import fit as text
 from slotwise.errors import NotFoundError, UsageError
-from slotwise.negotiator.hints import hints
+from slotwise.matchmaking.hints import hints
 from slotwise.table import unpack_ads
 from slotwise.wire.gen import collector_pb2_grpc, common_pb2, schedd_pb2, schedd_pb2_grpc
 from slotwise.wire.status import to_error
@@ -148,7 +148,7 @@ def _report(job: ClassAd, parsed: Parsed, inv: Invocation) -> dict[str, Any]:
     """How the negotiator sees the job: its own input, or that of files."""
     from slotwise.cli.jobs.analyze import ask_pool
     from slotwise.cli.pool.negotiate import read_input
-    from slotwise.negotiator.analysis import analyze as judged
+    from slotwise.matchmaking.analysis import analyze as judged
 
     slots, jobs = parsed.value("slotads"), parsed.value("jobads")
     if slots is None and jobs is None:

@@ -14,11 +14,11 @@ from slotwise.cli.common.invocation import Invocation
 from slotwise.cli.common.parser import HelpFormatter
 from slotwise.config import load
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.negotiator.accounting_file import parse_accounting, text_of
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, Row, knob_values, read_long_file
-from slotwise.negotiator.reports import finite
-from slotwise.negotiator.simulate import occupy
-from slotwise.negotiator.snapshot import CycleInput, read_snapshot
+from slotwise.matchmaking.accounting_file import parse_accounting, text_of
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs, Row, knob_values, read_long_file
+from slotwise.matchmaking.reports import finite
+from slotwise.matchmaking.simulate import occupy
+from slotwise.matchmaking.snapshot import CycleInput, read_snapshot
 from slotwise.table import AdTable
 
 DESCRIPTION = """Runs the negotiator on slot ads (condor_status -long) and job ads (condor_q -long), and shows who
@@ -73,7 +73,7 @@ def main(args: list[str], inv: Invocation) -> int:
     ingest_s = time.perf_counter() - began
     report = run(given, asked.cycles, asked.repeat, ingest_s)
     if asked.parquet:
-        from slotwise.negotiator.frames import write_parquet
+        from slotwise.matchmaking.frames import write_parquet
 
         try:
             write_parquet(inv.path(asked.parquet), given, report)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from slotwise.errors import UsageError
-from slotwise.negotiator.snapshot import CycleInput
+from slotwise.matchmaking.snapshot import CycleInput
 
 if TYPE_CHECKING:
     import polars as pl

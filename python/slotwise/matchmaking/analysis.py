@@ -6,10 +6,10 @@ from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.values import whole
-from slotwise.negotiator import kept
-from slotwise.negotiator.driver import CycleOutcome, Engine, Row
-from slotwise.negotiator.hints import hints
-from slotwise.negotiator.snapshot import CycleInput
+from slotwise.matchmaking import kept_machines
+from slotwise.matchmaking.engine import CycleOutcome, Engine, Row
+from slotwise.matchmaking.hints import hints
+from slotwise.matchmaking.snapshot import CycleInput
 
 _STATUS = {2: "running", 3: "removed", 4: "completed", 5: "held", 6: "transferring its output", 7: "suspended"}
 
@@ -110,7 +110,7 @@ def _verdict(report: Row) -> str:
         return f"The next cycle would give it {report['would_match']}."
     needs = report["requirements"]
     if (reserved := report["reservation"]) is not None:
-        expected, ends = (kept.minute(reserved[name]) for name in ("starts_at", "gives_up_at"))
+        expected, ends = (kept_machines.minute(reserved[name]) for name in ("starts_at", "gives_up_at"))
         return (
             f"{reserved['slot']} is kept for it and takes no jobs but such as end in time: expected to be ready by "
             f"{expected}, given up at {ends}."

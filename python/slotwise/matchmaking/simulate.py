@@ -7,8 +7,8 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.classad.values import number, whole
-from slotwise.negotiator.driver import CycleOutcome, Row
-from slotwise.negotiator.snapshot import CycleInput
+from slotwise.matchmaking.engine import CycleOutcome, Row
+from slotwise.matchmaking.snapshot import CycleInput
 from slotwise.table import AdTable
 
 

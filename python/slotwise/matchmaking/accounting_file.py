@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slotwise.errors import UsageError
-from slotwise.negotiator.driver import Accounting
+from slotwise.matchmaking.engine import Accounting
 
 _LINE = re.compile(r"^\s*([A-Za-z_]+?)(\d*)\s*=\s*(.*?)\s*$")
 _PARTS = {"submitters", "remainder_times", "reservations", "entitled"}

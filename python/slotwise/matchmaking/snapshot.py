@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slotwise.errors import UsageError
-from slotwise.negotiator.accounting_file import dump_accounting, parse_accounting, text_of
-from slotwise.negotiator.driver import Accounting, CycleOutcome, Engine, Knobs, read_long
+from slotwise.matchmaking.accounting_file import dump_accounting, parse_accounting, text_of
+from slotwise.matchmaking.engine import Accounting, CycleOutcome, Engine, Knobs, read_long
 from slotwise.table import AdTable
 
 
