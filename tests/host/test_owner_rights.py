@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from slotwise.schedd.transfer.owner_rights import account, as_owner
+from slotwise.schedd.user_files.owner_rights import account, as_owner
 
 pytestmark = [
     pytest.mark.host,

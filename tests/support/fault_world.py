@@ -86,7 +86,7 @@ def inject(schedd: RunningAccessPoint, injection: Injection, kind: str) -> None:
     def when(*args: Any, **named: Any) -> bool:
         if kind == "committed":  # a submission is the affair of its client
             told = args[2]
-            return "admission" not in str(getattr(getattr(told, "func", told), "__module__", ""))
+            return "submission" not in str(getattr(getattr(told, "func", told), "__module__", ""))
         return not what or args[-1].WhichOneof("what") == what
 
     setattr(owner, name, injection.wrapped(getattr(owner, name), when))

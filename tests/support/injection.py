@@ -20,7 +20,9 @@ class Injection:
     """
 
     def __init__(
-        self, where: str = "/slotwise/schedd/", besides: tuple[str, ...] = ("Deciding.", "/submission/transaction.py")
+        self,
+        where: str = "/slotwise/schedd/",
+        besides: tuple[str, ...] = ("Deciding.", "/submission/transaction.py"),
     ) -> None:
         self._where, self._besides = where, besides
         #: The call that fails, from 0; None: none does.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.errors import SubmitError, UsageError
 from slotwise.model.proxy import ProxyError, parse
-from slotwise.schedd.shadow import proxies
+from slotwise.schedd.user_files import proxies
 from slotwise.submit import parse as parse_submit
 
 PROXY = Path(__file__).with_name("proxy.pem").read_bytes()

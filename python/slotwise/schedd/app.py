@@ -19,6 +19,9 @@ from slotwise.daemon.questions import Questions
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.model.ownership import LocalDomains
 from slotwise.release import CONDOR_VERSION, condor_platform
+from slotwise.schedd.api.job_actions import Actions
+from slotwise.schedd.api.listing import Listing
+from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming, ClaimSettings
 from slotwise.schedd.claims.reconnect import Reattachment
 from slotwise.schedd.claims.resource_requests import Requests
@@ -28,17 +31,15 @@ from slotwise.schedd.history.epochs import RunHistory, record_of
 from slotwise.schedd.history.history_files import HistoryExport
 from slotwise.schedd.history.pruning import prune
 from slotwise.schedd.history.query import History
-from slotwise.schedd.jobs.actions import Actions
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.autocluster import JOB_ID, Autoclusters
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.job import Job
-from slotwise.schedd.jobs.listing import Listing
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.local.runs import LocalRuns
-from slotwise.schedd.policy.periodic import Periodic
+from slotwise.schedd.policy.periodic import Periodic, RunTimes
 from slotwise.schedd.publish.cron import Cron
 from slotwise.schedd.publish.publisher import NegotiatorCall, ScheddPublisher
 from slotwise.schedd.publish.statistics import Statistics
@@ -46,19 +47,19 @@ from slotwise.schedd.service import ScheddServicer
 from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
 from slotwise.schedd.shadow.shadow import Shadows
+from slotwise.schedd.shadow.usage_reports import host_of
 from slotwise.schedd.storage.committer import Ledger, hold_for_log
 from slotwise.schedd.storage.memory_trim import Memory
-from slotwise.schedd.storage.restore import restore
 from slotwise.schedd.storage.store import Batch, Store
 from slotwise.schedd.submission.materializer import Materializer
 from slotwise.schedd.submission.reserved_ids import ReservedClusters
+from slotwise.schedd.submission.restore import restore
 from slotwise.schedd.submission.transaction import Admission, AdmissionSettings
-from slotwise.schedd.transfer import owner_rights
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.transfer.transfers import Transfers
+from slotwise.schedd.user_files import owner_rights
 from slotwise.schedd.userlog.global_log import GlobalLog
 from slotwise.schedd.userlog.writer import LogFailure
-from slotwise.schedd.users.actions import Users
 from slotwise.schedd.users.records import UserRecords
 from slotwise.wire.gen import schedd_pb2_grpc
 from slotwise.wire.keys import PoolSecrets
@@ -123,6 +124,7 @@ class AccessPoint:
             fallback_account=settings.fallback_account,
             spool=context.home.spool,
             host=settings.host,
+            place_of=partial(host_of, self.ads, self.claiming),
         )
         self.run_history = RunHistory(self._threads)
         self.daemon_history = DaemonHistory(lambda: ClassAd(native(self._scheduler_ad())), clock, self._threads)
@@ -167,12 +169,13 @@ class AccessPoint:
             self.ledger,
             self.claiming,
             clock,
-            self.admission,
             self.materializer,
             self.questions,
             self.local,
         )
-        self.periodic = Periodic(self.queue, self.ads, self.ledger, self.claiming, clock, settings.system)
+        self.periodic = Periodic(
+            self.queue, self.ads, self.ledger, clock, settings.system, run_of=self._run_of, sweep=self._sweep_runs
+        )
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
         self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self._own_ads)
         self.spooling = Spooling(
@@ -267,7 +270,8 @@ class AccessPoint:
     def begin(self) -> None:
         """Take up what a former process left, and start everything that runs by itself."""
         stored = self._stored
-        restore(stored, self.queue, self.ads, self.admission, self._settings.name, self.materializer.adopt)
+        domains, name = self.admission.settings.domains, self._settings.name
+        restore(stored, self.queue, self.ads, domains, name, self.materializer.adopt)
         self.queue.admitted = 0
         self.users.load(stored.users, self.queue.owned)
         decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
@@ -299,6 +303,12 @@ class AccessPoint:
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work()))
+
+    def _run_of(self, run_id: str) -> RunTimes | None:
+        return self.claiming.book.runs.get(run_id) or self.local.runs.get(run_id)
+
+    def _sweep_runs(self) -> None:
+        self.claiming.failures.sweep_due = True
 
     def _stop_runs(self, decision: Decision) -> None:
         self.stopping.ask(decision.kills)

@@ -11,22 +11,22 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.errors import DeniedError, UsageError
 from slotwise.model.ownership import same_user
+from slotwise.schedd.api import submit_stream
+from slotwise.schedd.api.audit_lines import acted, came, edited, users_edited
+from slotwise.schedd.api.job_actions import Actions
+from slotwise.schedd.api.listing import Listing, as_json
+from slotwise.schedd.api.submit_stream import SubmissionStream
+from slotwise.schedd.api.user_actions import Users
 from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.claims.rejections import Rejections
 from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.history.query import History
-from slotwise.schedd.jobs.actions import Actions
-from slotwise.schedd.jobs.listing import Listing, as_json
 from slotwise.schedd.jobs.selection import require_few
 from slotwise.schedd.shadow.shadow import Shadows
-from slotwise.schedd.submission import streams
 from slotwise.schedd.submission.byte_limits import Holding
 from slotwise.schedd.submission.new_cluster import Incoming
-from slotwise.schedd.submission.streams import SubmissionStream
 from slotwise.schedd.submission.transaction import Admission
 from slotwise.schedd.transfer.spooling import Spooling
-from slotwise.schedd.userlog.log_lines import acted, came, edited, users_edited
-from slotwise.schedd.users.actions import Users
 from slotwise.schedd.users.superusers import SuperUsers
 from slotwise.table import pack_ads
 from slotwise.wire import audit
@@ -94,7 +94,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         """Queue a submission that comes in parts; nothing is queued without its ``commit``."""
         caller = self._authenticator.caller(context)
         with Holding(self._admission.intake, caller.name) as holding:
-            clusters, key, again = await streams.gather(request_iterator, holding)
+            clusters, key, again = await submit_stream.gather(request_iterator, holding)
             return await self._submit(caller, context, clusters, key, again)
 
     @answers_errors

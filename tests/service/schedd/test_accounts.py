@@ -13,7 +13,7 @@ from slotwise.config import load
 from slotwise.daemon.accounts import minimum_uid
 from slotwise.execution.facts import SlotFacts, read_job
 from slotwise.model.ownership import LocalDomains
-from slotwise.schedd.transfer import owner_rights
+from slotwise.schedd.user_files import owner_rights
 from slotwise.starter.enforcement.accounts import Account, UserRules, choose
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2

@@ -11,7 +11,8 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.client.retry import stated
-from slotwise.schedd.submission.reserved_ids import RESERVED_MOST, RESERVED_S
+from slotwise.schedd.storage.batch import RESERVED_S
+from slotwise.schedd.submission.reserved_ids import RESERVED_MOST
 from slotwise.table import pack_ads, survey_pack
 from slotwise.wire.gen import schedd_pb2
 

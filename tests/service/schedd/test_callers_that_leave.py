@@ -11,7 +11,7 @@ from typing import Any
 from slotwise.classad import ClassAd
 from slotwise.clock import SystemClock
 from slotwise.daemon.questions import Questions
-from slotwise.schedd.jobs.actions import Actions
+from slotwise.schedd.api.job_actions import Actions
 from slotwise.schedd.submission.new_cluster import Incoming
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
@@ -72,9 +72,7 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
     of = schedd.point
     clock = SystemClock()
     questions = Questions(clock)
-    actions = Actions(
-        of.queue, of.ads, of.ledger, of.claiming, clock, of.admission, of.materializer, questions, of.local
-    )
+    actions = Actions(of.queue, of.ads, of.ledger, of.claiming, clock, of.materializer, questions, of.local)
     request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
     request.jobs.constraint = "true"
     await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))

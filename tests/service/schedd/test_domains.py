@@ -9,7 +9,8 @@ import grpc
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.config import load
-from slotwise.schedd.transfer.owner_rights import account
+from slotwise.schedd.transfer.files import file_plan
+from slotwise.schedd.user_files.owner_rights import account
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.credential import bearer
 from slotwise.wire.gen import schedd_pb2
@@ -60,7 +61,7 @@ async def test_a_user_of_another_domain_has_no_account_here(schedd: RunningAcces
     assert (ad["Owner"], ad["User"], ad["OsUser"]) == ("daemon", "daemon@other.university", "nobody")
     assert job.submitter == "daemon@other.university"
     assert account(job.account) == account("nobody")
-    plan = schedd.point.ads.file_plan(job, ClassAd(), "nobody")
+    plan = file_plan(schedd.point.ads.expanded(job, ClassAd()), job.account, "nobody")
     assert plan.owner == ""
     local = schedd.point.queue.clusters[await submitted(schedd, "daemon@here")].jobs[0]
     assert account(local.account) == account("daemon")

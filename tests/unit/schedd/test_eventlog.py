@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slotwise.model import job_events as events
 from slotwise.model.job_events import Frame
-from slotwise.schedd.storage.store import PlannedText
+from slotwise.schedd.userlog.planned_text import PlannedText
 from slotwise.schedd.userlog.writer import LogSizes, append, missing_text, settle
 
 

@@ -8,11 +8,11 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.schedd.history.history_files import long_forms
 from slotwise.schedd.jobs.codes import Status
+from slotwise.schedd.jobs.from_ad import describe
 from slotwise.schedd.jobs.job import Cluster, Job, finite
 from slotwise.schedd.jobs.queue import _counted
 from slotwise.schedd.policy import expressions
 from slotwise.schedd.storage.batch import Batch
-from slotwise.schedd.submission.new_cluster import describe
 from slotwise.schedd.users.records import UserRecords
 
 USER = "eve@example.org"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import HostError
-from slotwise.schedd.storage.batch import PlannedText
 from slotwise.schedd.transfer.files import FilePlan, TransferError, input_pieces
 from slotwise.schedd.transfer.results import Results
 from slotwise.schedd.transfer.spool_directories import Result, Sandbox
 from slotwise.schedd.userlog import writer
+from slotwise.schedd.userlog.planned_text import PlannedText
 from slotwise.schedd.userlog.writer import LogSizes
 
 pytestmark = pytest.mark.timeout(20)

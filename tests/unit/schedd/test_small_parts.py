@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.autocluster import Autoclusters
+from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand, machine_attributes
 from slotwise.schedd.jobs.round_attrs import rounded, with_rounded
 from slotwise.schedd.jobs.selection import constraint_of
 from slotwise.schedd.jobs.values import Expr, decode, encode, literal
-from slotwise.schedd.shadow.match_substitution import UnresolvedError, expand, machine_attributes
 from slotwise.schedd.transfer import spooling
 from slotwise.schedd.transfer.files import FilePlan, TransferError, parse_remaps, split_list
 from slotwise.schedd.transfer.results import destination

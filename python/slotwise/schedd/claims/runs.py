@@ -25,10 +25,10 @@ from slotwise.schedd.jobs.codes import Status, Vacate
 from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.match_substitution import machine_attributes
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, Value
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
-from slotwise.schedd.shadow.match_substitution import machine_attributes
 from slotwise.schedd.storage.committer import Ledger
 from slotwise.schedd.storage.store import Batch
 from slotwise.wire.credential import Credential

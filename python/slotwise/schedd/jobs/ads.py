@@ -9,10 +9,8 @@ from typing import Any
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.errors import UsageError
 from slotwise.schedd.jobs.job import Cluster, Job, finite
-from slotwise.schedd.jobs.values import Changes, Expr, Value
-from slotwise.schedd.policy.expressions import Evaluate
-from slotwise.schedd.shadow.match_substitution import UnresolvedError, expand
-from slotwise.schedd.transfer.files import FilePlan, is_null, parse_remaps, split_list
+from slotwise.schedd.jobs.match_substitution import UnresolvedError, expand
+from slotwise.schedd.jobs.values import Changes, Evaluate, Expr, Value
 from slotwise.table import AdTable, pack_ads, unpack_ads
 from slotwise.wire.sizes import JOB_AD_MOST
 
@@ -166,10 +164,17 @@ class JobAds:
 
         :raises UnresolvedError: for a reference without a value, UsageError for an ad that is too large to be sent.
         """
+        return _bounded(pack_ads([self.expanded(job, machine)]))
+
+    def expanded(self, job: Job, machine: ClassAd) -> ClassAd:
+        """The job's ad with ``$$()`` filled in from the slot.
+
+        :raises UnresolvedError: for a reference without a value.
+        """
         ad = self.ad(job)
         if job.cluster.number in self._dollars:
             ad.update(self._expanded(ad, machine))
-        return _bounded(pack_ads([ad]))
+        return ad
 
     @staticmethod
     def _expanded(ad: ClassAd, machine: ClassAd) -> dict[str, str]:
@@ -273,42 +278,6 @@ class JobAds:
     def autoclusters_renewed(self) -> None:
         """Autocluster ids mean something else now."""
         self._requests.clear()
-
-    def file_plan(
-        self, job: Job, machine: ClassAd, fallback_account: str, limits_mib: tuple[float, float] = (-1, -1)
-    ) -> FilePlan:
-        """What the job's ad says about its files; ``limits_mib`` hold for jobs that set none (input, output)."""
-        source: Any = self.ad(job)
-        if job.cluster.number in self._dollars:
-            source.update(self._expanded(source, machine))
-
-        def text(name: str) -> str:
-            value = plain(source.eval(name)) if name in source else None
-            return value if isinstance(value, str) else ""
-
-        def limit(name: str, default: float) -> float:
-            value = plain(source.eval(name)) if name in source else None
-            return float(value) if isinstance(value, int | float) else default
-
-        sends_executable = source.get("TransferExecutable", True) is not False
-        return FilePlan(
-            owner=job.account,
-            iwd=text("Iwd") or "/",
-            executable=text("Cmd") if sends_executable else "",
-            stdin="" if source.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
-            stdout=text("Out"),
-            stderr=text("Err"),
-            inputs=split_list(text("TransferInput")),
-            remaps=parse_remaps(text("TransferOutputRemaps")),
-            preserve_relative=source.get("PreserveRelativePaths", False) is True,
-            transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
-            fallback_account=fallback_account,
-            appends=source.get("WantFTOnCheckpoint") is True or source.get("EraseOutputAndErrorOnRestart") is False,
-            proxy=text("x509userproxy"),
-            secret=any(text(name) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
-            max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
-            max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
-        )
 
     # ---- signatures
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from slotwise.schedd.jobs.codes import RUN_HERE, Universe
+from slotwise.schedd.jobs.factory import Factory
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.submission.factory import Factory
-
-if TYPE_CHECKING:
-    from slotwise.schedd.jobs.runnable import Bucket
 
 #: Order of runnable jobs: larger priorities first, so each is negated.
 Priority = tuple[int, int, int, int, int]
@@ -170,3 +167,36 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.key}, {self.status})"
+
+
+@dataclass(slots=True, eq=False)
+class Bucket:
+    """Runnable jobs that are alike to the negotiator."""
+
+    submitter: str
+    priority: Priority
+    autocluster: int
+    members: set[Job] = field(default_factory=set)
+    #: (cluster, proc, job), also of jobs that have left: those are dropped when they surface.
+    heap: list[tuple[int, int, Job]] = field(default_factory=list)
+
+    def add(self, job: Job) -> None:
+        """The job waits here."""
+        self.members.add(job)
+        heapq.heappush(self.heap, (job.cluster.number, job.proc, job))
+        job.bucket = self
+
+    def discard(self, job: Job) -> None:
+        """The job waits here no more."""
+        self.members.discard(job)
+        job.bucket = None
+
+    def first(self) -> Job | None:
+        """The next job to run, left in place."""
+        heap = self.heap
+        while heap:
+            job = heap[0][2]
+            if job in self.members:
+                return job
+            heapq.heappop(heap)
+        return None

@@ -15,9 +15,9 @@ from slotwise.model.windows import Window
 from slotwise.schedd.jobs.codes import MOVES, Status
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.job_statistics import JobStatistics
 from slotwise.schedd.jobs.runnable import Runnable
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.publish.job_statistics import JobStatistics
 
 _NONE = (0,) * 8
 

@@ -20,11 +20,11 @@ from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
 from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Universe, Vacate
 from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
+from slotwise.schedd.jobs.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_index import JobBook
+from slotwise.schedd.jobs.log_lines import run_ended, slot_of
 from slotwise.schedd.jobs.values import Changes, Expr
-from slotwise.schedd.submission.factory import HELD, REMOVED, RUNNING
-from slotwise.schedd.userlog.log_lines import run_ended, slot_of
 
 #: How long a job waits after a start that failed; doubles with each in a row.
 _COOL_FIRST_S = 1.0

@@ -9,42 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from slotwise.schedd.jobs.job import Job, Priority
-
-
-@dataclass(slots=True, eq=False)
-class Bucket:
-    """Runnable jobs that are alike to the negotiator."""
-
-    submitter: str
-    priority: Priority
-    autocluster: int
-    members: set[Job] = field(default_factory=set)
-    #: (cluster, proc, job), also of jobs that have left: those are dropped when they surface.
-    heap: list[tuple[int, int, Job]] = field(default_factory=list)
-
-    def add(self, job: Job) -> None:
-        """The job waits here."""
-        self.members.add(job)
-        heapq.heappush(self.heap, (job.cluster.number, job.proc, job))
-        job.bucket = self
-
-    def discard(self, job: Job) -> None:
-        """The job waits here no more."""
-        self.members.discard(job)
-        job.bucket = None
-
-    def first(self) -> Job | None:
-        """The next job to run, left in place."""
-        heap = self.heap
-        while heap:
-            job = heap[0][2]
-            if job in self.members:
-                return job
-            heapq.heappop(heap)
-        return None
+from slotwise.schedd.jobs.job import Bucket, Job, Priority
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,16 @@ Changes of a job are a ``dict`` from attribute name to value. ``None`` as a valu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from slotwise.classad.evaluate import Expr
 
-__all__ = ["Changes", "Expr", "Value", "decode", "encode", "literal", "quoted"]
+__all__ = ["Changes", "Evaluate", "Expr", "Value", "decode", "encode", "literal", "quoted"]
 
 Value = bool | int | float | str | Expr | None
 Changes = dict[str, Value]
+#: Value of an expression as a plain Python value; None for undefined and error.
+Evaluate = Callable[[str], object]
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 

@@ -15,9 +15,7 @@ from slotwise.classad import ExprTree
 from slotwise.schedd.jobs.codes import Hold, Status, Vacate
 from slotwise.schedd.jobs.decision import Verdict
 from slotwise.schedd.jobs.job import finite
-
-#: Value of an expression as a plain Python value; None for undefined and error.
-Evaluate = Callable[[str], object]
+from slotwise.schedd.jobs.values import Evaluate
 
 
 @dataclass(frozen=True)

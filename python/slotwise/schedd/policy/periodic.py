@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
-from slotwise.schedd.claims.claiming import Claiming
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Hold, Status
 from slotwise.schedd.jobs.decision import Decision, Verdict
@@ -43,16 +43,41 @@ def quiet(system: SystemPolicy) -> str:
     return " && ".join(clauses)
 
 
+class RunTimes(Protocol):
+    """When a run began and when its job began to execute, seconds since the epoch; 0: not yet."""
+
+    @property
+    def born_at(self) -> float:
+        """The beginning of the run."""
+
+    @property
+    def executing_at(self) -> float:
+        """The beginning of the job's execution."""
+
+
 class Periodic:
-    """Runs the periodic policies."""
+    """Runs the periodic policies.
+
+    :param run_of: the run of an id, or None.
+    :param sweep: called after a failure, which may have left jobs in a state that is neither here nor there.
+    """
 
     def __init__(
-        self, queue: Queue, ads: JobAds, ledger: Ledger, claiming: Claiming, clock: Clock, system: SystemPolicy
+        self,
+        queue: Queue,
+        ads: JobAds,
+        ledger: Ledger,
+        clock: Clock,
+        system: SystemPolicy,
+        *,
+        run_of: Callable[[str], RunTimes | None],
+        sweep: Callable[[], None],
     ) -> None:
         self._queue = queue
         self._ads = ads
         self._ledger = ledger
-        self._claiming = claiming
+        self._run_of = run_of
+        self._sweep = sweep
         self._clock = clock
         self._dependents = Dependents(queue, ads)
         self.system = system
@@ -107,7 +132,7 @@ class Periodic:
                 job = self._queue.by_key(key)
                 if job is None or spent.get(job.cluster.user, 0) > _USER_STEPS:
                     continue
-                with contained(_log, f"the periodic policy of job {key}", self._sweep), Allowance(_FIND_STEPS) as used:
+                with contained(_log, f"the periodic policy of job {key}", self._failed), Allowance(_FIND_STEPS) as used:
                     done += self._judge(job, decision)
                 steps += used.used + _JUDGING
                 spent[job.cluster.user] = spent.get(job.cluster.user, 0) + used.used
@@ -146,11 +171,11 @@ class Periodic:
         decision.note("%s: %s; it is skipped for %d s", job.key, reason, _SKIPPED_S)
         return Verdict("hold", reason, int(Hold.JOB_POLICY_UNDEFINED))
 
-    def _sweep(self, error: Exception) -> None:
-        self._claiming.failures.sweep_due = True
+    def _failed(self, error: Exception) -> None:
+        self._sweep()
 
     def _facts(self, job: Job, now: float) -> JobFacts:
-        run = self._claiming.book.runs.get(job.run) or self._claiming.here.get(job.run)
+        run = self._run_of(job.run)
         return JobFacts(
             status=job.status,
             now=now,

@@ -10,9 +10,9 @@ from slotwise.clock import Clock
 from slotwise.config import Config
 from slotwise.model.windows import Publication, Rate, Tallies, Window, shown
 from slotwise.schedd.claims.records import ClaimBook
+from slotwise.schedd.jobs.job_statistics import BUCKETS, RUNTIMES, SIZES, JobCounters, JobStatistics
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.publish.job_statistics import BUCKETS, RUNTIMES, SIZES, JobCounters, JobStatistics
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 
 #: Rates are told over these times (seconds), by the ends of their names.

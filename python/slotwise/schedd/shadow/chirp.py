@@ -23,8 +23,8 @@ from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.storage.committer import Ledger
-from slotwise.schedd.transfer.owner_rights import as_owner
 from slotwise.schedd.transfer.transfers import Transfers
+from slotwise.schedd.user_files.owner_rights import as_owner
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)

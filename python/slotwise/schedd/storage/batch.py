@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotwise.schedd.submission.reserved_ids import RESERVED_S, Reservation
+from slotwise.schedd.userlog.planned_text import PlannedText
 
 #: Names in the table of single values that begin so hold starter addresses by startd address.
 STARTER = "starter "
 #: How long a submission may be sent again.
 SENT_AGAIN_S = 1800
+#: How long ids that were given out ahead wait for their clusters, in seconds.
+RESERVED_S = 3600
 #: Whether nothing refers to a row of ``clusters``.
 UNUSED_CLUSTER = " AND ".join(
     f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.cluster = clusters.cluster)"
@@ -102,14 +104,13 @@ class StoredUser:
 
 
 @dataclass(frozen=True)
-class PlannedText:
-    """Log text that was promised; it may or may not be in the file at ``path``, from ``offset`` on."""
+class Reservation:
+    """Ids from ``first`` on, given to ``owner`` at the time ``at``."""
 
-    seq: int
-    path: str
+    first: int
+    count: int
+    at: int
     owner: str
-    offset: int
-    text: str
 
 
 @dataclass

@@ -21,9 +21,10 @@ from slotwise.schedd.jobs.codes import Hold
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job, finite
 from slotwise.schedd.jobs.values import Changes, encode
-from slotwise.schedd.storage.store import Batch, PlannedText, Store, Told
+from slotwise.schedd.storage.store import Batch, Store, Told
 from slotwise.schedd.userlog import writer
 from slotwise.schedd.userlog.global_log import GlobalLog
+from slotwise.schedd.userlog.planned_text import PlannedText
 from slotwise.schedd.userlog.writer import LogFailure, LogSizes
 
 _log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from slotwise.errors import HostError
 from slotwise.schedd.storage.batch import (
     STARTER,
     Batch,
-    PlannedText,
+    Reservation,
     StoredClaim,
     StoredCluster,
     StoredFactory,
@@ -36,7 +36,7 @@ from slotwise.schedd.storage.batch import (
     UserTotals,
 )
 from slotwise.schedd.storage.schema import prepare
-from slotwise.schedd.submission.reserved_ids import Reservation
+from slotwise.schedd.userlog.planned_text import PlannedText
 
 _log = logging.getLogger(__name__)
 

@@ -14,14 +14,15 @@ from slotwise.errors import DeniedError, HostError, UsageError
 from slotwise.schedd.jobs.ads import native, removed
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.factory import REMOVED, asked_for
+from slotwise.schedd.jobs.from_ad import describe
 from slotwise.schedd.jobs.job import Cluster
 from slotwise.schedd.jobs.protected_attrs import check_submitted
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.storage.committer import Ledger
 from slotwise.schedd.storage.store import Batch, Store
-from slotwise.schedd.submission.factory import REMOVED, asked_for
-from slotwise.schedd.submission.new_cluster import Draft, describe, jobs_of, varied_names
+from slotwise.schedd.submission.new_cluster import Draft, jobs_of, varied_names
 from slotwise.schedd.submission.rules import EDITED, without
 from slotwise.schedd.submission.transaction import Admission
 from slotwise.table import pack_ads, unpack_ads

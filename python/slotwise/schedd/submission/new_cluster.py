@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.errors import UsageError
-from slotwise.model.ownership import LocalDomains, domain_of, owner_attributes, owner_of
+from slotwise.model.ownership import LocalDomains, owner_attributes, owner_of
 from slotwise.schedd.jobs.codes import HOLD_NAMES, RUN_HERE, Hold, Status, Universe
-from slotwise.schedd.jobs.job import Cluster, Job, Priority, finite
+from slotwise.schedd.jobs.factory import asked_for
+from slotwise.schedd.jobs.from_ad import PRIORITIES, describe, log_of, priority_of, submitter_of
+from slotwise.schedd.jobs.job import Cluster, Job, finite
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks, check_submitted
 from slotwise.schedd.jobs.values import Changes, Expr
-from slotwise.schedd.shadow import proxies
-from slotwise.schedd.submission.factory import asked_for
+from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads, survey_pack, unpack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.sizes import JOB_AD_MOST
 
-#: A number of an event has no more digits.
-_EVENT_DIGITS = 9
-_PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 _RUN = RUN_HERE | {Universe.VANILLA}
 _NOT_RUN = {1: "standard", 9: "grid", 10: "java", 11: "parallel", 13: "vm"}
 _COUNTERS: Changes = {
@@ -348,7 +344,7 @@ def _each_job(made: Draft) -> None:
     varied = made.cluster.varied
     if not varied:
         return
-    priorities = not varied.isdisjoint(name.lower() for name in _PRIORITIES)
+    priorities = not varied.isdisjoint(name.lower() for name in PRIORITIES)
     logs = not varied.isdisjoint(("userlog", "iwd"))
     groups = not varied.isdisjoint(("accountinggroup", "niceuser"))
     if not (priorities or logs or groups):
@@ -362,56 +358,3 @@ def _each_job(made: Draft) -> None:
             job.log = log_of(own)
         if groups:
             job.submitter = submitter_of(made.cluster.user, own)
-
-
-def submitter_of(user: str, ad: Any) -> str:
-    """The accounting name of the jobs: AccountingGroup, else the owner, at the user's domain."""
-    group = ad.get("AccountingGroup")
-    name = group if isinstance(group, str) and group else owner_of(user)
-    if ad.get("NiceUser") is True and not name.startswith("nice-user."):
-        name = f"nice-user.{name}"
-    return name if "@" in name else f"{name}@{domain_of(user)}"
-
-
-def describe(cluster: Cluster, submitted: Any) -> None:
-    """Fill in what the cluster's record takes from its ad."""
-    name = submitted.get("JobBatchName")
-    cluster.batch_name = name if isinstance(name, str) else ""
-    cluster.command = command_of(submitted)
-    cluster.log = log_of(submitted)
-    dag = submitted.get("DAGManJobId")
-    cluster.dag = dag if isinstance(dag, int) and dag > 0 else 0
-    cluster.nodes_log = log_of(submitted, "DAGManNodesLog")
-    words = str(submitted.get("DAGManNodesMask", "")).replace(",", " ").split()
-    cluster.nodes_events = frozenset(
-        int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= _EVENT_DIGITS
-    )
-    others = submitted.get("OtherJobRemoveRequirements")
-    cluster.others_removed = others if isinstance(others, str) else ""
-    # Said once and kept: an expression could say something else when the queue is read again.
-    universe = cluster.common.setdefault("JobUniverse", int(submitted.get("JobUniverse", Universe.VANILLA)))
-    cluster.universe = int(str(universe))
-    cluster.priority = priority_of(submitted)
-
-
-def command_of(ad: Any) -> str:
-    """Base name of the executable, and the arguments."""
-    command, arguments = ad.get("Cmd"), ad.get("Arguments") or ad.get("Args")
-    text = os.path.basename(command) if isinstance(command, str) else ""
-    return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
-
-
-def log_of(ad: Any, name: str = "UserLog") -> str:
-    """Absolute path of an event log, or ""."""
-    log, iwd = ad.get(name), ad.get("Iwd")
-    if not isinstance(log, str) or log in ("", "/dev/null"):
-        return ""
-    return os.path.join(iwd if isinstance(iwd, str) else "/", log)
-
-
-def priority_of(ad: Any) -> Priority:
-    """The five priorities of a job, negated so that the best sorts first."""
-    found = []
-    for name in _PRIORITIES:
-        found.append(-int(finite(ad.get(name))))
-    return (found[0], found[1], found[2], found[3], found[4])

@@ -7,26 +7,14 @@ when no cluster has come for it within :data:`RESERVED_S`, it expires, and nobod
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from slotwise.errors import DeniedError, UsageError
+from slotwise.schedd.storage.batch import RESERVED_S, Reservation
 
-#: How long ids wait for their clusters, in seconds.
-RESERVED_S = 3600
 #: Ids that one user may have waiting.
 RESERVED_MOST = 10_000
 #: The highest cluster id.
 CLUSTER_MOST = (1 << 31) - 1
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """Ids from ``first`` on, given to ``owner`` at the time ``at``."""
-
-    first: int
-    count: int
-    at: int
-    owner: str
 
 
 class ReservedClusters:

@@ -20,20 +20,21 @@ from slotwise.model.ownership import LocalDomains, owner_of
 from slotwise.schedd.jobs.ads import FreshAds, JobAds, fresh_ads, native
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.factory import asked_for
 from slotwise.schedd.jobs.job import Job
+from slotwise.schedd.jobs.log_lines import jobs_of
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, encode, literal
-from slotwise.schedd.shadow import proxies
+from slotwise.schedd.storage.batch import Reservation
 from slotwise.schedd.storage.committer import Ledger
 from slotwise.schedd.storage.store import Batch, StoredCluster, StoredFactory
 from slotwise.schedd.submission import new_cluster as drafting
 from slotwise.schedd.submission.byte_limits import Intake
-from slotwise.schedd.submission.factory import asked_for
 from slotwise.schedd.submission.new_cluster import Draft, DraftSettings, Incoming
-from slotwise.schedd.submission.reserved_ids import Reservation, ReservedClusters, check_number
+from slotwise.schedd.submission.reserved_ids import ReservedClusters, check_number
 from slotwise.schedd.submission.rules import SubmitRules
-from slotwise.schedd.userlog.log_lines import jobs_of
+from slotwise.schedd.user_files import proxies
 from slotwise.schedd.users.records import UserRecords
 from slotwise.schedd.users.superusers import SuperUsers
 from slotwise.table import pack_ads
@@ -321,10 +322,6 @@ class Admission:
         check_number(number)
         self._next += 1
         return number
-
-    def submitter(self, user: str, ad: Any) -> str:
-        """The accounting name of a job of ``user@domain``."""
-        return drafting.submitter_of(user, ad)
 
     def has_jobs(self, user: str) -> bool:
         """Whether jobs of the user, or clusters that will have some, are in the queue or on their way into it."""

@@ -11,10 +11,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from slotwise.classad import ClassAd, SpecialValue
 from slotwise.errors import SlotwiseError
 from slotwise.schedd.jobs.codes import Hold
-from slotwise.schedd.transfer import safe_open
-from slotwise.schedd.transfer.owner_rights import as_owner
+from slotwise.schedd.user_files import safe_open
+from slotwise.schedd.user_files.owner_rights import as_owner
 
 PIECE = 512 * 1024
 #: Files up to this size travel, and are kept, in one piece.
@@ -68,6 +69,44 @@ class FilePlan:
         return self.transfer != "NO" and bool(
             self.executable or self.inputs or self.proxy or self.stdin or self.spooled
         )
+
+
+def file_plan(ad: ClassAd, account: str, fallback_account: str, limits_mib: tuple[float, float] = (-1, -1)) -> FilePlan:
+    """What a job's ad, with ``$$()`` filled in, says about its files, which are ``account``'s.
+
+    :param limits_mib: bounds on input and output for jobs that set none.
+    """
+
+    def value(name: str) -> object:
+        return ad.eval(name) if name in ad else None
+
+    def text(name: str) -> str:
+        found = value(name)
+        return found if isinstance(found, str) else ""
+
+    def limit(name: str, default: float) -> float:
+        found = value(name)
+        return float(found) if isinstance(found, int | float) and not isinstance(found, SpecialValue) else default
+
+    sends_executable = ad.get("TransferExecutable", True) is not False
+    return FilePlan(
+        owner=account,
+        iwd=text("Iwd") or "/",
+        executable=text("Cmd") if sends_executable else "",
+        stdin="" if ad.get("TransferIn", True) is False or is_null(text("In")) else text("In"),
+        stdout=text("Out"),
+        stderr=text("Err"),
+        inputs=split_list(text("TransferInput")),
+        remaps=parse_remaps(text("TransferOutputRemaps")),
+        preserve_relative=ad.get("PreserveRelativePaths", False) is True,
+        transfer=(text("ShouldTransferFiles") or "IF_NEEDED").upper(),
+        fallback_account=fallback_account,
+        appends=ad.get("WantFTOnCheckpoint") is True or ad.get("EraseOutputAndErrorOnRestart") is False,
+        proxy=text("x509userproxy"),
+        secret=any(text(name) for name in ("EncryptInputFiles", "EncryptOutputFiles", "x509userproxy")),
+        max_input_mib=limit("MaxTransferInputMB", limits_mib[0]),
+        max_output_mib=limit("MaxTransferOutputMB", limits_mib[1]),
+    )
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from typing import BinaryIO
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.schedd.jobs.codes import Hold
-from slotwise.schedd.transfer import safe_open
 from slotwise.schedd.transfer.files import SMALL_MOST, STDERR, STDOUT, FilePlan, TransferError, is_null
-from slotwise.schedd.transfer.owner_rights import OWN, as_owner
+from slotwise.schedd.user_files import safe_open
+from slotwise.schedd.user_files.owner_rights import OWN, as_owner
 from slotwise.wire.gen import schedd_pb2
 
 #: Ends of the names of a directory in SPOOL while it is written, and while its successor takes its place.

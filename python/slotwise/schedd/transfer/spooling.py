@@ -22,14 +22,14 @@ from slotwise.observe.log import listed
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Hold, Status
 from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.from_ad import log_of
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.jobs.selection import parse_id
+from slotwise.schedd.jobs.selection import constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.shadow import proxies
 from slotwise.schedd.storage.committer import Ledger
-from slotwise.schedd.submission.new_cluster import log_of
 from slotwise.schedd.transfer.spool_directories import Sandbox, inputs_of, relocated
+from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads
 from slotwise.wire import audit
 from slotwise.wire.gen import schedd_pb2
@@ -200,8 +200,6 @@ class Spooling:
     async def _selected(self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool) -> list[Job]:
         if selection.ids:
             return self._named(selection.ids, caller, superuser)
-        from slotwise.schedd.jobs.selection import constraint_of
-
         constraint = constraint_of([], selection.owners, selection.constraint)
         keys = await self._questions.keys(self._ads.table, constraint)
         jobs = [job for key in keys if (job := self._queue.by_key(key)) is not None]

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
@@ -25,9 +25,7 @@ from slotwise.schedd.jobs.codes import Hold
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.shadow.starter_stream import StarterStream
-from slotwise.schedd.shadow.usage_reports import host_of
-from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError, input_pieces, named
+from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
 from slotwise.schedd.transfer.transfer_status import TransferSigns
@@ -35,6 +33,23 @@ from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+
+
+class ShadowStream(Protocol):
+    """The stream to a run's starter."""
+
+    #: The stream is over: nothing that is sent arrives.
+    closed: bool
+    #: Nobody reads along: files that are to be encrypted may go over it.
+    private: bool
+
+    def send(self, message: schedd_pb2.ShadowMessage) -> None:
+        """Send a message, in order."""
+        ...
+
+    async def send_piece(self, message: schedd_pb2.ShadowMessage) -> None:
+        """Send something large; waits while much is on its way."""
+        ...
 
 
 @dataclass
@@ -75,7 +90,9 @@ class Transfers:
         fallback_account: str,
         spool: Path | None,
         host: str,
+        place_of: Callable[[Run], str],
     ) -> None:
+        """``place_of``: how event logs name the execution point of a run."""
         self._queue = queue
         self._ads = ads
         self._claiming = claiming
@@ -84,6 +101,7 @@ class Transfers:
         self._domain = file_system_domain
         self._fallback = fallback_account
         self._spool = spool
+        self._place_of = place_of
         #: The access point's name in reasons of holds.
         self.host = host
         #: MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB.
@@ -151,7 +169,8 @@ class Transfers:
 
     def plan(self, run: Run) -> FilePlan:
         """What the job's ad says about its files, and what a former run left."""
-        plan = self._ads.file_plan(run.job, self._claiming.machine(run.claim), self._fallback, self.limits_mib)
+        ad = self._ads.expanded(run.job, self._claiming.machine(run.claim))
+        plan = file_plan(ad, run.job.account, self._fallback, self.limits_mib)
         directory = self._spool_of(run)
         return replace(plan, spooled=spooled) if directory and (spooled := spooled_files(directory)) else plan
 
@@ -188,10 +207,10 @@ class Transfers:
     def _push_inputs(self, run: Run) -> None:
         self.spawn(run, partial(self._inputs, run, run.stream))
 
-    async def _inputs(self, run: Run, stream: StarterStream) -> None:
+    async def _inputs(self, run: Run, stream: ShadowStream) -> None:
         """Send all input files when it is their turn, read in a worker thread; large ones wait for room."""
         transfer = self.of(run)
-        host, user = host_of(self._ads, self._claiming, run), run.job.cluster.user
+        host, user = self._place_of(run), run.job.cluster.user
         queued_s = -1
         if self.uploads.must_wait(user):
             self._note(run, "input_queued", host)
@@ -210,7 +229,7 @@ class Transfers:
             self.uploads.leave(user)
             self.signs.end(run.id)
 
-    async def _send_inputs(self, run: Run, stream: StarterStream, transfer: Transfer) -> None:
+    async def _send_inputs(self, run: Run, stream: ShadowStream, transfer: Transfer) -> None:
         loop = asyncio.get_running_loop()
         small: list[Piece] = []
 
@@ -250,7 +269,7 @@ class Transfers:
         for note in notes:
             decision.log(run.job, note)
 
-    async def _send_pieces(self, run: Run, stream: StarterStream, pieces: list[Piece]) -> None:
+    async def _send_pieces(self, run: Run, stream: ShadowStream, pieces: list[Piece]) -> None:
         for piece in pieces:
             run.sent_bytes += len(piece.data)
             await stream.send_piece(

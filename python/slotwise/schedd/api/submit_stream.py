@@ -12,10 +12,10 @@ from typing import Any
 import grpc
 
 from slotwise.errors import DeniedError, SlotwiseError, UsageError
+from slotwise.schedd.api.audit_lines import came
 from slotwise.schedd.submission.byte_limits import Holding
 from slotwise.schedd.submission.new_cluster import Incoming
 from slotwise.schedd.submission.transaction import Admission, Checked, Submission, Underway
-from slotwise.schedd.userlog.log_lines import came
 from slotwise.wire import audit, call
 from slotwise.wire.gen import schedd_pb2
 

@@ -16,6 +16,7 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Hold, Status, Vacate
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.dependents import Dependents
+from slotwise.schedd.jobs.from_ad import log_of, priority_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
@@ -25,8 +26,6 @@ from slotwise.schedd.local.runs import LocalRuns
 from slotwise.schedd.storage.committer import Ledger
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.submission.materializer import Materializer
-from slotwise.schedd.submission.new_cluster import log_of, priority_of
-from slotwise.schedd.submission.transaction import Admission
 from slotwise.wire.gen import schedd_pb2, startd_pb2
 from slotwise.wire.security import Identity
 
@@ -102,7 +101,6 @@ class Actions:
         ledger: Ledger,
         claiming: Claiming,
         clock: Clock,
-        admission: Admission,
         materializer: Materializer,
         questions: Questions,
         local: LocalRuns,
@@ -114,7 +112,6 @@ class Actions:
         self._ledger = ledger
         self._claiming = claiming
         self._clock = clock
-        self._admission = admission
         self._materializer = materializer
         self._questions = questions
         self.locks = AttributeLocks()
@@ -313,7 +310,7 @@ class Actions:
         self._queue.runnable.discard(job)
         ad = self._ads.ad(job)
         job.priority, job.log = priority_of(ad), log_of(ad)
-        self._queue.charge(job, self._admission.submitter(job.cluster.user, ad))
+        self._queue.charge(job, submitter_of(job.cluster.user, ad))
         job.autocluster = None
         if waiting:
             self._queue.runnable.add(job)

@@ -16,12 +16,12 @@ from slotwise.daemon.questions import Questions
 from slotwise.model.ownership import same_user
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import LETTERS, Status, Universe
+from slotwise.schedd.jobs.factory import DONE, Factory
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.round_attrs import rounded
 from slotwise.schedd.jobs.selection import constraint_of
 from slotwise.schedd.jobs.values import quoted
-from slotwise.schedd.submission.factory import DONE, Factory
 from slotwise.table import AdChunks, Form
 from slotwise.wire.gen import common_pb2, schedd_pb2
 from slotwise.wire.security import Identity

@@ -1,7 +1,4 @@
-"""What the schedd's log says of runs: formats and what they take. Pure; every line begins with the job's id.
-
-The lines are explained in the guide "Reading the logs".
-"""
+"""What the schedd's log and the audit log say of requests: formats and what they take. Pure."""
 
 from __future__ import annotations
 
@@ -9,69 +6,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from slotwise.observe.log import listed
-from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER
-from slotwise.schedd.jobs.decision import RunEnd
-from slotwise.schedd.jobs.job import Cluster, Job
+from slotwise.schedd.jobs.log_lines import ids_of
 from slotwise.wire.gen import schedd_pb2
 
 #: How many characters of a user's text a line quotes.
 _TEXT_MOST = 200
 
 
-def slot_of(job: Job) -> str:
-    """The slot of the job's run, or of its last one."""
-    if job.cluster.runs_here:
-        return "the access point"
-    changes = job.changes or {}
-    return str(changes.get("RemoteHost") or changes.get("LastRemoteHost") or "an unknown slot")
-
-
-def run_ended(job: Job, run: str, slot: str, end: RunEnd) -> tuple[Any, ...]:
-    """The end of a run, whatever it means for the job."""
-    seconds = int(max(end.wall_s, end.executed_s))
-    why = (end.reason or "no reason given", end.reason_code, end.reason_subcode)
-    if end.how == "exited":
-        return ("%s: exited with status %d on %s after %d s (run %s)", job.key, end.code, slot, seconds, run)
-    if end.how == "signaled":
-        return ("%s: died on signal %d on %s after %d s (run %s)", job.key, end.code, slot, seconds, run)
-    if end.how == "unfit" or (end.how == "not_started" and end.reason_code not in CLAIM_WAS_OVER):
-        return ("%s: could not be started on %s (run %s): %s (code %d, subcode %d)", job.key, slot, run, *why)
-    if end.how == "not_started":
-        return (
-            "%s: not started on %s, whose claim had ended (run %s): %s (code %d, subcode %d)",
-            job.key,
-            slot,
-            run,
-            *why,
-        )
-    if end.how == "lost":
-        return (
-            "%s: lost contact with %s after %d s (run %s): %s (code %d, subcode %d)",
-            job.key,
-            slot,
-            seconds,
-            run,
-            *why,
-        )
-    verb = "evicted from" if end.is_vacate else "stopped on"
-    return (f"%s: {verb} %s after %d s (run %s): %s (code %d, subcode %d)", job.key, slot, seconds, run, *why)
-
-
-def jobs_of(cluster: Cluster) -> str:
-    """The jobs of a new cluster: the ids of the first and the last, and how many they are."""
-    number, count = cluster.number, cluster.next_proc
-    if cluster.factory is not None:
-        return f"cluster {number} ({count} jobs, materialized late)"
-    return f"{_ids(number, count)} (cluster {number}, {count} job{'s' * (count != 1)})"
-
-
 def came(clusters: Iterable[schedd_pb2.SubmittedCluster]) -> str:
     """The clusters of a submission, for people: ``12.0-12.9 13.0``."""
-    return f"submitted {listed([_ids(one.cluster_id, one.num_procs) for one in clusters])}"
-
-
-def _ids(number: int, count: int) -> str:
-    return f"{number}.0" if count == 1 else f"{number}.0-{number}.{count - 1}"
+    return f"submitted {listed([ids_of(one.cluster_id, one.num_procs) for one in clusters])}"
 
 
 def acted(who: str, peer: str, request: schedd_pb2.ActRequest, reply: schedd_pb2.ActReply) -> tuple[Any, ...]:

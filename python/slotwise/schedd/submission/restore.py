@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotwise.classad import ClassAd
+from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.jobs.ads import JobAds, fresh_ads, native, removed
+from slotwise.schedd.jobs.factory import Factory
+from slotwise.schedd.jobs.from_ad import describe, log_of, priority_of, submitter_of
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import decode
 from slotwise.schedd.storage.store import StoredCluster, StoredQueue
-from slotwise.schedd.submission.factory import Factory
-from slotwise.schedd.submission.new_cluster import describe, log_of, priority_of
-from slotwise.schedd.submission.transaction import Admission
 from slotwise.table import unpack_ads
 
 _Row = tuple[int, int, int, bytes | None, str | None]
@@ -35,7 +35,7 @@ def restore(
     stored: StoredQueue,
     queue: Queue,
     ads: JobAds,
-    admission: Admission,
+    domains: LocalDomains,
     schedd_name: str,
     on_factory: Callable[[Cluster, bytes], None],
 ) -> None:
@@ -50,9 +50,9 @@ def restore(
     factories = {row.cluster: row for row in stored.factories}
     for row in stored.clusters:
         factory = factories.get(row.cluster)
-        cluster = _record(row, admission)
+        cluster = _record(row, domains)
         if own := rows.get(row.cluster):
-            _jobs(cluster, row, own, queue, ads, admission, schedd_name, running)
+            _jobs(cluster, row, own, queue, ads, schedd_name, running)
         elif factory is not None:
             queue.admit(cluster, [])
         cluster.done = stored.done.get(row.cluster, 0)
@@ -61,16 +61,15 @@ def restore(
             on_factory(cluster, row.ad)
 
 
-def _record(stored: StoredCluster, admission: Admission) -> Cluster:
+def _record(stored: StoredCluster, domains: LocalDomains) -> Cluster:
     submitted = unpack_ads(stored.ad)[0]
     common = decode(stored.common)
-    domains = admission.settings.domains
     user = domains.named(str(common.get("User") or stored.owner))
     cluster = Cluster(
         stored.cluster,
         stored.owner,
         user,
-        admission.submitter(user, submitted),
+        submitter_of(user, submitted),
         stored.qdate,
         common,
         domains.account_of(user),
@@ -86,7 +85,6 @@ def _jobs(
     rows: list[_Row],
     queue: Queue,
     ads: JobAds,
-    admission: Admission,
     schedd_name: str,
     running: dict[tuple[int, int], str],
 ) -> None:
@@ -119,6 +117,6 @@ def _jobs(
             for name in removed(changes):
                 own.pop(name, None)
             job.priority, job.log = priority_of(own), log_of(own)
-            job.submitter = admission.submitter(cluster.user, own)
+            job.submitter = submitter_of(cluster.user, own)
         jobs.append(job)
     queue.admit(cluster, jobs)

@@ -1,0 +1,68 @@
+"""What the light records of clusters and jobs take from their ads. Pure."""
+
+from __future__ import annotations
+
+import os
+
+from slotwise.classad import ClassAd
+from slotwise.model.ownership import domain_of, owner_of
+from slotwise.schedd.jobs.codes import Universe
+from slotwise.schedd.jobs.job import Cluster, Priority, finite
+
+#: A number of an event has no more digits.
+_EVENT_DIGITS = 9
+#: Attributes that order the jobs of a user, the first one first.
+PRIORITIES = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
+
+
+def submitter_of(user: str, ad: ClassAd) -> str:
+    """The accounting name of the jobs: AccountingGroup, else the owner, at the user's domain."""
+    group = ad.get("AccountingGroup")
+    name = group if isinstance(group, str) and group else owner_of(user)
+    if ad.get("NiceUser") is True and not name.startswith("nice-user."):
+        name = f"nice-user.{name}"
+    return name if "@" in name else f"{name}@{domain_of(user)}"
+
+
+def describe(cluster: Cluster, submitted: ClassAd) -> None:
+    """Fill in what the cluster's record takes from its ad."""
+    name = submitted.get("JobBatchName")
+    cluster.batch_name = name if isinstance(name, str) else ""
+    cluster.command = command_of(submitted)
+    cluster.log = log_of(submitted)
+    dag = submitted.get("DAGManJobId")
+    cluster.dag = dag if isinstance(dag, int) and dag > 0 else 0
+    cluster.nodes_log = log_of(submitted, "DAGManNodesLog")
+    words = str(submitted.get("DAGManNodesMask", "")).replace(",", " ").split()
+    cluster.nodes_events = frozenset(
+        int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= _EVENT_DIGITS
+    )
+    others = submitted.get("OtherJobRemoveRequirements")
+    cluster.others_removed = others if isinstance(others, str) else ""
+    # Said once and kept: an expression could say something else when the queue is read again.
+    universe = cluster.common.setdefault("JobUniverse", int(submitted.get("JobUniverse", Universe.VANILLA)))
+    cluster.universe = int(str(universe))
+    cluster.priority = priority_of(submitted)
+
+
+def command_of(ad: ClassAd) -> str:
+    """Base name of the executable, and the arguments."""
+    command, arguments = ad.get("Cmd"), ad.get("Arguments") or ad.get("Args")
+    text = os.path.basename(command) if isinstance(command, str) else ""
+    return f"{text} {arguments}".rstrip() if isinstance(arguments, str) else text
+
+
+def log_of(ad: ClassAd, name: str = "UserLog") -> str:
+    """Absolute path of an event log, or ""."""
+    log, iwd = ad.get(name), ad.get("Iwd")
+    if not isinstance(log, str) or log in ("", "/dev/null"):
+        return ""
+    return os.path.join(iwd if isinstance(iwd, str) else "/", log)
+
+
+def priority_of(ad: ClassAd) -> Priority:
+    """The five priorities of a job, negated so that the best sorts first."""
+    found = []
+    for name in PRIORITIES:
+        found.append(-int(finite(ad.get(name))))
+    return (found[0], found[1], found[2], found[3], found[4])
