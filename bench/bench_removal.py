@@ -205,7 +205,7 @@ async def measure(report: Report, options: argparse.Namespace, root: Path, profi
     assert len(await schedd.jobs()) == options.idle
     left = {ad["ProcId"] for ad in await schedd.history() if ad["ClusterId"] == cluster and ad["JobStatus"] == 3}
     assert left == set(range(jobs)), f"{len(left)} of {jobs} jobs are in the history"
-    await schedd.point.ledger.logs_written()
+    await schedd.point.committer.logs_written()
     text = (root / "jobs.log").read_text()
     assert text.count("\n009 (") == jobs, "not every job has its 'aborted' event"
     await points.stop()

@@ -12,23 +12,21 @@ from slotwise.classad import ClassAd
 from slotwise.config import Config, load
 from slotwise.errors import DeniedError
 from slotwise.model.ownership import LocalDomains
-from slotwise.schedd.submission.new_cluster import Draft, DraftSettings, Incoming, draft
+from slotwise.schedd.submission.new_cluster import NewJobs, NewJobSettings, ProcBatch, SubmittedCluster, build
 from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.submit import parse
-from slotwise.wire.gen import schedd_pb2
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("requirements.jsonl").read_text().splitlines()]
 NOW = 1_700_000_000
 SCHEDD = ClassAd({"MyType": "Scheduler", "Name": "peer@127-0-0-1.peer.local"})
 
 
-def made(text: str, directory: Path, config: Config) -> Draft:
+def new(text: str, directory: Path, config: Config) -> NewJobs:
     submission = parse(text, cwd=directory, env={}, owner="peer", now=NOW, config=config, check_files=False)
     (cluster,) = submission.clusters
-    sent = schedd_pb2.ClusterSubmission(cluster_ad=cluster.pack())
-    sent.procs.count, sent.procs.deltas = cluster.count, cluster.deltas()
-    settings = DraftSettings("peer", LocalDomains("peer.local"))
-    return draft("peer@peer.local", Incoming.whole(sent), cluster.ad, lambda: 7, NOW, settings)
+    sent = SubmittedCluster(cluster.pack(), [ProcBatch(cluster.count, cluster.deltas())])
+    settings = NewJobSettings("peer", LocalDomains("peer.local"))
+    return build("peer@peer.local", sent, cluster.ad, lambda: 7, NOW, settings)
 
 
 def judged(case: dict[str, str], directory: Path) -> tuple[str | None, list[str]]:
@@ -37,7 +35,7 @@ def judged(case: dict[str, str], directory: Path) -> tuple[str | None, list[str]
     file.write_text(case["config"])
     config = load(file, env={}, cwd=directory)
     try:
-        warnings, _ = SubmitRules.read(config).admit(made(case["submit"], directory, config), SCHEDD, NOW, 1)
+        warnings, _ = SubmitRules.read(config).admit(new(case["submit"], directory, config), SCHEDD, NOW, 1)
     except DeniedError as error:
         return error.message, []
     return None, warnings

@@ -112,7 +112,7 @@ class RunningAccessPoint:
         point.stopping.close()
         never = asyncio.get_running_loop().create_future
         point.store.commit = lambda batch, may_fail=False, told=None: never()  # type: ignore[method-assign]
-        for task in [*point._tasks, point.ledger._task]:
+        for task in [*point._tasks, point.committer._task]:
             if task is not None:
                 task.cancel()
         await point.local.close(end="")

@@ -77,7 +77,7 @@ def inject(schedd: RunningAccessPoint, injection: Injection, kind: str) -> None:
         "startd": (point.claiming, "on_event"),
         "offer": (point.claiming, "offer"),
         "rejections": (point.servicer._rejections, "note"),
-        "committed": (point.ledger, "_committed"),
+        "committed": (point.committer, "_committed"),
         "kill": (point.shadows, "kill"),
         "tick": (point.reattachment, "tick"),
     }
@@ -179,7 +179,7 @@ class World:
                 raise AssertionError(f"{jobs} {self.left()} after {self.told}")
             await self.schedd.act("RELEASE", "JobStatus == 5")
             await self.tick()
-        await self.schedd.point.ledger._idle.wait()
+        await self.schedd.point.committer._idle.wait()
 
     async def end(self) -> None:
         await self.schedd.stop()

@@ -48,13 +48,14 @@ from slotwise.schedd.settings import Settings, read_settings
 from slotwise.schedd.shadow.proxy_renewal import ProxyRenewal
 from slotwise.schedd.shadow.shadow import Shadows
 from slotwise.schedd.shadow.usage_reports import host_of
-from slotwise.schedd.storage.committer import Ledger, hold_for_log
-from slotwise.schedd.storage.memory_trim import Memory
+from slotwise.schedd.storage.committer import Committer, hold_for_log
+from slotwise.schedd.storage.memory_trim import MemoryTrim
 from slotwise.schedd.storage.store import Batch, Store
+from slotwise.schedd.submission import convert as submissions
 from slotwise.schedd.submission.materializer import Materializer
 from slotwise.schedd.submission.reserved_ids import ReservedClusters
 from slotwise.schedd.submission.restore import restore
-from slotwise.schedd.submission.transaction import Admission, AdmissionSettings
+from slotwise.schedd.submission.transaction import Admission, AdmissionSettings, SubmitResult
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files import owner_rights
@@ -94,7 +95,7 @@ class AccessPoint:
         self.queue = Queue(date_form=settings.date_form)
         self.ads = JobAds()
         self.users = UserRecords()
-        self.ledger = Ledger(
+        self.committer = Committer(
             self.store,
             self.ads,
             self._log_threads,
@@ -107,7 +108,7 @@ class AccessPoint:
         self.claiming = Claiming(
             self.queue,
             self.ads,
-            self.ledger,
+            self.committer,
             clock,
             claim_settings(settings, target),
             context.credential,
@@ -141,21 +142,22 @@ class AccessPoint:
         self.admission = Admission(
             self.queue,
             self.ads,
-            self.ledger,
+            self.committer,
             clock,
             admission_settings(settings, context.address.shown),
             self._stored.next_cluster,
             reserved=reserved,
-            recall=self.store.submission,
+            recall=self._recall_submission,
+            to_bytes=submissions.to_bytes,
             own_ad=lambda: ClassAd(native(self._ad_for_rules())),
             users=self.users,
         )
-        self.materializer = Materializer(self.queue, self.admission, self.ledger, self.store, clock, self._threads)
+        self.materializer = Materializer(self.queue, self.admission, self.committer, self.store, clock, self._threads)
         self.questions = Questions(clock)
         self.local = LocalRuns(
             self.queue,
             self.ads,
-            self.ledger,
+            self.committer,
             clock,
             self._threads,
             settings.local,
@@ -166,7 +168,7 @@ class AccessPoint:
         self.actions = Actions(
             self.queue,
             self.ads,
-            self.ledger,
+            self.committer,
             self.claiming,
             clock,
             self.materializer,
@@ -174,14 +176,14 @@ class AccessPoint:
             self.local,
         )
         self.periodic = Periodic(
-            self.queue, self.ads, self.ledger, clock, settings.system, run_of=self._run_of, sweep=self._sweep_runs
+            self.queue, self.ads, self.committer, clock, settings.system, run_of=self._run_of, sweep=self._sweep_runs
         )
         self.negotiator = NegotiatorCall(lambda: negotiator_target(context), context.credential, name)
         self.publisher = ScheddPublisher(lambda: collector_target(context), context.credential, self._own_ads)
         self.spooling = Spooling(
             self.queue,
             self.ads,
-            self.ledger,
+            self.committer,
             clock,
             self._threads,
             context.home.sandboxes,
@@ -190,26 +192,26 @@ class AccessPoint:
             self.questions,
             kept_beside=[context.home.spool / "jobs"],
         )
-        self.proxies = ProxyRenewal(self.queue, self.ads, self.ledger, self.claiming.book, self.transfers, clock)
+        self.proxies = ProxyRenewal(self.queue, self.ads, self.committer, self.claiming.book, self.transfers, clock)
         self.statistics = Statistics(self.queue, self.claiming.book, self.transfers.uploads, clock, settings.statistics)
-        self.statistics.downloading = lambda: list(self.transfers.signs.letters.values()).count(">")
+        self.statistics.downloading = lambda: list(self.transfers.status.letters.values()).count(">")
         self.statistics.requests_sent = lambda: self.requests.sent
-        self.memory = Memory(self.queue, self.ads)
+        self.memory = MemoryTrim(self.queue, self.ads)
         self.cron = Cron(self._counted_ad, clock, context.env, self.publisher.publish)
         self._connect_parts()
         self._serve()
 
     def _connect_parts(self) -> None:
-        self.ledger.on_kills = self._stop_runs
+        self.committer.on_kills = self._stop_runs
         dependents = Dependents(self.queue, self.ads)
         self.local.on_end = lambda job, decision: dependents.remove(decision)
         self.local.on_durable = self._record_run
         self.requests.counts_here = self.local.counts_of
         self.queue.address = self._context.address.shown
-        self.ledger.on_new_work = self._new_work
-        self.ledger.on_change = self.publisher.publish
-        self.ledger.on_retired = self.history_export.look
-        self.ledger.on_left = self.users.left
+        self.committer.on_new_work = self._new_work
+        self.committer.on_change = self.publisher.publish
+        self.committer.on_retired = self.history_export.look
+        self.committer.on_left = self.users.left
         self.claiming.own_ad = self._ad_for_rules
         self.claiming.running_most = self.users.running_most
         self.claiming.on_run_given_up = self.shadows.given_up
@@ -231,7 +233,7 @@ class AccessPoint:
         rate = self.claiming.start_rate
         rate.count, rate.delay_s = settings.start_count, settings.start_delay_s
         self.stopping.configure(settings.stop_count, settings.stop_delay_s)
-        self.ledger.global_log = GlobalLog(settings.event_log) if settings.event_log else None
+        self.committer.global_log = GlobalLog(settings.event_log) if settings.event_log else None
         for note in settings.rules.notes:
             _log.warning("%s", note)
         self.run_history.settings = settings.run_history
@@ -248,7 +250,7 @@ class AccessPoint:
         context, settings = self._context, self._settings
         place = context.address.shown
         listing = Listing(self.queue, self.ads, context.clock, self.questions, name=settings.name, address=place)
-        listing.moving = self.transfers.signs.letters
+        listing.moving = self.transfers.status.letters
         self.servicer = ScheddServicer(
             context.authenticator,
             context.clock,
@@ -261,7 +263,7 @@ class AccessPoint:
             shadows=self.shadows,
             spooling=self.spooling,
             superusers=settings.superusers,
-            users=Users(self.users, self.queue, self.admission, self.ledger, context.clock, self.questions),
+            users=Users(self.users, self.queue, self.admission, self.committer, context.clock, self.questions),
         )
         schedd_pb2_grpc.add_ScheddServicer_to_server(self.servicer, context.server)
 
@@ -277,9 +279,9 @@ class AccessPoint:
         decision, batch = self.reattachment.restore(stored.claims, stored.runs, stored.starters)
         self.stopping.ask(self.reattachment.owed)
         here = [row for row in stored.runs if (c := self.queue.clusters.get(row.cluster)) and c.runs_here]
-        self.ledger.start(stored.planned)
+        self.committer.start(stored.planned)
         if decision.entries:
-            self.ledger.commit(decision, batch)
+            self.committer.commit(decision, batch)
         self.materializer.resume()
         if stored.jobs:
             _log.info("restored the job queue: %d jobs, %d of them running", len(stored.jobs), len(stored.runs))
@@ -304,6 +306,10 @@ class AccessPoint:
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(asyncio.get_running_loop().create_task(work()))
 
+    def _recall_submission(self, user: str, key: bytes) -> SubmitResult | None:
+        stored = self.store.submission(user, key)
+        return submissions.from_bytes(stored) if stored is not None else None
+
     def _run_of(self, run_id: str) -> RunTimes | None:
         return self.claiming.book.runs.get(run_id) or self.local.runs.get(run_id)
 
@@ -324,7 +330,7 @@ class AccessPoint:
         self.negotiator.ask()
 
     def _log_failed(self, failure: LogFailure, keys: list[str]) -> None:
-        self.ledger.commit(hold_for_log(self.queue, failure, keys, self._context.clock.now()))
+        self.committer.commit(hold_for_log(self.queue, failure, keys, self._context.clock.now()))
 
     async def _tidy(self) -> None:
         """Forget what is too old to be asked for."""
@@ -363,7 +369,7 @@ class AccessPoint:
         await self.cron.stop()
         for link in list(self.claiming.links.values()):
             await link.close()
-        await self.ledger.close()
+        await self.committer.close()
         await self.run_history.close()
         await self.history_export.close()
         self.store.close()

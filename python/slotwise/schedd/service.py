@@ -23,8 +23,9 @@ from slotwise.schedd.claims.resource_requests import Requests
 from slotwise.schedd.history.query import History
 from slotwise.schedd.jobs.selection import require_few
 from slotwise.schedd.shadow.shadow import Shadows
+from slotwise.schedd.submission import convert
 from slotwise.schedd.submission.byte_limits import Holding
-from slotwise.schedd.submission.new_cluster import Incoming
+from slotwise.schedd.submission.new_cluster import SubmittedCluster
 from slotwise.schedd.submission.transaction import Admission
 from slotwise.schedd.transfer.spooling import Spooling
 from slotwise.schedd.users.superusers import SuperUsers
@@ -84,7 +85,7 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         caller = self._authenticator.caller(context)
         with Holding(self._admission.intake, caller.name) as holding:
             holding.add(request.ByteSize())
-            clusters = [Incoming.whole(cluster) for cluster in request.clusters]
+            clusters = [convert.submitted_cluster(cluster) for cluster in request.clusters]
             return await self._submit(caller, context, clusters, request.key, request.again)
 
     @answers_errors
@@ -105,11 +106,11 @@ class ScheddServicer(schedd_pb2_grpc.ScheddServicer):
         await stream.serve(context)
 
     async def _submit(
-        self, caller: Any, context: Any, clusters: list[Incoming], key: bytes, again: bool
+        self, caller: Any, context: Any, clusters: list[SubmittedCluster], key: bytes, again: bool
     ) -> schedd_pb2.SubmitReply:
-        reply = await self._admission.submit(caller.name, clusters, key=key, again=again, peer=peer_of(context))
-        audit.note(came(reply.clusters))
-        return reply
+        result = await self._admission.submit(caller.name, clusters, key=key, again=again, peer=peer_of(context))
+        audit.note(came(result.clusters))
+        return convert.reply(result)
 
     @answers_errors
     async def ReserveClusters(

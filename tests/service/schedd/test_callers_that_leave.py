@@ -12,7 +12,7 @@ from slotwise.classad import ClassAd
 from slotwise.clock import SystemClock
 from slotwise.daemon.questions import Questions
 from slotwise.schedd.api.job_actions import Actions
-from slotwise.schedd.submission.new_cluster import Incoming
+from slotwise.schedd.submission.convert import submitted_cluster
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.security import Identity
@@ -48,13 +48,13 @@ async def test_a_submission_that_is_durable_is_in_the_queue(schedd: RunningAcces
     ad = ClassAd({"Cmd": "/bin/true", "Iwd": "/tmp", "JobUniverse": 5, "Requirements": True, "UserLog": "job.log"})
     cluster = schedd_pb2.ClusterSubmission(cluster_ad=pack_ads([ad]), procs=schedd_pb2.ProcBatch(count=2))
     admission = schedd.point.admission
-    await abandoned(schedd, admission.submit(schedd.owner, [Incoming.whole(cluster)], key=b"mine"))
+    await abandoned(schedd, admission.submit(schedd.owner, [submitted_cluster(cluster)], key=b"mine"))
 
     async def there() -> bool:
         return len(await schedd.jobs()) == 2
 
     await schedd.until(there)
-    again = await admission.submit(schedd.owner, [Incoming.whole(cluster)], key=b"mine", again=True)
+    again = await admission.submit(schedd.owner, [submitted_cluster(cluster)], key=b"mine", again=True)
     assert [one.num_procs for one in again.clusters] == [2]
     assert len(await schedd.jobs()) == 2
     assert schedd.point.queue.runnable.count(f"{schedd.owner}@here") == 2
@@ -72,7 +72,7 @@ async def test_a_removal_ends_the_run(schedd: RunningAccessPoint, point: Executi
     of = schedd.point
     clock = SystemClock()
     questions = Questions(clock)
-    actions = Actions(of.queue, of.ads, of.ledger, of.claiming, clock, of.materializer, questions, of.local)
+    actions = Actions(of.queue, of.ads, of.committer, of.claiming, clock, of.materializer, questions, of.local)
     request = schedd_pb2.ActRequest(action=schedd_pb2.ActRequest.REMOVE)
     request.jobs.constraint = "true"
     await abandoned(schedd, actions.act(Identity(f"{schedd.owner}@here", frozenset({"WRITE"})), request, False))

@@ -211,7 +211,7 @@ async def test_a_refused_activation_sends_the_job_to_another_slot(
         return not await schedd.jobs()
 
     await schedd.until(done)
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 5]
     assert len(point.history) == 1
 
@@ -309,7 +309,7 @@ async def test_the_startds_own_cause_reaches_a_job_whose_starter_is_lost_too(
             assert (ad["HoldReason"], ad["HoldReasonCode"], ad["HoldReasonSubCode"]) == (ended.reason, 21, 3)
         else:
             assert (ad["VacateReason"], ad["VacateReasonCode"], ad["VacateReasonSubCode"]) == (ended.reason, 1014, 3)
-        await schedd.point.ledger._idle.wait()
+        await schedd.point.committer._idle.wait()
         assert "Reason: The machine is being drained\n" in (schedd.home.root / "j.log").read_text()
         assert '\n    [ JobBatchName = "a batch" ]\n' in (schedd.home.root / "j.log").read_text()
     finally:

@@ -61,7 +61,7 @@ async def test_jobs_are_made_as_others_leave(schedd: RunningAccessPoint, point: 
     assert sorted(ad["ProcId"] for ad in history) == list(range(12))
     assert all(ad["ClusterId"] == cluster for ad in history)
     assert [(schedd.home.root / f"out.{n}").read_text() for n in range(12)] == [f"{n}" for n in range(12)]
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     found = events_of(schedd)
     assert found[0] == (35, -1)
     assert found[-1] == (36, -1)
@@ -91,7 +91,7 @@ async def test_removing_the_cluster_ends_its_factory(schedd: RunningAccessPoint)
     assert await act(schedd, schedd_pb2.ActRequest.REMOVE, ids=["1"]) == {"success": 2}
     await schedd.until_gone()
     assert not schedd.point.queue.clusters
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert events_of(schedd)[-1] == (36, -1)
     assert "Materialized 3 jobs from 12 items.\tIncomplete" in (schedd.home.root / "job.log").read_text()
 
@@ -115,7 +115,7 @@ async def test_a_held_factory_makes_nothing_until_it_is_released(
     assert list(schedd.point.queue.clusters) == [1], "the factory is still there"
     assert await act(schedd, schedd_pb2.ActRequest.RELEASE, ids=["1"]) == {"success": 1}
     await until_procs(schedd, [2, 3])
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert [kind for kind, proc in events_of(schedd) if proc == -1] == [35, 37, 38]
 
 

@@ -148,7 +148,7 @@ async def test_texts_of_a_job_stay_where_they_belong(
         await schedd.until(over)
         await act("REMOVE")
         await schedd.until_gone()
-        await schedd.point.ledger._idle.wait()
+        await schedd.point.committer._idle.wait()
     finally:
         logging.getLogger().removeHandler(file)
         file.close()

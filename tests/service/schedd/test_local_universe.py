@@ -77,7 +77,7 @@ class World:
 
     async def logged(self) -> list[int]:
         """Numbers of the events, once all that was promised is written."""
-        await self.schedd.point.ledger._idle.wait()
+        await self.schedd.point.committer._idle.wait()
         return [int(line[:3]) for line in self.text("job.log").splitlines() if line[:1] == "0" and line[3:5] == " ("]
 
 
@@ -205,7 +205,7 @@ async def test_removed_while_the_schedd_is_away_from_its_keeper(world: World) ->
     await world.submit('trap "echo usr1 > got; exit 0" USR1; echo run > ran; while true; do sleep 0.05; done',
                        RemoveKillSig="SIGUSR1")  # fmt: skip
     await world.until_file("ran")
-    world.schedd.point.ledger.on_kills = None
+    world.schedd.point.committer.on_kills = None
     await world.schedd.act("REMOVE", "true")
     await world.schedd.kill()
     await world.schedd.start()

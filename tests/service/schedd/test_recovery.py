@@ -51,7 +51,7 @@ async def finish(root: Path, point: ExecutionPoint) -> RunningAccessPoint:
 
     await running.until(done, 30)
     await running.until(written, 5)
-    await running.point.ledger._idle.wait()
+    await running.point.committer._idle.wait()
     return running
 
 
@@ -179,7 +179,7 @@ async def test_a_break_is_told_once_however_often_the_schedd_dies(home: Path, tm
             await schedd.kill()
             schedd = await started(home)
         await schedd.until_gone(20)
-        await schedd.point.ledger._idle.wait()
+        await schedd.point.committer._idle.wait()
         numbers = events_of(home / "job.log")[(cluster, 0)]
         assert numbers[:2] == [0, 1]
         assert numbers[-1] == 5
@@ -216,7 +216,7 @@ async def test_a_claim_that_is_gone_sends_the_job_back(home: Path, tmp_path: Pat
             return len(await second.jobs("JobStatus == 1")) == 1
 
         await second.until(idle, 20)
-        await second.point.ledger._idle.wait()
+        await second.point.committer._idle.wait()
         assert events_of(home / "job.log")[(cluster, 0)][-2:] == [24, 4]
         await second.negotiate(fresh.address)
         await second.until_gone(20)
@@ -364,7 +364,7 @@ async def test_a_host_that_was_reset_untold_has_lost_its_run(home: Path, tmp_pat
             return not await schedd.jobs()
 
         await schedd.until(done, 20)
-        await schedd.point.ledger._idle.wait()
+        await schedd.point.committer._idle.wait()
         assert events_of(home / "job.log")[(cluster, 0)] == [0, 1, 22, 24, 4, 1, 5]
     finally:
         await schedd.stop()

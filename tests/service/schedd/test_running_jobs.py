@@ -16,7 +16,7 @@ from slotwise.daemon.history_file import Rotation
 from slotwise.schedd.history import epochs
 from slotwise.schedd.history.epochs import RunHistorySettings, RunRecord
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.transfer.transfer_status import TransferSigns
+from slotwise.schedd.transfer.transfer_status import TransferStatus
 from slotwise.table import pack_ads
 from slotwise.wire.gen import startd_pb2
 
@@ -76,7 +76,7 @@ async def test_the_log_tells_of_files_that_moved(schedd: RunningAccessPoint, poi
     await schedd.submit(TransferInput="in", UserLog="job.log")
     await schedd.negotiate(point.address)
     await schedd.until_gone()
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     log = htcondor2.JobEventLog(str(schedd.home.root / "job.log"))
     assert [int(event.type) for event in log.events(stop_after=0)] == [0, 40, 40, 1, 40, 40, 5]
 
@@ -90,7 +90,7 @@ async def test_inputs_wait_for_their_turn_and_the_log_tells(tmp_path: Path) -> N
         await schedd.submit(4, TransferInput="in", UserLog="job.log")
         await schedd.negotiate(point.address)
         await schedd.until_gone()
-        await schedd.point.ledger._idle.wait()
+        await schedd.point.committer._idle.wait()
         text = (schedd.home.root / "job.log").read_text()
         assert text.count("Started transferring input files") == text.count("Finished transferring input files") == 4
         assert text.count("Entered queue to transfer input files") == text.count("Seconds spent in queue: ") == 3
@@ -135,20 +135,20 @@ async def test_q_shows_jobs_that_move_files(tmp_path: Path) -> None:
 
 async def test_signs_are_shown_of_transfers_that_last() -> None:
     shown: list[tuple[str, Changes]] = []
-    signs = TransferSigns(lambda job, changes: shown.append((job, changes)), shown_after_s=0.0)
-    signs.begin("1.0#1", "1.0", inputs=True)
-    signs.end("1.0#1")
+    status = TransferStatus(lambda job, changes: shown.append((job, changes)), shown_after_s=0.0)
+    status.begin("1.0#1", "1.0", inputs=True)
+    status.end("1.0#1")
     await asyncio.sleep(0)
     assert shown == []
-    signs.begin("1.0#2", "1.0", inputs=False)
-    signs.begin("1.0#2", "1.0", inputs=False)
+    status.begin("1.0#2", "1.0", inputs=False)
+    status.begin("1.0#2", "1.0", inputs=False)
     while not shown:
         await asyncio.sleep(0)
-    signs.begin("1.0#2", "1.0", inputs=False)
-    assert signs.letters == {"1.0": ">"}
-    signs.end("1.0#2")
-    signs.end("1.0#2")
-    assert signs.letters == {}
+    status.begin("1.0#2", "1.0", inputs=False)
+    assert status.letters == {"1.0": ">"}
+    status.end("1.0#2")
+    status.end("1.0#2")
+    assert status.letters == {}
     none = {"TransferringInput": None, "TransferringOutput": None, "TransferQueued": None}
     assert shown == [("1.0", {"TransferringOutput": True}), ("1.0", none)]
 

@@ -183,7 +183,7 @@ async def test_retries_end_after_their_number(schedd: RunningAccessPoint, point:
     await schedd.until_gone()
     (ad,) = await schedd.history()
     assert (ad["NumJobCompletions"], ad["NumJobStarts"], ad["ExitCode"]) == (3, 3, 1)
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 4, 1, 4, 1, 5]
 
 
@@ -203,7 +203,7 @@ async def test_holds_and_vacates_of_the_execution_point(schedd: RunningAccessPoi
     await schedd.stub.Act(request, metadata=schedd.user)
     await schedd.negotiate(point.address)
     await schedd.until_gone()
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 21, 4, 12, 13, 1, 5]
     entries = (schedd.home.root / "j.log").read_text().split("...\n")
     assert "Error from starter on slot1_1@ep:\n\tout of memory\n\tCode 34 Subcode 102\n" in entries[2]
@@ -245,7 +245,7 @@ async def test_a_running_job_is_removed_when_its_run_is_over(schedd: RunningAcce
     await schedd.until_gone()
     (ad,) = await schedd.history()
     assert (ad["JobStatus"], ad["RemoveReason"]) == (3, f"enough (by user {schedd.owner})")
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 4, 9]
     text = (schedd.home.root / "j.log").read_text()
     assert "evicted. Code 1023 Subcode 0\n\t(0) CPU times\n" in text and f"\tReason: {ad['RemoveReason']}\n" in text
@@ -282,7 +282,7 @@ async def test_the_hold_of_a_running_job_is_logged_after_its_eviction(
         await schedd.until_gone()
     else:
         await schedd.until(over)
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(log) == ([0, 1, 12, 13, 4, 1, 5] if released else [0, 1, 4, 12])
     reason = f"enough (by user {schedd.owner})"
     assert f"Job was held.\n\t{reason}\n\tCode 1 Subcode 7\n" in log.read_text()
@@ -310,7 +310,7 @@ async def test_a_job_that_is_removed_before_its_held_run_is_over_logs_the_hold_f
     (run,) = point.runs.values()
     run.killed.set()
     await schedd.until_gone()
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 12, 4, 9]
 
 
@@ -337,7 +337,7 @@ async def test_a_claim_outlives_a_job_that_was_removed_by_force(
     (run,) = point.runs.values()
     run.killed.set()  # the job dies only now
     await schedd.until_gone()
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 9]
     assert numbers(schedd.home.root / "next.log") == [0, 1, 5]
 
@@ -372,7 +372,7 @@ async def test_suspend_continue_and_vacate(schedd: RunningAccessPoint, point: Ex
     await schedd.until(status(2))
     await ask(act.VACATE)
     await schedd.until_gone()
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 1, 10, 11, 4, 1, 5]
 
 
@@ -444,7 +444,7 @@ async def test_jobs_submitted_on_hold_wait_with_code_15(schedd: RunningAccessPoi
     await schedd.submit(2, JobStatus=5, UserLog="j.log")
     ads = await schedd.jobs()
     assert [(ad["JobStatus"], ad["HoldReasonCode"]) for ad in ads] == [(5, 15)] * 2
-    await schedd.point.ledger._idle.wait()
+    await schedd.point.committer._idle.wait()
     assert numbers(schedd.home.root / "j.log") == [0, 0]  # as in HTCondor, the log does not mention the hold
 
 

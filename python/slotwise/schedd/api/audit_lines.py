@@ -7,13 +7,14 @@ from typing import Any
 
 from slotwise.observe.log import listed
 from slotwise.schedd.jobs.log_lines import ids_of
+from slotwise.schedd.submission.transaction import QueuedCluster
 from slotwise.wire.gen import schedd_pb2
 
 #: How many characters of a user's text a line quotes.
 _TEXT_MOST = 200
 
 
-def came(clusters: Iterable[schedd_pb2.SubmittedCluster]) -> str:
+def came(clusters: Iterable[QueuedCluster]) -> str:
     """The clusters of a submission, for people: ``12.0-12.9 13.0``."""
     return f"submitted {listed([ids_of(one.cluster_id, one.num_procs) for one in clusters])}"
 

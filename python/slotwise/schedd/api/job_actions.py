@@ -23,7 +23,7 @@ from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes, literal
 from slotwise.schedd.local.runs import LocalRuns
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.submission.materializer import Materializer
 from slotwise.wire.gen import schedd_pb2, startd_pb2
@@ -98,7 +98,7 @@ class Actions:
         self,
         queue: Queue,
         ads: JobAds,
-        ledger: Ledger,
+        committer: Committer,
         claiming: Claiming,
         clock: Clock,
         materializer: Materializer,
@@ -109,7 +109,7 @@ class Actions:
         self._dependents = Dependents(queue, ads)
         self._queue = queue
         self._ads = ads
-        self._ledger = ledger
+        self._committer = committer
         self._claiming = claiming
         self._clock = clock
         self._materializer = materializer
@@ -126,7 +126,7 @@ class Actions:
         for cluster in await self._factories(caller, superuser, request.jobs):
             self._act_on_factory(cluster, action, reason, decision)
         if decision.factories or decision.closed:
-            await self._ledger.commit(decision)
+            await self._committer.commit(decision)
         return await self._each(
             caller,
             superuser,
@@ -227,17 +227,17 @@ class Actions:
                     outcome.named.setdefault(name, BAD_STATUS)
                 continue
             allowed = superuser or same_user(job.cluster.user, caller.name)
-            with self._ledger.deciding(decision):
+            with self._committer.deciding(decision):
                 result = act(job, decision) if allowed else DENIED
             outcome.count(result)
             if name and outcome.named.get(name) != SUCCESS:
                 outcome.named[name] = result
             if count % _CHUNK == 0:
-                waiting.append(self._ledger.commit(decision))
+                waiting.append(self._committer.commit(decision))
                 decision = Decision(self._clock.now())
                 await asyncio.sleep(0)
         if decision.changed or decision.retired or decision.kills:
-            waiting.append(self._ledger.commit(decision))
+            waiting.append(self._committer.commit(decision))
         if waiting:
             await asyncio.gather(*waiting)
         if on_factories and not outcome.totals.get(SUCCESS):
@@ -282,7 +282,7 @@ class Actions:
             for cluster in await self._factories(caller, superuser, request.jobs):
                 self._materializer.change(cluster, changes, batch)
             if batch:
-                await self._ledger.commit(Decision(self._clock.now()), batch)
+                await self._committer.commit(Decision(self._clock.now()), batch)
 
         def change(job: Job, decision: Decision) -> str:
             if not request.dry_run:
@@ -310,7 +310,7 @@ class Actions:
         self._queue.runnable.discard(job)
         ad = self._ads.ad(job)
         job.priority, job.log = priority_of(ad), log_of(ad)
-        self._queue.charge(job, submitter_of(job.cluster.user, ad))
+        self._queue.set_submitter(job, submitter_of(job.cluster.user, ad))
         job.autocluster = None
         if waiting:
             self._queue.runnable.add(job)

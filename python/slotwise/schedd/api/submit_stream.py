@@ -13,9 +13,10 @@ import grpc
 
 from slotwise.errors import DeniedError, SlotwiseError, UsageError
 from slotwise.schedd.api.audit_lines import came
+from slotwise.schedd.submission import convert
 from slotwise.schedd.submission.byte_limits import Holding
-from slotwise.schedd.submission.new_cluster import Incoming
-from slotwise.schedd.submission.transaction import Admission, Checked, Submission, Underway
+from slotwise.schedd.submission.new_cluster import SubmittedCluster
+from slotwise.schedd.submission.transaction import Admission, Checked, Submission, SubmitResult, Underway
 from slotwise.wire import audit, call
 from slotwise.wire.gen import schedd_pb2
 
@@ -27,13 +28,13 @@ _PART_S = 120.0
 
 async def gather(
     parts: AsyncIterator[schedd_pb2.SubmitPart], holding: Holding, part_s: float = _PART_S
-) -> tuple[list[Incoming], bytes, bool]:
+) -> tuple[list[SubmittedCluster], bytes, bool]:
     """A submission that comes in parts: its clusters, its key, and whether it may have come before.
 
     :raises UsageError: when the parts make no sense, end without a commit or come too slowly.
     :raises DeniedError: when they hold too many bytes.
     """
-    clusters: list[Incoming] = []
+    clusters: list[SubmittedCluster] = []
     committed, key, again = False, b"", False
     following = aiter(parts)
     while True:
@@ -48,11 +49,11 @@ async def gather(
             key, again = part.key, part.again
         what = part.WhichOneof("part")
         if what == "open_cluster":
-            clusters.append(Incoming.whole(part.open_cluster))
+            clusters.append(convert.submitted_cluster(part.open_cluster))
         elif what == "more_procs":
             if not clusters:
                 raise UsageError("procs came before their cluster")
-            clusters[-1].batches.append(part.more_procs)
+            clusters[-1].batches.append(convert.proc_batch(part.more_procs))
         elif what == "commit":
             committed = part.commit
     if not committed:
@@ -93,19 +94,19 @@ class SubmissionStream:
             answering.cancel()
             intake.change(self._user, -self._held)
 
-    async def _earlier(self, bundle: schedd_pb2.SubmitBundle) -> schedd_pb2.SubmitReply | None:
+    async def _earlier(self, bundle: schedd_pb2.SubmitBundle) -> SubmitResult | None:
         return await self._admission.earlier(self._user, bundle.key) if bundle.again else None
 
-    async def _read(self, bundle: schedd_pb2.SubmitBundle) -> tuple[bytes, list[Incoming] | SlotwiseError]:
+    async def _read(self, bundle: schedd_pb2.SubmitBundle) -> tuple[bytes, list[SubmittedCluster] | SlotwiseError]:
         """Its key, and its clusters with what their proxies tell."""
-        clusters = [Incoming.whole(cluster) for cluster in bundle.clusters]
+        clusters = [convert.submitted_cluster(cluster) for cluster in bundle.clusters]
         try:
             await self._admission.read_proxies(self._user, clusters)
         except SlotwiseError as error:
             return bundle.key, error
         return bundle.key, clusters
 
-    def _checked(self, key: bytes, clusters: list[Incoming] | SlotwiseError) -> Checked:
+    def _checked(self, key: bytes, clusters: list[SubmittedCluster] | SlotwiseError) -> Checked:
         if isinstance(clusters, SlotwiseError):
             return clusters
         try:
@@ -120,14 +121,15 @@ class SubmissionStream:
             answers = await self._admission.answers(checked, underway)
             self._admission.intake.change(self._user, -size)
             self._held -= size
-            for answer in answers.answers:
-                if answer.HasField("error"):
-                    denied = answer.error.kind == DeniedError.code
-                    call.refused(self._peer, "Schedd/SubmitMany", answer.error.message, denied=denied)
-            if entered := [one for answer in answers.answers for one in answer.reply.clusters]:
+            message = convert.answers(answers)
+            for said in message.answers:
+                if said.HasField("error"):
+                    denied = said.error.kind == DeniedError.code
+                    call.refused(self._peer, "Schedd/SubmitMany", said.error.message, denied=denied)
+            if entered := [one for answer in answers if isinstance(answer, SubmitResult) for one in answer.clusters]:
                 audit.note_now(came(entered))
             if not broken:
                 try:
-                    await context.write(answers)
+                    await context.write(message)
                 except (grpc.RpcError, asyncio.InvalidStateError):
                     broken = True  # the caller left; what it sent is queued all the same

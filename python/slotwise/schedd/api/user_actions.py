@@ -9,7 +9,7 @@ from slotwise.errors import UsageError
 from slotwise.model.ownership import domain_of, owner_of
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.schedd.submission.transaction import Admission
 from slotwise.schedd.users.records import UserRecord, UserRecords, check_edit
@@ -26,14 +26,14 @@ class Users:
         records: UserRecords,
         queue: Queue,
         admission: Admission,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         questions: Questions,
     ) -> None:
         self._records = records
         self._queue = queue
         self._admission = admission
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._questions = questions
 
@@ -80,9 +80,9 @@ class Users:
             listed = ", ".join(sorted(ignored))
             reply.warnings.append(f"not changed, as they are reserved: {listed}")
         if batch:
-            await self._ledger.commit(Decision(self._clock.now()), batch)
-        if self._ledger.on_new_work:
-            self._ledger.on_new_work()  # a limit may have gone
+            await self._committer.commit(Decision(self._clock.now()), batch)
+        if self._committer.on_new_work:
+            self._committer.on_new_work()  # a limit may have gone
         return reply
 
     def _do(self, request: schedd_pb2.UsersEdit, name: str, batch: Batch) -> list[str]:

@@ -11,7 +11,7 @@ from slotwise.clock import Clock
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.runnable import Runnable
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.wire.gen import schedd_pb2
 
 #: A rejection for the same reason is written down again after this long, seconds: cycles may follow each other closely.
@@ -21,7 +21,7 @@ _AGAIN_S = 20.0
 class Rejections:
     """Writes LastRejMatchTime, LastRejMatchReason and LastRejMatchNegotiator."""
 
-    def __init__(self, runnable: Runnable, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, runnable: Runnable, ledger: Committer, clock: Clock) -> None:
         self._runnable = runnable
         self._ledger = ledger
         self._clock = clock

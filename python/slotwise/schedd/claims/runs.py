@@ -29,7 +29,7 @@ from slotwise.schedd.jobs.match_substitution import machine_attributes
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, Value
 from slotwise.schedd.policy.start import StartPolicy, owner_ad
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch
 from slotwise.wire.credential import Credential
 from slotwise.wire.gen import startd_pb2
@@ -79,7 +79,7 @@ class ClaimRuns(ABC):
         self,
         queue: Queue,
         ads: JobAds,
-        ledger: Ledger,
+        ledger: Committer,
         clock: Clock,
         settings: ClaimSettings,
         credential: Credential,
@@ -302,7 +302,7 @@ class ClaimRuns(ABC):
 
     def commit_starts(self, decision: Decision, batch: Batch, started: list[Run]) -> None:
         """Make new runs durable, then activate them."""
-        self.ledger.commit(decision, batch, told=lambda _: self.activate_all(started))
+        self.ledger.commit(decision, batch, on_committed=lambda _: self.activate_all(started))
 
     def activate_all(self, runs: Iterable[Run]) -> None:
         """Activate claims for runs that are durable."""

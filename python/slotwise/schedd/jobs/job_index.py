@@ -22,7 +22,7 @@ from slotwise.schedd.jobs.values import Changes
 _NONE = (0,) * 8
 
 
-class JobBook:
+class JobIndex:
     """All jobs of the access point, and how many are in which state."""
 
     def __init__(self, *, date_form: DateForm = DateForm()) -> None:  # noqa: B008 - frozen
@@ -155,7 +155,7 @@ class JobBook:
         if not cluster.jobs and (cluster.factory is None or cluster.factory.over):
             self.close(cluster, decision)
 
-    def charge(self, job: Job, submitter: str) -> None:
+    def set_submitter(self, job: Job, submitter: str) -> None:
         """From now on the job counts as one of ``submitter``."""
         self._count(job, -1)
         job.submitter = submitter

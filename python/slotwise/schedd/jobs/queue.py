@@ -22,7 +22,7 @@ from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES,
 from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
 from slotwise.schedd.jobs.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.jobs.job import Cluster, Job
-from slotwise.schedd.jobs.job_index import JobBook
+from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.schedd.jobs.log_lines import run_ended, slot_of
 from slotwise.schedd.jobs.values import Changes, Expr
 
@@ -35,7 +35,7 @@ _VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 _HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 
-class Queue(JobBook):
+class Queue(JobIndex):
     """What happens to the jobs of the access point."""
 
     #: How long a scheduler job that failed waits before it is started again (SCHEDULER_UNIVERSE_COOL_DOWN_DURATION).

@@ -44,7 +44,7 @@ from slotwise.schedd.local.launch import LocalLimits, RunPlace, Surroundings, co
 from slotwise.schedd.local.start_rules import StartRules
 from slotwise.schedd.policy.at_exit import exit_verdict
 from slotwise.schedd.policy.evict_transforms import kill_owed
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch, StoredRun
 from slotwise.table import Allowance
 
@@ -120,7 +120,7 @@ class LocalRuns:
         self,
         queue: Queue,
         ads: JobAds,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         threads: Executor,
         settings: LocalSettings,
@@ -129,7 +129,7 @@ class LocalRuns:
     ) -> None:
         self._queue = queue
         self._ads = ads
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._threads = threads
         self.settings = settings
@@ -137,7 +137,7 @@ class LocalRuns:
         self._pool = pool
         self.runs: dict[str, LocalRun] = {}
         self._by_name: dict[str, LocalRun] = {}
-        #: Told of a run that has ended, before that is committed, and of one whose end is durable.
+        #: Called of a run that has ended, before that is committed, and of one whose end is durable.
         self.on_end: Callable[[Job, Decision], None] = lambda job, decision: None
         self.on_durable: Callable[[str, Job], None] = lambda run_id, job: None
         self._root: Path | None = None
@@ -394,12 +394,12 @@ class LocalRuns:
         self._queue.begin_run(job, run.id, {}, decision)
         self._add(run)
         batch.put_run(run.row())
-        self._ledger.commit(decision, batch, told=lambda error: self._begun(run, error))
+        self._committer.commit(decision, batch, on_committed=lambda error: self._begun(run, error))
 
     def _hold(self, job: Job, reason: str, code: Hold) -> None:
         decision = Decision(self._clock.now())
         self._queue.hold(job, reason, int(code), 0, decision)
-        self._ledger.commit(decision)
+        self._committer.commit(decision)
 
     def _begun(self, run: LocalRun, error: HostError | None) -> None:
         if error is None and not self._stopping:
@@ -480,13 +480,13 @@ class LocalRuns:
             return
         decision, batch = Decision(self._clock.now()), Batch()
         run.executing_at = decision.now
-        with self._ledger.deciding(decision, batch):
+        with self._committer.deciding(decision, batch):
             # Also when it was held or removed in this very moment: its log tells of that when the run is over.
             if self._queue.has(run.job):
                 self._queue.executing(run.job, self._queue.address, "", {}, decision)
             if run.job.run == run.id:  # else it was removed by force
                 batch.put_run(run.row())
-            self._ledger.commit(decision, batch)
+            self._committer.commit(decision, batch)
 
     def _suspended(self, run: LocalRun, *, resumed: bool) -> None:
         decision = Decision(self._clock.now())
@@ -497,7 +497,7 @@ class LocalRuns:
                 processes = read_usage(run.place.control).processes
             self._queue.suspended(run.job, processes, decision)
         if decision.changed:
-            self._ledger.commit(decision)
+            self._committer.commit(decision)
 
     def _tell_usage(self) -> None:
         decision = Decision(self._clock.now())
@@ -507,7 +507,7 @@ class LocalRuns:
                     usage = read_usage(run.place.control)
                 self._queue.usage(run.job, ending.usage_attributes(usage), decision)
         if decision.changed:
-            self._ledger.commit(decision)
+            self._committer.commit(decision)
 
     def _follow(self, run: LocalRun, pid: int) -> None:
         """Notice the keeper's end even if it cannot tell."""
@@ -628,7 +628,7 @@ class LocalRuns:
         run.over = True
         self._unwatch(run)
         decision = Decision(self._clock.now())
-        with self._ledger.deciding(decision):
+        with self._committer.deciding(decision):
             self._queue.end_run(run.job, end, decision)
             completed = run.job.status == Status.COMPLETED and self._ads.has(run.job)
             if completed and not self._ads.stays(run.job, decision.now):
@@ -636,7 +636,7 @@ class LocalRuns:
             self.on_end(run.job, decision)
             self._forget(run)
             self.on_durable(run.id, run.job)
-            self._ledger.commit(decision, told=lambda error: self._clear_away(run, error))
+            self._committer.commit(decision, on_committed=lambda error: self._clear_away(run, error))
         self.look()
 
     def _failed(self, run: LocalRun, error: Exception) -> None:
@@ -668,7 +668,7 @@ class LocalRuns:
         decision = Decision(self._clock.now())
         self._queue.abandon_run(run.job, run.id, reason, decision)
         self._forget(run)
-        self._ledger.commit(decision, told=lambda error: self._clear_away(run, error))
+        self._committer.commit(decision, on_committed=lambda error: self._clear_away(run, error))
 
     def _forget(self, run: LocalRun) -> None:
         self.runs.pop(run.id, None)

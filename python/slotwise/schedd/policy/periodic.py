@@ -19,7 +19,7 @@ from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.policy import expressions
 from slotwise.schedd.policy.expressions import JobFacts, SystemPolicy
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.table import Allowance
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Periodic:
         self,
         queue: Queue,
         ads: JobAds,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         system: SystemPolicy,
         *,
@@ -75,7 +75,7 @@ class Periodic:
     ) -> None:
         self._queue = queue
         self._ads = ads
-        self._ledger = ledger
+        self._committer = committer
         self._run_of = run_of
         self._sweep = sweep
         self._clock = clock
@@ -141,7 +141,7 @@ class Periodic:
             else:
                 more = False
             if decision.changed or decision.retired or decision.kills:
-                self._ledger.commit(decision)
+                self._committer.commit(decision)
             yield done
 
     def _judge(self, job: Job, decision: Decision) -> bool:

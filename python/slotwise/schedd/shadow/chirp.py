@@ -22,7 +22,7 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files.owner_rights import as_owner
 from slotwise.wire.gen import schedd_pb2
@@ -37,7 +37,7 @@ _MOST = 1024 * 1024
 class RemoteRequests:
     """Answers requests of this schedd's jobs."""
 
-    def __init__(self, queue: Queue, ads: JobAds, ledger: Ledger, transfers: Transfers, clock: Clock) -> None:
+    def __init__(self, queue: Queue, ads: JobAds, ledger: Committer, transfers: Transfers, clock: Clock) -> None:
         self._queue = queue
         self._ads = ads
         self._ledger = ledger

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from slotwise.errors import BusyError, DeniedError, NotFoundError, SlotwiseError, UsageError
 from slotwise.schedd.claims.records import ClaimBook, Run
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.job_index import JobBook
+from slotwise.schedd.jobs.job_index import JobIndex
 from slotwise.wire import audit
 from slotwise.wire.gen import schedd_pb2
 
@@ -41,7 +41,7 @@ class _Visit:
 class Visits:
     """The visits that are under way."""
 
-    def __init__(self, jobs: JobBook, book: ClaimBook) -> None:
+    def __init__(self, jobs: JobIndex, book: ClaimBook) -> None:
         self._jobs = jobs
         self._book = book
         self._ids = itertools.count(1)

@@ -71,7 +71,7 @@ class Endings:
         now = decision.now
         if not self._ads.has(run.job):  # removed by force: only the claim is left to see to
             following = self._claiming.after_run(run, decision, batch)
-            self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, None))
+            self._ledger.commit(decision, batch, on_committed=lambda _: self._durable(run, following, None))
             return
         self._transfers.log_notes(run, decision)
         how = _HOW.get(ended.how, "lost")
@@ -116,7 +116,7 @@ class Endings:
             run.claim.failures += 1
         record = self.record(run)
         following = self._claiming.after_run(run, decision, batch)
-        self._ledger.commit(decision, batch, told=lambda _: self._durable(run, following, record))
+        self._ledger.commit(decision, batch, on_committed=lambda _: self._durable(run, following, record))
 
     def _durable(self, run: Run, following: Run | None, record: RunRecord | None) -> None:
         with contained(_log, doing_for_run(run.id, "acknowledging its end")):

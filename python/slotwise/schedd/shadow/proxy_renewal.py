@@ -19,7 +19,7 @@ from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.transfer.files import SMALL_MOST, FilePlan
 from slotwise.schedd.transfer.transfers import Transfers
 from slotwise.schedd.user_files import proxies, safe_open
@@ -42,7 +42,7 @@ class ProxyRenewal:
     """Looks at the proxies of running jobs."""
 
     def __init__(
-        self, queue: Queue, ads: JobAds, ledger: Ledger, book: ClaimBook, transfers: Transfers, clock: Clock
+        self, queue: Queue, ads: JobAds, ledger: Committer, book: ClaimBook, transfers: Transfers, clock: Clock
     ) -> None:
         self._queue = queue
         self._ads = ads

@@ -21,7 +21,7 @@ from slotwise.schedd.jobs.codes import Hold
 from slotwise.schedd.jobs.decision import Decision
 from slotwise.schedd.jobs.job import Job, finite
 from slotwise.schedd.jobs.values import Changes, encode
-from slotwise.schedd.storage.store import Batch, Store, Told
+from slotwise.schedd.storage.store import Batch, OnCommitted, Store
 from slotwise.schedd.userlog import writer
 from slotwise.schedd.userlog.global_log import GlobalLog
 from slotwise.schedd.userlog.planned_text import PlannedText
@@ -55,7 +55,7 @@ class AdKeeper(Protocol):
 OnLogFailure = Callable[[LogFailure, list[str]], None]
 
 
-class Ledger:
+class Committer:
     """Commits decisions and writes what they promised into event logs."""
 
     def __init__(
@@ -78,11 +78,11 @@ class Ledger:
         self._on_log_failure = on_log_failure
         self.on_kills = on_kills
         self.on_new_work = on_new_work
-        #: Told of every decision; what ads tell may have changed.
+        #: Called of every decision; what ads tell may have changed.
         self.on_change: Callable[[], None] = lambda: None
-        #: Told of every decision that is durable.
+        #: Called of every decision that is durable.
         self.on_jobs: Callable[[Decision], None] = lambda decision: None
-        #: Told when jobs have left the queue, durably.
+        #: Called when jobs have left the queue, durably.
         self.on_retired: Callable[[], None] = lambda: None
         #: Adds to a batch what follows from jobs that leave the queue in it.
         self.on_left: Callable[[list[Job], Batch], None] = lambda jobs, batch: None
@@ -123,12 +123,17 @@ class Ledger:
             await self._store.commit(self._with_written(Batch()))
 
     def commit(
-        self, decision: Decision, batch: Batch | None = None, *, may_fail: bool = False, told: Told | None = None
+        self,
+        decision: Decision,
+        batch: Batch | None = None,
+        *,
+        may_fail: bool = False,
+        on_committed: OnCommitted | None = None,
     ) -> asyncio.Future[None]:
         """Make ``decision`` and ``batch`` durable; done when both are.
 
-        Logs, kills and news follow by themselves, and last ``told`` is called, even when the one who awaits this was
-        cancelled: a client that leaves takes nothing back.
+        Logs, kills and calls of observers follow by themselves, and last ``on_committed``, even when the one who
+        awaits this was cancelled: a client that leaves takes nothing back.
         """
         whole = Batch()
         self._rows(decision, whole)
@@ -136,7 +141,9 @@ class Ledger:
         self._with_written(whole)
         if batch is not None:
             whole.statements[:0] = batch.statements
-        done = self._store.commit(whole, may_fail=may_fail, told=partial(self._committed, decision, planned, told))
+        done = self._store.commit(
+            whole, may_fail=may_fail, on_committed=partial(self._committed, decision, planned, on_committed)
+        )
         decision.committed = True
         if planned:
             self._uncommitted += 1
@@ -217,7 +224,7 @@ class Ledger:
         return batch
 
     def _committed(
-        self, decision: Decision, planned: list[PlannedText], told: Told | None, error: HostError | None
+        self, decision: Decision, planned: list[PlannedText], on_committed: OnCommitted | None, error: HostError | None
     ) -> None:
         self._uncommitted -= bool(planned)
         if error is None:
@@ -225,8 +232,8 @@ class Ledger:
                 self._follow(decision, planned)
         else:
             self._wake.set()
-        if told is not None:
-            told(error)
+        if on_committed is not None:
+            on_committed(error)
 
     def _follow(self, decision: Decision, planned: list[PlannedText]) -> None:
         if planned:
@@ -305,12 +312,12 @@ class Ledger:
 
 
 class Deciding:
-    """See :meth:`Ledger.deciding`."""
+    """See :meth:`Committer.deciding`."""
 
-    __slots__ = ("_batch", "_decision", "_ledger")
+    __slots__ = ("_batch", "_committer", "_decision")
 
-    def __init__(self, ledger: Ledger, decision: Decision, batch: Batch | None) -> None:
-        self._ledger = ledger
+    def __init__(self, committer: Committer, decision: Decision, batch: Batch | None) -> None:
+        self._committer = committer
         self._decision = decision
         self._batch = batch
 
@@ -320,7 +327,7 @@ class Deciding:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not self._decision.committed:
             with contained(_log, "committing what was decided before a failure"):
-                self._ledger.commit(self._decision, self._batch)
+                self._committer.commit(self._decision, self._batch)
 
 
 def hold_for_log(queue: Any, failure: LogFailure, keys: list[str], now: float) -> Decision:

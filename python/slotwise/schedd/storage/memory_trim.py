@@ -16,7 +16,7 @@ _LOOK_S = 10.0
 _WORTH = 5_000
 
 
-class Memory:
+class MemoryTrim:
     """Watches how many jobs there are."""
 
     def __init__(self, queue: Queue, ads: JobAds) -> None:

@@ -44,8 +44,8 @@ _log = logging.getLogger(__name__)
 _AGAIN_S = 0.5
 _RESERVED = "SELECT first, count, at, owner FROM reserved ORDER BY first"
 _RESERVED_TAKEN = "SELECT cluster FROM reserved JOIN clusters ON cluster >= first AND cluster < first + count"
-#: Told that a batch is durable, or why it was refused.
-Told = Callable[[HostError | None], None]
+#: Called that a batch is durable, or why it was refused.
+OnCommitted = Callable[[HostError | None], None]
 
 
 class _Entry(NamedTuple):
@@ -55,14 +55,14 @@ class _Entry(NamedTuple):
     done: asyncio.Future[None]
     loop: asyncio.AbstractEventLoop
     may_fail: bool
-    told: Told | None
+    on_committed: OnCommitted | None
 
     def settle(self, error: HostError | None) -> None:
         """Tell those who wait; in their loop."""
         failure: Exception | None = error
         try:
-            if self.told is not None:
-                self.told(error)
+            if self.on_committed is not None:
+                self.on_committed(error)
         except Exception as fault:
             _log.exception("error after a commit")
             failure = failure or fault
@@ -150,11 +150,13 @@ class Store:
             ],
         )
 
-    def commit(self, batch: Batch, *, may_fail: bool = False, told: Told | None = None) -> asyncio.Future[None]:
+    def commit(
+        self, batch: Batch, *, may_fail: bool = False, on_committed: OnCommitted | None = None
+    ) -> asyncio.Future[None]:
         """Make ``batch`` durable; the future is done when it is.
 
-        ``told`` is called at that moment, before those who await the future go on, and whether or not they still do:
-        what must follow a change that is on the disk belongs there.
+        ``on_committed`` is called at that moment, before those who await the future go on, and whether or not they
+        still do: what must follow a change that is on the disk belongs there.
 
         A batch that ``may_fail`` fails with :class:`HostError` when the database refuses (a full disk). Any other is
         tried again until it succeeds: what happened in the pool cannot be undone, so it must be written down before
@@ -162,7 +164,7 @@ class Store:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        self._waiting.put(_Entry(batch, done, loop, may_fail, told))
+        self._waiting.put(_Entry(batch, done, loop, may_fail, on_committed))
         return done
 
     def close(self) -> None:

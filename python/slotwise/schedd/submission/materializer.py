@@ -20,9 +20,9 @@ from slotwise.schedd.jobs.job import Cluster
 from slotwise.schedd.jobs.protected_attrs import check_submitted
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch, Store
-from slotwise.schedd.submission.new_cluster import Draft, jobs_of, varied_names
+from slotwise.schedd.submission.new_cluster import NewJobs, jobs_of, varied_names
 from slotwise.schedd.submission.rules import EDITED, without
 from slotwise.schedd.submission.transaction import Admission
 from slotwise.table import pack_ads, unpack_ads
@@ -47,23 +47,23 @@ class Materializer:
     """Drives all factories."""
 
     def __init__(
-        self, queue: Queue, admission: Admission, ledger: Ledger, store: Store, clock: Clock, threads: Executor
+        self, queue: Queue, admission: Admission, committer: Committer, store: Store, clock: Clock, threads: Executor
     ) -> None:
         self._queue = queue
         self._admission = admission
-        self._ledger = ledger
+        self._committer = committer
         self._store = store
         self._clock = clock
         self._threads = threads
         self._sources: dict[int, _Source] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         admission.on_factory = self.begin
-        ledger.on_jobs = self.look
+        committer.on_jobs = self.look
 
-    def begin(self, draft: Draft) -> None:
+    def begin(self, new: NewJobs) -> None:
         """A factory was submitted."""
-        self.adopt(draft.cluster, draft.pack)
-        self.advance(draft.cluster)
+        self.adopt(new.cluster, new.pack)
+        self.advance(new.cluster)
 
     def adopt(self, cluster: Cluster, pack: bytes) -> None:
         """A factory is in the queue; ``pack`` holds the ad of its cluster."""
@@ -79,7 +79,7 @@ class Materializer:
             else:
                 self.advance(cluster)
         if decision.closed:
-            self._ledger.commit(decision)
+            self._committer.commit(decision)
 
     def change(self, cluster: Cluster, changes: Changes, batch: Batch) -> None:
         """The jobs yet to be made differ in these attributes from what was submitted."""
@@ -141,11 +141,11 @@ class Materializer:
         assert factory is not None
         former = factory.next_proc
         try:
-            draft = await self._draft(cluster, factory.next_proc, count)
+            new = await self._new_jobs(cluster, factory.next_proc, count)
             decision, batch = Decision(self._clock.now()), Batch()
-            self._admission.job_rows(draft, batch, decision)
-            batch.advance_factory(cluster.number, former + len(draft.jobs))
-            await self._ledger.commit(decision, batch, may_fail=True)
+            self._admission.job_rows(new, batch, decision)
+            batch.advance_factory(cluster.number, former + len(new.jobs))
+            await self._committer.commit(decision, batch, may_fail=True)
         except HostError as error:
             factory.busy = False
             _log.warning(
@@ -163,17 +163,17 @@ class Materializer:
             _log.exception("cluster %d: error while materializing jobs", cluster.number)
             self._pause(cluster, "the jobs cannot be made: see the schedd's log")
             return
-        _log.info("%d.%d-%d.%d: materialized", cluster.number, former, cluster.number, former + len(draft.jobs) - 1)
-        factory.next_proc += len(draft.jobs)
+        _log.info("%d.%d-%d.%d: materialized", cluster.number, former, cluster.number, former + len(new.jobs) - 1)
+        factory.next_proc += len(new.jobs)
         factory.busy = False
-        self._admission.enter(draft)
+        self._admission.enter(new)
         if factory.paused == REMOVED:  # meanwhile
-            self._remove(draft)
-        elif self._ledger.on_new_work:
-            self._ledger.on_new_work()
+            self._remove(new)
+        elif self._committer.on_new_work:
+            self._committer.on_new_work()
         self.advance(cluster)
 
-    async def _draft(self, cluster: Cluster, first: int, count: int) -> Draft:
+    async def _new_jobs(self, cluster: Cluster, first: int, count: int) -> NewJobs:
         source = self._sources[cluster.number]
         if not source.first <= first < source.first + source.count:
             loop = asyncio.get_running_loop()
@@ -190,32 +190,32 @@ class Materializer:
         at = first - source.first
         count = min(count, source.count - at)
         deltas = source.deltas[at : at + count] if source.deltas is not None else None
-        draft = jobs_of(
+        new = jobs_of(
             cluster,
             source.submitted,
             source.pack,
             range(first, first + count),
             deltas,
             pack_ads(deltas) if deltas else b"",
-            self._admission.settings.draft,
+            self._admission.settings.new_jobs,
         )
         now = int(self._clock.now())
-        self._admission.keep_rules(draft, now, late=True)
+        self._admission.keep_rules(new, now, late=True)
         made: Changes = {"JobMaterializeDate": now, "EnteredCurrentStatus": now}
-        for changes in {id(job.changes): job.changes for job in draft.jobs}.values():
+        for changes in {id(job.changes): job.changes for job in new.jobs}.values():
             merged = {**(changes or {}), **made}
-            for job in draft.jobs:
+            for job in new.jobs:
                 if job.changes is changes:
                     job.changes = merged
-        return draft
+        return new
 
     def _pause(self, cluster: Cluster, reason: str) -> None:
         decision = Decision(self._clock.now())
         if self._queue.pause_factory(cluster, reason, decision):
-            self._ledger.commit(decision)
+            self._committer.commit(decision)
 
-    def _remove(self, draft: Draft) -> None:
+    def _remove(self, new: NewJobs) -> None:
         decision = Decision(self._clock.now())
-        for job in draft.jobs:
+        for job in new.jobs:
             self._queue.remove(job, "the cluster was removed", decision)
-        self._ledger.commit(decision)
+        self._committer.commit(decision)

@@ -16,7 +16,6 @@ from slotwise.schedd.jobs.protected_attrs import AttributeLocks, check_submitted
 from slotwise.schedd.jobs.values import Changes, Expr
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads, survey_pack, unpack_ads
-from slotwise.wire.gen import schedd_pb2
 from slotwise.wire.sizes import JOB_AD_MOST
 
 _RUN = RUN_HERE | {Universe.VANILLA}
@@ -58,7 +57,7 @@ _NO_ACCOUNT = "nobody"
 
 
 @dataclass(frozen=True)
-class DraftSettings:
+class NewJobSettings:
     """What the schedd writes into every job."""
 
     schedd_name: str
@@ -70,7 +69,7 @@ class DraftSettings:
 
 
 @dataclass
-class Draft:
+class NewJobs:
     """Jobs on their way in, those of a new cluster or more of one that makes them late."""
 
     cluster: Cluster
@@ -88,19 +87,25 @@ class Draft:
     warnings: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class ProcBatch:
+    """Jobs as differences from their cluster: ``count`` without any, or one for each in ``deltas``, a pack."""
+
+    count: int
+    deltas: bytes = b""
+
+
 @dataclass
-class Incoming:
+class SubmittedCluster:
     """A cluster as it came: its jobs in one batch or many."""
 
-    sent: schedd_pb2.ClusterSubmission
-    batches: list[schedd_pb2.ProcBatch]
-    #: What its proxy certificate tells.
-    told: Changes = field(default_factory=dict)
-
-    @classmethod
-    def whole(cls, sent: schedd_pb2.ClusterSubmission) -> Incoming:
-        """One that came in one message."""
-        return cls(sent, [sent.procs])
+    #: A pack with one ad: what all jobs share.
+    cluster_ad: bytes
+    batches: list[ProcBatch]
+    #: The id that was reserved for it; 0: it gets the next one.
+    cluster_id: int = 0
+    #: What its proxy certificate says of its user, as attributes.
+    proxy_attributes: Changes = field(default_factory=dict)
 
     def announced(self) -> int:
         """Number of its jobs, found without building any of them.
@@ -126,7 +131,7 @@ class Incoming:
                 ads.extend(own or (ClassAd() for _ in range(batch.count)))
         if not differ:
             return count, None, b""
-        return count, ads, bytes(self.batches[0].deltas) if len(self.batches) == 1 else pack_ads(ads)
+        return count, ads, self.batches[0].deltas if len(self.batches) == 1 else pack_ads(ads)
 
     def parts(self, locks: AttributeLocks) -> list[tuple[int, int, bytes]]:
         """What a factory makes jobs from.
@@ -136,7 +141,7 @@ class Incoming:
         parts: list[tuple[int, int, bytes]] = []
         first = 0
         for batch in self.batches:
-            count, deltas = batch.count, bytes(batch.deltas)
+            count, deltas = batch.count, batch.deltas
             if deltas:
                 ads, names = survey_pack(deltas)
                 check_submitted(names)
@@ -157,7 +162,7 @@ def _without(ads: Sequence[ClassAd], names: Iterable[str]) -> Sequence[ClassAd]:
     return ads
 
 
-def _announced(batch: schedd_pb2.ProcBatch) -> int:
+def _announced(batch: ProcBatch) -> int:
     """Number of jobs of a batch."""
     ads, _ = survey_pack(batch.deltas) if batch.deltas else (0, [])
     if ads and batch.count and batch.count != ads:
@@ -192,9 +197,9 @@ def _require_universe(ad: ClassAd) -> None:
         )
 
 
-def draft(
-    user: str, incoming: Incoming, submitted: ClassAd, number: Callable[[], int], now: int, settings: DraftSettings
-) -> Draft:
+def build(
+    user: str, sent: SubmittedCluster, submitted: ClassAd, number: Callable[[], int], now: int, settings: NewJobSettings
+) -> NewJobs:
     """A new cluster of ``user@domain`` with all that the queue needs to know.
 
     ``number`` gives its id, once it is known to be sound.
@@ -202,25 +207,25 @@ def draft(
     :raises UsageError: for a submission that makes no sense, DeniedError for attributes that it may not set.
     """
     proxies.check(submitted)
-    pack = bytes(incoming.sent.cluster_ad)
+    pack = sent.cluster_ad
     if insecure := settings.locks.insecure(submitted):
         pack = pack_ads(_without([submitted], insecure))
     if (factory := asked_for(submitted, 0)) is not None:
-        parts = incoming.parts(settings.locks)
+        parts = sent.parts(settings.locks)
         factory.total = parts[-1][0] + parts[-1][1]
         cluster = _cluster(user, number(), submitted, set(), now, settings)
-        cluster.common.update(incoming.told, TotalSubmitProcs=factory.total)
+        cluster.common.update(sent.proxy_attributes, TotalSubmitProcs=factory.total)
         cluster.next_proc = factory.total
         cluster.factory = factory
-        return Draft(cluster, submitted, [], None, pack, b"", [], parts)
-    count, deltas, delta_pack = incoming.joined()
+        return NewJobs(cluster, submitted, [], None, pack, b"", [], parts)
+    count, deltas, delta_pack = sent.joined()
     varied = varied_names(deltas)
     check_submitted(varied)
     if deltas is not None and (insecure := settings.locks.insecure(varied)):
         delta_pack = pack_ads(_without(deltas, insecure))
         varied -= insecure
     cluster = _cluster(user, number(), submitted, varied, now, settings)
-    cluster.common.update(incoming.told, TotalSubmitProcs=count)
+    cluster.common.update(sent.proxy_attributes, TotalSubmitProcs=count)
     cluster.next_proc = count
     return jobs_of(cluster, submitted, pack, range(count), deltas, delta_pack, settings)
 
@@ -232,11 +237,11 @@ def jobs_of(
     procs: range,
     deltas: Sequence[ClassAd] | None,
     delta_pack: bytes,
-    settings: DraftSettings,
-) -> Draft:
+    settings: NewJobSettings,
+) -> NewJobs:
     """The jobs ``procs`` of a cluster, with a difference for each if they have any."""
     head, tail = f"{settings.schedd_name}#{cluster.number}.", f"#{cluster.qdate}"
-    made = Draft(
+    new = NewJobs(
         cluster,
         submitted,
         [Job(cluster, proc, Status.IDLE) for proc in procs],
@@ -245,39 +250,39 @@ def jobs_of(
         delta_pack,
         [f"{head}{proc}{tail}" for proc in procs],
     )
-    _status(made)
-    _each_job(made)
-    return made
+    _status(new)
+    _each_job(new)
+    return new
 
 
-def redescribe(made: Draft, *, late: bool = False) -> None:
-    """Derive what follows from the ads of a draft anew: they have been changed.
+def redescribe(new: NewJobs, *, late: bool = False) -> None:
+    """Derive again what follows from the ads of new jobs, which have been changed.
 
-    ``late``: the draft's jobs belong to a cluster that is in the queue already, and whose ad stays as it is.
+    ``late``: the new jobs belong to a cluster that is in the queue already, and whose ad stays as it is.
 
     :raises UsageError: when they have a universe now that does not run here.
     """
-    cluster = made.cluster
-    _require_universe(made.submitted)
-    for delta in made.deltas or ():
-        if "JobUniverse" in delta and delta.get("JobUniverse") != made.submitted.get("JobUniverse", Universe.VANILLA):
+    cluster = new.cluster
+    _require_universe(new.submitted)
+    for delta in new.deltas or ():
+        if "JobUniverse" in delta and delta.get("JobUniverse") != new.submitted.get("JobUniverse", Universe.VANILLA):
             raise UsageError("the jobs of a cluster have one universe", hint="submit those of another on their own")
-    if made.deltas is not None and not any(len(delta) for delta in made.deltas):
-        made.deltas = None
-    made.delta_pack = pack_ads(made.deltas) if made.deltas is not None else b""
-    varied = frozenset(name.lower() for name in varied_names(made.deltas))
+    if new.deltas is not None and not any(len(delta) for delta in new.deltas):
+        new.deltas = None
+    new.delta_pack = pack_ads(new.deltas) if new.deltas is not None else b""
+    varied = frozenset(name.lower() for name in varied_names(new.deltas))
     if late:
         cluster.varied |= varied
     else:
         cluster.varied = varied if cluster.factory is None else cluster.varied
-        made.pack = pack_ads([made.submitted])
-        cluster.submitter = submitter_of(cluster.user, made.submitted)
+        new.pack = pack_ads([new.submitted])
+        cluster.submitter = submitter_of(cluster.user, new.submitted)
         cluster.common.pop("JobUniverse", None)
-        describe(cluster, made.submitted)
-        asked = asked_for(made.submitted, 0)
+        describe(cluster, new.submitted)
+        asked = asked_for(new.submitted, 0)
         if cluster.factory is not None and asked is not None:
             cluster.factory.limit, cluster.factory.max_idle = asked.limit, asked.max_idle
-    _each_job(made)
+    _each_job(new)
 
 
 def _cluster(
@@ -286,7 +291,7 @@ def _cluster(
     submitted: ClassAd,
     varied: Iterable[str],
     now: int,
-    settings: DraftSettings,
+    settings: NewJobSettings,
 ) -> Cluster:
     user = settings.domains.named(user)
     account = settings.domains.account_of(user)
@@ -314,14 +319,14 @@ def varied_names(deltas: Sequence[ClassAd] | None) -> set[str]:
     return {name for delta in deltas or () for name in delta}
 
 
-def _status(made: Draft) -> None:
+def _status(new: NewJobs) -> None:
     """Jobs submitted on hold begin held, with code 15."""
-    held = made.submitted.get("JobStatus") == Status.HELD
-    if not held and "jobstatus" not in made.cluster.varied:
+    held = new.submitted.get("JobStatus") == Status.HELD
+    if not held and "jobstatus" not in new.cluster.varied:
         return
-    code = int(finite(made.submitted.get("HoldReasonCode"), Hold.SUBMITTED_ON_HOLD))
+    code = int(finite(new.submitted.get("HoldReasonCode"), Hold.SUBMITTED_ON_HOLD))
     name = HOLD_NAMES.get(code, "SubmittedOnHold")
-    reason = made.submitted.get("HoldReason")
+    reason = new.submitted.get("HoldReason")
     changes: Changes = {
         "JobStatus": int(Status.HELD),
         "HoldReason": reason if reason and isinstance(reason, str) else "submitted on hold at user's request",
@@ -329,8 +334,8 @@ def _status(made: Draft) -> None:
         "NumHolds": 1,
         "NumHoldsByReason": Expr(f"[ {name} = 1 ]"),
     }
-    deltas: list[ClassAd | None] = [*(made.deltas or ())] or [None] * len(made.jobs)
-    for job, delta in zip(made.jobs, deltas, strict=True):
+    deltas: list[ClassAd | None] = [*(new.deltas or ())] or [None] * len(new.jobs)
+    for job, delta in zip(new.jobs, deltas, strict=True):
         own = delta.get("JobStatus") if delta is not None and "JobStatus" in delta else None
         if own not in (None, Status.IDLE, Status.HELD):
             raise UsageError(f"a job cannot begin with JobStatus {own}", hint="1 (idle) or 5 (held)")
@@ -339,9 +344,9 @@ def _status(made: Draft) -> None:
             job.changes = changes  # one for all: it is replaced, never changed
 
 
-def _each_job(made: Draft) -> None:
+def _each_job(new: NewJobs) -> None:
     """What the light records of jobs know when procs differ in it."""
-    varied = made.cluster.varied
+    varied = new.cluster.varied
     if not varied:
         return
     priorities = not varied.isdisjoint(name.lower() for name in PRIORITIES)
@@ -349,12 +354,12 @@ def _each_job(made: Draft) -> None:
     groups = not varied.isdisjoint(("accountinggroup", "niceuser"))
     if not (priorities or logs or groups):
         return
-    for job, delta in zip(made.jobs, made.deltas or (), strict=True):
-        own = made.submitted.copy()
+    for job, delta in zip(new.jobs, new.deltas or (), strict=True):
+        own = new.submitted.copy()
         own.update(delta)
         if priorities:
             job.priority = priority_of(own)
         if logs:
             job.log = log_of(own)
         if groups:
-            job.submitter = submitter_of(made.cluster.user, own)
+            job.submitter = submitter_of(new.cluster.user, own)

@@ -19,7 +19,7 @@ from slotwise.errors import ConfigError, DeniedError
 from slotwise.schedd.jobs.ads import native, plain
 from slotwise.schedd.jobs.protected_attrs import NOT_TRANSFORMED, AttributeLocks, literal_of
 from slotwise.schedd.jobs.values import Expr, Value
-from slotwise.schedd.submission.new_cluster import Draft, redescribe
+from slotwise.schedd.submission.new_cluster import NewJobs, redescribe
 from slotwise.table import Allowance
 from slotwise.transform import Transformed, Transforms, read_rules
 
@@ -124,63 +124,63 @@ class SubmitRules:
 
     # ---- on jobs
 
-    def admit(self, draft: Draft, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
+    def admit(self, new: NewJobs, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
         """Change and judge a new cluster. What its user is warned of, and what the log is to tell.
 
         :raises DeniedError: when it is refused.
         """
         with Allowance(_STEPS_MOST):
-            if draft.cluster.factory is not None:
-                return self._cluster(draft, schedd, now, seed)
-            problems = self._change(draft, now, seed, late=False)
-            return self._judged(draft, schedd, now), problems
+            if new.cluster.factory is not None:
+                return self._cluster(new, schedd, now, seed)
+            problems = self._change(new, now, seed, late=False)
+            return self._judged(new, schedd, now), problems
 
-    def materialized(self, draft: Draft, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
+    def materialized(self, new: NewJobs, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
         """Change and judge jobs that are materialized; as :meth:`admit`."""
         with Allowance(_STEPS_MOST):
-            problems = self._change(draft, now, seed, late=True) if self.of_late_jobs else []
-            return self._judged(draft, schedd, now), problems
+            problems = self._change(new, now, seed, late=True) if self.of_late_jobs else []
+            return self._judged(new, schedd, now), problems
 
-    def _cluster(self, draft: Draft, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
+    def _cluster(self, new: NewJobs, schedd: ClassAd, now: int, seed: int) -> tuple[list[str], list[str]]:
         """The ad of a factory's cluster, as that of its first job."""
-        number = draft.cluster.number
-        whole = _shared(draft)
+        number = new.cluster.number
+        whole = _shared(new)
         whole.update({"ProcId": 0, "JobFactoryId": number})
         done = self._transformed(whole, now, seed, cluster_ad=True, late=True)
         names = self._taken(name for name in done.changed if name.lower() not in ("procid", "jobfactoryid"))
         changed = _definitions(done.ad, names)
         if not self.of_late_jobs and names:
-            known = draft.submitted.get(EDITED)
+            known = new.submitted.get(EDITED)
             listed = [*(known.split(",") if isinstance(known, str) and known else ()), *names]
             changed[EDITED] = ",".join(dict.fromkeys(listed))
-        _write_cluster(draft, changed)
-        redescribe(draft)
-        whole = _shared(draft)
+        _write_cluster(new, changed)
+        redescribe(new)
+        whole = _shared(new)
         whole.update({"ProcId": 0, "JobFactoryId": number})
         return _told(self._faults(schedd, whole, now)), done.problems
 
-    def _change(self, draft: Draft, now: int, seed: int, *, late: bool) -> list[str]:
-        if not self.transforms or not draft.jobs:
+    def _change(self, new: NewJobs, now: int, seed: int, *, late: bool) -> list[str]:
+        if not self.transforms or not new.jobs:
             return []
-        shared = _shared(draft)
-        first = self._transformed(_job(draft, shared, 0), now, seed, cluster_ad=False, late=late)
+        shared = _shared(new)
+        first = self._transformed(_job(new, shared, 0), now, seed, cluster_ad=False, late=late)
         names = self._taken(first.changed)
-        if self._alike(draft, first.read):
+        if self._alike(new, first.read):
             if changed := _definitions(first.ad, names):
                 if late:
-                    _write_jobs(draft, [_differing(changed, shared)] * len(draft.jobs))
+                    _write_jobs(new, [_differing(changed, shared)] * len(new.jobs))
                 else:
-                    _write_cluster(draft, changed)
-                redescribe(draft, late=late)
+                    _write_cluster(new, changed)
+                redescribe(new, late=late)
             return first.problems
         problems = list(first.problems)
         changes = [_differing(_definitions(first.ad, names), shared)]
-        for at in range(1, len(draft.jobs)):
-            done = self._transformed(_job(draft, shared, at), now, seed + at, cluster_ad=False, late=late)
+        for at in range(1, len(new.jobs)):
+            done = self._transformed(_job(new, shared, at), now, seed + at, cluster_ad=False, late=late)
             changes.append(_definitions(done.ad, self._taken(done.changed)))
             problems += done.problems
-        _write_jobs(draft, changes)
-        redescribe(draft, late=late)
+        _write_jobs(new, changes)
+        redescribe(new, late=late)
         return list(dict.fromkeys(problems))
 
     def _transformed(self, ad: ClassAd, now: int, seed: int, *, cluster_ad: bool, late: bool) -> Transformed:
@@ -209,22 +209,22 @@ class SubmitRules:
         )
 
     @staticmethod
-    def _alike(draft: Draft, read: Iterable[str] | None) -> bool:
+    def _alike(new: NewJobs, read: Iterable[str] | None) -> bool:
         """Whether all jobs are equal in what was read, so that one speaks for all."""
-        if len(draft.jobs) == 1:
+        if len(new.jobs) == 1:
             return True
-        return read is not None and (_EACH_JOB | draft.cluster.varied).isdisjoint(read)
+        return read is not None and (_EACH_JOB | new.cluster.varied).isdisjoint(read)
 
-    def _judged(self, draft: Draft, schedd: ClassAd, now: int) -> list[str]:
-        if not self.requirements or not draft.jobs:
+    def _judged(self, new: NewJobs, schedd: ClassAd, now: int) -> list[str]:
+        if not self.requirements or not new.jobs:
             return []
-        shared = _shared(draft)
-        first = _job(draft, shared, 0)
+        shared = _shared(new)
+        first = _job(new, shared, 0)
         found = self._faults(schedd, first, now)
         trees = [tree for rule in self.requirements for tree in (rule.expression, rule.reason) if tree is not None]
-        if not self._alike(draft, _reads(trees, first)):
-            for at in range(1, len(draft.jobs)):
-                found += self._faults(schedd, _job(draft, shared, at), now)
+        if not self._alike(new, _reads(trees, first)):
+            for at in range(1, len(new.jobs)):
+                found += self._faults(schedd, _job(new, shared, at), now)
         return _told(found)
 
     def _faults(self, schedd: ClassAd, job: ClassAd, now: int) -> list[str]:
@@ -281,21 +281,21 @@ def _reads(expressions: Iterable[ExprTree], job: ClassAd) -> set[str] | None:
     return found
 
 
-def _shared(draft: Draft) -> ClassAd:
-    ad = draft.submitted.copy()
-    ad.update(native(draft.cluster.common))
+def _shared(new: NewJobs) -> ClassAd:
+    ad = new.submitted.copy()
+    ad.update(native(new.cluster.common))
     return ad
 
 
-def _job(draft: Draft, shared: ClassAd, at: int) -> ClassAd:
-    """The whole ad of one job of the draft."""
-    job = draft.jobs[at]
+def _job(new: NewJobs, shared: ClassAd, at: int) -> ClassAd:
+    """The whole ad of one of the new jobs."""
+    job = new.jobs[at]
     ad = shared.copy()
-    if draft.deltas is not None:
-        ad.update(draft.deltas[at])
+    if new.deltas is not None:
+        ad.update(new.deltas[at])
     if job.changes:
         ad.update(native(job.changes))
-    ad.update({"ProcId": job.proc, "JobStatus": int(job.status), "GlobalJobId": draft.globals[at]})
+    ad.update({"ProcId": job.proc, "JobStatus": int(job.status), "GlobalJobId": new.globals[at]})
     return ad
 
 
@@ -316,34 +316,34 @@ def _differing(changed: _Definitions, shared: ClassAd) -> _Definitions:
     }
 
 
-def _write_cluster(draft: Draft, changed: _Definitions) -> None:
+def _write_cluster(new: NewJobs, changed: _Definitions) -> None:
     """Give all jobs these definitions: they go into the cluster's ad, and out of the jobs' own."""
-    common = {name.lower(): name for name in draft.cluster.common}
+    common = {name.lower(): name for name in new.cluster.common}
     for name, tree in changed.items():
         if (own := common.get(name.lower())) is not None:
             if tree is None:
-                del draft.cluster.common[own]
+                del new.cluster.common[own]
             else:
-                draft.cluster.common[own] = _value(tree)
+                new.cluster.common[own] = _value(tree)
         if tree is None:
-            draft.submitted.pop(name, None)
+            new.submitted.pop(name, None)
         elif own is None:
-            draft.submitted[name] = tree
-    hidden = draft.cluster.varied & {name.lower() for name in changed}
-    if hidden and draft.deltas is not None:
-        for delta in draft.deltas:
+            new.submitted[name] = tree
+    hidden = new.cluster.varied & {name.lower() for name in changed}
+    if hidden and new.deltas is not None:
+        for delta in new.deltas:
             for name in hidden:
                 delta.pop(name, None)
 
 
-def _write_jobs(draft: Draft, changes: list[_Definitions]) -> None:
+def _write_jobs(new: NewJobs, changes: list[_Definitions]) -> None:
     """Give each job definitions of its own; what was removed is undefined in it."""
     if not any(changes):
         return
-    if draft.deltas is None:
-        draft.deltas = [ClassAd() for _ in draft.jobs]
+    if new.deltas is None:
+        new.deltas = [ClassAd() for _ in new.jobs]
     undefined = ExprTree("undefined")
-    for delta, changed in zip(draft.deltas, changes, strict=True):
+    for delta, changed in zip(new.deltas, changes, strict=True):
         for name, tree in changed.items():
             delta[name] = undefined if tree is None else tree
 

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
@@ -27,11 +27,11 @@ from slotwise.schedd.jobs.protected_attrs import AttributeLocks
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes, encode, literal
 from slotwise.schedd.storage.batch import Reservation
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.storage.store import Batch, StoredCluster, StoredFactory
-from slotwise.schedd.submission import new_cluster as drafting
+from slotwise.schedd.submission import new_cluster
 from slotwise.schedd.submission.byte_limits import Intake
-from slotwise.schedd.submission.new_cluster import Draft, DraftSettings, Incoming
+from slotwise.schedd.submission.new_cluster import NewJobs, NewJobSettings, SubmittedCluster
 from slotwise.schedd.submission.reserved_ids import ReservedClusters, check_number
 from slotwise.schedd.submission.rules import SubmitRules
 from slotwise.schedd.user_files import proxies
@@ -39,8 +39,6 @@ from slotwise.schedd.users.records import UserRecords
 from slotwise.schedd.users.superusers import SuperUsers
 from slotwise.table import pack_ads
 from slotwise.wire import audit
-from slotwise.wire.gen import schedd_pb2
-from slotwise.wire.status import detail
 
 _log = logging.getLogger(__name__)
 _CLUSTERS_IN_LINE = 50
@@ -67,9 +65,23 @@ class AdmissionSettings:
     locks: AttributeLocks = field(default_factory=AttributeLocks)
 
     @property
-    def draft(self) -> DraftSettings:
+    def new_jobs(self) -> NewJobSettings:
         """What goes into every job."""
-        return DraftSettings(self.schedd_name, self.domains, self.version, self.platform, self.locks)
+        return NewJobSettings(self.schedd_name, self.domains, self.version, self.platform, self.locks)
+
+
+class QueuedCluster(NamedTuple):
+    """A cluster of a submission that was queued: its id, and the number of its jobs, which are counted from 0."""
+
+    cluster_id: int
+    num_procs: int
+
+
+class SubmitResult(NamedTuple):
+    """What the caller of a submission that was queued is answered."""
+
+    clusters: tuple[QueuedCluster, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass
@@ -78,7 +90,7 @@ class Submission:
 
     #: ``user@domain``.
     user: str
-    drafts: list[Draft]
+    clusters: list[NewJobs]
     #: By which it is known should it be sent again, or empty.
     key: bytes = b""
     #: The address it came from.
@@ -89,27 +101,26 @@ class Submission:
     @property
     def count(self) -> int:
         """Jobs of all its clusters."""
-        return sum(len(draft.jobs) for draft in self.drafts)
+        return sum(len(new.jobs) for new in self.clusters)
 
     @property
     def brings_work(self) -> bool:
         """Whether any of its jobs may start, now or once it is made."""
-        return any(draft.parts or any(job.status == Status.IDLE for job in draft.jobs) for draft in self.drafts)
+        return any(new.parts or any(job.status == Status.IDLE for job in new.jobs) for new in self.clusters)
 
     @cached_property
-    def reply(self) -> schedd_pb2.SubmitReply:
-        """What the caller is told."""
-        reply = schedd_pb2.SubmitReply()
-        for draft in self.drafts:
-            reply.clusters.add(cluster_id=draft.cluster.number, first_proc=0, num_procs=draft.cluster.next_proc)
-        reply.warnings.extend(dict.fromkeys(text for draft in self.drafts for text in draft.warnings))
-        return reply
+    def result(self) -> SubmitResult:
+        """What the caller is answered."""
+        return SubmitResult(
+            tuple(QueuedCluster(new.cluster.number, new.cluster.next_proc) for new in self.clusters),
+            tuple(dict.fromkeys(text for new in self.clusters for text in new.warnings)),
+        )
 
 
 #: Bytes of a submission's key.
 _KEY_MOST = 64
 #: What was found of a submission before it is queued: itself, why it is refused, or how it was answered before.
-Checked = Submission | SlotwiseError | schedd_pb2.SubmitReply
+Checked = Submission | SlotwiseError | SubmitResult
 
 
 @dataclass
@@ -131,24 +142,31 @@ class Admission:
         self,
         queue: Queue,
         ads: JobAds,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         settings: AdmissionSettings,
         next_cluster: int,
         *,
         reserved: ReservedClusters,
-        recall: Callable[[str, bytes], bytes | None],
+        recall: Callable[[str, bytes], SubmitResult | None],
+        to_bytes: Callable[[SubmitResult], bytes],
         own_ad: Callable[[], ClassAd] = ClassAd,
         users: UserRecords | None = None,
     ) -> None:
+        """
+        :param recall: the result of the submission with a key of a user, or None; called in a thread.
+        :param to_bytes: the form in which the store keeps a result.
+        :param own_ad: the schedd's ad, for submit requirements.
+        """
         self._queue = queue
         self._ads = ads
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self.settings = settings
         self._next = next_cluster
         self._reserved = reserved
         self._recall = recall
+        self._to_bytes = to_bytes
         self._own_ad = own_ad
         self.users = users or UserRecords()
         #: Bytes of submissions that have come and are not queued yet.
@@ -157,8 +175,8 @@ class Admission:
         self._keys: dict[tuple[str, bytes], asyncio.Event] = {}
         #: Jobs on their way to the disk, by owner: limits count them.
         self._underway: dict[str, int] = {}
-        #: Told of a new cluster whose jobs are made later.
-        self.on_factory: Callable[[Draft], None] = lambda draft: None
+        #: Called with a new cluster whose jobs are made later.
+        self.on_factory: Callable[[NewJobs], None] = lambda new: None
 
     async def reserve(self, owner: str, count: int) -> int:
         """The first of ``count`` cluster ids that nobody else gets.
@@ -173,53 +191,52 @@ class Admission:
         batch = Batch()
         batch.raise_counter(self._next)
         batch.reserve(ids)
-        await self._ledger.commit(Decision(self._clock.now()), batch, may_fail=True)
+        await self._committer.commit(Decision(self._clock.now()), batch, may_fail=True)
         return first
 
     # ---- one submission, or many
 
-    async def earlier(self, user: str, key: bytes) -> schedd_pb2.SubmitReply | None:
+    async def earlier(self, user: str, key: bytes) -> SubmitResult | None:
         """The answer to a submission that may have come before; None when it is not in the queue."""
         if (underway := self._keys.get((user, key))) is not None:
             await underway.wait()
-        reply = await asyncio.to_thread(self._recall, user, key)
-        return schedd_pb2.SubmitReply.FromString(reply) if reply is not None else None
+        return await asyncio.to_thread(self._recall, user, key)
 
     async def submit(
         self,
         user: str,
-        clusters: Sequence[Incoming],
+        clusters: Sequence[SubmittedCluster],
         *,
         key: bytes = b"",
         again: bool = False,
         peer: str = "",
-    ) -> schedd_pb2.SubmitReply:
+    ) -> SubmitResult:
         """Queue all of the clusters, or none.
 
         :param again: it may have come before, under the same key; then it is not queued a second time.
         :raises UsageError: for a submission that makes no sense, DeniedError over a limit, HostError on a full disk.
         """
-        if again and (reply := await self.earlier(user, key)) is not None:
-            return reply
+        if again and (result := await self.earlier(user, key)) is not None:
+            return result
         await self.read_proxies(user, clusters)
         submission = self.check(user, clusters, key=key, peer=peer)
         await self._arrival(self.begin([submission]))
-        return submission.reply
+        return submission.result
 
-    async def read_proxies(self, user: str, clusters: Sequence[Incoming]) -> None:
+    async def read_proxies(self, user: str, clusters: Sequence[SubmittedCluster]) -> None:
         """Read what the proxies of a submission tell, before it is checked.
 
         :raises UsageError: for a cluster that makes no sense.
         """
         for cluster in clusters:
-            if b"x509userproxy" in cluster.sent.cluster_ad.lower():
-                path = proxies.proxy_of(drafting.submitted_ad(cluster.sent.cluster_ad))
+            if b"x509userproxy" in cluster.cluster_ad.lower():
+                path = proxies.proxy_of(new_cluster.submitted_ad(cluster.cluster_ad))
                 if path:
                     owner = self._user_of(user, [cluster])
                     account, fallback = self.settings.domains.account_of(owner), self.settings.fallback_account
-                    cluster.told = await asyncio.to_thread(proxies.read, path, account, fallback)
+                    cluster.proxy_attributes = await asyncio.to_thread(proxies.read, path, account, fallback)
 
-    async def answers(self, checked: Sequence[Checked], underway: Underway) -> schedd_pb2.SubmitAnswers:
+    async def answers(self, checked: Sequence[Checked], underway: Underway) -> list[SubmitResult | SlotwiseError]:
         """An answer for each submission, in order, once those ``underway`` among them have arrived.
 
         Errors and earlier replies among them are answered as they are.
@@ -233,19 +250,12 @@ class Admission:
                 with contextlib.suppress(HostError):
                     await self._arrival(alone)
                     del refused[id(alone.submissions[0])]
-        answers = schedd_pb2.SubmitAnswers()
-        for each in checked:
-            answer = each if not isinstance(each, Submission) else refused.get(id(each)) or each.reply
-            if isinstance(answer, SlotwiseError):
-                answers.answers.add(error=detail(answer))
-            else:
-                answers.answers.add(reply=answer)
-        return answers
+        return [each if not isinstance(each, Submission) else refused.get(id(each)) or each.result for each in checked]
 
     def check(
         self,
         user: str,
-        clusters: Sequence[Incoming],
+        clusters: Sequence[SubmittedCluster],
         *,
         key: bytes = b"",
         peer: str = "",
@@ -268,8 +278,8 @@ class Admission:
             raise UsageError(f"the submission's key has {len(key)} bytes", hint=f"at most {_KEY_MOST}")
         now = int(self._clock.now())
         ads = self._check_limits(user, clusters)
-        drafts = [self._draft(user, sender, cluster, ad, now) for cluster, ad in zip(clusters, ads, strict=True)]
-        submission = Submission(user, drafts, key, peer, sender)
+        built = [self._new_jobs(user, sender, cluster, ad, now) for cluster, ad in zip(clusters, ads, strict=True)]
+        submission = Submission(user, built, key, peer, sender)
         if user != sender:
             audit.note("as jobs of %s", user)
         self._underway[user] = self._underway.get(user, 0) + submission.count
@@ -277,7 +287,7 @@ class Admission:
             self._keys[sender, key] = asyncio.Event()
         return submission
 
-    def _user_of(self, caller: str, clusters: Sequence[Incoming]) -> str:
+    def _user_of(self, caller: str, clusters: Sequence[SubmittedCluster]) -> str:
         """Whose the jobs will be: the caller's, or those of the user whom a queue superuser names as their Owner.
 
         :raises DeniedError: when the caller may submit no jobs of that user.
@@ -286,22 +296,22 @@ class Admission:
         users = set()
         for cluster in clusters:
             named = None
-            if b"owner" in cluster.sent.cluster_ad.lower():
-                named = drafting.submitted_ad(cluster.sent.cluster_ad).get("Owner")
+            if b"owner" in cluster.cluster_ad.lower():
+                named = new_cluster.submitted_ad(cluster.cluster_ad).get("Owner")
             is_named = isinstance(named, str) and named
             users.add(self.settings.superusers.user_for(caller, str(named), had_jobs) if is_named else caller)
         if len(users) > 1:
             raise UsageError("the clusters of one submission have several owners", hint="submit them one after another")
         return users.pop()
 
-    def _draft(self, user: str, sender: str, incoming: Incoming, submitted: ClassAd, now: int) -> Draft:
-        wanted = incoming.sent.cluster_id
+    def _new_jobs(self, user: str, sender: str, sent: SubmittedCluster, submitted: ClassAd, now: int) -> NewJobs:
+        wanted = sent.cluster_id
         number = partial(self._number, sender, wanted, now)
-        draft = drafting.draft(user, incoming, submitted, number, now, self.settings.draft)
-        self.keep_rules(draft, now, late=False)
-        return draft
+        new = new_cluster.build(user, sent, submitted, number, now, self.settings.new_jobs)
+        self.keep_rules(new, now, late=False)
+        return new
 
-    def keep_rules(self, draft: Draft, now: int, *, late: bool) -> None:
+    def keep_rules(self, new: NewJobs, now: int, *, late: bool) -> None:
         """Have the administrator's rules change and judge jobs on their way in; ``late``: a factory's jobs.
 
         :raises DeniedError: when they are refused.
@@ -310,9 +320,9 @@ class Admission:
         if not rules:
             return
         keep = rules.materialized if late else rules.admit
-        draft.warnings, problems = keep(draft, self._own_ad(), now, secrets.randbits(63))
+        new.warnings, problems = keep(new, self._own_ad(), now, secrets.randbits(63))
         for problem in problems:
-            _log.warning("cluster %d: a statement of a job transform has no effect: %s", draft.cluster.number, problem)
+            _log.warning("cluster %d: a statement of a job transform has no effect: %s", new.cluster.number, problem)
 
     def _number(self, user: str, wanted: int, now: int) -> int:
         if wanted:
@@ -331,7 +341,7 @@ class Admission:
 
     # ---- limits
 
-    def _check_limits(self, user: str, clusters: Sequence[Incoming]) -> list[ClassAd]:
+    def _check_limits(self, user: str, clusters: Sequence[SubmittedCluster]) -> list[ClassAd]:
         """Compare counts with the limits before any job is built; the clusters' ads.
 
         Jobs that are materialized late count when they are made, as in HTCondor. Until a cluster has jobs, it counts as
@@ -340,7 +350,7 @@ class Admission:
         limits = self.settings
         if len(clusters) > limits.jobs_per_submission_most:
             raise _exceeded("MAX_JOBS_PER_SUBMISSION", limits.jobs_per_submission_most, f"{len(clusters)} clusters")
-        ads = [drafting.submitted_ad(cluster.sent.cluster_ad) for cluster in clusters]
+        ads = [new_cluster.submitted_ad(cluster.cluster_ad) for cluster in clusters]
         wanted = late = 0
         for cluster, ad in zip(clusters, ads, strict=True):
             count = cluster.announced()
@@ -370,43 +380,43 @@ class Admission:
         for submission in submissions:
             self.users.submits(submission.user)
             batch.know_user(submission.user)
-            for draft in submission.drafts:
-                self._cluster_rows(draft, batch, decision)
+            for new in submission.clusters:
+                self._cluster_rows(new, batch, decision)
             if submission.key:
-                reply = submission.reply.SerializeToString()
-                batch.remember(submission.sender, submission.key, int(decision.now), reply)
-        drafts: list[tuple[Draft, FreshAds | None]] = []
+                kept = self._to_bytes(submission.result)
+                batch.remember(submission.sender, submission.key, int(decision.now), kept)
+        entering: list[tuple[NewJobs, FreshAds | None]] = []
 
-        def told(error: HostError | None) -> None:
+        def on_committed(error: HostError | None) -> None:
             if error is not None and len(underway.submissions) > 1:
                 underway.alone = [self.begin([submission]) for submission in submissions]
             else:
-                self._arrived(underway.submissions, drafts if error is None else [])
+                self._arrived(underway.submissions, entering if error is None else [])
 
-        durable = self._ledger.commit(decision, batch, may_fail=True, told=told)
+        durable = self._committer.commit(decision, batch, may_fail=True, on_committed=on_committed)
         underway = Underway(list(submissions), bool(decision.entries), durable)
         # While the disk works.
-        drafts += [(draft, self._fresh(draft)) for submission in submissions for draft in submission.drafts]
+        entering += [(new, self._fresh(new)) for submission in submissions for new in submission.clusters]
         return underway
 
     async def _arrival(self, underway: Underway) -> None:
         await underway.durable
         if underway.logged:
             # Whoever submits and then follows the log finds the log, and the submission in it.
-            await self._ledger.logs_written()
+            await self._committer.logs_written()
 
-    def _arrived(self, submissions: Sequence[Submission], entering: Sequence[tuple[Draft, FreshAds | None]]) -> None:
+    def _arrived(self, submissions: Sequence[Submission], entering: Sequence[tuple[NewJobs, FreshAds | None]]) -> None:
         """Submissions are durable and enter the queue, or were refused and do not."""
         try:
             for submission in submissions if entering else ():
                 for line in submitted(submission):
                     _log.info(*line)
-            for draft, fresh in entering:
-                self._enter(draft, fresh)
-                if draft.parts:
-                    self.on_factory(draft)
-            if entering and self._ledger.on_new_work and any(one.brings_work for one in submissions):
-                self._ledger.on_new_work()
+            for new, fresh in entering:
+                self._enter(new, fresh)
+                if new.parts:
+                    self.on_factory(new)
+            if entering and self._committer.on_new_work and any(one.brings_work for one in submissions):
+                self._committer.on_new_work()
         finally:
             for submission in submissions:
                 self._settled(submission)
@@ -420,77 +430,77 @@ class Admission:
         else:
             self._underway.pop(submission.user, None)
 
-    def _cluster_rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
-        cluster, factory = draft.cluster, draft.cluster.factory
+    def _cluster_rows(self, new: NewJobs, batch: Batch, decision: Decision) -> None:
+        cluster, factory = new.cluster, new.cluster.factory
         batch.insert_cluster(
             StoredCluster(
-                cluster.number, cluster.owner, cluster.qdate, cluster.next_proc, draft.pack, encode(cluster.common)
+                cluster.number, cluster.owner, cluster.qdate, cluster.next_proc, new.pack, encode(cluster.common)
             )
         )
         if factory is not None:
             row = StoredFactory(cluster.number, factory.total, 0, factory.limit, factory.max_idle, factory.paused)
-            batch.insert_factory(row, draft.parts)
+            batch.insert_factory(row, new.parts)
             whole = self._queue.whole(cluster)
             frame = self._queue.frame(whole, decision.now)
-            decision.log(whole, events.cluster_submitted(frame, self.settings.host, *_notes(draft)))
-        self.job_rows(draft, batch, decision)
+            decision.log(whole, events.cluster_submitted(frame, self.settings.host, *_notes(new)))
+        self.job_rows(new, batch, decision)
 
-    def job_rows(self, draft: Draft, batch: Batch, decision: Decision) -> None:
-        """Rows and log entries of a draft's jobs."""
-        if not draft.jobs:
+    def job_rows(self, new: NewJobs, batch: Batch, decision: Decision) -> None:
+        """Rows and log entries of new jobs."""
+        if not new.jobs:
             return
-        number = draft.cluster.number
+        number = new.cluster.number
         packs: list[bytes | None] = (
-            [pack_ads([delta]) if len(delta) else None for delta in draft.deltas]
-            if draft.deltas is not None
-            else [None] * len(draft.jobs)
+            [pack_ads([delta]) if len(delta) else None for delta in new.deltas]
+            if new.deltas is not None
+            else [None] * len(new.jobs)
         )
-        first = draft.jobs[0].changes
+        first = new.jobs[0].changes
         text = encode(first) if first else None  # nearly always one for all
         batch.insert_jobs(
             [
                 (number, job.proc, job.status, pack, _changes_text(job.changes, first, text))
-                for job, pack in zip(draft.jobs, packs, strict=True)
+                for job, pack in zip(new.jobs, packs, strict=True)
             ]
         )
-        self._log_submission(draft, decision)
+        self._log_submission(new, decision)
 
-    def _log_submission(self, draft: Draft, decision: Decision) -> None:
-        everyone = self._ledger.global_log is not None
-        logged = [job for job in draft.jobs if job.is_logged or everyone]
+    def _log_submission(self, new: NewJobs, decision: Decision) -> None:
+        everyone = self._committer.global_log is not None
+        logged = [job for job in new.jobs if job.is_logged or everyone]
         if not logged:
             return
         host = self.settings.host
-        log_notes, user_notes = _notes(draft)
+        log_notes, user_notes = _notes(new)
         for job in logged:
             frame = self._queue.frame(job, decision.now)
             # As in HTCondor, the log of a job that is submitted on hold does not mention the hold.
-            decision.log(job, events.submitted(frame, host, log_notes, user_notes, "; ".join(draft.warnings)))
+            decision.log(job, events.submitted(frame, host, log_notes, user_notes, "; ".join(new.warnings)))
 
-    def enter(self, draft: Draft) -> None:
-        """The draft's jobs are durable: they are in the queue from now on."""
-        self._enter(draft, self._fresh(draft))
+    def enter(self, new: NewJobs) -> None:
+        """The new jobs are durable: they are in the queue from now on."""
+        self._enter(new, self._fresh(new))
 
-    def _fresh(self, draft: Draft) -> FreshAds | None:
-        if not draft.jobs:
+    def _fresh(self, new: NewJobs) -> FreshAds | None:
+        if not new.jobs:
             return None
         return fresh_ads(
-            draft.cluster,
-            draft.submitted,
-            [job.proc for job in draft.jobs],
-            draft.delta_pack or None,
-            {"GlobalJobId": draft.globals, **_columns(draft.jobs)},
-            dollars=b"$$(" in draft.pack or b"$$(" in draft.delta_pack,
+            new.cluster,
+            new.submitted,
+            [job.proc for job in new.jobs],
+            new.delta_pack or None,
+            {"GlobalJobId": new.globals, **_columns(new.jobs)},
+            dollars=b"$$(" in new.pack or b"$$(" in new.delta_pack,
         )
 
-    def _enter(self, draft: Draft, fresh: FreshAds | None) -> None:
+    def _enter(self, new: NewJobs, fresh: FreshAds | None) -> None:
         if fresh is not None:
             self._ads.insert(fresh)
-        if len({id(job.changes) for job in draft.jobs}) > 1:
-            for job in draft.jobs:
+        if len({id(job.changes) for job in new.jobs}) > 1:
+            for job in new.jobs:
                 if job.changes:
                     self._ads.set(job.key, job.changes)
-        self._queue.admit(draft.cluster, draft.jobs)
+        self._queue.admit(new.cluster, new.jobs)
 
 
 def _exceeded(knob: str, limit: int, what: str) -> DeniedError:
@@ -499,17 +509,17 @@ def _exceeded(knob: str, limit: int, what: str) -> DeniedError:
 
 def submitted(submission: Submission) -> Iterator[tuple[Any, ...]]:
     """The log's line about a submission that has become durable: one, however many jobs it has."""
-    clusters = [jobs_of(draft.cluster) for draft in submission.drafts]
-    user, peer = submission.drafts[0].cluster.user, submission.peer or "an unknown address"
+    clusters = [jobs_of(new.cluster) for new in submission.clusters]
+    user, peer = submission.clusters[0].cluster.user, submission.peer or "an unknown address"
     for first in range(0, len(clusters), _CLUSTERS_IN_LINE):
         names = ", ".join(clusters[first : first + _CLUSTERS_IN_LINE])
         yield ("%s: submitted by %s from %s", names, user, peer)
 
 
-def _notes(draft: Draft) -> tuple[str, str]:
-    notes = [draft.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
+def _notes(new: NewJobs) -> tuple[str, str]:
+    notes = [new.submitted.get(name) for name in ("SubmitEventNotes", "SubmitEventUserNotes")]
     log_notes, user_notes = (note if isinstance(note, str) else "" for note in notes)
-    told = {name: draft.submitted.get(name) for name in ("DAGNodeName", "JobBatchName")}
+    told = {name: new.submitted.get(name) for name in ("DAGNodeName", "JobBatchName")}
     fields = [f"{name} = {literal(value)}" for name, value in told.items() if isinstance(value, str) and value]
     if fields:  # they take the place of the notes, as in HTCondor; condor_dagman finds its node by the first
         log_notes = f"[ {'; '.join(fields)} ]"
@@ -530,4 +540,12 @@ def _columns(jobs: Sequence[Job]) -> dict[str, list[Any]]:
     return {name: [value] * len(jobs) for name, value in native(changes or {}).items()}
 
 
-__all__ = ["Admission", "AdmissionSettings", "Checked", "Submission", "Underway"]
+__all__ = [
+    "Admission",
+    "AdmissionSettings",
+    "Checked",
+    "QueuedCluster",
+    "Submission",
+    "SubmitResult",
+    "Underway",
+]

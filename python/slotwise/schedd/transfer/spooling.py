@@ -27,7 +27,7 @@ from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.selection import constraint_of, parse_id
 from slotwise.schedd.jobs.values import Changes
-from slotwise.schedd.storage.committer import Ledger
+from slotwise.schedd.storage.committer import Committer
 from slotwise.schedd.transfer.spool_directories import Sandbox, inputs_of, relocated
 from slotwise.schedd.user_files import proxies
 from slotwise.table import pack_ads
@@ -45,7 +45,7 @@ class Spooling:
         self,
         queue: Queue,
         ads: JobAds,
-        ledger: Ledger,
+        committer: Committer,
         clock: Clock,
         threads: Executor,
         root: Path,
@@ -58,7 +58,7 @@ class Spooling:
         """``kept_beside``: other directories with files by cluster and proc, to be tidied up as well."""
         self._queue = queue
         self._ads = ads
-        self._ledger = ledger
+        self._committer = committer
         self._clock = clock
         self._threads = threads
         self._root = root
@@ -151,7 +151,7 @@ class Spooling:
             decision.log(job, events.submitted(self._queue.frame(job, decision.now), self._host))
             self._queue.release(job, "Data files spooled", decision)
         if decision.changed:
-            await self._ledger.commit(decision)
+            await self._committer.commit(decision)
 
     # ---- out
 
@@ -195,7 +195,7 @@ class Spooling:
         decision.set(job, changes)
         if job.status == Status.COMPLETED and not self._ads.stays(job, decision.now):
             self._queue.leave(job, decision)
-        await self._ledger.commit(decision)
+        await self._committer.commit(decision)
 
     async def _selected(self, caller: Identity, selection: schedd_pb2.JobSelection, superuser: bool) -> list[Job]:
         if selection.ids:

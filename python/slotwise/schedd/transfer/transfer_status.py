@@ -14,8 +14,8 @@ from slotwise.schedd.jobs.values import Changes
 SHOWN_AFTER_S = 1.0
 
 
-class TransferSigns:
-    """The signs of all runs; ``show`` changes the ad of a job that is in the queue."""
+class TransferStatus:
+    """The status of all runs; ``show`` changes the ad of a job that is in the queue."""
 
     def __init__(self, show: Callable[[str, Changes], None], shown_after_s: float = SHOWN_AFTER_S) -> None:
         self._show = show

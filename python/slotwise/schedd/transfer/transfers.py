@@ -28,7 +28,7 @@ from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.transfer.files import FilePlan, Piece, TransferError, file_plan, input_pieces, named
 from slotwise.schedd.transfer.results import Results, spooled_files
 from slotwise.schedd.transfer.transfer_queue import TransferQueue
-from slotwise.schedd.transfer.transfer_status import TransferSigns
+from slotwise.schedd.transfer.transfer_status import TransferStatus
 from slotwise.wire.gen import schedd_pb2
 
 _log = logging.getLogger(__name__)
@@ -108,12 +108,12 @@ class Transfers:
         self.limits_mib: tuple[float, float] = (-1, -1)
         #: Input files on their way to starters.
         self.uploads = TransferQueue()
-        self.signs = TransferSigns(self._show)
+        self.status = TransferStatus(self._show)
         told = claiming.on_run_over
 
         def run_over(run: Run) -> None:
             told(run)
-            self.signs.end(run.id)
+            self.status.end(run.id)
             self.drop(run)
 
         claiming.on_run_over = run_over
@@ -214,7 +214,7 @@ class Transfers:
         queued_s = -1
         if self.uploads.must_wait(user):
             self._note(run, "input_queued", host)
-            self.signs.queued(run.id, run.job.key)
+            self.status.queued(run.id, run.job.key)
             began = self._clock.now()
             await self.uploads.enter(user)
             queued_s, host = int(self._clock.now() - began), ""
@@ -223,11 +223,11 @@ class Transfers:
         try:
             if not run.over and run.stream is stream:
                 self._note(run, "input_started", host, queued_s)
-                self.signs.begin(run.id, run.job.key, inputs=True)
+                self.status.begin(run.id, run.job.key, inputs=True)
                 await self._send_inputs(run, stream, transfer)
         finally:
             self.uploads.leave(user)
-            self.signs.end(run.id)
+            self.status.end(run.id)
 
     async def _send_inputs(self, run: Run, stream: ShadowStream, transfer: Transfer) -> None:
         loop = asyncio.get_running_loop()
@@ -293,7 +293,7 @@ class Transfers:
         transfer = self.of(run)
         if transfer.ending:
             return None
-        self.signs.begin(run.id, run.job.key, inputs=False)
+        self.status.begin(run.id, run.job.key, inputs=False)
         run.received_bytes += len(piece.data)
         if transfer.results.is_small(piece):
             transfer.results.keep(os.fsdecode(piece.name), piece.mode, piece.data, directory=piece.directory)
@@ -337,7 +337,7 @@ class Transfers:
         except TransferError as error:
             return self._named(run, error)
         finally:
-            self.signs.end(run.id)
+            self.status.end(run.id)
             self._note(run, "output_finished")
         return None
 
