@@ -135,7 +135,7 @@ def polling(report: Report) -> None:
                         p.it.show(h, p.now)
                         PackBuilder().update(h.name, {"MyCurrentTime": int(p.now)}, [])
                     updates.append(time.process_time() - began)
-                assert sum(h.slot.place[1] == "Busy" for h in p.it.holdings.values()) == 256
+                assert sum(h.slot.state_activity[1] == "Busy" for h in p.it.holdings.values()) == 256
                 update_s = sorted(updates)[1]
                 shares = [(look / 5 + update_s / 300) * 100 for look in looks]
                 report.add(

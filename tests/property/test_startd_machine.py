@@ -26,7 +26,7 @@ from tests.support.startd_point import Point, job, point
 T0 = 1_000_000.0
 
 FACTS = st.builds(
-    ev.Facts,
+    ev.PolicyEval,
     start=st.sampled_from([True, False, None]),
     is_owner=st.booleans(),
     suspend=st.booleans(),
@@ -54,7 +54,8 @@ COMMANDS = st.sampled_from(
         ev.SuspendCommanded(), ev.ContinueCommanded(), ev.VacateCommanded(), ev.VacateCommanded(True),
         ev.DrainBegun(Draining(0, "1", "x", T0)), ev.DrainBegun(Draining(10, "1", "x", T0)),
         ev.DrainBegun(Draining(20, "1", "x", T0)), ev.DrainEnded(), ev.BenchmarksDone(), ev.ShadowLost(),
-        ev.EvictedForPslot(), ev.FillerStarted(), ev.FillerEnded(),
+        ev.EvictedForPslot(), ev.BackfillStarted(), ev.BackfillEnded(),
+        ev.MarkedBroken("leftovers"), ev.Repaired(),
     ]
 )  # fmt: skip
 
@@ -63,26 +64,26 @@ class OneSlot(RuleBasedStateMachine):
     """A static slot under every stimulus and any policy. A move that is not in the table raises by itself."""
 
     @initialize(facts=FACTS)
-    def begin(self, facts: ev.Facts) -> None:
+    def begin(self, facts: ev.PolicyEval) -> None:
         self.now = T0
         self.number = 0
         self.facts = facts
         self.slot = Slot("slot1", SlotKind.STATIC, Owner(), T0, T0)
         self.log = Log(self.slot)
 
-    def happen(self, stimulus: ev.Stimulus) -> tuple[ev.Action, ...]:
+    def happen(self, stimulus: ev.SlotEvent) -> tuple[ev.Action, ...]:
         outcome = self.log.step(self.slot, stimulus, lambda _: self.facts, self.now)
         self.slot = outcome.slot
         return outcome.actions
 
     @rule(facts=FACTS, after=st.sampled_from([0.0, 1.0, 31.0, 700.0]))
-    def the_policy_says_otherwise(self, facts: ev.Facts, after: float) -> None:
+    def the_policy_says_otherwise(self, facts: ev.PolicyEval, after: float) -> None:
         self.facts = facts
         self.now += after
         self.happen(ev.Evaluate())
 
     @rule(stimulus=COMMANDS)
-    def something_happens(self, stimulus: ev.Stimulus) -> None:
+    def something_happens(self, stimulus: ev.SlotEvent) -> None:
         self.happen(stimulus)
 
     @rule(rank=st.sampled_from([0.0, 1.0, 2.0]), lease=st.sampled_from([60.0, 1200.0]))
@@ -130,7 +131,7 @@ class OneSlot(RuleBasedStateMachine):
     def timers_lead_out(self) -> None:
         """From Matched, Retiring, Vacating and Killing, time alone leads on, if nothing else happens."""
         slot, now = self.slot, self.now
-        place = slot.place
+        place = slot.state_activity
         waits = place[0] is State.MATCHED or place[1] in ("Retiring", "Vacating", "Killing")
         if not waits or place[0] in (State.DRAINED, State.BACKFILL):  # the end of a killed filler leads out
             return
@@ -139,7 +140,7 @@ class OneSlot(RuleBasedStateMachine):
             assert timer is not None, f"nothing leads out of {place}"
             now = max(now + 0.001, timer)
             slot = step(slot, ev.Evaluate(), lambda _: self.facts, now).slot
-            if slot.place != place:
+            if slot.state_activity != place:
                 return
         raise AssertionError(f"nothing leads out of {place}")
 
@@ -155,7 +156,11 @@ TestOneSlot.settings = settings(
 
 def held(p: Point) -> dict[str, object]:
     """Every claim, what it does, and with how much."""
-    return {h.name: (h.slot.place, h.slot.claim, h.slot.run, h.total) for h in p.it.holdings.values() if h.slot.claim}
+    return {
+        h.name: (h.slot.state_activity, h.slot.claim, h.slot.run, h.total)
+        for h in p.it.holdings.values()
+        if h.slot.claim
+    }
 
 
 class WholeMachine(RuleBasedStateMachine):
@@ -221,7 +226,7 @@ class WholeMachine(RuleBasedStateMachine):
     def the_startd_is_killed(self) -> None:
         """And starts again: what the journal has is what there was."""
         before = {
-            h.name: (h.slot.place, h.slot.claim, h.slot.run, h.total)
+            h.name: (h.slot.state_activity, h.slot.claim, h.slot.run, h.total)
             for h in self.p.it.holdings.values()
             if h.slot.claim
         }
@@ -236,7 +241,7 @@ class WholeMachine(RuleBasedStateMachine):
         fresh = self.p.again(f"boot{self.p.serial}")
         restore(fresh.it, kept, unpack_ads, fresh.now)
         after = {
-            h.name: (h.slot.place, h.slot.claim, h.slot.run, h.total)
+            h.name: (h.slot.state_activity, h.slot.claim, h.slot.run, h.total)
             for h in fresh.it.holdings.values()
             if h.slot.claim
         }

@@ -102,7 +102,9 @@ class Days(Point):
         hours, idle = self.hours, self.owner.keyboard_idle(self.hours)
         local = datetime.datetime.fromtimestamp(self.now, datetime.UTC)
         busy = [
-            h for h in self.it.holdings.values() if h.slot.state.state is State.CLAIMED and h.slot.place[1] == "Busy"
+            h
+            for h in self.it.holdings.values()
+            if h.slot.state.state is State.CLAIMED and h.slot.state_activity[1] == "Busy"
         ]
         loads = {
             h.name: (self.owner.load_now(hours) + (h in busy), float(h in busy)) for h in self.it.holdings.values()
@@ -128,7 +130,7 @@ class Days(Point):
     def notice(self) -> None:
         """Write down every slot that is somewhere else than before."""
         for name, h in self.it.holdings.items():
-            place = "/".join(h.slot.place)
+            place = "/".join(h.slot.state_activity)
             if self._places.get(name) != place:
                 self._places[name] = place
                 day, minute = divmod(round(self.now - MONDAY) // MINUTE, 24 * 60)

@@ -73,7 +73,7 @@ class Host:
     def place(self, name: str) -> str:
         """``State/Activity`` of a slot, empty when there is none."""
         h = self.point.holdings.get(name if "@" in name else f"{name}@{self.point.settings.name}")
-        return "/".join(h.slot.place) if h else ""
+        return "/".join(h.slot.state_activity) if h else ""
 
     def capability(self, name: str = "slot1") -> str:
         """What the negotiator would hand out for a slot."""

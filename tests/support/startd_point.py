@@ -75,7 +75,7 @@ class Point:
 
     def place(self, local: str) -> str:
         """``State/Activity``."""
-        return "/".join(self[local].slot.place)
+        return "/".join(self[local].slot.state_activity)
 
     def poll(self, after: float = 0.0) -> None:
         """Time passes; policies are looked at."""
@@ -85,7 +85,7 @@ class Point:
         self.it.poll(self.now)
         self.it.validate()
 
-    def happen(self, local: str, stimulus: ev.Stimulus, after: float = 0.0) -> None:
+    def happen(self, local: str, stimulus: ev.SlotEvent, after: float = 0.0) -> None:
         """Something happens to a slot."""
         self.now += after
         self.it.happen(self[local], stimulus, self.now)

@@ -25,11 +25,11 @@ class Driven:
 
     slot: Slot
     now: float = T0
-    facts: ev.Facts = field(default_factory=ev.Facts)
+    facts: ev.PolicyEval = field(default_factory=ev.PolicyEval)
     actions: list[ev.Action] = field(default_factory=list)
     numbers: list[int | None] = field(default_factory=list)
 
-    def happen(self, stimulus: ev.Stimulus, after: float = 0.0, **facts: Any) -> Step:
+    def happen(self, stimulus: ev.SlotEvent, after: float = 0.0, **facts: Any) -> Step:
         """``stimulus`` happens ``after`` seconds later, from when on ``facts`` hold."""
         self.now += after
         self.facts = replace(self.facts, **facts)
@@ -47,7 +47,7 @@ class Driven:
     @property
     def place(self) -> str:
         """``State/Activity``."""
-        return "/".join(self.slot.place)
+        return "/".join(self.slot.state_activity)
 
     def did(self, kind: type) -> list[Any]:
         """The actions of a kind that the last step asked for."""
@@ -56,7 +56,7 @@ class Driven:
 
 def owner(kind: SlotKind = SlotKind.STATIC) -> Driven:
     """A slot that its owner uses."""
-    return Driven(Slot("slot1", kind, Owner(), T0, T0), facts=ev.Facts(is_owner=True))
+    return Driven(Slot("slot1", kind, Owner(), T0, T0), facts=ev.PolicyEval(is_owner=True))
 
 
 def unclaimed(kind: SlotKind = SlotKind.STATIC) -> Driven:

@@ -29,7 +29,7 @@ from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.journal import Journal
 from slotwise.startd.monitor import boinc, sampler
 from slotwise.startd.monitor.benchmarks import Benchmarks
-from slotwise.startd.monitor.clock_jump import StepWatch, shifted
+from slotwise.startd.monitor.clock_jump import ClockJumpDetector
 from slotwise.startd.monitor.device_check import DeviceCheck
 from slotwise.startd.policy import is_owner_check
 from slotwise.startd.power import wake_on_lan
@@ -220,11 +220,11 @@ class Startd:
     async def _poll(self) -> None:
         """Look at policies every POLLING_INTERVAL while slots are in use, at timers when they run out."""
         clock, driver = self._context.clock, self.driver
-        steps, last = StepWatch(clock), clock.now()
+        jumps, last = ClockJumpDetector(clock), clock.now()
         while True:
-            if step_s := steps.step_s():
-                last += step_s
-                self._clock_was_set(step_s)
+            if jump_s := jumps.jump_s():
+                last += jump_s
+                self._clock_was_set(jump_s)
             now = clock.now()
             timers = self.point.settings.timers
             interval = timers.polling_s if self.point.any_active() else min(timers.update_s, 60.0)
@@ -238,7 +238,7 @@ class Startd:
                 async with asyncio.timeout(wait):
                     await driver.wake.wait()
                 await asyncio.sleep(_GATHER_S)  # many changes, one look
-            if steps.pending():
+            if jumps.pending():
                 continue
             now = clock.now()
             if self.hibernation.asleep:
@@ -264,7 +264,7 @@ class Startd:
     def _clock_was_set(self, by_s: float) -> None:
         _log.warning("the wall clock jumped by %+.0f s: adjusting leases and deadlines of claims and jobs", by_s)
         for h in self.point.holdings.values():
-            h.slot = shifted(h.slot, by_s)
+            self.point.happen(h, ev.ClockJumped(by_s), self._context.clock.now())
             self.point.outbox.dirty[h.name] = None
         self.hibernation.clock_was_set(by_s)
         self.point.started_at += by_s  # what keyboards that are not there count from
@@ -299,7 +299,7 @@ class Startd:
             self._idle_deadline = now + limit
             self._later(self_shutdown.for_good(self._context, with_host=True))
 
-    def _filler(self, name: str, stimulus: ev.Stimulus) -> None:
+    def _filler(self, name: str, stimulus: ev.SlotEvent) -> None:
         """The backfill client runs, or has gone."""
         h = self.point.holdings.get(name)
         if h is not None:
@@ -336,7 +336,7 @@ class Startd:
             return
         file = StimuliFile(self._context.home.log / "startd-stimuli.jsonl", 1024 * kib)
 
-        def recorded(slot: Slot, stimulus: ev.Stimulus, judge: ev.Judge, now: float) -> Step:
+        def recorded(slot: Slot, stimulus: ev.SlotEvent, judge: ev.EvaluatePolicy, now: float) -> Step:
             try:
                 return file.step(slot, stimulus, judge, now)
             except OSError as error:

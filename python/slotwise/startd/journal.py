@@ -22,9 +22,10 @@ from slotwise.startd.fetch.calls import HookCall
 from slotwise.startd.host.broken_slots import Breakage, Loss
 from slotwise.startd.host.slot_record import Holding, Terms
 from slotwise.startd.slot import states
+from slotwise.startd.slot.stored_names import stored_class, stored_field
 
 _KINDS: dict[str, type] = {
-    kind.__name__: kind
+    stored_class(kind): kind
     for kind in (
         states.Idle, states.Busy, states.Suspended, states.Retiring, states.Cleaning, states.Vacating, states.Killing,
         states.Cause, states.Hold, states.Waiting, states.Owner, states.Unclaimed, states.Matched, states.SoftEnd,
@@ -205,7 +206,10 @@ def _record(h: Holding) -> str:
     )
 
 
-_FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _KINDS.values()}
+#: The fields of each class, with the names that they are stored under.
+_FIELDS = {
+    kind: {field.name: stored_field(kind, field.name) for field in dataclasses.fields(kind)} for kind in _KINDS.values()
+}
 
 
 def _encoded(value: Any) -> Any:
@@ -215,9 +219,9 @@ def _encoded(value: Any) -> Any:
         return value
     names = _FIELDS.get(kind)
     if names is not None:
-        record: dict[str, Any] = {"": kind.__name__}
-        for name in names:
-            record[name] = _encoded(getattr(value, name))
+        record: dict[str, Any] = {"": stored_class(kind)}
+        for name, stored in names.items():
+            record[stored] = _encoded(getattr(value, name))
         return record
     if kind in (tuple, list):
         return [_encoded(item) for item in value]
@@ -240,7 +244,9 @@ def _decoded(value: Any) -> Any:
                 fields[name] = {tag: tuple(names) for tag, names in fields.get(name, {}).items()}
         if kind is states.Backfill:
             fields = {}
-        return kind(**fields)
+        return kind(
+            **{name: fields.pop(stored) for name, stored in _FIELDS[kind].items() if stored in fields}, **fields
+        )
     if isinstance(value, list):
         return [_decoded(item) for item in value]
     return value

@@ -354,7 +354,7 @@ def _job(pack: bytes, user: str, now: float) -> Job | None:
     return Job.of(pack, ads[0], None, now, user=user) if ads and user else None
 
 
-def _stimulus(what: str, request: startd_pb2.ClaimRequest) -> ev.Stimulus:
+def _stimulus(what: str, request: startd_pb2.ClaimRequest) -> ev.SlotEvent:
     if what == "release":
         asked = request.release
         default = ev.Released()

@@ -246,7 +246,7 @@ def test_vacate_honours_retirement_and_fast_does_not() -> None:
     d = busy(machine_retirement_s=3600)
     d.happen(ev.VacateCommanded())
     assert d.place == "Claimed/Retiring"
-    assert d.slot.state.pledge.code == 1010  # type: ignore[union-attr]
+    assert d.slot.state.pending_cause.code == 1010  # type: ignore[union-attr]
     d.happen(ev.VacateCommanded(fast=True))
     assert d.place == "Preempting/Killing"
 

@@ -183,15 +183,15 @@ def test_work_that_did_not_come_to_its_end_ends_the_claim() -> None:
 
 
 def test_filler_work_is_killed_for_it() -> None:
-    d = Driven(Slot("slot1", SlotKind.STATIC, Backfill(), T0, T0), facts=ev.Facts(start_backfill=True))
-    d.happen(ev.FillerStarted())
+    d = Driven(Slot("slot1", SlotKind.STATIC, Backfill(), T0, T0), facts=ev.PolicyEval(start_backfill=True))
+    d.happen(ev.BackfillStarted())
     d.happen(work())
     assert d.place == "Backfill/Killing" and d.did(ev.ClaimQueued)
     d.happen(work("2", rank=9.0))
     assert refusals(d) == ["fetched-2"]
-    d.happen(ev.FillerEnded())
+    d.happen(ev.BackfillEnded())
     assert (d.numbers, run_of(d)) == ([32, 11], "1.0#f")
-    d = Driven(Slot("slot1", SlotKind.STATIC, Backfill(), T0, T0), facts=ev.Facts(start_backfill=True))
+    d = Driven(Slot("slot1", SlotKind.STATIC, Backfill(), T0, T0), facts=ev.PolicyEval(start_backfill=True))
     d.happen(work())
     assert (d.numbers, d.place) == ([32, 11], "Claimed/Busy")
     assert isinstance(d.slot.state, Claimed) and d.slot.state.claim.fetched

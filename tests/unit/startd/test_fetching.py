@@ -155,7 +155,7 @@ def test_accepted_work_runs_and_the_hook_gets_both_ads_with_the_claim() -> None:
     p = point(**KNOBS)
     h = only(p)
     assert offer(p, h, Item="x")
-    assert h.slot.place == ("Claimed", "Busy") and h.activation is not None and h.activation.fetched
+    assert h.slot.state_activity == ("Claimed", "Busy") and h.activation is not None and h.activation.fetched
     assert h.activation.run_id == "1.0#f1" and h.activation.job.values["User"] == "ann@here"
     assert told(p) == [("REPLY_FETCH", h.name, "accept")]
     first, _, second = p.it.outbox.hooks[0].given.decode().partition("-----\n")
@@ -196,12 +196,12 @@ def test_the_end_of_work_is_told_only_if_it_did_not_come_to_its_end() -> None:
     h = only(p)
     offer(p, h)
     claims.run_gone(p.it, "1.0#f1", p.now, finished=True)
-    assert h.slot.place == ("Claimed", "Idle")
+    assert h.slot.state_activity == ("Claimed", "Idle")
     p.it.happen(h, ev.NoWorkFetched(), p.now)
-    assert h.slot.place == ("Unclaimed", "Idle") and told(p) == [("REPLY_FETCH", h.name, "accept")]
+    assert h.slot.state_activity == ("Unclaimed", "Idle") and told(p) == [("REPLY_FETCH", h.name, "accept")]
     offer(p, h, "f2")
     claims.run_gone(p.it, "1.0#f2", p.now, reason="no such program")
-    assert h.slot.place == ("Unclaimed", "Idle")
+    assert h.slot.state_activity == ("Unclaimed", "Idle")
     assert told(p)[-1] == ("EVICT_CLAIM", h.name)
     given = p.it.outbox.hooks[-1].given.decode()
     accepted = p.it.outbox.hooks[-2].given.decode()
@@ -214,7 +214,7 @@ def test_work_that_waits_displaced_by_better_is_given_back() -> None:
     p = point(**KNOBS, MaxJobRetirementTime="3600")
     h = only(p)
     offer(p, h, "f1", Liking=1)
-    assert offer(p, h, "f2", Liking=2) and h.slot.place == ("Claimed", "Retiring")
+    assert offer(p, h, "f2", Liking=2) and h.slot.state_activity == ("Claimed", "Retiring")
     assert not offer(p, h, "f3", Liking=2)
     assert offer(p, h, "f4", Liking=3)
     assert told(p)[1:] == [
@@ -254,7 +254,7 @@ def test_a_partitionable_slot_gives_it_a_dynamic_one() -> None:
     h = only(p)
     assert offer(p, h, RequestCpus=1, RequestMemory=100, RequestDisk=10)
     (child,) = p.it.children(h)
-    assert child.slot.place == ("Claimed", "Busy") and child.total.memory_mib == 128
+    assert child.slot.state_activity == ("Claimed", "Busy") and child.total.memory_mib == 128
     assert told(p) == [("REPLY_FETCH", child.name, "accept")]
     p.it.validate()
     claims.run_gone(p.it, "1.0#f1", p.now, finished=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 from slotwise.errors import HostError
+from slotwise.model.slot import VacateCode
 from slotwise.startd.host.outbox import Forget
 from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
+from slotwise.startd.slot import events as ev
 from slotwise.table import unpack_ads
 
 from tests.support.startd_point import job, point
@@ -68,3 +71,17 @@ def test_facts_about_the_startd_itself(tmp_path: Path) -> None:
     journal.remember("mips", {"Mips": 7})
     assert journal.recall("mips") == {"Mips": 7} and journal.recall("other") is None
     journal.close()
+
+
+def test_rows_keep_the_names_that_fields_had_when_the_format_was_made(tmp_path: Path) -> None:
+    p = point(MaxJobRetirementTime="3600")
+    p.run()
+    p.happen("slot1_1", ev.VacateCommanded(), after=1)
+    journal = Journal(tmp_path / "journal")
+    journal.save([p["slot1_1"]], [])
+    ((record,),) = sqlite3.connect(tmp_path / "journal").execute("SELECT record FROM slots").fetchall()
+    state = json.loads(record)["state"]
+    assert state[""] == "Claimed"
+    assert state["final"] is True
+    assert state["pledge"]["code"] == VacateCode.VACATE_COMMAND
+    assert journal.load()[0].state == p["slot1_1"].slot.state

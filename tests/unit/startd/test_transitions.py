@@ -102,7 +102,7 @@ ROWS: dict[int, tuple[Callable[[], Driven], Callable[[Driven], object]]] = {
 def test_row(number: int) -> None:
     before, happens = ROWS[number]
     d = before()
-    place = d.slot.place
+    place = d.slot.state_activity
     happens(d)
     assert d.numbers[0] == number
     row = next(row for row in TRANSITIONS if row.number == number)
@@ -134,28 +134,28 @@ def filling(activity: str = "Busy") -> Driven:
     d = unclaimed()
     d.poll(start_backfill=True)
     assert (d.place, d.numbers) == ("Backfill/Idle", [7])
-    assert d.did(ev.StartFiller)
+    assert d.did(ev.StartBackfill)
     if activity != "Idle":
-        d.happen(ev.FillerStarted())
+        d.happen(ev.BackfillStarted())
         assert (d.place, d.numbers) == ("Backfill/Busy", [26])
     return d
 
 
 def test_row_27_a_client_that_ends_by_itself_is_started_again() -> None:
     d = filling()
-    d.happen(ev.FillerEnded())
+    d.happen(ev.BackfillEnded())
     assert (d.place, d.numbers) == ("Backfill/Idle", [27])
-    assert d.did(ev.StartFiller)
+    assert d.did(ev.StartBackfill)
 
 
 def test_rows_28_29_30_evict_backfill() -> None:
     d = filling()
     d.poll(evict_backfill=True)
     assert (d.place, d.numbers) == ("Backfill/Killing", [28])
-    assert d.did(ev.StopFiller) == [ev.StopFiller(hard=False)]
+    assert d.did(ev.StopBackfill) == [ev.StopBackfill(hard=False)]
     d.poll(30)
-    assert d.did(ev.StopFiller) == [ev.StopFiller(hard=True)], "what does not go is killed again"
-    d.happen(ev.FillerEnded(), start_backfill=False, evict_backfill=False)
+    assert d.did(ev.StopBackfill) == [ev.StopBackfill(hard=True)], "what does not go is killed again"
+    d.happen(ev.BackfillEnded(), start_backfill=False, evict_backfill=False)
     assert (d.place, d.numbers) == ("Unclaimed/Idle", [29, 30, 1])
     idle = filling("Idle")
     idle.poll(evict_backfill=True, start_backfill=False)
@@ -170,14 +170,14 @@ def test_rows_31_and_32_a_match_or_a_claim_takes_the_slot_from_the_filler() -> N
             assert (d.place, d.numbers, d.did(ev.ClaimGranted)) == ("Backfill/Killing", [28], [])
             d.happen(ev.ClaimRequested(claim("other")))
             assert d.did(ev.ClaimRefused)[0].claim_id == "other"
-            d.happen(ev.FillerEnded(), 5)
+            d.happen(ev.BackfillEnded(), 5)
         assert (d.place, d.numbers[:1]) == ("Claimed/Idle", [32])
         assert d.did(ev.ClaimGranted) and d.slot.claim is not None and d.slot.claim.claimed_at == d.now
         m = filling(activity)
         m.happen(ev.MatchNoticed())
         if activity == "Busy":
             assert m.numbers == [28]
-            m.happen(ev.FillerEnded())
+            m.happen(ev.BackfillEnded())
         assert (m.place, m.numbers) == ("Matched/Idle", [31])
 
 
@@ -185,11 +185,11 @@ def test_rows_31_and_32_a_match_or_a_claim_takes_the_slot_from_the_filler() -> N
     "stimulus",
     [ev.VacateCommanded(fast=False), ev.ShutdownBegun("graceful"), ev.DrainBegun(ORDER), ev.FoundBroken("fan")],
 )
-def test_filler_work_ends_when_the_slot_is_wanted_back(stimulus: ev.Stimulus) -> None:
+def test_filler_work_ends_when_the_slot_is_wanted_back(stimulus: ev.SlotEvent) -> None:
     d = filling()
     d.happen(stimulus, start_backfill=False)
     assert d.place == "Backfill/Killing"
-    d.happen(ev.FillerEnded())
+    d.happen(ev.BackfillEnded())
     assert d.numbers[:2] == [29, 30]
     assert d.place in ("Unclaimed/Idle", "Drained/Retiring")
 
@@ -205,7 +205,7 @@ def test_cleaning_lies_between_the_last_report_and_the_end() -> None:
 
 
 @pytest.mark.parametrize("stimulus", [ev.Released(), ev.VacateCommanded(fast=True), ev.ShutdownBegun("fast")])
-def test_what_arrives_in_cleaning_is_acted_on_at_its_end(stimulus: ev.Stimulus) -> None:
+def test_what_arrives_in_cleaning_is_acted_on_at_its_end(stimulus: ev.SlotEvent) -> None:
     d = busy()
     d.happen(ev.RunFinishing())
     d.happen(stimulus)

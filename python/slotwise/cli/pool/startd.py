@@ -70,14 +70,14 @@ def _row(step: Replayed) -> dict[str, Any]:
     return {
         "At": step.at,
         "Slot": step.before.name,
-        "Stimulus": type(step.stimulus).__name__,
-        "Before": "/".join(step.before.place),
+        "Stimulus": type(step.event).__name__,
+        "Before": "/".join(step.before.state_activity),
         "Transitions": [
             {"Number": row.number, "Trigger": row.trigger, "To": [f"{s}/{a}" for s, a in row.after]}
             for row in step.now.trace
         ],
-        "After": "/".join(step.now.slot.place),
-        "Recorded": "/".join(step.then.place),
+        "After": "/".join(step.now.slot.state_activity),
+        "Recorded": "/".join(step.then.state_activity),
         "Actions": [type(action).__name__ for action in step.now.actions],
         "Same": step.same,
     }

@@ -55,7 +55,7 @@ class Attempts:
 
 def asks(slot: Slot) -> bool:
     """Whether a slot in this state may ask for work."""
-    if slot.place not in _ASKS or slot.broken or slot.shutdown:
+    if slot.state_activity not in _ASKS or slot.broken or slot.shutdown:
         return False
     if slot.kind is SlotKind.PARTITIONABLE:
         return slot.state.state is State.UNCLAIMED
@@ -72,7 +72,7 @@ def due_at(attempts: Attempts, slot: Slot, delay_s: int) -> float:
     if not attempts.ended:
         return 0.0
     wait_s = max(float(delay_s), 0.0)
-    fresh = slot.place == (State.CLAIMED, Activity.IDLE) and slot.entered_activity >= attempts.ended
+    fresh = slot.state_activity == (State.CLAIMED, Activity.IDLE) and slot.entered_activity >= attempts.ended
     if not (fresh and wait_s == 0.0):
         wait_s = max(wait_s, LEAST_S)
     if attempts.failures:

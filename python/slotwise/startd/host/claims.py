@@ -206,7 +206,7 @@ def keep_alive(point: ExecutionPoint, claim_ids: Iterable[str], now: float) -> l
     return unknown
 
 
-def tell_claim(point: ExecutionPoint, claim_id: str, serial: int, stimulus: ev.Stimulus, now: float) -> bool:
+def tell_claim(point: ExecutionPoint, claim_id: str, serial: int, stimulus: ev.SlotEvent, now: float) -> bool:
     """Something happens to a claim; False when there is no such claim. ``serial`` waits for the claim's end."""
     h = point.holding_of_claim(claim_id)
     if h is None or h.slot.claim is None or h.slot.claim.claim_id != claim_id:

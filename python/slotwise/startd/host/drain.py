@@ -242,7 +242,7 @@ def attributes(point: ExecutionPoint, now: float) -> dict[str, Any]:
         run = h.slot.run
         if run is None:
             continue
-        facts = h.facts or ev.Facts()
+        facts = h.facts or ev.PolicyEval()
         vacate = run.machine_vacate_s
         left = max(remaining(h.slot, facts, now), vacate)
         ran = run.ran(now)

@@ -139,7 +139,7 @@ def _benchmark(point: ExecutionPoint, h: Holding, action: ev.Action, now: float)
 
 
 def _filler(point: ExecutionPoint, h: Holding, action: ev.Action, now: float) -> None:
-    point.outbox.fillers.append((h.name, "start" if isinstance(action, ev.StartFiller) else "stop"))
+    point.outbox.fillers.append((h.name, "start" if isinstance(action, ev.StartBackfill) else "stop"))
 
 
 def _delete(point: ExecutionPoint, h: Holding, action: ev.DeleteSlot, now: float) -> None:
@@ -175,7 +175,7 @@ CARRY_OUT: dict[type, Callable[[ExecutionPoint, Holding, Any, float], None]] = {
     ev.ReplaceClaimId: _new_id,
     ev.StartBenchmarks: _benchmark,
     ev.StopBenchmarks: _benchmark,
-    ev.StartFiller: _filler,
-    ev.StopFiller: _filler,
+    ev.StartBackfill: _filler,
+    ev.StopBackfill: _filler,
     ev.DeleteSlot: _delete,
 }

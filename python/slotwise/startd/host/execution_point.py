@@ -46,7 +46,7 @@ class ExecutionPoint:
         self.settings = settings
         self.new_id = new_id
         #: Takes a step; one that also writes it down may be put here.
-        self.step: Callable[[Slot, ev.Stimulus, ev.Judge, float], Step] = step
+        self.step: Callable[[Slot, ev.SlotEvent, ev.EvaluatePolicy, float], Step] = step
         self.started_at = now
         self.outbox = Outbox()
         self.holdings: dict[str, Holding] = {}
@@ -120,7 +120,13 @@ class ExecutionPoint:
     # ------------------------------------------------------------------------------------------------------- stepping
 
     def happen(
-        self, h: Holding, stimulus: ev.Stimulus, now: float, *, quiet: bool = False, judge: ev.Judge | None = None
+        self,
+        h: Holding,
+        stimulus: ev.SlotEvent,
+        now: float,
+        *,
+        quiet: bool = False,
+        judge: ev.EvaluatePolicy | None = None,
     ) -> Step:
         """Something happens to a slot; what follows is carried out. ``quiet`` grants are not told.
 
@@ -154,11 +160,11 @@ class ExecutionPoint:
                 write(other.ad, seen)
                 other.shown = {**other.shown, **seen}
 
-    def judge(self, h: Holding, now: float) -> ev.Judge:
+    def judge(self, h: Holding, now: float) -> ev.EvaluatePolicy:
         """Evaluates the slot's policy at a point of a step."""
         policy = self.settings.policy(h.slot_id, h.type_number)
 
-        def facts(slot: Slot) -> ev.Facts:
+        def facts(slot: Slot) -> ev.PolicyEval:
             job = h.job
             universe = job.universe if job else 5
             h.slot, former = slot, h.slot
@@ -208,7 +214,7 @@ class ExecutionPoint:
         times = [
             at
             for h in self.holdings.values()
-            if h.slot.state.state in _ACTIVE and (at := next_timer(h.slot, h.facts or ev.Facts(), now)) is not None
+            if h.slot.state.state in _ACTIVE and (at := next_timer(h.slot, h.facts or ev.PolicyEval(), now)) is not None
         ]
         return min(times) if times else None
 

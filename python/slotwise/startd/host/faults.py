@@ -39,9 +39,9 @@ def abandon(point: ExecutionPoint, names: Iterable[str], cause: Cause, now: floa
         point.outbox.changed[name] = point.outbox.dirty[name] = None
 
 
-def _nobody(slot: Slot) -> ev.Facts:
+def _nobody(slot: Slot) -> ev.PolicyEval:
     """Stands for the owner's policy."""
-    return ev.Facts()
+    return ev.PolicyEval()
 
 
 def repair(point: ExecutionPoint, cause: Cause, now: float) -> None:

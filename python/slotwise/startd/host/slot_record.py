@@ -12,7 +12,7 @@ from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
 from slotwise.startd.fetch.schedule import Attempts
 from slotwise.startd.host.broken_slots import Breakage, Loss
-from slotwise.startd.slot.events import Facts
+from slotwise.startd.slot.events import PolicyEval
 from slotwise.startd.slot.states import Slot
 from slotwise.table import pack_ads
 
@@ -158,7 +158,7 @@ class Holding:
     #: The attributes as the collector was told them last.
     sent: dict[str, Any] = field(default_factory=dict)
     #: What the policy said last; for timers and the ad.
-    facts: Facts | None = None
+    facts: PolicyEval | None = None
 
     @property
     def name(self) -> str:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 #: A client that ends at once is started again after so long, doubled each time (seconds).
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _SOON_S = 1.0, 300.0, 10.0
 
-Report = Callable[[str, ev.Stimulus], None]
+Report = Callable[[str, ev.SlotEvent], None]
 
 
 class Client:
@@ -52,13 +52,13 @@ class Client:
         if what == "start":
             self._wanted.add(slot)
             if self._process is not None:
-                loop.call_soon(self._report, slot, ev.FillerStarted())
+                loop.call_soon(self._report, slot, ev.BackfillStarted())
             elif self._task is None or self._task.done():
                 self._task = loop.create_task(self._keep())
             return
         self._wanted.discard(slot)
         if self._process is None or self._wanted:
-            loop.call_soon(self._report, slot, ev.FillerEnded())
+            loop.call_soon(self._report, slot, ev.BackfillEnded())
             return
         self._leaving.add(slot)
         self._signal(signal.SIGKILL if self._told else signal.SIGTERM)
@@ -96,7 +96,7 @@ class Client:
             self._told = False
             self._journal.remember("filler", [self._process.pid, started_at(self._process.pid)])
             for slot in list(self._wanted):
-                self._report(slot, ev.FillerStarted())
+                self._report(slot, ev.BackfillStarted())
             if not self._wanted:  # stopped in the moment of its start
                 self._signal(signal.SIGTERM)
             status = await self._process.wait()
@@ -105,7 +105,7 @@ class Client:
             gone, self._leaving = self._wanted | self._leaving, set()
             _log.info("the backfill client exited: %s", status)
             for slot in gone:
-                self._report(slot, ev.FillerEnded())
+                self._report(slot, ev.BackfillEnded())
             pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s) if clock() - began < _SOON_S else _FIRST_PAUSE_S
             if self._wanted:
                 await asyncio.sleep(pause_s)

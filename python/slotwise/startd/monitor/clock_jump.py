@@ -1,104 +1,31 @@
-"""Somebody has set the host's clock, or it was asleep: leases and deadlines go on as if nothing had happened.
-
-Times in slots are of the clock that everybody reads, as ads and policies show them. What ends claims and kills jobs
-must not: a step of an hour would end every lease, or keep every job for an hour too long.
-"""
+"""Detects jumps of the wall clock: somebody has set it, or the host was asleep."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from slotwise.clock import Clock
-from slotwise.model.claim import Claim, Run
-from slotwise.startd.slot.states import (
-    Backfill,
-    Busy,
-    Claimed,
-    Cleaning,
-    Matched,
-    Preempting,
-    Retiring,
-    Slot,
-    SlotState,
-    Suspended,
-    Vacating,
-    Waiting,
-)
 
-#: Less than this is no step (seconds): clocks are slewed, and looks come late.
+#: Less than this is no jump (seconds): clocks are slewed, and looks come late.
 LEAST_S = 20.0
 
 
-class StepWatch:
-    """Compares the clock that everybody reads with the one that nobody sets."""
+class ClockJumpDetector:
+    """Compares the wall clock with the monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._apart = clock.now() - clock.monotonic()
 
     def pending(self) -> bool:
-        """Whether the clock was set since :meth:`step_s` was asked last."""
-        return abs(self._step()) >= LEAST_S
+        """Whether the wall clock has jumped since the last :meth:`jump_s`."""
+        return abs(self._difference()) >= LEAST_S
 
-    def step_s(self) -> float:
-        """By how much the clock was set since it was asked last; 0 when it was not."""
-        step = self._step()
-        if abs(step) < LEAST_S:
+    def jump_s(self) -> float:
+        """The seconds by which the wall clock has jumped since the last call; 0 when it has not."""
+        jump_s = self._difference()
+        if abs(jump_s) < LEAST_S:
             return 0.0
-        self._apart += step
-        return step
+        self._apart += jump_s
+        return jump_s
 
-    def _step(self) -> float:
+    def _difference(self) -> float:
         return self._clock.now() - self._clock.monotonic() - self._apart
-
-
-def shifted(slot: Slot, by_s: float) -> Slot:
-    """The slot with all that ends claims and jobs later by ``by_s``; its dates (entered, claimed, started) stay."""
-    return replace(slot, state=_state(slot.state, by_s))
-
-
-def _state(state: SlotState, by_s: float) -> SlotState:
-    match state:
-        case Matched(deadline):
-            return Matched(deadline + by_s)
-        case Backfill():
-            return replace(state, again_at=state.again_at + by_s)
-        case Preempting():
-            doing = state.doing
-            later = (
-                replace(doing, hard_kill_at=doing.hard_kill_at + by_s)
-                if isinstance(doing, Vacating)
-                else replace(doing, again_at=doing.again_at + by_s)
-            )
-            run = None if state.run is None else _run(state.run, by_s)
-            return replace(
-                state, claim=_claim(state.claim, by_s), run=run, doing=later, waiting=_waiting(state.waiting, by_s)
-            )
-        case Claimed():
-            at_work = state.doing
-            if isinstance(at_work, Busy | Suspended | Retiring | Cleaning):
-                at_work = replace(at_work, run=_run(at_work.run, by_s))
-            ending = state.ending
-            if ending is not None:
-                ending = replace(ending, hard_kill_at=ending.hard_kill_at + by_s)
-            return replace(
-                state,
-                claim=_claim(state.claim, by_s),
-                doing=at_work,
-                waiting=_waiting(state.waiting, by_s),
-                ending=ending,
-            )
-    return state
-
-
-def _claim(claim: Claim, by_s: float) -> Claim:
-    ends_at = None if claim.ends_at is None else claim.ends_at + by_s
-    return replace(claim, last_alive=claim.last_alive + by_s, ends_at=ends_at)
-
-
-def _run(run: Run, by_s: float) -> Run:
-    return run if run.running_since is None else replace(run, running_since=run.running_since + by_s)
-
-
-def _waiting(waiting: Waiting | None, by_s: float) -> Waiting | None:
-    return None if waiting is None else replace(waiting, claim=_claim(waiting.claim, by_s))

@@ -1,4 +1,4 @@
-"""The owner's policy: knobs compiled once, evaluated into :class:`~slotwise.startd.slot.events.Facts`.
+"""The owner's policy: knobs compiled once, evaluated into :class:`~slotwise.startd.slot.events.PolicyEval`.
 
 Source: manual, "condor_startd Policy Configuration". A knob may be given for one slot
 (``SLOT1_START``), for a slot type (``SLOT_TYPE_1_START``), and for a universe (``PREEMPT_VANILLA``), which wins for
@@ -14,7 +14,7 @@ from slotwise.classad import ClassAd, ExprTree, new_syntax
 from slotwise.classad.evaluate import Expression, Value, compiled, number, truth
 from slotwise.model.slot import State
 from slotwise.startd.policy.slot_config import SlotConfig
-from slotwise.startd.slot.events import Facts
+from slotwise.startd.slot.events import PolicyEval
 from slotwise.startd.slot.states import Claimed, Hold, Preempting, Slot
 
 #: Knobs that judge a slot and its job.
@@ -130,7 +130,7 @@ class Policy:
         """How much the machine likes a job; what is no number counts as 0."""
         return number(self.value("RANK", my, job, now))
 
-    def facts(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int = 5) -> Facts:
+    def facts(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int = 5) -> PolicyEval:
         """What the policy says about ``slot``; only what its state asks about is evaluated.
 
         ``my`` must show the slot as it is (State, Activity, times).
@@ -138,7 +138,7 @@ class Policy:
         timers = self.timers
         state = slot.state.state
         if state in (State.OWNER, State.UNCLAIMED):
-            return Facts(
+            return PolicyEval(
                 start=None,
                 is_owner=truth(self.value("IS_OWNER", my, None, now)),
                 start_backfill=timers.backfill and truth(self.value("START_BACKFILL", my, None, now)),
@@ -146,31 +146,31 @@ class Policy:
                 match_timeout_s=timers.match_s,
             )
         if state is State.BACKFILL:
-            return Facts(
+            return PolicyEval(
                 evict_backfill=not timers.backfill or truth(self.value("EVICT_BACKFILL", my, None, now)),
                 match_timeout_s=timers.match_s,
                 killing_timeout_s=timers.killing_s,
             )
         if state is State.MATCHED:
-            return Facts(start=self.start(my, None, now), match_timeout_s=timers.match_s)
+            return PolicyEval(start=self.start(my, None, now), match_timeout_s=timers.match_s)
         if state is State.PREEMPTING:
-            return Facts(
+            return PolicyEval(
                 kill=truth(self.value("KILL", my, job, now, universe)),
                 want_hold=self._want_hold(slot, False, my, job, now, universe),
                 killing_timeout_s=timers.killing_s,
             )
         if state is not State.CLAIMED:
-            return Facts()
+            return PolicyEval()
         return self._claimed(slot, my, job, now, universe)
 
-    def _claimed(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int) -> Facts:
+    def _claimed(self, slot: Slot, my: ClassAd, job: ClassAd | None, now: float, universe: int) -> PolicyEval:
         timers = self.timers
 
         def yes(knob: str, otherwise: bool = False) -> bool:
             return truth(self.value(knob, my, job, now, universe), otherwise)
 
         preempt = yes("PREEMPT")
-        return Facts(
+        return PolicyEval(
             start=self.start(my, job, now, universe),
             is_owner=yes("IS_OWNER"),
             suspend=yes("SUSPEND"),

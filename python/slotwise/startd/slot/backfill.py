@@ -11,106 +11,106 @@ from dataclasses import replace
 from slotwise.model.slot import Activity, State, VacateCode
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Backfill, Matched, Owner
-from slotwise.startd.slot.transition import Motion
+from slotwise.startd.slot.transition_context import TransitionContext
 
 
-def begin(m: Motion) -> None:
+def begin(ctx: TransitionContext) -> None:
     """Unclaimed/Idle, and START_BACKFILL is true."""
-    m.enter(Backfill())
-    m.do(ev.StartFiller())
+    ctx.enter(Backfill())
+    ctx.do(ev.StartBackfill())
 
 
-def look(m: Motion) -> bool:
+def check(ctx: TransitionContext) -> bool:
     """EVICT_BACKFILL, a drain or the startd's end make the filler go; what does not go is killed again."""
-    state = m.slot.state
+    state = ctx.slot.state
     assert isinstance(state, Backfill)
-    wanted_out = m.facts.evict_backfill or m.slot.draining is not None or m.slot.shutdown is not None
-    wanted_out = wanted_out or m.slot.broken is not None
+    wanted_out = ctx.policy.evict_backfill or ctx.slot.draining is not None or ctx.slot.shutdown is not None
+    wanted_out = wanted_out or ctx.slot.broken is not None
     if state.activity is Activity.IDLE and (wanted_out or state.leaving):
-        m.enter(Owner())
+        ctx.enter(Owner())
         return True
     if state.activity is Activity.BUSY and wanted_out:
-        kill(m, replace(state, leaving=True))
+        kill(ctx, replace(state, leaving=True))
         return True
-    if state.activity is Activity.KILLING and m.now >= state.again_at:
-        m.enter(replace(state, again_at=m.now + m.facts.killing_timeout_s))
-        m.do(ev.StopFiller(hard=True))
+    if state.activity is Activity.KILLING and ctx.now >= state.again_at:
+        ctx.enter(replace(state, again_at=ctx.now + ctx.policy.killing_timeout_s))
+        ctx.do(ev.StopBackfill(hard=True))
     return False
 
 
-def kill(m: Motion, state: Backfill) -> None:
+def kill(ctx: TransitionContext, state: Backfill) -> None:
     """From Busy to Killing; ``state`` says what comes then."""
-    m.enter(replace(state, activity=Activity.KILLING, again_at=m.now + m.facts.killing_timeout_s))
-    m.do(ev.StopFiller(hard=False))
+    ctx.enter(replace(state, activity=Activity.KILLING, again_at=ctx.now + ctx.policy.killing_timeout_s))
+    ctx.do(ev.StopBackfill(hard=False))
 
 
-def started(m: Motion, _: ev.FillerStarted) -> None:
+def started(ctx: TransitionContext, _: ev.BackfillStarted) -> None:
     """The client runs."""
-    state = m.slot.state
+    state = ctx.slot.state
     if isinstance(state, Backfill) and state.activity is Activity.IDLE:
-        m.enter(replace(state, activity=Activity.BUSY))
-        m.look = True
+        ctx.enter(replace(state, activity=Activity.BUSY))
+        ctx.reevaluate = True
 
 
-def ended(m: Motion, _: ev.FillerEnded) -> None:
+def ended(ctx: TransitionContext, _: ev.BackfillEnded) -> None:
     """The client has gone, by itself or because it had to."""
-    state = m.slot.state
+    state = ctx.slot.state
     if not isinstance(state, Backfill):
         return
     if state.activity is Activity.KILLING and state.claim is not None:
-        m.take(replace(state.claim, claimed_at=m.now, last_alive=m.now), state.run)
+        ctx.take(replace(state.claim, claimed_at=ctx.now, last_alive=ctx.now), state.run)
     elif state.activity is Activity.KILLING and state.matched:
-        m.enter(Matched(m.now + m.facts.match_timeout_s))
+        ctx.enter(Matched(ctx.now + ctx.policy.match_timeout_s))
     else:
         if state.activity is not Activity.IDLE:
-            m.enter(replace(state, activity=Activity.IDLE))
+            ctx.enter(replace(state, activity=Activity.IDLE))
         if not state.leaving:
-            m.do(ev.StartFiller())
+            ctx.do(ev.StartBackfill())
 
 
-def requested(m: Motion, stimulus: ev.ClaimRequested | ev.WorkFetched) -> None:
+def requested(ctx: TransitionContext, event: ev.ClaimRequested | ev.WorkFetched) -> None:
     """A schedd, or fetched work, wants the slot: at once if nothing runs, else when the filler has gone."""
-    state = m.slot.state
+    state = ctx.slot.state
     assert isinstance(state, Backfill)
-    run = stimulus.run if isinstance(stimulus, ev.WorkFetched) else None
+    run = event.run if isinstance(event, ev.WorkFetched) else None
     if state.claim is not None or state.leaving:
         why = "another claim waits for the filler's end" if state.claim is not None else "the slot goes to its owner"
-        m.do(ev.ClaimRefused(stimulus.claim.claim_id, VacateCode.NO_MATCH, why))
+        ctx.do(ev.ClaimRefused(event.claim.claim_id, VacateCode.NO_MATCH, why))
     elif state.activity is Activity.IDLE:
-        m.do(ev.StopFiller(hard=False))
-        m.take(stimulus.claim, run)
+        ctx.do(ev.StopBackfill(hard=False))
+        ctx.take(event.claim, run)
     else:
-        m.do(ev.ClaimQueued(stimulus.claim))
+        ctx.do(ev.ClaimQueued(event.claim))
         if state.activity is Activity.KILLING:
-            m.enter(replace(state, claim=stimulus.claim, run=run))
+            ctx.enter(replace(state, claim=event.claim, run=run))
         else:
-            kill(m, replace(state, claim=stimulus.claim, run=run))
+            kill(ctx, replace(state, claim=event.claim, run=run))
 
 
-def matched(m: Motion) -> None:
+def matched(ctx: TransitionContext) -> None:
     """The negotiator tells of a match."""
-    state = m.slot.state
+    state = ctx.slot.state
     assert isinstance(state, Backfill)
     if state.activity is Activity.IDLE:
-        m.do(ev.StopFiller(hard=False))
-        m.enter(Matched(m.now + m.facts.match_timeout_s))
+        ctx.do(ev.StopBackfill(hard=False))
+        ctx.enter(Matched(ctx.now + ctx.policy.match_timeout_s))
     elif state.activity is Activity.KILLING:
-        m.enter(replace(state, matched=True))
+        ctx.enter(replace(state, matched=True))
     else:
-        kill(m, replace(state, matched=True))
+        kill(ctx, replace(state, matched=True))
 
 
-def leave(m: Motion) -> None:
+def leave(ctx: TransitionContext) -> None:
     """A command, the startd's end, or a defect: the filler goes, and the slot to its owner."""
-    state = m.slot.state
+    state = ctx.slot.state
     if not isinstance(state, Backfill):
         return
     if state.claim is not None:
-        m.do(ev.ClaimRefused(state.claim.claim_id, VacateCode.NO_MATCH, "the slot goes to its owner"))
+        ctx.do(ev.ClaimRefused(state.claim.claim_id, VacateCode.NO_MATCH, "the slot goes to its owner"))
     gone = replace(state, leaving=True, claim=None, run=None, matched=False)
     if state.activity is Activity.BUSY:
-        kill(m, gone)
+        kill(ctx, gone)
     else:
-        m.enter(gone)
-        m.look = state.activity is Activity.IDLE
-    assert m.is_in(State.BACKFILL)
+        ctx.enter(gone)
+        ctx.reevaluate = state.activity is Activity.IDLE
+    assert ctx.is_in(State.BACKFILL)

@@ -1,4 +1,4 @@
-"""What can happen to a slot (stimuli), what the policy says about it (facts), and what is then to be done (actions)."""
+"""The events of a slot's state machine, the evaluated policy, and the actions that follow."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from slotwise.model.claim import Claim, Run
 from slotwise.model.slot import Activity, BrokenCode, State, VacateCode
 from slotwise.startd.slot.states import Cause, Draining, Hold, Slot
 
-# --------------------------------------------------------------------------------------------------------------- facts
+# --------------------------------------------------------------------------------------------------------------- policy
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PolicyEval:
     """What the owner's expressions say about a slot now. Times in seconds; ``worklife_s`` None: unlimited.
 
     ``start`` is None where START needs a job and there is none. ``longest_retirement_s``: over the machine's jobs that
@@ -50,7 +50,7 @@ class Facts:
 
 
 #: Evaluates the policy for a slot as it is at this moment of the step.
-Judge: TypeAlias = Callable[[Slot], Facts]
+EvaluatePolicy: TypeAlias = Callable[[Slot], PolicyEval]
 
 
 # -------------------------------------------------------------------------------------------------------------- stimuli
@@ -108,7 +108,7 @@ class Activated:
 
 @dataclass(frozen=True, slots=True)
 class RunFinishing:
-    """The job's last report is there; its leavings are being removed."""
+    """The job's last report is there; its leftovers are being removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +196,12 @@ class EvictedForPslot:
 
 
 @dataclass(frozen=True, slots=True)
-class FillerStarted:
+class BackfillStarted:
     """The backfill client runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class FillerEnded:
+class BackfillEnded:
     """The backfill client has gone."""
 
 
@@ -211,6 +211,26 @@ class FoundBroken:
 
     reason: str
     code: int = BrokenCode.UNCLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedBroken:
+    """The slot is broken, but its present job may end first; reason and SlotBrokenCode."""
+
+    reason: str
+    code: int = BrokenCode.UNCLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What broke the slot has been removed, or an administrator has looked after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJumped:
+    """The wall clock was set, or the host was asleep: leases and deadlines move by so many seconds."""
+
+    by_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +245,7 @@ class Abandoned:
     reason: str
 
 
-Stimulus = (
+SlotEvent = (
     Evaluate
     | MatchNoticed
     | MatchFailed
@@ -248,9 +268,12 @@ Stimulus = (
     | BenchmarksDone
     | ShadowLost
     | EvictedForPslot
-    | FillerStarted
-    | FillerEnded
+    | BackfillStarted
+    | BackfillEnded
     | FoundBroken
+    | MarkedBroken
+    | Repaired
+    | ClockJumped
     | HibernateBegun
     | Abandoned
 )
@@ -370,12 +393,12 @@ class StopBenchmarks:
 
 
 @dataclass(frozen=True, slots=True)
-class StartFiller:
+class StartBackfill:
     """Run the backfill client for this slot."""
 
 
 @dataclass(frozen=True, slots=True)
-class StopFiller:
+class StopBackfill:
     """This slot needs no backfill client any more; ``hard``: it was told before."""
 
     hard: bool
@@ -402,7 +425,7 @@ Action = (
     | ReplaceClaimId
     | StartBenchmarks
     | StopBenchmarks
-    | StartFiller
-    | StopFiller
+    | StartBackfill
+    | StopBackfill
     | DeleteSlot
 )

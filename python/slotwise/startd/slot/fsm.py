@@ -1,7 +1,7 @@
-"""The state machine of a slot: ``step(slot, stimulus, judge, now) -> (slot, actions)``. Pure.
+"""The state machine of a slot: ``step(slot, event, evaluate, now) -> (slot, actions)``. Pure.
 
-``judge`` evaluates the owner's policy for the slot as it is at a given point of the step; a test gives fixed facts.
-Stimuli can be logged with the facts they met, and replayed (:mod:`slotwise.startd.slot.replay`).
+``evaluate`` gives the owner's policy for the slot as it is at a given point of the step; a test gives a fixed one.
+Events can be recorded with the policy that they met, and replayed (:mod:`slotwise.startd.slot.replay`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from slotwise.errors import InvariantError
 from slotwise.model.slot import Activity, SlotKind
 from slotwise.startd.slot import events as ev
-from slotwise.startd.slot.handlers import REACTIONS
+from slotwise.startd.slot.handlers import HANDLERS
 from slotwise.startd.slot.policy_checks import advance
 from slotwise.startd.slot.retirement import expires_at
 from slotwise.startd.slot.states import (
@@ -27,7 +27,7 @@ from slotwise.startd.slot.states import (
     Transition,
     Vacating,
 )
-from slotwise.startd.slot.transition import Motion
+from slotwise.startd.slot.transition_context import TransitionContext
 
 #: A chain of moves ends here, to go on at the next poll: IS_OWNER may depend on State, and then never comes to rest.
 _LONGEST_CHAIN = 8
@@ -35,26 +35,31 @@ _LONGEST_CHAIN = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The outcome of one stimulus. ``trace`` has the rows of the table that were taken, in order."""
+    """The outcome of one event.
+
+    ``trace`` has the rows of the table that were taken, in order; ``policy`` the last evaluation of the step, if there
+    was any.
+    """
 
     slot: Slot
     actions: tuple[ev.Action, ...]
     trace: tuple[Transition, ...]
+    policy: ev.PolicyEval | None = None
 
 
-def step(slot: Slot, stimulus: ev.Stimulus, judge: ev.Judge, now: float) -> Step:
-    """What becomes of ``slot`` when ``stimulus`` happens at ``now``, and what is to be done about it."""
-    m = Motion(slot, judge, now)
-    REACTIONS[type(stimulus)](m, stimulus)
+def step(slot: Slot, event: ev.SlotEvent, evaluate: ev.EvaluatePolicy, now: float) -> Step:
+    """The slot after ``event`` at ``now``, and the actions that follow from it."""
+    ctx = TransitionContext(slot, evaluate, now)
+    HANDLERS[type(event)](ctx, event)
     for _ in range(_LONGEST_CHAIN):
-        if not m.look:
+        if not ctx.reevaluate:
             break
-        m.look = False
-        advance(m)
-    return Step(m.slot, tuple(m.actions), tuple(m.trace))
+        ctx.reevaluate = False
+        advance(ctx)
+    return Step(ctx.slot, tuple(ctx.actions), tuple(ctx.trace), ctx.last_policy)
 
 
-def next_timer(slot: Slot, facts: ev.Facts, now: float) -> float | None:
+def next_timer(slot: Slot, policy: ev.PolicyEval, now: float) -> float | None:
     """When the slot must be looked at again even if nothing happens; None when no timer runs."""
     state = slot.state
     times: list[float] = []
@@ -70,12 +75,12 @@ def next_timer(slot: Slot, facts: ev.Facts, now: float) -> float | None:
         if state.ending:
             times.append(state.ending.hard_kill_at)
         if isinstance(state.doing, Retiring):
-            over = expires_at(slot, facts, now)
+            over = expires_at(slot, policy, now)
             times += [] if over is None else [over]
         if isinstance(state.doing, Idle) and slot.draining and state.claim.activations == 0:
-            times.append(state.claim.claimed_at + facts.drain_grace_s)
-        if isinstance(state.doing, Idle) and facts.worklife_s is not None and state.claim.activations:
-            times.append(state.claim.claimed_at + facts.worklife_s)
+            times.append(state.claim.claimed_at + policy.drain_grace_s)
+        if isinstance(state.doing, Idle) and policy.worklife_s is not None and state.claim.activations:
+            times.append(state.claim.claimed_at + policy.worklife_s)
     return min(times) if times else None
 
 
@@ -93,6 +98,6 @@ def validate(slot: Slot) -> None:
     frozen = isinstance(state, Claimed) and isinstance(state.doing, Suspended)
     working = isinstance(state, Claimed) and isinstance(state.doing, Busy | Retiring)
     if run is not None and ((frozen and run.running_since is not None) or (working and run.running_since is None)):
-        raise InvariantError(f"{slot.name}: the job's clock and the activity {slot.place[1]} disagree")
+        raise InvariantError(f"{slot.name}: the job's clock and the activity {slot.state_activity[1]} disagree")
     if isinstance(state, Preempting) and state.run is None:
         raise InvariantError(f"{slot.name}: Preempting, but there is no job to get rid of")

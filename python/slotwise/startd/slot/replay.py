@@ -1,4 +1,4 @@
-"""A log of what happened to a slot, with the facts that each step met, so that it can happen again.
+"""A log of the events of a slot, with the policy that each step met, for replay.
 
 :class:`Log` keeps the steps of one slot in memory. A startd with SLOTWISE_STARTD_STIMULI_MAX_KIB above 0 writes all
 steps that changed something to ``startd-stimuli.jsonl`` in LOG, one per line; :func:`replayed` takes such a step again
@@ -21,15 +21,16 @@ from slotwise.startd.slot import events as ev
 from slotwise.startd.slot import states
 from slotwise.startd.slot.fsm import Step, step
 from slotwise.startd.slot.states import Slot
+from slotwise.startd.slot.stored_names import stored_class, stored_field
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A stimulus as it happened, with all the facts it met, in the order they were asked for."""
+    """An event, and the results of each evaluation of the policy during its step, in order."""
 
     at: float
-    stimulus: ev.Stimulus
-    facts: tuple[ev.Facts, ...]
+    event: ev.SlotEvent
+    policies: tuple[ev.PolicyEval, ...]
 
 
 @dataclass
@@ -39,29 +40,29 @@ class Log:
     first: Slot
     entries: list[Entry] = field(default_factory=list)
 
-    def step(self, slot: Slot, stimulus: ev.Stimulus, judge: ev.Judge, now: float) -> Step:
+    def step(self, slot: Slot, event: ev.SlotEvent, evaluate: ev.EvaluatePolicy, now: float) -> Step:
         """A step that is remembered."""
-        asked: list[ev.Facts] = []
+        asked: list[ev.PolicyEval] = []
 
-        def remembering(at: Slot) -> ev.Facts:
-            asked.append(judge(at))
+        def remembering(at: Slot) -> ev.PolicyEval:
+            asked.append(evaluate(at))
             return asked[-1]
 
-        outcome = step(slot, stimulus, remembering, now)
-        self.entries.append(Entry(now, stimulus, tuple(asked)))
+        outcome = step(slot, event, remembering, now)
+        self.entries.append(Entry(now, event, tuple(asked)))
         return outcome
 
     def replay(self) -> Slot:
         """The slot that results when everything happens again."""
         slot = self.first
         for entry in self.entries:
-            answers = iter(entry.facts)
-            slot = step(slot, entry.stimulus, lambda _, answers=answers: next(answers), entry.at).slot  # type: ignore[misc]
+            answers = iter(entry.policies)
+            slot = step(slot, entry.event, lambda _, answers=answers: next(answers), entry.at).slot  # type: ignore[misc]
         return slot
 
 
 _KINDS: dict[str, type] = {
-    kind.__name__: kind
+    stored_class(kind): kind
     for module in (claim, states, ev)
     for kind in vars(module).values()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind)
@@ -75,22 +76,22 @@ class StimuliFile:
     path: Path
     max_bytes: int
 
-    def step(self, slot: Slot, stimulus: ev.Stimulus, judge: ev.Judge, now: float) -> Step:
+    def step(self, slot: Slot, event: ev.SlotEvent, evaluate: ev.EvaluatePolicy, now: float) -> Step:
         """A step that is written down if it changes the slot or asks for something to be done.
 
         :raises OSError: when the file cannot be written.
         """
         log = Log(slot)
-        outcome = log.step(slot, stimulus, judge, now)
+        outcome = log.step(slot, event, evaluate, now)
         if outcome.slot is not slot or outcome.actions:
             line = json.dumps(
                 {
                     "at": now,
                     "before": _encoded(slot),
-                    "stimulus": _encoded(stimulus),
-                    "facts": [_encoded(facts) for facts in log.entries[0].facts],
+                    "stimulus": _encoded(event),
+                    "facts": [_encoded(policy) for policy in log.entries[0].policies],
                     "after": _encoded(outcome.slot),
-                    "actions": [type(action).__name__ for action in outcome.actions],
+                    "actions": [stored_class(type(action)) for action in outcome.actions],
                 },
                 separators=(",", ":"),
             )
@@ -112,7 +113,7 @@ class Replayed:
     """A step that was taken again: the slot before, what happened, and what came of it then and now."""
 
     at: float
-    stimulus: ev.Stimulus
+    event: ev.SlotEvent
     before: Slot
     then: Slot
     actions_then: tuple[str, ...]
@@ -121,7 +122,9 @@ class Replayed:
     @property
     def same(self) -> bool:
         """Whether the slot ended in the same state, and the same was to be done."""
-        return self.then == self.now.slot and self.actions_then == tuple(type(a).__name__ for a in self.now.actions)
+        return self.then == self.now.slot and self.actions_then == tuple(
+            stored_class(type(a)) for a in self.now.actions
+        )
 
 
 def replayed(line: str) -> Replayed:
@@ -131,11 +134,11 @@ def replayed(line: str) -> Replayed:
     """
     try:
         record = {name: _decoded(value) for name, value in json.loads(line).items()}
-        at, before, stimulus, answers = record["at"], record["before"], record["stimulus"], iter(record["facts"])
+        at, before, event, answers = record["at"], record["before"], record["stimulus"], iter(record["facts"])
         if not isinstance(before, Slot) or not isinstance(record["after"], Slot):
             raise TypeError("no slot before or after")
-        outcome = step(before, stimulus, lambda _: next(answers), at)
-        return Replayed(at, stimulus, before, record["after"], record["actions"], outcome)
+        outcome = step(before, event, lambda _: next(answers), at)
+        return Replayed(at, event, before, record["after"], record["actions"], outcome)
     except (KeyError, TypeError, AttributeError, StopIteration) as error:
         raise ValueError(f"not a step of a slot: {error!r}") from None
 
@@ -150,10 +153,11 @@ def masked(claim_id: str) -> str:
 
 def _encoded(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
-        fields = {f.name: _encoded(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        kind = type(value)
+        fields = {stored_field(kind, f.name): _encoded(getattr(value, f.name)) for f in dataclasses.fields(value)}
         if "claim_id" in fields:
             fields["claim_id"] = masked(fields["claim_id"])
-        return {"": type(value).__name__, **fields}
+        return {"": stored_class(kind), **fields}
     if isinstance(value, Mapping):
         return {"": "map", "pairs": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
     if isinstance(value, tuple | list):
@@ -169,5 +173,6 @@ def _decoded(value: Any) -> Any:
     fields = {name: _decoded(item) for name, item in value.items() if name}
     if value.get("") == "map":
         return dict(fields["pairs"])
-    made = [f.name for f in dataclasses.fields(_KINDS[value[""]]) if f.init]
-    return _KINDS[value[""]](**{name: fields[name] for name in made})
+    kind = _KINDS[value[""]]
+    made = [f.name for f in dataclasses.fields(kind) if f.init]
+    return kind(**{name: fields[stored_field(kind, name)] for name in made})

@@ -45,7 +45,7 @@ class Retiring:
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """The job has ended and its leavings are removed. What arrives meanwhile is remembered in ``then_leave``."""
+    """The job has ended and its leftovers are removed. What arrives meanwhile is remembered in ``then_leave``."""
 
     run: Run
     then_leave: Cause | None = None
@@ -153,17 +153,18 @@ _DOING = {
 class Claimed:
     """Held by a schedd, or by fetched work.
 
-    ``final``: retirement has begun for a reason that cannot be taken back. ``preempt_fired``: PREEMPT was that reason;
-    ``hold`` is what WANT_HOLD said at that moment. ``pledge``: the vacate cause to give when retirement ends.
+    ``irrevocable``: retirement has begun for a reason that cannot be taken back. ``preempt_fired``: PREEMPT was that
+    reason; ``hold`` is what WANT_HOLD said at that moment. ``pending_cause``: the vacate cause to report when
+    retirement ends.
     """
 
     claim: Claim
     doing: Idle | Busy | Suspended | Retiring | Cleaning = field(default_factory=Idle)
     waiting: Waiting | None = None
-    final: bool = False
+    irrevocable: bool = False
     preempt_fired: bool = False
     hold: Hold | None = None
-    pledge: Cause | None = None
+    pending_cause: Cause | None = None
     ending: SoftEnd | None = None
     state = State.CLAIMED
 
@@ -298,7 +299,7 @@ class Slot:
     counters: Counters = field(default_factory=Counters)
 
     @property
-    def place(self) -> tuple[State, Activity]:
+    def state_activity(self) -> tuple[State, Activity]:
         """State and activity by name."""
         return self.state.state, self.state.activity
 
@@ -321,7 +322,7 @@ class Slot:
     def time_in(self, now: float) -> dict[tuple[State, Activity], float]:
         """Seconds spent in each state and activity, the present stay included."""
         times = dict(self.totals)
-        times[self.place] = times.get(self.place, 0.0) + max(0.0, now - self.entered_activity)
+        times[self.state_activity] = times.get(self.state_activity, 0.0) + max(0.0, now - self.entered_activity)
         return times
 
 

@@ -37,7 +37,7 @@ class Entry:
 
     def __str__(self) -> str:
         job = f" (job {self.job_id})" if self.job_id else ""
-        places = ("/".join(self.before.place), "/".join(self.outcome.slot.place))
+        places = ("/".join(self.before.state_activity), "/".join(self.outcome.slot.state_activity))
         return f"{self.name}{job}: {places[0]} -> {places[1]}: {self._why()}"
 
     def _why(self) -> str:
@@ -78,4 +78,4 @@ def _cause(outcome: Step) -> Cause | None:
     state = outcome.slot.state
     if isinstance(state, Preempting):
         return state.cause
-    return state.pledge if isinstance(state, Claimed) and isinstance(state.doing, Retiring) else None
+    return state.pending_cause if isinstance(state, Claimed) and isinstance(state.doing, Retiring) else None

@@ -1,4 +1,4 @@
-"""One step of a slot's state machine while it is being worked out: the slot so far, and what is to be done."""
+"""The context of one step of a slot's state machine: the slot and the actions so far, and common moves."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slotwise.startd.slot.events import (
     ClaimGranted,
     ClaimRefused,
     DeleteSlot,
-    Facts,
+    EvaluatePolicy,
     HardKill,
-    Judge,
+    PolicyEval,
     ReplaceClaimId,
     ResumeRun,
     SoftKill,
@@ -46,24 +46,29 @@ from slotwise.startd.slot.states import (
 _LOOKS_AT_ONCE = frozenset({Activity.IDLE, Activity.RETIRING})
 
 
-class Motion:
+class TransitionContext:
     """Moves a slot along the table and collects the actions. Lives for one step."""
 
-    def __init__(self, slot: Slot, judge: Judge, now: float) -> None:
+    def __init__(self, slot: Slot, evaluate: EvaluatePolicy, now: float) -> None:
         self.slot = slot
         self.now = now
         self.actions: list[Action] = []
         self.trace: list[Transition] = []
-        self.look = False
-        self._judge = judge
-        self._judged: tuple[Slot, Facts] | None = None
+        self.reevaluate = False
+        self._evaluate = evaluate
+        self._evaluated: tuple[Slot, PolicyEval] | None = None
 
     @property
-    def facts(self) -> Facts:
+    def policy(self) -> PolicyEval:
         """What the policy says about the slot as it is at this point of the step."""
-        if self._judged is None or self._judged[0] is not self.slot:
-            self._judged = (self.slot, self._judge(self.slot))
-        return self._judged[1]
+        if self._evaluated is None or self._evaluated[0] is not self.slot:
+            self._evaluated = (self.slot, self._evaluate(self.slot))
+        return self._evaluated[1]
+
+    @property
+    def last_policy(self) -> PolicyEval | None:
+        """The last evaluation of the step; None when nothing asked for one."""
+        return None if self._evaluated is None else self._evaluated[1]
 
     def do(self, *actions: Action) -> None:
         """Add what is to be done."""
@@ -72,7 +77,7 @@ class Motion:
     def enter(self, state: SlotState) -> None:
         """Go to ``state``; checked against the table unless only the data changes."""
         slot = self.slot
-        before, after = slot.place, (state.state, state.activity)
+        before, after = slot.state_activity, (state.state, state.activity)
         if before == after:
             self.slot = replace(slot, state=state)
             return
@@ -81,19 +86,21 @@ class Motion:
         totals[before] = totals.get(before, 0.0) + max(0.0, self.now - slot.entered_activity)
         entered_state = slot.entered_state if before[0] == after[0] else self.now
         self.slot = replace(slot, state=state, entered_state=entered_state, entered_activity=self.now, totals=totals)
-        self.look = self.look or state.activity in _LOOKS_AT_ONCE
+        self.reevaluate = self.reevaluate or state.activity in _LOOKS_AT_ONCE
 
     # ------------------------------------------------------------------------------------------------ common moves
 
-    def tell(self, run: Run | None) -> None:
+    def report(self, run: Run | None) -> None:
         """Tell the schedd what its claim does now."""
         claim = self.slot.claim
         if claim is not None:
-            state, activity = self.slot.place
+            state, activity = self.slot.state_activity
             self.do(ClaimChanged(claim.claim_id, state, activity, run.run_id if run else ""))
 
-    def retire(self, cause: Cause, *, final: bool, by_preempt: bool = False) -> None:
-        """Begin retirement of the job; ``final`` retirement cannot be taken back. Without a job: the claim ends."""
+    def retire(self, cause: Cause, *, irrevocable: bool, by_preempt: bool = False) -> None:
+        """Begin retirement of the job, which ends when its cause goes away unless ``irrevocable``.
+
+        Without a job the claim ends."""
         state = self.slot.state
         if not isinstance(state, Claimed):
             return
@@ -101,10 +108,10 @@ class Motion:
             self.preempt(cause)
             return
         if isinstance(state.doing, Cleaning):
-            if final:
-                self.remember(state, cause)
+            if irrevocable:
+                self.leave_after_cleaning(state, cause)
             return
-        run, hold = state.doing.run, self.facts.want_hold if by_preempt else None
+        run, hold = state.doing.run, self.policy.want_hold if by_preempt else None
         if isinstance(state.doing, Suspended):
             self.do(ResumeRun(run.run_id))
             run = run.resumed(self.now)
@@ -112,19 +119,19 @@ class Motion:
             replace(
                 state,
                 doing=Retiring(run),
-                final=state.final or final,
+                irrevocable=state.irrevocable or irrevocable,
                 preempt_fired=state.preempt_fired or by_preempt,
                 hold=state.hold or hold,
-                pledge=cause if final or state.pledge is None else state.pledge,
+                pending_cause=cause if irrevocable or state.pending_cause is None else state.pending_cause,
             )
         )
-        self.tell(run)
-        self.look = True
+        self.report(run)
+        self.reevaluate = True
 
-    def remember(self, state: Claimed, cause: Cause) -> None:
+    def leave_after_cleaning(self, state: Claimed, cause: Cause) -> None:
         """A claim in Cleaning ends once the cleaning has."""
         if isinstance(state.doing, Cleaning):
-            self.enter(replace(state, doing=Cleaning(state.doing.run, cause), final=True))
+            self.enter(replace(state, doing=Cleaning(state.doing.run, cause), irrevocable=True))
 
     def preempt(self, cause: Cause) -> None:
         """End the claim: ask the job to go, or make it, or leave at once when there is none."""
@@ -135,25 +142,25 @@ class Motion:
         if not isinstance(state, Claimed):
             return
         if isinstance(state.doing, Cleaning):
-            self.remember(state, cause)
+            self.leave_after_cleaning(state, cause)
             return
-        facts, run = self.facts, state.run
+        policy, run = self.policy, state.run
         if state.preempt_fired and cause.tell_schedd:
             cause = replace(cause, by_preempt=True)
-        soft = not cause.fast and (not cause.by_preempt or facts.want_vacate)
-        vacate_s = vacate_time(self.slot, facts, self.now)
+        soft = not cause.fast and (not cause.by_preempt or policy.want_vacate)
+        vacate_s = vacate_time(self.slot, policy, self.now)
         if isinstance(state.doing, Suspended) and run is not None and soft:
             self.do(ResumeRun(run.run_id))  # a frozen job could not handle the signal
             run = run.resumed(self.now)
         if cause.by_preempt:
-            cause = _with_hold(cause, state.hold or facts.want_hold)
-        doing = Vacating(self.now + vacate_s) if soft else Killing(self.now + facts.killing_timeout_s)
+            cause = _with_hold(cause, state.hold or policy.want_hold)
+        doing = Vacating(self.now + vacate_s) if soft else Killing(self.now + policy.killing_timeout_s)
         self.enter(Preempting(state.claim, run, doing, cause, state.waiting))
         if run is None:
             self.leave()
             return
         self.do(SoftKill(run.run_id, vacate_s, cause) if soft else HardKill(run.run_id, cause))
-        self.tell(run)
+        self.report(run)
 
     def _harden(self, state: Preempting, cause: Cause) -> None:
         """A second reason to leave: it can only make things faster, and the schedd's own silences the report."""
@@ -167,11 +174,11 @@ class Motion:
         state = self.slot.state
         if not isinstance(state, Preempting) or not isinstance(state.doing, Vacating):
             return
-        cause = _with_hold(state.cause, self.facts.want_hold) if state.may_hold else state.cause
-        self.enter(replace(state, doing=Killing(self.now + self.facts.killing_timeout_s), cause=cause))
+        cause = _with_hold(state.cause, self.policy.want_hold) if state.may_hold else state.cause
+        self.enter(replace(state, doing=Killing(self.now + self.policy.killing_timeout_s), cause=cause))
         if state.run is not None:
             self.do(HardKill(state.run.run_id, cause))
-        self.tell(state.run)
+        self.report(state.run)
 
     def leave(self) -> None:
         """The job has gone: to the waiting claim if it is still welcome, else to the owner."""
@@ -202,7 +209,7 @@ class Motion:
         started = replace(
             run,
             activated_at=self.now,
-            machine_vacate_s=self.facts.machine_vacate_s,
+            machine_vacate_s=self.policy.machine_vacate_s,
             accepted_while_draining=self.slot.draining is not None,
         ).resumed(self.now)
         claim = replace(state.claim, activations=state.claim.activations + 1, last_alive=self.now)
@@ -219,7 +226,7 @@ class Motion:
     def _waiting_is_welcome(self) -> bool:
         slot = self.slot
         closed = slot.broken or slot.shutdown or slot.draining
-        return not closed and self.facts.waiting_start is not False
+        return not closed and self.policy.waiting_start is not False
 
     def is_in(self, state: State) -> bool:
         """Whether the slot is in ``state`` at this point."""

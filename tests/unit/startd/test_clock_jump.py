@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from slotwise.startd.monitor.clock_jump import StepWatch, shifted
+from slotwise.startd.monitor.clock_jump import ClockJumpDetector
 from slotwise.startd.slot import events as ev
+from slotwise.startd.slot.deadlines import deferred
 from slotwise.startd.slot.fsm import next_timer
 
 from tests.support.set_clock import SetClock
@@ -15,16 +16,16 @@ from tests.support.startd_point import Point, point
 
 def test_a_step_is_told_once_and_what_is_small_is_none() -> None:
     clock = SetClock()
-    watch = StepWatch(clock)
+    watch = ClockJumpDetector(clock)
     clock.advance(500)
     clock.set_by = 3
-    assert not watch.pending() and watch.step_s() == 0
+    assert not watch.pending() and watch.jump_s() == 0
     clock.set_by = -3600
-    assert watch.pending() and watch.step_s() == -3600
-    assert not watch.pending() and watch.step_s() == 0
+    assert watch.pending() and watch.jump_s() == -3600
+    assert not watch.pending() and watch.jump_s() == 0
 
 
-def in_use(*stimuli: ev.Stimulus) -> Point:
+def in_use(*stimuli: ev.SlotEvent) -> Point:
     p = point(NUM_SLOTS="1", MAXJOBRETIREMENTTIME="1000", MACHINEMAXVACATETIME="50")
     p.poll()
     p.run()
@@ -46,13 +47,13 @@ def in_use(*stimuli: ev.Stimulus) -> Point:
     ids=["busy", "retiring", "killing", "suspended", "ending", "vacating"],
 )
 @pytest.mark.parametrize("by_s", [7200.0, -7200.0])
-def test_what_is_due_stays_as_far_away(stimuli: tuple[ev.Stimulus, ...], by_s: float) -> None:
+def test_what_is_due_stays_as_far_away(stimuli: tuple[ev.SlotEvent, ...], by_s: float) -> None:
     p = in_use(*stimuli)
     slot, facts = p["slot1"].slot, p["slot1"].facts
     assert facts is not None
     due = next_timer(slot, facts, p.now)
     assert due is not None
-    moved = shifted(slot, by_s)
+    moved = deferred(slot, by_s)
     assert next_timer(moved, facts, p.now + by_s) == due + by_s
     assert moved.run is not None and slot.run is not None
     assert moved.run.ran(p.now + by_s) == slot.run.ran(p.now)
@@ -62,4 +63,4 @@ def test_what_is_due_stays_as_far_away(stimuli: tuple[ev.Stimulus, ...], by_s: f
 def test_a_slot_without_a_claim_is_left_alone() -> None:
     p = point()
     p.poll()
-    assert shifted(p["slot1"].slot, 3600) == p["slot1"].slot
+    assert deferred(p["slot1"].slot, 3600) == p["slot1"].slot
