@@ -14,11 +14,11 @@ from slotwise.model.slot import SlotKind, State
 from slotwise.startd.host import claims, drain
 from slotwise.startd.host.restore import restore
 from slotwise.startd.journal import Journal
-from slotwise.startd.publish.owner_load import LoadOf, share_load, smoothed
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.fsm import next_timer, step, validate
 from slotwise.startd.slot.replay import Log
 from slotwise.startd.slot.states import Draining, Hold, Owner, Slot
+from slotwise.startd.slot_ad.owner_load import LoadOf, share_load, smoothed
 from slotwise.table import unpack_ads
 
 from tests.support.startd_point import Point, job, point

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from slotwise.classad import ClassAd
 from slotwise.startd.dispatcher import Driver
-from slotwise.startd.fetch.calls import REPLY_FETCH, HookCall
+from slotwise.startd.host.hook_calls import REPLY_FETCH, HookCall
 from slotwise.startd.service import _Session
 from slotwise.table import pack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, starter_pb2

@@ -12,7 +12,7 @@ from slotwise.startd.host import claims
 from slotwise.startd.host.claim_request import Ask
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.outbox import Granted, Outbox, RefusedRun, ToSchedd
-from slotwise.startd.host.slot_record import Activation, Holding, Job, Terms
+from slotwise.startd.records.slot_record import Activation, Holding, Job, Terms
 from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot_types.custom import CustomResource

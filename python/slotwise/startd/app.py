@@ -22,19 +22,18 @@ from slotwise.startd.fetch.service import FetchWork
 from slotwise.startd.fingerprint import network
 from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
-from slotwise.startd.host import claims, drain, restore
+from slotwise.startd.host import claims, drain, is_owner_check, restore
 from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.host.slot_record import Holding
 from slotwise.startd.job_history import JobHistorySettings
 from slotwise.startd.journal import Journal
 from slotwise.startd.monitor import boinc, sampler
 from slotwise.startd.monitor.benchmarks import Benchmarks
 from slotwise.startd.monitor.clock_jump import ClockJumpDetector
 from slotwise.startd.monitor.device_check import DeviceCheck
-from slotwise.startd.policy import is_owner_check
 from slotwise.startd.power import wake_on_lan
 from slotwise.startd.power.hibernation import Hibernation
 from slotwise.startd.publish.slot_publisher import SlotPublisher
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.service import StartdServicer
 from slotwise.startd.settings import Settings, machine_resources, slot_types
 from slotwise.startd.slot import events as ev

@@ -13,10 +13,10 @@ from slotwise.daemon.containment import cause, contained
 from slotwise.ids import doing_for_run
 from slotwise.model.resources import Resources
 from slotwise.model.slot import HOLD_BY_STARTD, BrokenCode, VacateCode
-from slotwise.startd.fetch.calls import HookCall
 from slotwise.startd.host import backfill_slots, broken_slots, claim_ids, claims, drain
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.faults import abandon
+from slotwise.startd.host.hook_calls import HookCall
 from slotwise.startd.host.outbox import (
     ActivatedRun,
     Ended,
@@ -35,11 +35,12 @@ from slotwise.startd.host.outbox import (
     ToSchedd,
     ToStarter,
 )
-from slotwise.startd.host.slot_record import Holding
 from slotwise.startd.job_history import JobHistory, JobHistorySettings, record
 from slotwise.startd.journal import Journal
-from slotwise.startd.publish.owner_load import smoothed
+from slotwise.startd.records.breakage import Breakage
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.slot.states import Cause, Claimed, Cleaning, Suspended
+from slotwise.startd.slot_ad.owner_load import smoothed
 from slotwise.startd.start_params import limits_of
 from slotwise.table import pack_ads, unpack_ads
 from slotwise.wire.gen import common_pb2, startd_pb2, starter_pb2
@@ -349,7 +350,7 @@ class Driver:
             amounts = Resources(
                 left.cpus, left.memory_mib, left.disk_kib, 0, {tag: len(n) for tag, n in devices.items()}, devices
             )
-            breakage = broken_slots.Breakage(reason, code, now, left.run_id)
+            breakage = Breakage(reason, code, now, left.run_id)
             broken_slots.left_behind(self.point, left.slot_name, amounts, breakage, now)
         _log.error("%s is broken: %s (run %s)", left.slot_name, reason, left.run_id)
         self.point.outbox.starter.append(Noted(left.run_id))

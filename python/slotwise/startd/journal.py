@@ -18,9 +18,10 @@ from slotwise.daemon import database
 from slotwise.errors import HostError
 from slotwise.model.claim import Claim, Run
 from slotwise.model.resources import Resources
-from slotwise.startd.fetch.calls import HookCall
-from slotwise.startd.host.broken_slots import Breakage, Loss
-from slotwise.startd.host.slot_record import Holding, Terms
+from slotwise.startd.host.hook_calls import HookCall
+from slotwise.startd.records.breakage import Breakage, Withheld
+from slotwise.startd.records.saved_slot import SavedSlot
+from slotwise.startd.records.slot_record import Holding, Terms
 from slotwise.startd.slot import states
 from slotwise.startd.slot.stored_names import stored_class, stored_field
 
@@ -30,40 +31,9 @@ _KINDS: dict[str, type] = {
         states.Idle, states.Busy, states.Suspended, states.Retiring, states.Cleaning, states.Vacating, states.Killing,
         states.Cause, states.Hold, states.Waiting, states.Owner, states.Unclaimed, states.Matched, states.SoftEnd,
         states.Claimed, states.Preempting, states.Backfill, states.Drained, states.Deleted, states.Draining,
-        states.Counters, Claim, Run, Resources, Terms, Breakage, Loss,
+        states.Counters, Claim, Run, Resources, Terms, Breakage, Withheld,
     )
 }  # fmt: skip
-
-
-@dataclasses.dataclass(frozen=True)
-class Kept:
-    """A slot as the journal has it."""
-
-    name: str
-    parent: str | None
-    slot_id: int
-    dslot_id: int
-    type_number: int
-    total: Resources
-    returned: bool
-    capability: str
-    state: states.SlotState
-    entered_state: float
-    entered_activity: float
-    counters: states.Counters
-    broken: str | None
-    broken_code: int
-    breakage: Breakage | None
-    #: What dynamic slots that broke took with them, and have yet to take.
-    losses: list[Loss]
-    owed: list[Loss]
-    last_run: str
-    terms: Terms
-    activation: tuple[str, str, str] | None
-    request: bytes
-    job: bytes
-    #: Fetched work that has yet to start: its run, its claim, and its ad.
-    coming: tuple[str, str, bytes] | None = None
 
 
 class Journal:
@@ -109,7 +79,7 @@ class Journal:
                 self._db.execute("ROLLBACK")
             raise HostError(f"the startd's journal cannot be written: {error}") from None
 
-    def load(self) -> list[Kept]:
+    def load(self) -> list[SavedSlot]:
         """All slots, as they were saved last; rows that cannot be read are left out."""
         kept = []
         for name, record, request, job in self._db.execute(
@@ -120,7 +90,7 @@ class Journal:
                 activation = fields.pop("activation")
                 coming = fields.pop("coming", None)
                 kept.append(
-                    Kept(
+                    SavedSlot(
                         name=name,
                         request=request,
                         job=job,

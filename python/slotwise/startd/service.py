@@ -19,8 +19,8 @@ from slotwise.startd.dispatcher import Driver
 from slotwise.startd.host import claims, drain
 from slotwise.startd.host.claim_request import Ask
 from slotwise.startd.host.outbox import Granted
-from slotwise.startd.host.slot_record import Activation, Job, Terms
 from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.records.slot_record import Activation, Job, Terms
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Preempting
 from slotwise.table import AdTable, unpack_ads

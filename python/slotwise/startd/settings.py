@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.classad.evaluate import (
@@ -20,21 +20,15 @@ from slotwise.config import Config
 from slotwise.config.view import DEFAULT
 from slotwise.errors import ConfigError
 from slotwise.model.resources import Resources
-from slotwise.startd.host.consumption import Requesting
+from slotwise.startd.policy.consumption import Requesting
 from slotwise.startd.policy.expressions import Policy, Timers
 from slotwise.startd.policy.requirements_clauses import clause_names, health_attributes
 from slotwise.startd.policy.slot_config import SlotConfig
-from slotwise.startd.publish import slot_ad
-from slotwise.startd.publish.slot_ad import SlotKnobs
+from slotwise.startd.policy.slot_knobs import CHILD_ATTRS, JOB_ATTRS, SlotKnobs
 from slotwise.startd.slot_types.custom import CustomResource
-from slotwise.startd.slot_types.devices import Choice
+from slotwise.startd.slot_types.devices import Choice, device_attribute
 from slotwise.startd.slot_types.layout import SlotType, default_types
 from slotwise.startd.slot_types.shares import parse_shares
-
-if TYPE_CHECKING:
-    from slotwise.startd.host.execution_point import ExecutionPoint
-    from slotwise.startd.host.slot_record import Holding
-
 
 _log = logging.getLogger(__name__)
 
@@ -212,14 +206,14 @@ class Settings:
                 ad[attribute] = ExprTree(property_) if isinstance(property_, Expr) else property_
         return ad
 
-    def devices_of(self, h: Holding) -> dict[str, Any]:
+    def devices_of(self, amounts: Resources) -> dict[str, Any]:
         """The ads of the devices that a slot was made of, and the properties that all of a kind share."""
         attributes: dict[str, Any] = {}
-        for tag, names in (*h.total.devices.items(), *h.total.shared.items()):
+        for tag, names in (*amounts.devices.items(), *amounts.shared.items()):
             for name in names:
                 if (tag, name) not in self._devices:
                     self._devices[tag, name] = Expr(str(self.device(tag, name)))
-                attributes[slot_ad.device_attribute(tag, name)] = self._devices[tag, name]
+                attributes[device_attribute(tag, name)] = self._devices[tag, name]
             for prop, text in self.device_properties.get(tag, {}).get("", {}).items():
                 attributes[f"{tag}_{prop}"] = device_property(text)
         return attributes
@@ -236,16 +230,16 @@ class Settings:
         """A knob's text as an attribute: a plain value where it is a literal, else an expression."""
         return literal_or_expression(text)
 
-    def sampled(self, h: Holding, point: ExecutionPoint) -> dict[str, Any]:
-        """What was measured last, as slot ``h`` sees it."""
+    def sampled(self, name: str, slot_id: int) -> dict[str, Any]:
+        """What was measured last, as a slot sees it."""
         sample = self.sample
-        load, condor = sample.loads.get(h.name, (0.0, 0.0))
+        load, condor = sample.loads.get(name, (0.0, 0.0))
         return {
             **sample.machine,
             "LoadAvg": load,
             "CondorLoadAvg": condor,
-            "KeyboardIdle": sample.keyboard[0 if h.slot_id <= self.keyboard_slots else 1],
-            "ConsoleIdle": sample.console[0 if h.slot_id <= self.console_slots else 1],
+            "KeyboardIdle": sample.keyboard[0 if slot_id <= self.keyboard_slots else 1],
+            "ConsoleIdle": sample.console[0 if slot_id <= self.console_slots else 1],
         }
 
     def _read_knobs(self, slot_id: int, type_number: int) -> SlotKnobs:
@@ -268,7 +262,7 @@ class Settings:
         clauses = {knob: clause_names(own, f"{knob}_REQUIREMENTS_CLAUSES") for knob in ("SLOT", "PSLOT", "DSLOT")}
         for name in dict.fromkeys(name for names_ in clauses.values() for name in names_):
             attrs.setdefault(name, knob_expression(name, (own.get(name) or "").strip()))
-        job_attrs = [*slot_ad.JOB_ATTRS, *config.get_list("STARTD_JOB_ATTRS"), *config.get_list("STARTD_JOB_EXPRS")]
+        job_attrs = [*JOB_ATTRS, *config.get_list("STARTD_JOB_ATTRS"), *config.get_list("STARTD_JOB_EXPRS")]
         slot_attrs = config.get_list("STARTD_SLOT_ATTRS") + config.get_list("STARTD_SLOT_EXPRS")
         child = config.get_list("STARTD_PARTITIONABLE_SLOT_ATTRS")
         consumption = {}
@@ -284,7 +278,7 @@ class Settings:
         return SlotKnobs(
             attrs,
             tuple(dict.fromkeys(job_attrs)),
-            tuple(dict.fromkeys([*slot_ad.CHILD_ATTRS, *self.resources.tags, *child])),
+            tuple(dict.fromkeys([*CHILD_ATTRS, *self.resources.tags, *child])),
             tuple(dict.fromkeys(slot_attrs)),
             own.get_text("SLOT_WEIGHT"),
             consumption,

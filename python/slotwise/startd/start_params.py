@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotwise.config import Config
-from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.records.slot_record import Holding
 
 #: Knobs whose values travel with each run, so that a slot may have its own (SLOT<N>_..., SLOT_TYPE_<N>_...).
 _COPIED = (

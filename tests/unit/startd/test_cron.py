@@ -9,8 +9,8 @@ from slotwise.cron import jobs
 from slotwise.cron.jobs import AutoPublish, CronJob, Mode
 from slotwise.cron.output import Output, Reader
 from slotwise.errors import ConfigError
-from slotwise.startd.cron.published import Published
 from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.slot_ad.cron_ads import Published
 
 from tests.support.configured import configured
 from tests.support.startd_point import Point, point

@@ -10,11 +10,11 @@ from slotwise.errors import UsageError
 from slotwise.model.ownership import LocalDomains
 from slotwise.model.slot import SlotKind
 from slotwise.startd.fetch import offers, schedule, work
-from slotwise.startd.fetch.schedule import Attempts
 from slotwise.startd.host import claims
 from slotwise.startd.host.restore import restore
-from slotwise.startd.host.slot_record import Holding
 from slotwise.startd.journal import Journal
+from slotwise.startd.records.fetch_attempts import Attempts
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Claimed, Owner, Preempting, Slot, Unclaimed
 from slotwise.table import unpack_ads

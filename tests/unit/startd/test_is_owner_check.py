@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from slotwise.errors import ConfigError
-from slotwise.startd.policy import is_owner_check
+from slotwise.startd.host import is_owner_check
 
 from tests.support.startd_point import point
 

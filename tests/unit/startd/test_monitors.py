@@ -9,9 +9,9 @@ from slotwise.cron import jobs
 from slotwise.cron.jobs import AutoPublish, CronJob
 from slotwise.cron.metrics import Metric, parse_metrics
 from slotwise.cron.output import Reader
-from slotwise.startd.cron.monitors import Monitor, of_job
 from slotwise.startd.host import claims
 from slotwise.startd.slot import events as ev
+from slotwise.startd.slot_ad.device_monitors import Monitor, of_job
 from slotwise.startd.slot_types.custom import CustomResource
 
 from tests.support.configured import configured

@@ -16,11 +16,11 @@ from slotwise.classad.long_form import on_one_line
 from slotwise.errors import UsageError
 from slotwise.model.claim import Claim, lease_length
 from slotwise.model.slot import SlotKind, State, VacateCode
-from slotwise.startd.fetch import notifications, work
-from slotwise.startd.fetch.calls import REPLY_FETCH, two_ads
-from slotwise.startd.host import claims, dynamic_slots
+from slotwise.startd.fetch import work
+from slotwise.startd.host import claims, dynamic_slots, hook_notices
 from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.host.slot_record import Activation, Coming, Holding, Job, Terms
+from slotwise.startd.host.hook_calls import REPLY_FETCH, two_ads
+from slotwise.startd.records.slot_record import Activation, Coming, Holding, Job, Terms
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Cause, Claimed
 from slotwise.table import pack_ads
@@ -57,14 +57,14 @@ def offer(
             taken_by = found
     if reason:
         _log.warning("%s: rejected fetched work %s: %s", h.name, job.job_id, on_one_line(reason))
-        notifications.tell(point, h, REPLY_FETCH, two_ads(job.ad, before), call_id, ("reject",))
+        hook_notices.tell(point, h, REPLY_FETCH, two_ads(job.ad, before), call_id, ("reject",))
         point.happen(h, ev.NoWorkFetched("the work that was fetched is not taken"), now)
         return False
     slot_ad = before if taken_by is h else taken_by.ad
     claim_id = _claim_of_work(taken_by)
     point.show(taken_by, now)
     _log.info("%s: accepted fetched work %s for %s", taken_by.name, job.job_id, user)
-    notifications.tell(point, taken_by, REPLY_FETCH, two_ads(job.ad, slot_ad, claim_id), call_id, ("accept",))
+    hook_notices.tell(point, taken_by, REPLY_FETCH, two_ads(job.ad, slot_ad, claim_id), call_id, ("accept",))
     return True
 
 
@@ -107,7 +107,7 @@ def _take_here(point: ExecutionPoint, h: Holding, job: Job, user: str, call_id: 
     outcome = point.happen(h, ev.WorkFetched(claim, run), now)
     kinds = {type(action) for action in outcome.actions}
     if displaced is not None and kinds & {ev.ClaimQueued, ev.StartRun}:
-        notifications.evict(point, h, displaced, Cause(VacateCode.PREEMPTED_BY_RANK, "better work was fetched"))
+        hook_notices.evict(point, h, displaced, Cause(VacateCode.PREEMPTED_BY_RANK, "better work was fetched"))
     if ev.StartRun in kinds:
         h.request, h.terms, h.waiting, h.waiting_terms = job, terms, None, None
         return h

@@ -6,10 +6,9 @@ is tried again later and later, which HTCondor does not do: there a hook that fa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from slotwise.classad.evaluate import Value
 from slotwise.model.slot import Activity, SlotKind, State
+from slotwise.startd.records.fetch_attempts import Attempts
 from slotwise.startd.slot.states import Slot
 
 #: FetchWorkDelay where it is not defined, or not a number.
@@ -27,30 +26,6 @@ _ASKS = frozenset(
         (State.BACKFILL, Activity.IDLE), (State.BACKFILL, Activity.BUSY),
     }
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Attempts:
-    """What a slot has tried: when the hook began and ended last (0: never), and how often it has failed since it last
-    did not."""
-
-    began: float = 0.0
-    ended: float = 0.0
-    failures: int = 0
-    running: bool = False
-    delay_s: int = -1
-
-    def begin(self, now: float) -> Attempts:
-        """The hook is started."""
-        return replace(self, began=now, running=True)
-
-    def end(self, now: float, *, failed: bool) -> Attempts:
-        """The hook has ended; ``failed``: without an answer that could be used."""
-        return replace(self, ended=now, running=False, failures=self.failures + 1 if failed else 0)
-
-    def work_failed(self) -> Attempts:
-        """What was fetched did not come to its end."""
-        return replace(self, failures=self.failures + 1)
 
 
 def asks(slot: Slot) -> bool:

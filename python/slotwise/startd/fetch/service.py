@@ -25,9 +25,9 @@ from slotwise.errors import SlotwiseError, UsageError
 from slotwise.model.ownership import LocalDomains
 from slotwise.startd.dispatcher import Driver
 from slotwise.startd.fetch import offers, schedule, work
-from slotwise.startd.fetch.calls import FETCH_WORK, HookCall, knob_of, slot_text
 from slotwise.startd.fetch.programs import Outcome, Programs
-from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.host.hook_calls import FETCH_WORK, HookCall, knob_of, slot_text
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.slot import events as ev
 
 _log = logging.getLogger(__name__)

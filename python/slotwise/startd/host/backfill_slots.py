@@ -18,7 +18,7 @@ from slotwise.startd.slot.states import Claimed, Preempting
 
 if TYPE_CHECKING:
     from slotwise.startd.host.execution_point import ExecutionPoint
-    from slotwise.startd.host.slot_record import Holding
+    from slotwise.startd.records.slot_record import Holding
 
 
 def in_use(h: Holding) -> bool:

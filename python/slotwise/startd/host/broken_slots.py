@@ -8,44 +8,25 @@ slot has gone; then the amounts are taken as soon as they are free. Source: spec
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad.evaluate import attribute
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources
 from slotwise.model.slot import BrokenCode, SlotKind
+from slotwise.startd.records.breakage import Breakage, Withheld
 from slotwise.startd.slot import events as ev
 
 _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from slotwise.startd.host.execution_point import ExecutionPoint
-    from slotwise.startd.host.slot_record import Holding
+    from slotwise.startd.records.slot_record import Holding
 
 
 #: What is mended once the leavings could be removed; processes that cannot be killed are another matter.
 _CLEANABLE = (BrokenCode.UNCLEAN, BrokenCode.UNCLEAN_VOLUME)
-
-
-@dataclass(frozen=True)
-class Breakage:
-    """When and why something broke (SlotBrokenCode), and whose job it was (BROKEN_SLOT_CONTEXT_ATTRS)."""
-
-    reason: str
-    code: int = BrokenCode.UNCLEAN
-    at: float = 0
-    run_id: str = ""
-    context: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What a dynamic slot took with it."""
-
-    name: str
-    amounts: Resources
-    breakage: Breakage
 
 
 def mark(point: ExecutionPoint, h: Holding, reason: str, code: int, now: float, run_id: str = "") -> None:
@@ -79,7 +60,7 @@ def deleted(point: ExecutionPoint, parent: Holding, h: Holding, now: float) -> N
         mark(point, h, h.slot.broken, h.slot.broken_code, now)
         assert h.breakage is not None
         parent.lost = parent.lost.plus(h.total)
-        parent.losses.append(Loss(h.name, h.total, h.breakage))
+        parent.losses.append(Withheld(h.name, h.total, h.breakage))
     elif not h.returned:
         parent.free = parent.free.plus(h.total)
     settle(parent)
@@ -99,7 +80,7 @@ def settle(parent: Holding) -> None:
             parent.owed.remove(loss)
 
 
-def take(parent: Holding, loss: Loss) -> bool:
+def take(parent: Holding, loss: Withheld) -> bool:
     """Take a loss out of what the slot has left; false when that is not all there."""
     try:
         left = parent.free.minus(loss.amounts)
@@ -123,7 +104,7 @@ def left_behind(point: ExecutionPoint, name: str, amounts: Resources, breakage: 
     if parent is None or parent.kind is not SlotKind.PARTITIONABLE:
         return
     if all(loss.breakage.run_id != breakage.run_id for loss in (*parent.losses, *parent.owed)):
-        parent.owed.append(Loss(name, amounts, replace(breakage, at=now)))
+        parent.owed.append(Withheld(name, amounts, replace(breakage, at=now)))
         settle(parent)
         point.outbox.own_ad = True
         point.outbox.changed[parent.name] = point.outbox.dirty[parent.name] = None
@@ -177,11 +158,11 @@ def forget_faults(point: ExecutionPoint) -> None:
 
 def daemon_attributes(point: ExecutionPoint) -> dict[str, Any]:
     """What the startd's own ad says of broken slots: ``BrokenReasons`` and ``BrokenContextAds``, by slot."""
-    items: list[Loss] = []
+    items: list[Withheld] = []
     for h in point.holdings.values():
         items += h.losses + h.owed
         if h.slot.broken:
-            items.append(Loss(h.name, h.total, h.breakage or Breakage(h.slot.broken, h.slot.broken_code)))
+            items.append(Withheld(h.name, h.total, h.breakage or Breakage(h.slot.broken, h.slot.broken_code)))
     attributes: dict[str, Any] = {}
     reasons: list[str] = []
     contexts: list[dict[str, Any]] = []
@@ -207,7 +188,7 @@ def _tag(local: str, taken: dict[str, Any]) -> str:
     return tag
 
 
-def _context_ad(loss: Loss) -> dict[str, Any]:
+def _context_ad(loss: Withheld) -> dict[str, Any]:
     amounts, breakage = loss.amounts, loss.breakage
     return {
         "Id": loss.name.partition("@")[0],

@@ -14,7 +14,7 @@ from slotwise.model.slot import SlotKind
 
 if TYPE_CHECKING:
     from slotwise.startd.host.execution_point import ExecutionPoint
-    from slotwise.startd.host.slot_record import Holding
+    from slotwise.startd.records.slot_record import Holding
 
 #: A slot that is carved all the time gets a fresh id only so often (seconds).
 PACE_S = 1.0

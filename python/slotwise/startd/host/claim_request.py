@@ -8,8 +8,8 @@ from slotwise.classad.evaluate import attribute, truth, write
 from slotwise.model.claim import Claim, lease_length
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.outbox import Refused, ToSchedd
-from slotwise.startd.host.slot_record import Holding, Job, Terms
-from slotwise.startd.publish.slot_ad import requirements
+from slotwise.startd.records.slot_record import Holding, Job, Terms
+from slotwise.startd.slot_ad.attributes import requirements
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from slotwise.startd.host import claim_ids as capabilities
 from slotwise.startd.host.claim_request import Ask, new_claim, refuse, why_no_match, why_not_to_its_match
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.outbox import RefusedRun, ToSchedd
-from slotwise.startd.host.slot_record import Activation, Holding, Job
+from slotwise.startd.records.slot_record import Activation, Holding, Job
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Backfill, Busy, Claimed, Cleaning, Idle, Matched, Suspended
 

@@ -18,7 +18,7 @@ from slotwise.startd.slot.states import Drained, Draining
 
 if TYPE_CHECKING:
     from slotwise.startd.host.execution_point import ExecutionPoint
-    from slotwise.startd.host.slot_record import Holding
+    from slotwise.startd.records.slot_record import Holding
 
 GRACEFUL, QUICK, FAST = 0, 10, 20
 COMPLETIONS = ("nothing", "resume", "exit", "restart", "reconfig")

@@ -12,14 +12,14 @@ from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, VacateCode
 from slotwise.startd.host import backfill_slots, broken_slots, claim_ids
 from slotwise.startd.host.claim_request import Ask, new_claim, refuse, why_no_match
-from slotwise.startd.host.consumption import requested
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.outbox import Granted, ToSchedd
-from slotwise.startd.host.slot_record import Holding, Job
-from slotwise.startd.publish import slot_ad
+from slotwise.startd.policy.consumption import requested
+from slotwise.startd.records.slot_record import Holding, Job
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.retirement import own_remaining
 from slotwise.startd.slot.states import Claimed, Drained, Slot, Unclaimed
+from slotwise.startd.slot_ad import attributes as slot_ad
 from slotwise.startd.slot_types.carve import NotCarved, carve, lowest_free
 from slotwise.startd.slot_types.devices import names_device
 

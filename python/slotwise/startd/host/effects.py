@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from slotwise.model.slot import Activity, VacateCode
-from slotwise.startd.fetch import notifications
-from slotwise.startd.host import broken_slots
+from slotwise.startd.host import broken_slots, hook_notices
 from slotwise.startd.host.outbox import (
     ActivatedRun,
     Ended,
@@ -20,7 +19,7 @@ from slotwise.startd.host.outbox import (
     Start,
     ToSchedd,
 )
-from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Cause, Claimed, Preempting
 
@@ -87,7 +86,7 @@ def _refused(point: ExecutionPoint, h: Holding, action: ev.ClaimRefused, now: fl
     if coming is not None and coming.claim_id == action.claim_id:
         if coming.accepted:
             h.coming = None
-            notifications.evict(point, h, coming, Cause(action.code, action.reason))
+            hook_notices.evict(point, h, coming, Cause(action.code, action.reason))
     else:
         waiting = h.waiting_terms.schedd_name if h.waiting_terms else None
         asker = h.askers.pop(action.claim_id, "") or waiting
@@ -122,7 +121,7 @@ def _ended(point: ExecutionPoint, h: Holding, action: ev.ClaimEnded, now: float)
         point.outbox.schedds.append(ToSchedd(h.terms.schedd_name, h.queued.serial, action.claim_id, refusal))
     if h.activation is not None and h.activation.fetched:
         if not h.finished:
-            notifications.tell_evicted(point, h, h.activation, action.claim_id, action.cause)
+            hook_notices.tell_evicted(point, h, h.activation, action.claim_id, action.cause)
     elif h.terms.schedd_name and (action.cause.tell_schedd or action.claim_id in h.serials):
         point.tell(h, action.claim_id, Ended(action.cause))
     h.activation = h.queued = h.request = None

@@ -15,22 +15,22 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import InvariantError
 from slotwise.model.resources import Resources, total
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd.cron.published import Published
-from slotwise.startd.host import backfill_slots, broken_slots
+from slotwise.startd.host import backfill_slots, transition_log
 from slotwise.startd.host.drain import DrainBook, DrainOrder, longest_retirement
 from slotwise.startd.host.effects import CARRY_OUT
 from slotwise.startd.host.outbox import (
     Outbox,
     ToSchedd,
 )
-from slotwise.startd.host.slot_record import Holding
-from slotwise.startd.publish import slot_ad
-from slotwise.startd.publish.statistics import Statistics
+from slotwise.startd.records.breakage import Breakage
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.settings import Settings
 from slotwise.startd.slot import events as ev
-from slotwise.startd.slot import transition_log
 from slotwise.startd.slot.fsm import Step, next_timer, step, validate
 from slotwise.startd.slot.states import Claimed, Drained, Owner, Preempting, Slot
+from slotwise.startd.slot_ad import attributes as slot_ad
+from slotwise.startd.slot_ad.cron_ads import Published
+from slotwise.startd.slot_ad.statistics import Statistics
 from slotwise.startd.slot_types.layout import PlannedSlot
 
 _log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class ExecutionPoint:
         whole = planned.resources
         h = Holding(slot, planned.slot_id, planned.type_number, whole, whole, backfill=planned.backfill)
         if planned.broken:
-            h.breakage = broken_slots.Breakage(planned.broken, planned.broken_code, now)
+            h.breakage = Breakage(planned.broken, planned.broken_code, now)
         self.holdings[name] = h
         self.fresh_capability(h)
         self.show(h, now)
@@ -251,7 +251,7 @@ class ExecutionPoint:
 
     def refresh(self, h: Holding, now: float) -> None:
         """Bring only what was measured, and times, up to date: what policies look at between full updates."""
-        attributes = {**self.settings.sampled(h, self), **slot_ad.state_of(h, now)}
+        attributes = {**self.settings.sampled(h.name, h.slot_id), **slot_ad.state_of(h, now)}
         for name in h.latches:  # CpuBusyTime is measured too; where CpuBusy is a latch, its date counts
             attributes.pop(f"{name}Time", None)
         shown = h.shown
@@ -281,13 +281,13 @@ class ExecutionPoint:
         policy = settings.policy(h.slot_id, h.type_number)
         order = self.order
         result: dict[str, Any] = {**self.machine, **self.abilities}
-        result.update(settings.sampled(h, self))
+        result.update(settings.sampled(h.name, h.slot_id))
         result.update(knobs.attrs)
         if self.cron:
             result.update(self.cron.attributes(h.slot_id, h.ad, now))
         result.update(slot_ad.identity(h))
         result.update(slot_ad.amounts(h, settings.resources, backfill_slots.open_to(self, h)))
-        result.update(settings.devices_of(h))
+        result.update(settings.devices_of(h.total))
         result["TotalSlots"] = len(self.holdings)
         result["Start"] = settings.expression(policy.texts["START"])
         result["Rank"] = settings.expression(policy.texts["RANK"])

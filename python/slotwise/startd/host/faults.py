@@ -15,7 +15,7 @@ from slotwise.model.slot import SlotKind
 from slotwise.startd.host.effects import CARRY_OUT
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.outbox import Ended, ToSchedd
-from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.states import Cause, Claimed, Deleted, Preempting, Slot
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotwise.startd.fetch.calls import HookCall
+from slotwise.startd.host.hook_calls import HookCall
+from slotwise.startd.host.transition_log import Entry
 from slotwise.startd.slot.states import Cause
-from slotwise.startd.slot.transition_log import Entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
 from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.records.slot_record import Holding
 
 
 def resize(point: ExecutionPoint, *, disk_kib: int | None = None, swap_kib: int | None = None) -> None:

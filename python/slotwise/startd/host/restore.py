@@ -12,13 +12,12 @@ from dataclasses import replace
 from slotwise.classad import ClassAd
 from slotwise.errors import InvariantError
 from slotwise.model.slot import SlotKind, VacateCode
-from slotwise.startd.fetch import notifications
-from slotwise.startd.host import broken_slots
+from slotwise.startd.host import broken_slots, hook_notices
 from slotwise.startd.host.drain import DrainBook
 from slotwise.startd.host.execution_point import ExecutionPoint
 from slotwise.startd.host.outbox import Forget
-from slotwise.startd.host.slot_record import Activation, Coming, Holding, Job, Terms
-from slotwise.startd.journal import Kept
+from slotwise.startd.records.saved_slot import SavedSlot
+from slotwise.startd.records.slot_record import Activation, Coming, Holding, Job, Terms
 from slotwise.startd.slot.states import Cause, Claimed, Owner, Preempting, Slot, Waiting
 
 Unpack = Callable[[bytes], list[ClassAd]]
@@ -26,7 +25,7 @@ Unpack = Callable[[bytes], list[ClassAd]]
 _NO_SLOT = Cause(VacateCode.CLAIM_NOT_FOUND, "the slot that had the work is there no longer", tell_schedd=False)
 
 
-def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: float) -> list[str]:
+def restore(point: ExecutionPoint, kept: Iterable[SavedSlot], unpack: Unpack, now: float) -> list[str]:
     """Put claims back; returns the run ids whose slots could not be, which must be ended."""
     lost: list[str] = []
     names = set()
@@ -55,7 +54,7 @@ def restore(point: ExecutionPoint, kept: Iterable[Kept], unpack: Unpack, now: fl
     return lost
 
 
-def _give_back(point: ExecutionPoint, record: Kept, unpack: Unpack, now: float) -> None:
+def _give_back(point: ExecutionPoint, record: SavedSlot, unpack: Unpack, now: float) -> None:
     """Fetched work of a slot that cannot have it any more, as the layout has changed or filler work came first."""
     found: list[tuple[str, str, bytes]] = [record.coming] if record.coming is not None else []
     state = record.state
@@ -68,12 +67,10 @@ def _give_back(point: ExecutionPoint, record: Kept, unpack: Unpack, now: float) 
     for run_id, claim_id, pack in found:
         job = _job(pack, unpack, now)
         if job is not None:
-            notifications.tell_evicted(
-                point, slot, Activation(0, run_id, "", "", job, fetched=True), claim_id, _NO_SLOT
-            )
+            hook_notices.tell_evicted(point, slot, Activation(0, run_id, "", "", job, fetched=True), claim_id, _NO_SLOT)
 
 
-def _stay_broken(point: ExecutionPoint, record: Kept, now: float) -> None:
+def _stay_broken(point: ExecutionPoint, record: SavedSlot, now: float) -> None:
     """A broken dynamic slot that stays."""
     h = _place(point, record, now)
     if h is not None:
@@ -81,7 +78,7 @@ def _stay_broken(point: ExecutionPoint, record: Kept, now: float) -> None:
         point.show(h, now)
 
 
-def _counters(point: ExecutionPoint, record: Kept) -> None:
+def _counters(point: ExecutionPoint, record: SavedSlot) -> None:
     h = point.holdings.get(record.name)
     if h is None:
         return
@@ -103,7 +100,7 @@ def forget(point: ExecutionPoint) -> None:
     broken_slots.forget_faults(point)
 
 
-def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
+def _place(point: ExecutionPoint, record: SavedSlot, now: float) -> Holding | None:
     """The slot that the claim was on, made anew when it is a dynamic one."""
     if record.parent is None:
         h = point.holdings.get(record.name)
@@ -134,7 +131,7 @@ def _place(point: ExecutionPoint, record: Kept, now: float) -> Holding | None:
 
 
 def _fill(
-    point: ExecutionPoint, h: Holding, record: Kept, state: Claimed | Preempting, unpack: Unpack, now: float
+    point: ExecutionPoint, h: Holding, record: SavedSlot, state: Claimed | Preempting, unpack: Unpack, now: float
 ) -> None:
     waiting = _work_that_waits(h, record, state, unpack, now)
     h.slot = Slot(
@@ -159,7 +156,7 @@ def _fill(
 
 
 def _work_that_waits(
-    h: Holding, record: Kept, state: Claimed | Preempting, unpack: Unpack, now: float
+    h: Holding, record: SavedSlot, state: Claimed | Preempting, unpack: Unpack, now: float
 ) -> Waiting | None:
     """Requests of schedds that waited are made again by them; fetched work that was accepted still waits."""
     if record.coming is None or state.waiting is None or not state.waiting.claim.fetched:

@@ -19,8 +19,8 @@ from slotwise.startd.fingerprint.self_monitor import SelfMonitor
 from slotwise.startd.fingerprint.x_input import XProbe
 from slotwise.startd.host import resource_updates
 from slotwise.startd.host.execution_point import ExecutionPoint
-from slotwise.startd.publish.owner_load import LoadOf, share_load
 from slotwise.startd.settings import Sampled
+from slotwise.startd.slot_ad.owner_load import LoadOf, share_load
 from slotwise.startd.slot_types import gpu_detection
 from slotwise.startd.slot_types.custom import CustomResource, custom_resources, is_named, names_in
 

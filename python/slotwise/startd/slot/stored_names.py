@@ -12,7 +12,7 @@ _CLASSES = {
     "StopBackfill": "StopFiller",
     "BackfillStarted": "FillerStarted",
     "BackfillEnded": "FillerEnded",
-    "Withheld": "Loss",
+    "Withheld": "Withheld",
 }
 #: The same of fields, by the class that they belong to.
 _FIELDS = {("Claimed", "pending_cause"): "pledge", ("Claimed", "irrevocable"): "final"}

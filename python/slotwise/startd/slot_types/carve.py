@@ -1,7 +1,7 @@
 """Carving dynamic slots out of a partitionable one: amounts, devices, names.
 
 Source: spec 8.4. The request's amounts come evaluated (and rounded by MODIFY_REQUEST_EXPR_*) from
-:mod:`slotwise.startd.host.consumption`.
+:mod:`slotwise.startd.policy.consumption`.
 """
 
 from __future__ import annotations

@@ -63,6 +63,11 @@ def names_device(value: Any, device: str) -> bool:
     return truth(value)
 
 
+def device_attribute(tag: str, name: str) -> str:
+    """The attribute that a device's own ad is under: ``GPUs_GPU_d9f2`` for ``GPU-d9f2``."""
+    return re.sub(r"_+", "_", re.sub(r"\W", "_", f"{tag}_{name}", flags=re.ASCII))
+
+
 def _names_in(text: str) -> frozenset[str]:
     """The names that a text consists of, in lower case; nothing where it is something else."""
     parts = [part for part in re.split(r"[,\s\"]+", text) if part]

@@ -17,7 +17,7 @@ from slotwise.classad.evaluate import Expr, attribute, truth
 from slotwise.cron.jobs import CRON, AutoPublish, CronJob
 from slotwise.cron.metrics import Metric
 from slotwise.cron.output import Output
-from slotwise.startd.cron.monitors import Monitor, of_device, of_job
+from slotwise.startd.slot_ad.device_monitors import Monitor, of_device, of_job
 
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from slotwise.classad.evaluate import attribute
 from slotwise.model.ownership import owner_attributes
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind
-from slotwise.startd.fetch.schedule import Attempts
-from slotwise.startd.host.broken_slots import Breakage, Loss
+from slotwise.startd.records.breakage import Breakage, Withheld
+from slotwise.startd.records.fetch_attempts import Attempts
 from slotwise.startd.slot.events import PolicyEval
 from slotwise.startd.slot.states import Slot
 from slotwise.table import pack_ads
@@ -149,8 +149,8 @@ class Holding:
     latches: dict[str, tuple[int, int]] = field(default_factory=dict)
     #: What dynamic slots that broke took with them, in all and one by one; and what they have yet to take.
     lost: Resources = field(default_factory=Resources)
-    losses: list[Loss] = field(default_factory=list)
-    owed: list[Loss] = field(default_factory=list)
+    losses: list[Withheld] = field(default_factory=list)
+    owed: list[Withheld] = field(default_factory=list)
     #: Why the slot itself is broken, if so.
     breakage: Breakage | None = None
     #: The attributes as :attr:`ad` has them; replaced, never changed, as others may hold it.

@@ -6,49 +6,17 @@ layer is a function from what the startd knows to attributes; nothing here reads
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from slotwise.classad.evaluate import Expr, Expression, Value, attribute
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State
-from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.policy.slot_knobs import SlotKnobs
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.slot.retirement import own_remaining
 from slotwise.startd.slot.states import Claimed, Preempting
-
-#: Attributes of the running job that every slot ad repeats (HTCondor's built-in STARTD_JOB_ATTRS).
-JOB_ATTRS = (
-    "ImageSize", "ExecutableSize", "JobUniverse", "NiceUser", "CpusUsage", "ResidentSetSize", "ProportionalSetSizeKb",
-    "MemoryUsage", "DiskUsage", "StdoutMtime", "StderrMtime", "ScratchDirFileCount",
-    # How long the job says it runs, or jobs like it ran: by this the negotiator expects when a machine is free.
-    "AllowedJobDuration", "AllowedExecuteDuration", "ExpectedRuntime", "EstimatedRuntime",
-)  # fmt: skip
-
-#: What a partitionable slot repeats of its dynamic slots, as lists (STARTD_PARTITIONABLE_SLOT_ATTRS).
-CHILD_ATTRS = (
-    "Name", "DSlotId", "CurrentRank", "RemoteUser", "RemoteOwner", "AccountingGroup", "State", "Activity",
-    "EnteredCurrentState", "RetirementTimeRemaining", "Cpus", "Memory", "Disk",
-)  # fmt: skip
-
-
-@dataclass
-class SlotKnobs:
-    """What the configuration adds to one slot's ad, per slot because knobs may be."""
-
-    attrs: Mapping[str, Value] = field(default_factory=dict)
-    job_attrs: Sequence[str] = JOB_ATTRS
-    child_attrs: Sequence[str] = CHILD_ATTRS
-    slot_attrs: Sequence[str] = ()
-    slot_weight: str = "Cpus"
-    consumption: Mapping[str, str] = field(default_factory=dict)
-    #: Names that are added to Requirements: of all slots, of those that no other was carved from, of dynamic ones.
-    clauses: Sequence[str] = ()
-    own_clauses: Sequence[str] = ()
-    dynamic_clauses: Sequence[str] = ()
-    latches: Mapping[str, Expression] = field(default_factory=dict)
-    health: bool = False
+from slotwise.startd.slot_types.devices import device_attribute
 
 
 def within_limits(h: Holding, consumption: Mapping[str, str]) -> Expr:
@@ -129,11 +97,6 @@ def available(tag: str, free: Resources) -> Expr:
 
 def _listed(tag: str, names: Iterable[str]) -> Expr:
     return Expr("{ " + ", ".join(dict.fromkeys(device_attribute(tag, name) for name in names)) + " }")
-
-
-def device_attribute(tag: str, name: str) -> str:
-    """The attribute that a device's own ad is under: ``GPUs_GPU_d9f2`` for ``GPU-d9f2``."""
-    return re.sub(r"_+", "_", re.sub(r"\W", "_", f"{tag}_{name}", flags=re.ASCII))
 
 
 def identity(h: Holding) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from slotwise.classad.long_form import on_one_line
-from slotwise.startd.fetch.calls import EVICT_CLAIM, HookCall, two_ads, with_cause
+from slotwise.startd.host.hook_calls import EVICT_CLAIM, HookCall, two_ads, with_cause
 from slotwise.startd.slot.states import Cause
 
 if TYPE_CHECKING:
     from slotwise.startd.host.execution_point import ExecutionPoint
-    from slotwise.startd.host.slot_record import Activation, Coming, Holding
+    from slotwise.startd.records.slot_record import Activation, Coming, Holding
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slotwise.model.slot import HOLD_BY_STARTD
-from slotwise.startd.host.slot_record import Holding
+from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.slot import events as ev
 from slotwise.startd.slot.fsm import Step
 from slotwise.startd.slot.states import Cause, Claimed, Preempting, Retiring, Slot, Suspended

@@ -1,0 +1,29 @@
+"""Why a slot is broken, and the amounts that broken dynamic slots withhold from their partitionable slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slotwise.classad.evaluate import Value
+from slotwise.model.resources import Resources
+from slotwise.model.slot import BrokenCode
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """When and why something broke (SlotBrokenCode), and whose job it was (BROKEN_SLOT_CONTEXT_ATTRS)."""
+
+    reason: str
+    code: int = BrokenCode.UNCLEAN
+    at: float = 0
+    run_id: str = ""
+    context: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """Amounts of a broken dynamic slot that its partitionable slot does not get back."""
+
+    name: str
+    amounts: Resources
+    breakage: Breakage
