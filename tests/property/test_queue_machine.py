@@ -6,20 +6,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from slotwise.schedd.jobs.codes import MOVES, Status
-from slotwise.schedd.jobs.decision import Decision, RunEnd, Verdict
+from slotwise.schedd.jobs.decision import Decision, PolicyAction, RunEnd, RunOutcome, Verdict
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.queue import Queue
 
 ENDS = st.sampled_from(
     [
-        RunEnd("exited", verdict=Verdict("complete")),
-        RunEnd("exited", code=1, verdict=Verdict("requeue")),
-        RunEnd("signaled", code=9, verdict=Verdict("hold", "why", 3)),
-        RunEnd("evicted", reason_code=1010),
-        RunEnd("held", reason="no file", reason_code=13, executed_s=1.0),
-        RunEnd("held", reason_code=1007),
-        RunEnd("not_started", reason_code=1003),
-        RunEnd("lost", reason="silence", reason_code=1008),
+        RunEnd(RunOutcome.EXITED, verdict=Verdict(PolicyAction.COMPLETE)),
+        RunEnd(RunOutcome.EXITED, code=1, verdict=Verdict(PolicyAction.REQUEUE)),
+        RunEnd(RunOutcome.SIGNALED, code=9, verdict=Verdict(PolicyAction.HOLD, "why", 3)),
+        RunEnd(RunOutcome.EVICTED, reason_code=1010),
+        RunEnd(RunOutcome.HELD, reason="no file", reason_code=13, executed_s=1.0),
+        RunEnd(RunOutcome.HELD, reason_code=1007),
+        RunEnd(RunOutcome.NOT_STARTED, reason_code=1003),
+        RunEnd(RunOutcome.LOST, reason="silence", reason_code=1008),
     ]
 )
 

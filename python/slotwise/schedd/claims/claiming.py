@@ -14,7 +14,7 @@ from slotwise.schedd.claims.records import Claim, ClaimRequestPending, Run
 from slotwise.schedd.claims.runs import SHARE_USED_UP, ClaimRuns, ClaimSettings
 from slotwise.schedd.claims.startd_link import StartdLink
 from slotwise.schedd.jobs.codes import Hold, Status, Vacate
-from slotwise.schedd.jobs.decision import Decision
+from slotwise.schedd.jobs.decision import Decision, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.storage.store import Batch, StoredClaim
 from slotwise.wire.gen import schedd_pb2, startd_pb2
@@ -378,7 +378,7 @@ class Claiming(ClaimRuns):
                 self.ledger.commit(Decision(self.clock.now()), batch)
                 run.expect_word(self.clock.monotonic(), GRACE_S)
                 return
-            self.give_up(run, "not_started", event.reason, event.code or int(Vacate.FAILED_TO_ACTIVATE_CLAIM))
+            self.give_up(run, RunOutcome.NOT_STARTED, event.reason, event.code or int(Vacate.FAILED_TO_ACTIVATE_CLAIM))
 
     def _claim_gone(self, claim: Claim, reason: str) -> None:
         """The startd took the claim away. Its run's end may still be on the way from the starter."""

@@ -17,7 +17,7 @@ from slotwise.model import job_events as events
 from slotwise.schedd.claims.claiming import ASK_AGAIN_S, GRACE_S, Claiming
 from slotwise.schedd.claims.records import Claim, Run
 from slotwise.schedd.jobs.codes import Hold, Vacate
-from slotwise.schedd.jobs.decision import Decision, Kill
+from slotwise.schedd.jobs.decision import Decision, Kill, RunOutcome
 from slotwise.schedd.policy.evict_transforms import kill_owed
 from slotwise.schedd.storage.store import Batch, StoredClaim, StoredRun
 from slotwise.wire.gen import startd_pb2
@@ -239,11 +239,11 @@ class Reattachment:
         self._lost(run, "the execution point does not know the run any more")
 
     def _lost(self, run: Run, reason: str) -> None:
-        how = "lost" if run.executing_at else "not_started"
+        how = RunOutcome.LOST if run.executing_at else RunOutcome.NOT_STARTED
         ended = run.claim.ended
         if ended is not None and run.executing_at and (ended.reason_code or ended.hold):
             # The starter is lost, too: the startd's own cause is the better one.
-            how = "held" if ended.hold else "evicted"
+            how = RunOutcome.HELD if ended.hold else RunOutcome.EVICTED
             code = int(Hold.STARTD_HELD_JOB) if ended.hold else ended.reason_code
             self._claiming.give_up(run, how, ended.reason, code, ended.reason_subcode)
             return

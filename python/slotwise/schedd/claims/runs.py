@@ -22,7 +22,7 @@ from slotwise.schedd.claims.start_throttle import StartRate
 from slotwise.schedd.claims.startd_link import StartdLink
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Status, Vacate
-from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
+from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.durations import Durations
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.match_substitution import machine_attributes
@@ -315,7 +315,7 @@ class ClaimRuns(ABC):
         if run.over:
             return
         if not run.goes_on:
-            self.give_up(run, "not_started", "the job was taken back before it started", Vacate.SCHEDD_VACATE)
+            self.give_up(run, RunOutcome.NOT_STARTED, "the job was taken back before it started", Vacate.SCHEDD_VACATE)
             return
         link = self.link(run.claim.startd)
         if not link.connected:
@@ -323,7 +323,7 @@ class ClaimRuns(ABC):
         try:
             job_ad = self.ads.final_pack(run.job, self.machine(run.claim))
         except Exception as error:
-            self.give_up(run, "unfit", str(error), 0)
+            self.give_up(run, RunOutcome.UNFIT, str(error), 0)
             return
         link.send(
             startd_pb2.ClaimRequest(
@@ -348,7 +348,7 @@ class ClaimRuns(ABC):
             ending = startd_pb2.DeactivateClaim(fast=kill.fast, reason=kill.reason, reason_code=kill.code)
             link.send(startd_pb2.ClaimRequest(claim_id=run.claim.id, deactivate=ending))
 
-    def give_up(self, run: Run, how: str, reason: str, code: int, subcode: int = 0) -> None:
+    def give_up(self, run: Run, how: RunOutcome, reason: str, code: int, subcode: int = 0) -> None:
         """The run is over without a word of its starter: the job goes on as ``how`` says, the claim is given back."""
         if run.over:
             return

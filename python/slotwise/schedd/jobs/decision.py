@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from slotwise.model.job_events import Usage
@@ -66,16 +67,36 @@ class Decision:
         self.notes.append((text, *args))
 
 
+class RunOutcome(StrEnum):
+    """How a run ended."""
+
+    EXITED = "exited"
+    SIGNALED = "signaled"
+    EVICTED = "evicted"
+    #: Put on hold by the execution point.
+    HELD = "held"
+    NOT_STARTED = "not_started"
+    #: Neither the startd nor the starter has the run any more.
+    LOST = "lost"
+    #: The schedd could not process a message of the run.
+    FAILED = "failed"
+    #: The schedd found that the job cannot run on what it was matched to.
+    UNFIT = "unfit"
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether the job ended by itself, so that its exit policy decides."""
+        return self in (RunOutcome.EXITED, RunOutcome.SIGNALED)
+
+
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended, as told by the starter or found out by the schedd.
+    """The end of a run, as the starter reported it or the schedd found it out.
 
-    ``how`` is ``exited``, ``signaled``, ``evicted``, ``held``, ``not_started`` or ``lost``; ``failed`` when the schedd
-    could not process a message of the run, and ``unfit`` when it found that the job cannot run on what it was matched
-    to. ``code`` is the exit code or signal. ``attributes`` are merged into the job ad.
+    ``code`` is the exit code or signal. ``attributes`` are merged into the job ad.
     """
 
-    how: str
+    how: RunOutcome
     code: int = 0
     reason: str = ""
     reason_code: int = 0
@@ -98,11 +119,22 @@ class RunEnd:
         return is_vacate(self.reason_code, self.reason_subcode)
 
 
+class PolicyAction(StrEnum):
+    """What a policy expression does to its job."""
+
+    COMPLETE = "complete"
+    REQUEUE = "requeue"
+    HOLD = "hold"
+    RELEASE = "release"
+    REMOVE = "remove"
+    VACATE = "vacate"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do with a job: ``act`` is ``complete``, ``requeue``, ``hold``, ``release``, ``remove`` or ``vacate``."""
+    """What to do with a job, and the reason and codes of a hold or vacate."""
 
-    act: str
+    act: PolicyAction
     reason: str = ""
     code: int = 0
     subcode: int = 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from slotwise.model.windows import Histogram, Publication, Tallies, Window, shown
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import RunEnd
+from slotwise.schedd.jobs.decision import PolicyAction, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
 
 #: Counters of a submitter's ad and the schedd's.
@@ -138,18 +138,18 @@ def _outcome(job: Job, end: RunEnd, now: float) -> tuple[dict[str, int], str]:
     amounts: dict[str, int] = {}
     if job.cool_until > now:
         amounts["JobsCoolDown"] = 1
-    if end.how == "failed":
+    if end.how == RunOutcome.FAILED:
         return {**amounts, "JobsExitException": 1}, "bad"
     if job.status == Status.COMPLETED:
         if end.core:
             return {**amounts, "JobsCoredumped": 1}, "bad"
         return {**amounts, "JobsExitedNormally": 1, "JobsCompleted": 1}, "good"
     if job.status == Status.REMOVED:
-        by_policy = end.verdict is not None and end.verdict.act == "remove"
+        by_policy = end.verdict is not None and end.verdict.act == PolicyAction.REMOVE
         return {**amounts, "JobsKilled": 1, "JobsShouldRemove": int(by_policy)}, "bad"
     if job.status == Status.HELD:
         return {**amounts, "JobsShouldHold": 1}, "bad"
-    if end.how == "not_started":
+    if end.how == RunOutcome.NOT_STARTED:
         return {**amounts, "JobsNotStarted": 1}, ""
     return {**amounts, "JobsShouldRequeue": 1}, "good"
 

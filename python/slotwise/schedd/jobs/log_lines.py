@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER
-from slotwise.schedd.jobs.decision import RunEnd
+from slotwise.schedd.jobs.decision import RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Cluster, Job
 
 
@@ -24,13 +24,13 @@ def run_ended(job: Job, run: str, slot: str, end: RunEnd) -> tuple[Any, ...]:
     """The end of a run, whatever it means for the job."""
     seconds = int(max(end.wall_s, end.executed_s))
     why = (end.reason or "no reason given", end.reason_code, end.reason_subcode)
-    if end.how == "exited":
+    if end.how == RunOutcome.EXITED:
         return ("%s: exited with status %d on %s after %d s (run %s)", job.key, end.code, slot, seconds, run)
-    if end.how == "signaled":
+    if end.how == RunOutcome.SIGNALED:
         return ("%s: died on signal %d on %s after %d s (run %s)", job.key, end.code, slot, seconds, run)
-    if end.how == "unfit" or (end.how == "not_started" and end.reason_code not in CLAIM_WAS_OVER):
+    if end.how == RunOutcome.UNFIT or (end.how == RunOutcome.NOT_STARTED and end.reason_code not in CLAIM_WAS_OVER):
         return ("%s: could not be started on %s (run %s): %s (code %d, subcode %d)", job.key, slot, run, *why)
-    if end.how == "not_started":
+    if end.how == RunOutcome.NOT_STARTED:
         return (
             "%s: not started on %s, whose claim had ended (run %s): %s (code %d, subcode %d)",
             job.key,
@@ -38,7 +38,7 @@ def run_ended(job: Job, run: str, slot: str, end: RunEnd) -> tuple[Any, ...]:
             run,
             *why,
         )
-    if end.how == "lost":
+    if end.how == RunOutcome.LOST:
         return (
             "%s: lost contact with %s after %d s (run %s): %s (code %d, subcode %d)",
             job.key,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from slotwise.errors import InvariantError
 from slotwise.model import job_events as events
 from slotwise.schedd.jobs.codes import CLAIM_WAS_OVER, HOLD_NAMES, VACATE_NAMES, Hold, Status, Universe, Vacate
-from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
+from slotwise.schedd.jobs.decision import Decision, Kill, PolicyAction, RunEnd, RunOutcome
 from slotwise.schedd.jobs.factory import HELD, REMOVED, RUNNING
 from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.jobs.job_index import JobIndex
@@ -287,9 +287,11 @@ class Queue(JobIndex):
             self._leave_removed(job, decision)
         elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
             self.sort_in(job, decision)  # it was held (and maybe released) while it ran
-        elif end.how in ("exited", "signaled"):
+        elif end.how.by_itself:
             self._exited(job, end, decision)
-        elif end.how == "unfit" or (end.how in ("held", "not_started") and not end.is_vacate):
+        elif end.how == RunOutcome.UNFIT or (
+            end.how in (RunOutcome.HELD, RunOutcome.NOT_STARTED) and not end.is_vacate
+        ):
             self._held_by_execution_point(job, end, decision)
         else:
             self._vacated(job, end, decision)
@@ -312,28 +314,30 @@ class Queue(JobIndex):
         decision.set(job, dict(job.changes or {}))  # what was decided before may not be durable either
         if "RemoteHost" in (job.changes or {}):
             wall_s = max(0.0, decision.now - job.number("ShadowBday", decision.now))
-            decision.set(job, _closing_attributes(job, RunEnd("failed", wall_s=wall_s), decision.now))
+            decision.set(job, _closing_attributes(job, RunEnd(RunOutcome.FAILED, wall_s=wall_s), decision.now))
         if job.status == Status.REMOVED:
             self._leave_removed(job, decision)
         elif job.status in (Status.IDLE, Status.HELD, Status.COMPLETED):
             self.sort_in(job, decision)
         else:
-            self._vacated(job, RunEnd("failed", reason=reason, reason_code=int(Vacate.SHADOW_EXCEPTION)), decision)
+            self._vacated(
+                job, RunEnd(RunOutcome.FAILED, reason=reason, reason_code=int(Vacate.SHADOW_EXCEPTION)), decision
+            )
 
     def _exited(self, job: Job, end: RunEnd, decision: Decision) -> None:
         self.continued(job, decision)  # the word of that may come later than the end
         verdict = end.verdict
         completions = int(job.number("NumJobCompletions")) + 1
-        act = verdict.act if verdict else "complete"
+        act = verdict.act if verdict else PolicyAction.COMPLETE
         changes: Changes = {"NumJobCompletions": completions}
-        if act == "complete":
+        if act == PolicyAction.COMPLETE:
             changes["CompletionDate"] = int(end.at or decision.now)
             self.move(job, Status.COMPLETED, decision, changes)
             decision.log(
                 job,
                 events.terminated(
                     self.frame(job, decision.now),
-                    normal=end.how == "exited",
+                    normal=end.how == RunOutcome.EXITED,
                     code=end.code,
                     usage=end.usage,
                     core=end.core,
@@ -342,16 +346,16 @@ class Queue(JobIndex):
             return
         decision.set(job, changes)
         assert verdict is not None
-        if act == "hold":
+        if act == PolicyAction.HOLD:
             if job.cluster.universe == Universe.LOCAL:
                 self._log_evicted(job, decision, end, verdict.reason, verdict.code, verdict.subcode)
             self._held(job, verdict.reason, verdict.code, verdict.subcode, decision)
         else:
-            requeued = (end.how == "exited", end.code)
+            requeued = (end.how == RunOutcome.EXITED, end.code)
             frame = self.frame(job, decision.now)
             decision.log(job, events.evicted(frame, usage=end.usage, reason=verdict.reason, requeued=requeued))
             requeue: Changes = {"LastVacateTime": int(decision.now)}
-            if job.cluster.universe == Universe.SCHEDULER and end.how == "exited" and end.code != 0:
+            if job.cluster.universe == Universe.SCHEDULER and end.how == RunOutcome.EXITED and end.code != 0:
                 requeue.update(self._cool(job, self.cool_down_s, decision))
             self.move(job, Status.IDLE, decision, requeue)
             decision.note("%s: requeued: %s", job.key, verdict.reason)
@@ -371,7 +375,7 @@ class Queue(JobIndex):
             self.retire(job, decision)
 
     def _held_by_execution_point(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        if end.how == "held" and job.cluster.universe != Universe.SCHEDULER:
+        if end.how == RunOutcome.HELD and job.cluster.universe != Universe.SCHEDULER:
             self._log_error(job, end, decision)
             decision.set(job, _vacate_attributes(job, end.reason, end.reason_code, end.reason_subcode, decision.now))
             self._log_evicted(job, decision, end, end.reason, end.reason_code, end.reason_subcode)
@@ -383,7 +387,7 @@ class Queue(JobIndex):
         The entry of the hold comes after that of the eviction, as in HTCondor: with the usage of the run, which is
         known only now. Policies' holds are logged at once, and without an eviction.
         """
-        ran = end.how in ("exited", "signaled", "evicted", "held", "lost")
+        ran = end.how in (RunOutcome.EXITED, RunOutcome.SIGNALED, RunOutcome.EVICTED, RunOutcome.HELD, RunOutcome.LOST)
         if job.status == Status.REMOVED:
             reason, code, subcode = str((job.changes or {}).get("RemoveReason") or ""), int(Vacate.JOB_REMOVED), 0
         elif job.status == Status.HELD and _logs_hold_later(job):
@@ -420,25 +424,29 @@ class Queue(JobIndex):
         return bool(due)
 
     def _vacated(self, job: Job, end: RunEnd, decision: Decision) -> None:
-        code = end.reason_code or int(Vacate.RECONNECT_FAILED if end.how == "lost" else Vacate.CLAIM_DEACTIVATED)
-        if end.how == "not_started" and code in CLAIM_WAS_OVER:
+        code = end.reason_code or int(
+            Vacate.RECONNECT_FAILED if end.how == RunOutcome.LOST else Vacate.CLAIM_DEACTIVATED
+        )
+        if end.how == RunOutcome.NOT_STARTED and code in CLAIM_WAS_OVER:
             self.move(job, Status.IDLE, decision, {})
             return
         reason = end.reason or VACATE_NAMES.get(code, "The job was evicted")
         changes = _vacate_attributes(job, reason, code, end.reason_subcode, decision.now)
-        if end.how in ("not_started", "failed") or (end.how == "evicted" and code == Vacate.STARTER_ERROR):
+        if end.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED) or (
+            end.how == RunOutcome.EVICTED and code == Vacate.STARTER_ERROR
+        ):
             # Tried again at once, it would most likely fail again, many times a second.
             job.failures += 1
             wait_s = min(_COOL_MOST_S, _COOL_FIRST_S * 2.0 ** min(job.failures - 1, 20))
             changes.update(self._cool(job, wait_s, decision))
         else:
             job.failures = 0
-        if end.how == "failed":
+        if end.how == RunOutcome.FAILED:
             changes["NumShadowExceptions"] = int(job.number("NumShadowExceptions")) + 1
-        if end.how in ("not_started", "failed"):
+        if end.how in (RunOutcome.NOT_STARTED, RunOutcome.FAILED):
             decision.log(job, events.shadow_exception(self.frame(job, decision.now), reason))
         else:
-            if end.how == "lost":
+            if end.how == RunOutcome.LOST:
                 decision.log(job, events.reconnect_failed(self.frame(job, decision.now), reason, slot_of(job)))
             self._log_error(job, end, decision)
             self._log_evicted(job, decision, end, reason, code, end.reason_subcode)
@@ -500,8 +508,8 @@ def _closing_attributes(job: Job, end: RunEnd, now: float) -> Changes:
         PublicClaimId=None,
         LastPublicClaimId=former.get("PublicClaimId"),
     )
-    if end.how in ("exited", "signaled"):
-        signaled = end.how == "signaled"
+    if end.how.by_itself:
+        signaled = end.how == RunOutcome.SIGNALED
         changes["ExitBySignal"] = signaled
         changes["ExitSignal" if signaled else "ExitCode"] = end.code
         changes["ExitCode" if signaled else "ExitSignal"] = None

@@ -14,12 +14,17 @@ from slotwise.execution.keeper_spec import Usage as KeeperUsage
 from slotwise.execution.verdict import How, MemoryRule
 from slotwise.model.job_events import Usage
 from slotwise.schedd.jobs.codes import Hold, Status, Universe, Vacate
-from slotwise.schedd.jobs.decision import Kill, RunEnd
+from slotwise.schedd.jobs.decision import Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.round_attrs import with_rounded
 from slotwise.schedd.jobs.values import Changes, Expr
 
-_HOW = {How.EXITED: "exited", How.SIGNALED: "signaled", How.EVICTED: "evicted", How.HELD: "held"}
+_OUTCOMES = {
+    How.EXITED: RunOutcome.EXITED,
+    How.SIGNALED: RunOutcome.SIGNALED,
+    How.EVICTED: RunOutcome.EVICTED,
+    How.HELD: RunOutcome.HELD,
+}
 _MEMORY_USAGE = Expr("( ( ResidentSetSize + 1023 ) / 1024 )")
 
 
@@ -30,12 +35,12 @@ def is_root() -> bool:
 
 def lost(job: Job, reason: str) -> RunEnd:
     """The end of a run of which nothing is left."""
-    return RunEnd("evicted", reason=reason, reason_code=int(Vacate.STARTER_ERROR))
+    return RunEnd(RunOutcome.EVICTED, reason=reason, reason_code=int(Vacate.STARTER_ERROR))
 
 
 def unfit(reason: str, code: Hold) -> RunEnd:
     """The end of a run that cannot begin: its job is held."""
-    return RunEnd("unfit", reason=reason, reason_code=int(code))
+    return RunEnd(RunOutcome.UNFIT, reason=reason, reason_code=int(code))
 
 
 def soft_kill(job: JobFacts | None, status: int, *, default_s: int) -> tuple[int, int]:
@@ -71,7 +76,7 @@ def judge_end(
     if told is not None and result.how == "failed":
         told = None if job.status in (Status.RUNNING, Status.SUSPENDED) else told
     end = verdict.judge(result, told, facts, MemoryRule(limit_mib))
-    reason, how = end.reason, _HOW.get(end.how, "not_started")
+    reason, how = end.reason, _OUTCOMES.get(end.how, RunOutcome.NOT_STARTED)
     if result.how == "failed" and result.stage == "exec" and job.cluster.universe == Universe.SCHEDULER:
         path = os.path.join(facts.iwd, facts.cmd)
         reason = f"File '{path}' is missing or not executable"
@@ -85,7 +90,7 @@ def judge_end(
         reason=reason,
         reason_code=end.reason_code,
         reason_subcode=end.reason_subcode,
-        error=reason if how == "held" else "",
+        error=reason if how == RunOutcome.HELD else "",
         at=result.ended_at or now,
         core="core" if end.core else "",
         attributes=usage_attributes(used) if result.started_at else {},

@@ -34,7 +34,7 @@ from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, p
 from slotwise.ids import doing_for_run
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Hold, Status, Universe, Vacate
-from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd
+from slotwise.schedd.jobs.decision import Decision, Kill, RunEnd, RunOutcome
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
@@ -338,7 +338,9 @@ class LocalRuns:
         elif run.goes_on:
             await self._launch(run)
         else:
-            self._end(run, RunEnd("not_started", reason="it was taken back", reason_code=int(Vacate.SCHEDD_VACATE)))
+            self._end(
+                run, RunEnd(RunOutcome.NOT_STARTED, reason="it was taken back", reason_code=int(Vacate.SCHEDD_VACATE))
+            )
 
     def _adopt(self, run: LocalRun, pid: int) -> None:
         with root_files():
@@ -417,7 +419,9 @@ class LocalRuns:
     async def _launch(self, run: LocalRun) -> None:
         """Lay the run's directories out and fork its keeper."""
         if not run.goes_on:
-            self._end(run, RunEnd("not_started", reason="it was taken back", reason_code=int(Vacate.SCHEDD_VACATE)))
+            self._end(
+                run, RunEnd(RunOutcome.NOT_STARTED, reason="it was taken back", reason_code=int(Vacate.SCHEDD_VACATE))
+            )
             return
         root, zygote = await self._open()
         run.place = self._place(root, run.id)
@@ -609,14 +613,14 @@ class LocalRuns:
     def _ended(self, run: LocalRun, result: KeeperResult) -> None:
         job, now = run.job, self._clock.now()
         if not self._ads.has(job):  # removed by force
-            self._end(run, RunEnd("lost"))
+            self._end(run, RunEnd(RunOutcome.LOST))
             return
         if run.facts is None:
             run.facts = self._facts_at_end(job)
         limits = self.settings.limits
         end = ending.judge_end(run.facts, job, result, run.kill, limits.memory_mib or -1, born_at=run.born_at, now=now)
-        if end.how in ("exited", "signaled"):
-            signaled = end.how == "signaled"
+        if end.how.by_itself:
+            signaled = end.how == RunOutcome.SIGNALED
             verdict = exit_verdict(job, signaled, end.code, end.attributes, self._ads, now)
             end = replace(end, verdict=verdict)
         self._end(run, end)

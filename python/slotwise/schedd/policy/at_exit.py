@@ -6,7 +6,7 @@ from functools import partial
 
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Status
-from slotwise.schedd.jobs.decision import Verdict
+from slotwise.schedd.jobs.decision import PolicyAction, Verdict
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.policy import expressions
@@ -22,7 +22,7 @@ def exit_verdict(job: Job, signaled: bool, code: int, attributes: Changes, ads: 
     if job.status not in _RUNNING:
         return None
     if ads.plain_exit_policy(job):
-        return Verdict("complete")
+        return Verdict(PolicyAction.COMPLETE)
     facts = dict(attributes)
     facts["NumJobCompletions"] = int(job.number("NumJobCompletions")) + 1
     facts["ExitBySignal"] = signaled

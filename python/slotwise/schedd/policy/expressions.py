@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from slotwise.classad import ExprTree
 from slotwise.schedd.jobs.codes import Hold, Status, Vacate
-from slotwise.schedd.jobs.decision import Verdict
+from slotwise.schedd.jobs.decision import PolicyAction, Verdict
 from slotwise.schedd.jobs.job import finite
 from slotwise.schedd.jobs.values import Evaluate
 
@@ -88,7 +88,7 @@ def _durations(facts: JobFacts) -> Verdict | None:
     limit = facts.evaluate("AllowedJobDuration")
     if _is_number(limit) and facts.shadow_started and facts.now - facts.shadow_started >= float(limit):  # type: ignore[arg-type]
         return Verdict(
-            "hold",
+            PolicyAction.HOLD,
             f"The job exceeded allowed job duration of {_span(int(limit))}",  # type: ignore[call-overload]
             Hold.JOB_DURATION_EXCEEDED,
         )
@@ -96,7 +96,7 @@ def _durations(facts: JobFacts) -> Verdict | None:
     since = max(facts.execution_started, facts.last_checkpoint)
     if _is_number(limit) and since and facts.now - since > float(limit):  # type: ignore[arg-type]
         return Verdict(
-            "hold",
+            PolicyAction.HOLD,
             f"The job exceeded allowed execute duration of {_span(int(limit))}",  # type: ignore[call-overload]
             Hold.JOB_EXECUTE_EXCEEDED,
         )
@@ -106,7 +106,7 @@ def _durations(facts: JobFacts) -> Verdict | None:
 def _timer_remove(facts: JobFacts) -> Verdict | None:
     value = facts.evaluate("TimerRemove")
     if _is_number(value) and 0 <= float(value) < facts.now:  # type: ignore[arg-type]
-        return Verdict("remove", _own("TimerRemove", facts.text_of))
+        return Verdict(PolicyAction.REMOVE, _own("TimerRemove", facts.text_of))
     return None
 
 
@@ -120,12 +120,13 @@ _CODES = {
 
 def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], ...]) -> Verdict | None:
     job_code, system_code = _CODES[kind]
+    action = PolicyAction(kind.lower())
     name = f"Periodic{kind}"
     if truth(facts.evaluate(name)):
         reason = facts.evaluate(f"{name}Reason")
         subcode = facts.evaluate(f"{name}SubCode")
         return Verdict(
-            kind.lower(),
+            action,
             reason if isinstance(reason, str) and reason else _own(name, facts.text_of),
             int(job_code),
             _whole(subcode),
@@ -138,7 +139,7 @@ def _fired(facts: JobFacts, kind: str, system: tuple[tuple[str, str, str, str], 
             written = ExprTree(text).print_old()
             default = f"The system macro SYSTEM_PERIODIC_{kind.upper()} expression '{written}' evaluated to TRUE"
             return Verdict(
-                kind.lower(),
+                action,
                 reason if isinstance(reason, str) and reason else default,
                 int(system_code),
                 _whole(subcode),
@@ -158,20 +159,20 @@ def at_exit(evaluate: Evaluate, text_of: Callable[[str], str]) -> Verdict:
     """
     if truth(evaluate("ExitBySignal")) is None:
         return Verdict(
-            "hold", "The job ended without saying how (ExitBySignal is undefined)", Hold.JOB_POLICY_UNDEFINED
+            PolicyAction.HOLD, "The job ended without saying how (ExitBySignal is undefined)", Hold.JOB_POLICY_UNDEFINED
         )
     if truth(evaluate("OnExitHold")):
         reason = evaluate("OnExitHoldReason")
         subcode = evaluate("OnExitHoldSubCode")
         return Verdict(
-            "hold",
+            PolicyAction.HOLD,
             reason if isinstance(reason, str) and reason else _own("OnExitHold", text_of),
             Hold.JOB_POLICY,
             _whole(subcode),
         )
     if truth(evaluate("OnExitRemove")) is False:
-        return Verdict("requeue", _own("OnExitRemove", text_of, "FALSE"), Vacate.JOB_SHOULD_REQUEUE)
-    return Verdict("complete")
+        return Verdict(PolicyAction.REQUEUE, _own("OnExitRemove", text_of, "FALSE"), Vacate.JOB_SHOULD_REQUEUE)
+    return Verdict(PolicyAction.COMPLETE)
 
 
 def _is_number(value: object) -> bool:

@@ -13,7 +13,7 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.schedd.jobs.ads import JobAds
 from slotwise.schedd.jobs.codes import Hold, Status
-from slotwise.schedd.jobs.decision import Decision, Verdict
+from slotwise.schedd.jobs.decision import Decision, PolicyAction, Verdict
 from slotwise.schedd.jobs.dependents import Dependents
 from slotwise.schedd.jobs.job import Job
 from slotwise.schedd.jobs.queue import Queue
@@ -169,7 +169,7 @@ class Periodic:
         reason = f"The job's periodic policy takes more than {_JOB_STEPS} steps to evaluate"
         decision.set(job, {"PeriodicPolicySkipped": f"{reason}; it is evaluated again after {_SKIPPED_S:.0f} s"})
         decision.note("%s: %s; it is skipped for %d s", job.key, reason, _SKIPPED_S)
-        return Verdict("hold", reason, int(Hold.JOB_POLICY_UNDEFINED))
+        return Verdict(PolicyAction.HOLD, reason, int(Hold.JOB_POLICY_UNDEFINED))
 
     def _failed(self, error: Exception) -> None:
         self._sweep()
@@ -190,11 +190,11 @@ class Periodic:
         )
 
     def _carry_out(self, job: Job, verdict: Verdict, decision: Decision) -> bool:
-        if verdict.act == "hold":
+        if verdict.act == PolicyAction.HOLD:
             return self._queue.hold(job, verdict.reason, verdict.code, verdict.subcode, decision)
-        if verdict.act == "release":
+        if verdict.act == PolicyAction.RELEASE:
             return self._queue.release(job, verdict.reason, decision)
-        if verdict.act == "remove":
+        if verdict.act == PolicyAction.REMOVE:
             done = self._queue.remove(job, verdict.reason, decision)
             self._dependents.remove(decision)
             return done

@@ -14,7 +14,7 @@ from slotwise.schedd.claims.records import Run
 from slotwise.schedd.history.epochs import RunHistory, RunRecord, record_of
 from slotwise.schedd.jobs.ads import JobAds, native
 from slotwise.schedd.jobs.codes import Hold, Status, Vacate
-from slotwise.schedd.jobs.decision import Decision, RunEnd, Verdict
+from slotwise.schedd.jobs.decision import Decision, RunEnd, RunOutcome, Verdict
 from slotwise.schedd.jobs.queue import Queue
 from slotwise.schedd.jobs.values import Changes
 from slotwise.schedd.policy.at_exit import exit_verdict
@@ -29,7 +29,14 @@ _log = logging.getLogger(__name__)
 #: Codes of evictions by the starter itself: what went wrong is its error, as in holds by it.
 _STARTER_FAILED = frozenset({Vacate.STARTER_ERROR, Vacate.SCRATCH_DIR_ERROR})
 _TRANSFER_ERRORS = frozenset({Hold.TRANSFER_INPUT_ERROR, Hold.TRANSFER_OUTPUT_ERROR})
-_HOW = {0: "exited", 1: "signaled", 2: "evicted", 3: "held", 4: "not_started", 5: "lost"}
+_OUTCOMES = {
+    schedd_pb2.RunEnded.EXITED: RunOutcome.EXITED,
+    schedd_pb2.RunEnded.SIGNALED: RunOutcome.SIGNALED,
+    schedd_pb2.RunEnded.EVICTED: RunOutcome.EVICTED,
+    schedd_pb2.RunEnded.HELD: RunOutcome.HELD,
+    schedd_pb2.RunEnded.NOT_STARTED: RunOutcome.NOT_STARTED,
+    schedd_pb2.RunEnded.STARTER_LOST: RunOutcome.LOST,
+}
 
 
 class Endings:
@@ -74,7 +81,7 @@ class Endings:
             self._ledger.commit(decision, batch, on_committed=lambda _: self._durable(run, following, None))
             return
         self._transfers.log_notes(run, decision)
-        how = _HOW.get(ended.how, "lost")
+        how = _OUTCOMES.get(ended.how, RunOutcome.LOST)
         report = closing_report(self._ads, self._claiming, run, ended, now)
         # The starter tells whole seconds; when it was just now, our own clock is finer.
         ended_at = ended.at if ended.at and now - ended.at >= 2 else now
@@ -93,9 +100,9 @@ class Endings:
             core="core" if ended.core_dumped else "",
             verdict=self._verdict(run, how, ended, report.attributes),
         )
-        if failure is not None and how in ("exited", "signaled"):
+        if failure is not None and how.by_itself:
             end = RunEnd(
-                "held",
+                RunOutcome.HELD,
                 reason=failure.message,
                 reason_code=failure.hold_code,
                 reason_subcode=failure.subcode,
@@ -105,14 +112,14 @@ class Endings:
                 wall_s=end.wall_s,
                 executed_s=end.executed_s,
             )
-        if how in ("held", "evicted") and (larger := self._transformed(run, end)) is not None:
-            end = replace(end, how="evicted", attributes={**end.attributes, **larger})
-        if not run.executing_at and how in ("exited", "signaled"):
+        if how in (RunOutcome.HELD, RunOutcome.EVICTED) and (larger := self._transformed(run, end)) is not None:
+            end = replace(end, how=RunOutcome.EVICTED, attributes={**end.attributes, **larger})
+        if not run.executing_at and how.by_itself:
             self._queue.executing(run.job, host_of(self._ads, self._claiming, run), run.claim.slot_name, {}, decision)
         self._queue.end_run(run.job, end, decision)
         if run.job.status == Status.COMPLETED and not self._ads.stays(run.job, decision.now):
             self._queue.leave(run.job, decision)
-        if how in ("not_started", "lost"):
+        if how in (RunOutcome.NOT_STARTED, RunOutcome.LOST):
             run.claim.failures += 1
         record = self.record(run)
         following = self._claiming.after_run(run, decision, batch)
@@ -138,21 +145,21 @@ class Endings:
         ad.update(native(end.attributes))
         return transformed(ad, end.reason_code, end.reason_subcode, end.reason, int(self._clock.now()))
 
-    def _verdict(self, run: Run, how: str, ended: schedd_pb2.RunEnded, attributes: Changes) -> Verdict | None:
-        if how not in ("exited", "signaled"):
+    def _verdict(self, run: Run, how: RunOutcome, ended: schedd_pb2.RunEnded, attributes: Changes) -> Verdict | None:
+        if not how.by_itself:
             return None
-        return exit_verdict(run.job, how == "signaled", ended.code, attributes, self._ads, self._clock.now())
+        return exit_verdict(run.job, how == RunOutcome.SIGNALED, ended.code, attributes, self._ads, self._clock.now())
 
 
-def _is_starters(run: Run, how: str, ended: schedd_pb2.RunEnded) -> bool:
+def _is_starters(run: Run, how: RunOutcome, ended: schedd_pb2.RunEnded) -> bool:
     """Whether the run ended with an error of its starter, and not with one that the access point told it of."""
     transfer = run.transfer
     if transfer is not None and transfer.failure is not None and transfer.failure.message == ended.reason:
         return False
-    return how == "held" or (how == "evicted" and ended.reason_code in _STARTER_FAILED)
+    return how == RunOutcome.HELD or (how == RunOutcome.EVICTED and ended.reason_code in _STARTER_FAILED)
 
 
-def _reason(run: Run, how: str, ended: schedd_pb2.RunEnded) -> str:
+def _reason(run: Run, how: RunOutcome, ended: schedd_pb2.RunEnded) -> str:
     """Why the run ended; an error of the starter with the slot where that was, as HTCondor words it.
 
     Failures of transfers name both ends themselves.
