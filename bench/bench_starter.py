@@ -18,9 +18,9 @@ from pathlib import Path
 from harness import Report
 from slotwise.execution.cgroup.plan import CgroupRules, plan
 from slotwise.execution.cgroup.probe import CgroupHost, probe
-from slotwise.execution.control import control_root
+from slotwise.execution.control_dir import control_root
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, read_result
-from slotwise.execution.launcher import Entry, Launcher, lay_out, remove_tree
+from slotwise.execution.launcher import Entry, Launcher, remove_tree, write_files
 
 _AT_ONCE = 40
 _NOBODY = 65534
@@ -83,7 +83,7 @@ async def one_round(jobs: int, groups: CgroupHost | None, *, namespace: bool) ->
             entries: list[Entry] = [(str(base / name), 0o755, None, None), (str(control / name), 0o700, None, None)]
             if groups:
                 entries.append((str(base / name / "tmp"), 0o1777, None, None))
-            lay_out([*entries, (str(control / name / "spec"), 0o600, None, spec.encode())])
+            write_files([*entries, (str(control / name / "spec"), 0o600, None, spec.encode())])
             launcher.spawn(control / name)
         await asyncio.wait_for(done.wait(), 60)
         elapsed = time.perf_counter() - started

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slotwise.execution.verdict import SCRATCH_DIR_ERROR
+from slotwise.execution.exit_status import SCRATCH_DIR_ERROR
 from slotwise.starter.enforcement.host_programs import installed
 from slotwise.starter.enforcement.host_programs import run as tool
 from slotwise.starter.scratch.encryption import DM_CRYPT, FSCRYPT, open_labels

@@ -26,7 +26,7 @@ _KINDS = (
     "shadow refused",
     "keeper started",
     "keeper ended",
-    "action TellGone",
+    "action ReportGone",
     "action SendEnd",
     "action SendStarted",
     "action StopSoft",

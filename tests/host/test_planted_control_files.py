@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import HostError
-from slotwise.execution.control import control_root, orphaned
+from slotwise.execution.control_dir import control_root, orphaned
 
 from tests.support.accounts import HostUser, host_users
 from tests.support.starter_bench import is_alive, starter_bench

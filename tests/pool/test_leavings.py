@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from slotwise.execution.control import control_root
+from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
 
 from tests.support.pool import Pool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.execution.cgroup.probe import CgroupHost
-from slotwise.execution.facts import JobFacts, KillSignals
+from slotwise.execution.job_view import JobView, KillSignals
 from slotwise.execution.keeper_spec import Identity, KeeperResult
 from slotwise.schedd.jobs.codes import Status
 from slotwise.schedd.jobs.decision import Kill
@@ -15,7 +15,7 @@ from slotwise.schedd.jobs.job import Cluster, Job
 from slotwise.schedd.local import ending
 from slotwise.schedd.local.launch import LocalLimits, RunPlace, Surroundings, compose
 
-FACTS = JobFacts("1.0", "run.sh", ("a b",), {"A": "1"}, "/home/ann", "/dev/null", "out", "/abs/err", "ann")
+FACTS = JobView("1.0", "run.sh", ("a b",), {"A": "1"}, "/home/ann", "/dev/null", "out", "/abs/err", "ann")
 PLACE = RunPlace("dir_1.0_1", Path("/run/sw/dir_1.0_1"), Path("/var/local"))
 WHO = Identity(1000, 1000, (4,), "ann", "/home/ann")
 
@@ -58,9 +58,9 @@ def test_without_groups_the_account_is_bounded_and_a_local_job_has_scratch() -> 
     ("status", "expected"), [(Status.REMOVED, (10, 60)), (Status.HELD, (12, 60)), (Status.RUNNING, (15, 60))]
 )
 def test_the_signal_is_that_of_what_is_done_to_the_job(status: Status, expected: tuple[int, int]) -> None:
-    facts = JobFacts("1.0", "", (), {}, "/", "", "", "", "ann", kill=KillSignals(15, remove=10, hold=12))
+    facts = JobView("1.0", "", (), {}, "/", "", "", "", "ann", kill=KillSignals(15, remove=10, hold=12))
     assert ending.soft_kill(facts, status, default_s=60) == expected
-    patient = JobFacts("1.0", "", (), {}, "/", "", "", "", "ann", kill=KillSignals(vacate_s=7))
+    patient = JobView("1.0", "", (), {}, "/", "", "", "", "ann", kill=KillSignals(vacate_s=7))
     assert ending.soft_kill(patient, status, default_s=60) == (15, 7)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from slotwise.errors import HostError
-from slotwise.execution.control import control_root, discard, orphaned
+from slotwise.execution.control_dir import control_root, discard, orphaned
 
 
 def test_each_execute_directory_has_its_own(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from slotwise.classad import ClassAd
 from slotwise.config import load
 from slotwise.errors import ConfigError
 from slotwise.execution.cgroup.probe import V1_WANTED, CgroupHost
-from slotwise.execution.facts import SlotFacts
+from slotwise.execution.job_view import SlotView
 from slotwise.home import PoolHome
 from slotwise.starter.enforcement.accounts import Account, UserRules, faults
-from slotwise.starter.enforcement.gaps import assess
 from slotwise.starter.enforcement.gpu_hiding import assigned_uuids, find_gpus, hidden
+from slotwise.starter.host.capabilities import assess
 from slotwise.starter.settings import StarterSettings, for_slot, read_settings
 
 FIRST, SECOND, THIRD = "GPU-6a96bd13-1111", "GPU-6a96bd13-2222", "GPU-0c0ffee0-3333"
@@ -51,10 +51,10 @@ def test_the_devices_of_others_are_hidden(mine: list[str], gone: list[int]) -> N
 
 
 def test_properties_of_a_device_tell_its_uuid() -> None:
-    slot = SlotFacts("slot1@h", machine_resources=("GPUs",), assigned={"GPUs": "GPU-6a96bd13,CUDA1"})
+    slot = SlotView("slot1@h", machine_resources=("GPUs",), assigned={"GPUs": "GPU-6a96bd13,CUDA1"})
     ad = ClassAd({"GPUs_GPU_6a96bd13": ClassAd({"DeviceUuid": SECOND})})
     assert assigned_uuids(slot, ad) == [SECOND, "CUDA1"]
-    assert assigned_uuids(SlotFacts("slot1@h"), ad) == []
+    assert assigned_uuids(SlotView("slot1@h"), ad) == []
 
 
 def settings(tmp_path: Path, text: str) -> StarterSettings:

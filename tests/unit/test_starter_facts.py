@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slotwise.errors import UsageError
 from slotwise.execution import arguments, environment
 from slotwise.execution.environment import EnvironmentSettings, Places
-from slotwise.execution.facts import JobFacts, SlotFacts, read_job, read_slot, signal_number
+from slotwise.execution.job_view import JobView, SlotView, read_job, read_slot, signal_number
 from slotwise.home import PoolHome
 from slotwise.starter.settings import read_settings
 
@@ -61,7 +61,7 @@ def test_an_entry_without_a_name_is_refused() -> None:
         arguments.environment_new("=1")
 
 
-def job(**ad: object) -> JobFacts:
+def job(**ad: object) -> JobView:
     return read_job(ad.get, "ann@here")
 
 
@@ -128,9 +128,9 @@ PLACES = Places("/x/scratch", "/x/htcondor/.job.ad", "/x/htcondor/.machine.ad", 
 
 
 def build(
-    facts: JobFacts, slot: SlotFacts | None = None, settings: EnvironmentSettings | None = None, home: str = "/home/a"
+    facts: JobView, slot: SlotView | None = None, settings: EnvironmentSettings | None = None, home: str = "/home/a"
 ) -> dict[str, str]:
-    slot = slot or SlotFacts("slot1_1@h", cpus=4)
+    slot = slot or SlotView("slot1_1@h", cpus=4)
     return environment.build(facts, slot, PLACES, settings or EnvironmentSettings(), home=home, marker="_M=1")
 
 
@@ -171,7 +171,7 @@ def test_inherited_environment_by_rule() -> None:
 
 def gpus(template: str, devices: str | None = "CUDA0,CUDA1", unassigned: str = "none") -> dict[str, str]:
     assigned = {} if devices is None else {"GPUs": devices}
-    slot = SlotFacts("s", machine_resources=("Cpus", "GPUs"), assigned=assigned)
+    slot = SlotView("s", machine_resources=("Cpus", "GPUs"), assigned=assigned)
     settings = EnvironmentSettings(assigned={"gpus": template}, unassigned={"gpus": unassigned})
     return environment.assigned_devices(slot, settings)
 
@@ -186,7 +186,7 @@ def test_device_variables() -> None:
 def test_gpus_are_named_and_hidden_without_any_knob(tmp_path: Path) -> None:
     def env(devices: str | None, **knobs: str) -> dict[str, str]:
         settings = read_settings(configured(**knobs), PoolHome(tmp_path), {}).environment
-        slot = SlotFacts("s", machine_resources=("Cpus", "GPUs"), assigned={"GPUs": devices} if devices else {})
+        slot = SlotView("s", machine_resources=("Cpus", "GPUs"), assigned={"GPUs": devices} if devices else {})
         return environment.assigned_devices(slot, settings)
 
     named = env("CUDA0,CUDA1")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from slotwise.classad import ExprTree
 from slotwise.daemon.program_trust import fault_for_root
+from slotwise.execution.exit_status import How
 from slotwise.execution.keeper_spec import Identity, KeeperResult
-from slotwise.execution.verdict import How
 from slotwise.starter.hooks.hook_rules import HookRules
 from slotwise.starter.hooks.hooks import Said, _fault, parse_output, prepare_verdict
-from slotwise.starter.run.report import exit_attributes
+from slotwise.starter.job.usage import exit_attributes
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 ANN = Identity(uid=4001, gid=4002, groups=(4003,))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.scratch.cleanup_retry import Mender, due
-from slotwise.starter.scratch.directories import RunDirectory
 
 
 def test_tries_become_rare() -> None:

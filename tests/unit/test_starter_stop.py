@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from slotwise.clock import SystemClock
 from slotwise.starter import app
-from slotwise.starter.run import lifecycle_types
+from slotwise.starter.run import events
 
 
 class OneRun:
@@ -41,7 +41,7 @@ async def stopped(host: OneRun, mode: str = "graceful") -> list[Any]:
 async def test_the_end_of_the_startds_stream_may_be_seen_after_the_order_to_stop() -> None:
     host = OneRun()
     asyncio.get_running_loop().call_later(0.1, setattr, host.board, "listening", False)
-    assert await stopped(host) == [lifecycle_types.Unwanted(tell_startd=False)]
+    assert await stopped(host) == [events.Unwanted(report_gone=False)]
 
 
 async def test_jobs_go_on_while_a_startd_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,4 +50,4 @@ async def test_jobs_go_on_while_a_startd_is_there(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_fast_stop_ends_them_at_once() -> None:
-    assert await stopped(OneRun(), "fast") == [lifecycle_types.Unwanted(tell_startd=False)]
+    assert await stopped(OneRun(), "fast") == [events.Unwanted(report_gone=False)]

@@ -12,8 +12,8 @@ import pytest
 from slotwise.classad import ClassAd
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.keeper_spec import Identity
-from slotwise.starter.enforcement.gaps import Enforcement
 from slotwise.starter.enforcement.privilege import read_small, rights_of
+from slotwise.starter.host.capabilities import Enforcement
 from slotwise.starter.io_proxy.listener import JobDesk
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.scratch.lvm import PoolUse

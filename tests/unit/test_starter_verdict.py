@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from slotwise.execution.facts import JobFacts, TransferRules, read_job
+from slotwise.execution.exit_status import End, How, Kill, MemoryRule, classify, ends_in_hold
+from slotwise.execution.job_view import JobView, TransferRules, read_job
 from slotwise.execution.keeper_spec import CgroupPlan, KeeperResult, KeeperSpec, Usage, parse_result
-from slotwise.execution.verdict import End, How, Kill, MemoryRule, ends_in_hold, judge
 from slotwise.starter.run.lifecycle import wanted_outputs
 
 AD = {"Cmd": "/bin/x", "Arguments": "a 'b c'", "Iwd": "/w", "In": "i", "Out": "o", "Err": "e"}
@@ -34,44 +34,44 @@ def test_the_split_between_hold_and_vacate(code: int, subcode: int, hold: bool) 
 
 
 def test_own_ends() -> None:
-    assert judge(KeeperResult("exited", code=3), None, JOB, LIMIT) == End(How.EXITED, 3)
-    assert judge(KeeperResult("signaled", code=11, core=True), None, JOB, LIMIT) == End(How.SIGNALED, 11, core=True)
+    assert classify(KeeperResult("exited", code=3), None, JOB, LIMIT) == End(How.EXITED, 3)
+    assert classify(KeeperResult("signaled", code=11, core=True), None, JOB, LIMIT) == End(How.SIGNALED, 11, core=True)
 
 
 def test_a_job_that_left_by_itself_was_not_killed() -> None:
-    assert judge(KeeperResult("exited"), Kill(fast=False, code=1010), JOB, LIMIT).how is How.EXITED
+    assert classify(KeeperResult("exited"), Kill(fast=False, code=1010), JOB, LIMIT).how is How.EXITED
 
 
 def test_a_killed_job_is_evicted_even_if_it_exits_with_zero() -> None:
-    end = judge(KeeperResult("exited", ended_by="soft"), Kill(fast=False, reason="r", code=1010), JOB, LIMIT)
+    end = classify(KeeperResult("exited", ended_by="soft"), Kill(fast=False, reason="r", code=1010), JOB, LIMIT)
     assert (end.how, end.reason, end.reason_code) == (How.EVICTED, "r", 1010)
 
 
 def test_a_kill_with_hold() -> None:
-    end = judge(
+    end = classify(
         replace(OOM, ended_by="hard"), Kill(fast=True, reason="policy", code=21, subcode=5, hold=True), JOB, LIMIT
     )
     assert (end.how, end.reason, end.reason_code, end.reason_subcode) == (How.HELD, "policy", 21, 5)
 
 
 def test_out_of_memory_holds_and_reports_the_limit() -> None:
-    end = judge(OOM, None, JOB, LIMIT)
+    end = classify(OOM, None, JOB, LIMIT)
     assert (end.how, end.reason_code, end.reason_subcode, end.at_memory_limit) == (How.HELD, 34, 102, True)
     assert "limit of 100 megabytes. Last measured usage: 100 megabytes." in end.reason
 
 
 def test_out_of_memory_of_others_sends_the_job_back() -> None:
     rule = MemoryRule(100, always_hold=False)
-    assert judge(OOM, None, JOB, rule) == End(How.EVICTED, reason="Worker node is out of memory")
+    assert classify(OOM, None, JOB, rule) == End(How.EVICTED, reason="Worker node is out of memory")
     near = replace(OOM, usage=Usage(peak_kib=95 * 1024))
-    assert judge(near, None, JOB, rule).how is How.HELD
+    assert classify(near, None, JOB, rule).how is How.HELD
     unmeasured = replace(OOM, usage=Usage())
-    assert "Last measured usage: 100" in judge(unmeasured, None, JOB, rule).reason
+    assert "Last measured usage: 100" in classify(unmeasured, None, JOB, rule).reason
 
 
 def test_exit_137_without_an_oom_event_is_an_exit() -> None:
-    assert judge(KeeperResult("exited", code=137), None, JOB, LIMIT).how is How.EXITED
-    assert judge(KeeperResult("exited", code=137, oom_kills=1), None, JOB, LIMIT).how is How.EXITED
+    assert classify(KeeperResult("exited", code=137), None, JOB, LIMIT).how is How.EXITED
+    assert classify(KeeperResult("exited", code=137, oom_kills=1), None, JOB, LIMIT).how is How.EXITED
 
 
 @pytest.mark.parametrize(
@@ -87,16 +87,16 @@ def test_exit_137_without_an_oom_event_is_an_exit() -> None:
     ],
 )
 def test_failed_starts(stage: str, errno: int, how: How, code: int, words: str) -> None:
-    end = judge(KeeperResult("failed", stage=stage, errno=errno), None, JOB, LIMIT)
+    end = classify(KeeperResult("failed", stage=stage, errno=errno), None, JOB, LIMIT)
     assert (end.how, end.reason_code, end.reason_subcode) == (how, code, errno)
     assert words in end.reason
 
 
 def test_a_dead_keeper_sends_the_job_back() -> None:
-    assert judge(KeeperResult("lost"), None, JOB, LIMIT).reason_code == 1007
+    assert classify(KeeperResult("lost"), None, JOB, LIMIT).reason_code == 1007
 
 
-def rules(when: str) -> JobFacts:
+def rules(when: str) -> JobView:
     return replace(JOB, transfer=TransferRules(when=when))
 
 

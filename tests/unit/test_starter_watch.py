@@ -10,16 +10,25 @@ from typing import Any
 
 import pytest
 from slotwise.classad import ClassAd
-from slotwise.execution.facts import read_job, read_slot
+from slotwise.execution.exit_status import (
+    OUT_OF_DISK_SUBCODE,
+    OUT_OF_RESOURCES,
+    STARTER_ERROR,
+    End,
+    How,
+    Kill,
+    MemoryRule,
+    held,
+)
+from slotwise.execution.job_view import read_job, read_slot
 from slotwise.execution.keeper_spec import KeeperResult
-from slotwise.execution.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, End, How, Kill, MemoryRule, held
-from slotwise.starter import watch
-from slotwise.starter.run import lifecycle_types
+from slotwise.starter.host import watch
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.job.usage import Disk
+from slotwise.starter.run import actions, events
 from slotwise.starter.run.lifecycle import step
-from slotwise.starter.run.lifecycle_types import Phase, RunState
-from slotwise.starter.run.report import Disk
 from slotwise.starter.run.run import Run
-from slotwise.starter.scratch.directories import RunDirectory
+from slotwise.starter.run.states import Phase, RunState
 from slotwise.wire.gen import schedd_pb2
 
 from tests.support.set_clock import SetClock
@@ -128,7 +137,7 @@ async def _nothing_left(run: Any) -> list[str]:
 async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_end(tmp_path: Path) -> None:
     host = host_of(tmp_path)
     run = run_of(host, tmp_path)
-    run.on(lifecycle_types.KillAsked(Kill(fast=True, reason="the owner is back", code=1011)))
+    run.on(events.KillRequested(Kill(fast=True, reason="the owner is back", code=1011)))
     said: list[Any] = []
     link: Any = SimpleNamespace(send=said.append)
     run.link = link
@@ -139,25 +148,35 @@ async def test_a_run_that_was_told_to_go_before_its_shadow_knew_of_it_tells_its_
 
 def test_a_job_that_is_suspended_before_it_has_begun_stands_still_as_soon_as_it_has() -> None:
     state = RunState(Phase.INPUT)
-    for event in (lifecycle_types.SuspendAsked(resume=False), lifecycle_types.InputsDone()):
-        state, actions = step(state, event, JOB)
-        assert not any(isinstance(action, lifecycle_types.Pause) for action in actions)
-    assert lifecycle_types.Pause(resume=False) in step(state, lifecycle_types.Started(7), JOB)[1]
-    state, _ = step(state, lifecycle_types.SuspendAsked(resume=True), JOB)
-    assert lifecycle_types.Pause(resume=False) not in step(state, lifecycle_types.Started(7), JOB)[1]
+    for event in (events.SuspendRequested(resume=False), events.InputsDone()):
+        state, done = step(state, event, JOB)
+        assert not any(isinstance(action, actions.Pause) for action in done)
+    assert actions.Pause(resume=False) in step(state, events.Started(7), JOB)[1]
+    state, _ = step(state, events.SuspendRequested(resume=True), JOB)
+    assert actions.Pause(resume=False) not in step(state, events.Started(7), JOB)[1]
 
 
 @pytest.mark.parametrize("phase", [Phase.INPUT, Phase.RUNNING, Phase.OUTPUT])
 def test_a_run_that_the_startd_has_forgotten_tells_its_shadow(phase: Phase) -> None:
     result = KeeperResult("signaled", code=9, ended_by="hard")
     end = End(How.EXITED) if phase is Phase.OUTPUT else None
-    state, actions = step(RunState(phase, pid=7, end=end, outputs="all"), lifecycle_types.Forgotten(), JOB)
+    state, done = step(RunState(phase, pid=7, end=end, outputs="all"), events.ClaimGone(), JOB)
     if phase is Phase.RUNNING:
-        assert actions == [lifecycle_types.StopHard()]
-        state, actions = step(state, lifecycle_types.KeeperEnded(result, MemoryRule(), JOB), JOB)
+        assert done == [actions.StopHard()]
+        state, done = step(state, events.KeeperEnded(result, MemoryRule(), JOB), JOB)
     elif phase is Phase.OUTPUT:  # what it has done is not lost
-        state, actions = step(state, lifecycle_types.OutputsSent(), JOB)
-    assert lifecycle_types.SendEnd() in actions and not any(
-        isinstance(action, lifecycle_types.TellGone) for action in actions
-    )
+        state, done = step(state, events.OutputsSent(), JOB)
+    assert actions.SendEnd() in done and not any(isinstance(action, actions.ReportGone) for action in done)
     assert state.end is not None and state.end.how is (How.EXITED if phase is Phase.OUTPUT else How.EVICTED)
+
+
+async def test_an_event_that_cannot_happen_is_logged_and_ends_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = host_of(tmp_path)
+    run = run_of(host, tmp_path)
+    run.on(events.OutputsSent())
+    assert "OutputsSent cannot happen to a run in the phase offered" in caplog.text
+    assert run.state.phase is Phase.ENDED and run.state.end is not None
+    assert (run.state.end.how, run.state.end.reason_code) == (How.EVICTED, STARTER_ERROR)
+    assert "gone" in [event.WhichOneof("what") for event in host.posted]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from slotwise.execution.facts import SCRATCH_TEXT, JobFacts, SlotFacts
+from slotwise.execution.job_view import SCRATCH_TEXT, JobView, SlotView
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _is_private(name: str) -> bool:
 
 
 def build(
-    job: JobFacts, slot: SlotFacts, places: Places, settings: EnvironmentSettings, *, home: str, marker: str
+    job: JobView, slot: SlotView, places: Places, settings: EnvironmentSettings, *, home: str, marker: str
 ) -> dict[str, str]:
     """The whole environment of a job. ``marker`` is the entry by which its processes are found again."""
     env = _around({**settings.inherited, **settings.extra, **job.environment}, slot, places, settings, home)
@@ -76,13 +76,13 @@ def build(
     return {name: value.replace(SCRATCH_TEXT, places.scratch) for name, value in env.items()}
 
 
-def of_hook(slot: SlotFacts, places: Places, settings: EnvironmentSettings, *, home: str) -> dict[str, str]:
+def of_hook(slot: SlotView, places: Places, settings: EnvironmentSettings, *, home: str) -> dict[str, str]:
     """The environment of a hook: what the starter tells jobs, and nothing that the job's user has written."""
     return _around({}, slot, places, settings, home)
 
 
 def _around(
-    own: Mapping[str, str], slot: SlotFacts, places: Places, settings: EnvironmentSettings, home: str
+    own: Mapping[str, str], slot: SlotView, places: Places, settings: EnvironmentSettings, home: str
 ) -> dict[str, str]:
     """``own`` entries with those of the starter."""
     env = {**own, **_ours(slot, places, settings)}
@@ -98,7 +98,7 @@ def _around(
     return env
 
 
-def _ours(slot: SlotFacts, places: Places, settings: EnvironmentSettings) -> dict[str, str]:
+def _ours(slot: SlotView, places: Places, settings: EnvironmentSettings) -> dict[str, str]:
     env = {
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_SCRATCH_DIR": places.scratch,
@@ -121,7 +121,7 @@ def _ours(slot: SlotFacts, places: Places, settings: EnvironmentSettings) -> dic
     return env
 
 
-def assigned_devices(slot: SlotFacts, settings: EnvironmentSettings) -> dict[str, str]:
+def assigned_devices(slot: SlotView, settings: EnvironmentSettings) -> dict[str, str]:
     """Variables that name the slot's devices."""
     env: dict[str, str] = {}
     for tag in slot.machine_resources:

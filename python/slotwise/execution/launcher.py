@@ -203,7 +203,7 @@ def sweep(control: Path, patience_s: float = 5.0) -> tuple[str, list[str]]:
 Entry = tuple[str, int, tuple[int, int] | None, bytes | None]
 
 
-def lay_out(entries: list[Entry]) -> None:
+def write_files(entries: list[Entry]) -> None:
     """Make directories and files in order, in one call of native code.
 
     :raises OSError: the first that the file system refuses, with its name.

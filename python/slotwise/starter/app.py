@@ -12,19 +12,19 @@ from pathlib import Path
 from slotwise.config import Config
 from slotwise.daemon.runtime import DaemonContext
 from slotwise.errors import ConfigError, HostError
-from slotwise.execution.control import control_root
+from slotwise.execution.control_dir import control_root
 from slotwise.execution.launcher import holder
-from slotwise.starter.enforcement.gaps import Enforcement, assess, cgroups_for
 from slotwise.starter.enforcement.gpu_hiding import find_gpus
-from slotwise.starter.host import JobHost
-from slotwise.starter.run import lifecycle_types
-from slotwise.starter.run.recovery import recover
+from slotwise.starter.host.capabilities import Enforcement, assess, cgroups_for
+from slotwise.starter.host.job_host import JobHost
+from slotwise.starter.host.recovery import recover
+from slotwise.starter.host.watch import keep_watch
+from slotwise.starter.job.directories import PREFIX
+from slotwise.starter.run import events
 from slotwise.starter.scratch import mount_namespace
-from slotwise.starter.scratch.directories import PREFIX
 from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.service import StarterServicer
 from slotwise.starter.settings import StarterSettings, is_root, read_settings
-from slotwise.starter.watch import keep_watch
 from slotwise.wire.gen import starter_pb2_grpc
 
 _log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Starter:
 
     async def _end_all(self) -> None:
         for run in list(self._host.runs.values()):
-            run.on(lifecycle_types.Unwanted(tell_startd=False))
+            run.on(events.Unwanted(report_gone=False))
         deadline = self._context.clock.monotonic() + _LAST_S
         while self._host.runs and self._context.clock.monotonic() < deadline:
             await asyncio.sleep(0.02)

@@ -11,7 +11,7 @@ from typing import Any
 from slotwise.daemon.containment import contained
 from slotwise.errors import SlotwiseError
 from slotwise.ids import doing_for_run
-from slotwise.starter.host import JobHost
+from slotwise.starter.host.job_host import JobHost
 from slotwise.wire.frames import unbundled
 from slotwise.wire.gen import starter_pb2, starter_pb2_grpc
 from slotwise.wire.status import answers_errors

@@ -23,7 +23,7 @@ from slotwise.starter.enforcement.accounts import UserRules, faults
 from slotwise.starter.enforcement.affinity import CoreRules, core_numbers
 from slotwise.starter.hooks.hook_rules import HOOKS, HookRules
 from slotwise.starter.io_proxy.rules import ChirpRules
-from slotwise.starter.links.ads import evaluate
+from slotwise.starter.job.ads import evaluate
 
 #: Processes of a job when SLOTWISE_JOB_MAX_PROCESSES does not say: enough for real work, an end to fork bombs.
 DEFAULT_MAX_PROCESSES = 4096

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from slotwise.config import load
 from slotwise.daemon.accounts import minimum_uid
-from slotwise.execution.facts import SlotFacts, read_job
+from slotwise.execution.job_view import SlotView, read_job
 from slotwise.model.ownership import LocalDomains
 from slotwise.schedd.user_files import owner_rights
 from slotwise.starter.enforcement.accounts import Account, UserRules, choose
@@ -85,5 +85,5 @@ def test_a_job_of_such_an_owner_runs_as_another(uid: int, least: int, name: str)
     accounts = {"ann": Account("ann", uid, 5, "/"), "nobody": Account("nobody", 65534, 65534, "/")}
     job = read_job({"Cmd": "/bin/true", "Iwd": "/"}.get, "ann@here")
     rules = UserRules(domains=LocalDomains("here"), least_uid=least)
-    made = choose(job, SlotFacts("slot1@h"), rules, owner_domain="here", is_root=True, find=accounts.get)
+    made = choose(job, SlotView("slot1@h"), rules, owner_domain="here", is_root=True, find=accounts.get)
     assert made.name == name

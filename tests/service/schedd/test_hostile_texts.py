@@ -15,7 +15,7 @@ from slotwise.observe.log import LogFile
 from slotwise.schedd.history.epochs import RunRecord
 from slotwise.startd import job_history
 from slotwise.startd.job_history import JobHistorySettings
-from slotwise.starter.links.ads import text as long_form
+from slotwise.starter.job.ads import text as long_form
 from slotwise.table import pack_ads
 from slotwise.wire.gen import schedd_pb2
 

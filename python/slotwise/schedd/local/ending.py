@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
-from slotwise.execution import verdict
-from slotwise.execution.facts import JobFacts, KillSignals
+from slotwise.execution import exit_status
+from slotwise.execution.exit_status import How, MemoryRule
+from slotwise.execution.job_view import JobView, KillSignals
 from slotwise.execution.keeper_spec import KeeperResult
 from slotwise.execution.keeper_spec import Usage as KeeperUsage
-from slotwise.execution.verdict import How, MemoryRule
 from slotwise.model.job_events import Usage
 from slotwise.schedd.jobs.codes import Hold, Status, Universe, Vacate
 from slotwise.schedd.jobs.decision import Kill, RunEnd, RunOutcome
@@ -43,7 +43,7 @@ def unfit(reason: str, code: Hold) -> RunEnd:
     return RunEnd(RunOutcome.UNFIT, reason=reason, reason_code=int(code))
 
 
-def soft_kill(job: JobFacts | None, status: int, *, default_s: int) -> tuple[int, int]:
+def soft_kill(job: JobView | None, status: int, *, default_s: int) -> tuple[int, int]:
     """Signal and seconds with which a job is asked to leave, given what became of it (JobStatus)."""
     signals = job.kill if job is not None else KillSignals()
     number = signals.soft
@@ -67,20 +67,20 @@ def usage_attributes(usage: KeeperUsage) -> Changes:
 
 
 def judge_end(
-    facts: JobFacts, job: Job, result: KeeperResult, kill: Kill | None, limit_mib: int, *, born_at: float, now: float
+    facts: JobView, job: Job, result: KeeperResult, kill: Kill | None, limit_mib: int, *, born_at: float, now: float
 ) -> RunEnd:
     """The end of a run whose keeper left ``result``. ``kill``: what it was told; ``limit_mib``: -1 for no limit."""
-    told = verdict.Kill(kill.fast, kill.reason, kill.code) if kill is not None else None
+    told = exit_status.Kill(kill.fast, kill.reason, kill.code) if kill is not None else None
     if told is None and result.ended_by in ("soft", "hard"):
-        told = verdict.Kill(False, "The access point was shut down", int(Vacate.SCHEDD_VACATE))
+        told = exit_status.Kill(False, "The access point was shut down", int(Vacate.SCHEDD_VACATE))
     if told is not None and result.how == "failed":
         told = None if job.status in (Status.RUNNING, Status.SUSPENDED) else told
-    end = verdict.judge(result, told, facts, MemoryRule(limit_mib))
+    end = exit_status.classify(result, told, facts, MemoryRule(limit_mib))
     reason, how = end.reason, _OUTCOMES.get(end.how, RunOutcome.NOT_STARTED)
     if result.how == "failed" and result.stage == "exec" and job.cluster.universe == Universe.SCHEDULER:
         path = os.path.join(facts.iwd, facts.cmd)
         reason = f"File '{path}' is missing or not executable"
-    if end.reason_code == verdict.OUT_OF_RESOURCES:
+    if end.reason_code == exit_status.OUT_OF_RESOURCES:
         # A larger request would not help it.
         reason = f"Job has gone over the limit of {limit_mib} megabytes of jobs on the access point"
     used = result.usage

@@ -18,7 +18,7 @@ from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.environment import EnvironmentSettings, Places
-from slotwise.execution.facts import NULL_FILE, SCRATCH_TEXT, JobFacts, SlotFacts
+from slotwise.execution.job_view import NULL_FILE, SCRATCH_TEXT, JobView, SlotView
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, KeeperSpec, Limits
 from slotwise.schedd.jobs.codes import Universe
 
@@ -66,7 +66,7 @@ class Surroundings:
 
 
 def compose(
-    job: JobFacts, universe: int, identity: Identity, place: RunPlace, around: Surroundings, *, secret: str
+    job: JobView, universe: int, identity: Identity, place: RunPlace, around: Surroundings, *, secret: str
 ) -> KeeperSpec:
     """The keeper's spec. ``secret`` makes the marker in the job's environment this run's own."""
     scratch = str(place.scratch(universe))
@@ -93,23 +93,23 @@ def compose(
 
 
 def _environment(
-    job: JobFacts, universe: int, identity: Identity, scratch: str, pool: Mapping[str, str], marker: str
+    job: JobView, universe: int, identity: Identity, scratch: str, pool: Mapping[str, str], marker: str
 ) -> dict[str, str]:
     ad = f"{scratch}/.job.ad"
     own = {**pool, **job.environment}
     if job.proxy:
         own["X509_USER_PROXY"] = job.proxy
     if universe == Universe.LOCAL:
-        facts = JobFacts(**{**job.__dict__, "environment": own})
+        facts = JobView(**{**job.__dict__, "environment": own})
         places = Places(scratch=scratch, job_ad=ad, machine_ad=f"{scratch}/.machine.ad", iwd=job.iwd)
         settings = EnvironmentSettings()
-        return environment.build(facts, SlotFacts(name=""), places, settings, home=identity.home, marker=marker)
+        return environment.build(facts, SlotView(name=""), places, settings, home=identity.home, marker=marker)
     own["CONDOR_ID"], own["_CONDOR_JOB_AD"] = job.job_id, ad
     name, _, value = marker.partition("=")
     return {**own, name: value}
 
 
-def _limits(job: JobFacts, universe: int, around: Surroundings) -> Limits:
+def _limits(job: JobView, universe: int, around: Surroundings) -> Limits:
     limits = around.limits
     core = job.core_bytes or 0
     bounds = [(resource.RLIMIT_CORE, core, core)]

@@ -27,9 +27,9 @@ from slotwise.clock import Clock
 from slotwise.daemon.containment import contained
 from slotwise.daemon.privileges import root_files
 from slotwise.errors import HostError, SlotwiseError, UsageError
-from slotwise.execution import control, launcher
+from slotwise.execution import control_dir, launcher
 from slotwise.execution.cgroup.probe import CgroupHost, probe
-from slotwise.execution.facts import NULL_FILE, JobFacts, read_job
+from slotwise.execution.job_view import NULL_FILE, JobView, read_job
 from slotwise.execution.keeper_spec import Identity, KeeperResult, KeeperSpec, parse_result, read_state, read_usage
 from slotwise.ids import doing_for_run
 from slotwise.schedd.jobs.ads import JobAds, native
@@ -92,7 +92,7 @@ class LocalRun:
     #: When the keeper said that the job executes, or 0.
     executing_at: float = 0.0
     kill: Kill | None = None
-    facts: JobFacts | None = None
+    facts: JobView | None = None
     #: Watches the keeper's process.
     watch: int | None = None
     #: Its control directory is complete: there is a keeper to speak to, or one is about to be.
@@ -241,7 +241,7 @@ class LocalRuns:
             self._launcher = None
         if self._root is not None:
             with root_files():
-                control.discard(self._root)
+                control_dir.discard(self._root)
 
     def _begin(self, run: LocalRun, work: asyncio.Task[None]) -> None:
         self._tasks.add(work)
@@ -272,13 +272,13 @@ class LocalRuns:
                 with contextlib.suppress(FileExistsError):
                     settings.execute.mkdir(parents=True)
                     settings.execute.chmod(0o755)  # jobs find their ads there, whatever the daemon's mask is
-                if not control.is_private(settings.execute):
+                if not control_dir.is_private(settings.execute):
                     # What others put there would be removed, or written through, with the daemon's rights.
                     raise HostError(
                         f"{settings.execute} is not a directory of the schedd's that nobody else may write",
                         hint="give LOCAL_UNIV_EXECUTE one of its own",
                     )
-                return control.control_root(settings.execute, settings.control)
+                return control_dir.control_root(settings.execute, settings.control)
 
             self._root = await self._in_thread(make)
             self._execute = settings.execute
@@ -568,7 +568,7 @@ class LocalRuns:
         scheduler = run.job.cluster.universe == Universe.SCHEDULER
         return ending.soft_kill(run.facts, run.job.status, default_s=_SCHEDULER_VACATE_S if scheduler else _VACATE_S)
 
-    def _read(self, job: Job) -> JobFacts:
+    def _read(self, job: Job) -> JobView:
         """What the job's ad says of its start and its signals.
 
         :raises UsageError: when arguments, environment or a signal are not understood, or take too long to evaluate.
@@ -580,13 +580,13 @@ class LocalRuns:
         except ValueError as error:
             raise UsageError(f"an attribute of the job cannot be evaluated: {error}") from None
 
-    def _facts_at_end(self, job: Job) -> JobFacts:
+    def _facts_at_end(self, job: Job) -> JobView:
         """The same for a job that has ended, which stands whatever its ad has become meanwhile."""
         try:
             return self._read(job)
         except UsageError as error:
             _log.warning("%s: its end is judged without its ad, which is not understood: %s", job.key, error.message)
-            return JobFacts(job.key, "", (), {}, "/", NULL_FILE, NULL_FILE, NULL_FILE, job.owner)
+            return JobView(job.key, "", (), {}, "/", NULL_FILE, NULL_FILE, NULL_FILE, job.owner)
 
     def _command(self, run: LocalRun, words: str) -> bool:
         with root_files():
@@ -710,7 +710,7 @@ def _lay_out(place: RunPlace, universe: int, who: Identity, ad: str, spec: Keepe
     entries.append((str(scratch / ".job.ad"), 0o400, owner, ad.encode("utf-8", "surrogateescape")))
     entries.append((str(place.control), 0o700, None, None))
     entries.append((str(place.control / "spec"), 0o600, None, spec.encode()))
-    launcher.lay_out(entries)
+    launcher.write_files(entries)
 
 
 def _remove(place: RunPlace) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.errors import HostError
-from slotwise.execution.facts import JobFacts, SlotFacts
+from slotwise.execution.job_view import JobView, SlotView
 from slotwise.execution.keeper_spec import Identity
 from slotwise.model.ownership import LocalDomains
 
@@ -64,8 +64,8 @@ def forget_accounts() -> None:
 
 
 def choose(
-    job: JobFacts,
-    slot: SlotFacts,
+    job: JobView,
+    slot: SlotView,
     rules: UserRules,
     *,
     owner_domain: str,
@@ -120,7 +120,7 @@ def is_dedicated(identity: Identity, rules: UserRules) -> bool:
         return False
 
 
-def _may_run_as_owner(job: JobFacts, rules: UserRules, owner_domain: str) -> bool:
+def _may_run_as_owner(job: JobView, rules: UserRules, owner_domain: str) -> bool:
     if job.run_as_owner is False or not job.owner:
         return False
     return rules.domains.has(owner_domain)

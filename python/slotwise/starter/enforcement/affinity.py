@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slotwise.classad import ClassAd, ExprTree
-from slotwise.starter.links.ads import evaluate
+from slotwise.starter.job.ads import evaluate
 
 _NODES = Path("/sys/devices/system/node")
 

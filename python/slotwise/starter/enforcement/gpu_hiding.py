@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from slotwise.classad import ClassAd
-from slotwise.execution.facts import SlotFacts
-from slotwise.starter.links.ads import lookup
+from slotwise.execution.job_view import SlotView
+from slotwise.starter.job.ads import lookup
 
 #: A character device: major and minor number.
 Device = tuple[int, int]
@@ -36,7 +36,7 @@ def find_gpus(
     return found
 
 
-def assigned_uuids(slot: SlotFacts, machine_ad: ClassAd) -> list[str]:
+def assigned_uuids(slot: SlotView, machine_ad: ClassAd) -> list[str]:
     """The slot's GPUs by UUID, as far as their properties tell it, else by the names that they are assigned by."""
     assigned = next((text for tag, text in slot.assigned.items() if tag.lower() == _TAG), "")
     value = lookup(machine_ad)

@@ -21,14 +21,14 @@ from slotwise.classad import ClassAd, ExprTree
 from slotwise.daemon.program_trust import fault
 from slotwise.errors import AdSyntaxError
 from slotwise.execution import environment
+from slotwise.execution.exit_status import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
 from slotwise.execution.keeper_spec import Identity, KeeperResult
-from slotwise.execution.verdict import HOOK_PREPARE_JOB_FAILURE, STARTER_ERROR, End, How, held
 from slotwise.starter.hooks import child_programs
 from slotwise.starter.hooks.hook_rules import BEFORE_TRANSFER, EXIT, PREPARE, UPDATE, HookRules
-from slotwise.starter.links.ads import lookup, text
-from slotwise.starter.run import report
-from slotwise.starter.run.preparation import places_of
-from slotwise.starter.run.preparation_failures import LaunchRefusedError
+from slotwise.starter.host.keeper_spec import places_of
+from slotwise.starter.job import usage
+from slotwise.starter.job.ads import lookup, text
+from slotwise.starter.job.failures import LaunchRefusedError
 
 if TYPE_CHECKING:
     from slotwise.starter.run.run import Run
@@ -161,7 +161,7 @@ async def ended(
     path = rules.path(_wanted(run), EXIT)
     if not path:
         return {}
-    ad = _merged(run, {**attributes, **report.exit_attributes(result)})
+    ad = _merged(run, {**attributes, **usage.exit_attributes(result)})
     ad.pop("TerminationPending", None)  # between starter and access point
     env = {}
     if result.how in ("exited", "signaled"):

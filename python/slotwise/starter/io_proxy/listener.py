@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from slotwise import ids
 from slotwise.classad import ClassAd, ExprTree
 from slotwise.errors import AdSyntaxError
-from slotwise.execution.launcher import lay_out
+from slotwise.execution.launcher import write_files
 from slotwise.starter.io_proxy.rules import ChirpRules
 from slotwise.starter.io_proxy.session import Asker, Session, same
-from slotwise.starter.links.ads import lookup
+from slotwise.starter.job.ads import lookup
 from slotwise.wire.gen import schedd_pb2
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class ChirpDesk:
         text = f"127.0.0.1 {port} {run.desk.secret}\n"
         who = run.identity
         owner = None if who.uid is None or who.gid is None else (who.uid, who.gid)
-        lay_out([(str(run.directory.ours / _FILE), 0o600, owner, text.encode())])
+        write_files([(str(run.directory.ours / _FILE), 0o600, owner, text.encode())])
 
     def dismiss(self, run: Run) -> None:
         """The job is gone."""

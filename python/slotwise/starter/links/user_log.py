@@ -14,13 +14,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotwise.execution.verdict import STARTER_ERROR, End, How
+from slotwise.execution.exit_status import STARTER_ERROR, End, How
 from slotwise.ids import job_of_run
 from slotwise.model import job_events
 from slotwise.model.job_events import Frame, Usage, stamp
 from slotwise.starter.hooks import child_programs
-from slotwise.starter.links.ads import lookup
-from slotwise.starter.run.preparation_failures import LaunchRefusedError
+from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.failures import LaunchRefusedError
 
 if TYPE_CHECKING:
     from slotwise.starter.run.run import Run

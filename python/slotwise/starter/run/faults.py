@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from slotwise.daemon.containment import cause
 from slotwise.execution import launcher
-from slotwise.execution.verdict import STARTER_ERROR, End, How, Kill
-from slotwise.starter.run import lifecycle_types
-from slotwise.starter.run.lifecycle_types import Phase
-from slotwise.starter.run.preparation_failures import NO_JOB
+from slotwise.execution.exit_status import STARTER_ERROR, End, How, Kill
+from slotwise.starter.job.failures import NO_JOB
+from slotwise.starter.run import actions, events
+from slotwise.starter.run.states import Phase
 from slotwise.wire.gen import schedd_pb2, starter_pb2
 
 if TYPE_CHECKING:
@@ -26,39 +26,39 @@ def end(run: Run, error: BaseException) -> None:
         return
     run.failed = True
     run.job = run.job or NO_JOB
-    run.on(lifecycle_types.KillAsked(Kill(fast=True, reason=_reason(error), code=STARTER_ERROR)))
+    run.on(events.KillRequested(Kill(fast=True, reason=_reason(error), code=STARTER_ERROR)))
 
 
 def give_up(run: Run, error: BaseException) -> None:
     """End a run of whose family nothing is left, and for which nothing else would say so."""
     run.job = run.job or NO_JOB
     run.state = replace(run.state, pid=0, suspended=False)
-    run.on(lifecycle_types.Failed(_end(error)))
+    run.on(events.Failed(_end(error)))
 
 
 def message_failed(run: Run, message: schedd_pb2.ShadowMessage, error: Exception) -> None:
     """A message of the shadow could not be processed."""
     what = message.WhichOneof("what")
     if what in ("ack", "refused"):
-        run.on(lifecycle_types.Unwanted(tell_startd=True))  # the shadow wants no more of it
+        run.on(events.Unwanted(report_gone=True))  # the shadow wants no more of it
         return
     if what == "accepted":
         run.accepted, run.lost_at = True, None  # it hears the end
     end(run, error)
 
 
-def action_failed(run: Run, action: lifecycle_types.Action, error: Exception) -> None:
+def action_failed(run: Run, action: actions.Action, error: Exception) -> None:
     """Something that was to be done for the run could not be done."""
     match action:
-        case lifecycle_types.TellGone():
+        case actions.ReportGone():
             run.host.board.post(starter_pb2.JobEvent(run_id=run.run_id, gone=starter_pb2.JobGone(how="failed")))
-        case lifecycle_types.SendEnd():
+        case actions.SendEnd():
             send_bare_end(run)
-        case lifecycle_types.Discard():
+        case actions.Discard():
             run.discard()
-        case lifecycle_types.Launch() | lifecycle_types.Relaunch():
+        case actions.Launch() | actions.Relaunch():
             give_up(run, error)
-        case lifecycle_types.StopHard():
+        case actions.StopHard():
             launcher.command(run.directory.control, "hard")
         case _:
             end(run, error)

@@ -1,24 +1,21 @@
-"""The life of a run: a pure machine. An event and the state give the next state and what to do.
+"""The life cycle of a run: a pure machine, driven by one table. An event and the state give the next state and actions.
 
-::
+:data:`TRANSITIONS` names, for each phase, the events that can happen there and the phases that follow. An event that is
+not in the table for a phase is an error: the run that it is about ends. `slotwise.starter.run.diagram` draws the table
+into the documentation.
 
-    OFFERED ──accepted──▶ INPUT ──inputs──▶ STARTING ──▶ RUNNING ──▶ OUTPUT ──▶ ENDED ──ack──▶ GONE
-        │ hook ▶ PREPARING ───▲               ▲             │ no outputs ────────▲
-        │ nothing to transfer ────────────────┘
-        │                                     │ checkpoint ──kept──▶ STARTING
-        └──────── killed, refused, inputs failed: straight to ENDED or GONE ────────┘
-
-The slot is free for the next job (``TellGone``) once all processes are gone and the outputs have left or rest on disk;
-the result stays until the shadow acknowledges it.
+The slot is free for the next job (``ReportGone``) once all processes are gone and the outputs have left or rest on
+disk; the result stays until the shadow acknowledges it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from slotwise.errors import InvariantError
-from slotwise.execution.facts import JobFacts
-from slotwise.execution.verdict import (
+from slotwise.execution.exit_status import (
     CLAIM_DEACTIVATED,
     JOB_NOT_STARTED,
     JOB_REMOVED,
@@ -26,143 +23,206 @@ from slotwise.execution.verdict import (
     End,
     How,
     Kill,
+    classify,
     ends_in_hold,
     held,
     is_checkpoint,
-    judge,
     killed,
 )
-from slotwise.starter.run import lifecycle_types
-from slotwise.starter.run.lifecycle_types import Action, Phase, RunState, Step
+from slotwise.execution.job_view import JobView
+from slotwise.starter.run import actions, events
+from slotwise.starter.run.actions import Action
+from slotwise.starter.run.events import Event
+from slotwise.starter.run.states import Phase, RunState
 
-#: What ends a run whose startd knows nothing of it.
-FORGOTTEN = Kill(fast=True, reason="The execution point has no claim for the job any more", code=CLAIM_DEACTIVATED)
+Step = tuple[RunState, list[Action]]
+
+#: Ends a run for which the startd has no claim.
+CLAIM_GONE = Kill(fast=True, reason="The execution point has no claim for the job any more", code=CLAIM_DEACTIVATED)
+#: The phases in which a supervised process may live.
 _LIVING = (Phase.STARTING, Phase.RUNNING)
 
 
-def step(state: RunState, event: lifecycle_types.Event, job: JobFacts) -> Step:
-    """The next state and what to do. Events that come too late change nothing.
+def step(state: RunState, event: Event, job: JobView) -> Step:
+    """The next state and what to do.
 
-    :raises InvariantError: when an event cannot happen in this state.
+    :raises InvariantError: when the event cannot happen in this phase, or leads to a phase that the table does not
+        have: a defect, or a peer that breaks the protocol.
     """
-    if state.phase is Phase.GONE:
-        return state, []
-    match event:
-        case lifecycle_types.Accepted(transfers, hooked):
-            return _accepted(state, transfers, hooked)
-        case lifecycle_types.Prepared(transfers):
-            return _prepared(state, transfers)
-        case lifecycle_types.InputsDone():
-            return _inputs(state, event)
-        case lifecycle_types.Started(pid):
-            return _started(state, pid, job)
-        case lifecycle_types.KeeperEnded():
-            return _keeper_ended(state, event)
-        case lifecycle_types.Failed(end):
-            return _failed(state, end)
-        case lifecycle_types.KillAsked(kill):
-            return _kill(state, kill, job)
-        case lifecycle_types.SuspendAsked(resume):
-            return replace(state, pause=not resume), [lifecycle_types.Pause(resume)] if state.phase in _LIVING else []
-        case lifecycle_types.Suspended(resumed):
-            return replace(state, suspended=not resumed), [lifecycle_types.TellSuspended(resumed)]
-        case lifecycle_types.OutputsSent(problem):
-            return _outputs_sent(state, problem)
-        case lifecycle_types.CheckpointKept(problem):
-            return _checkpoint_kept(state, problem)
-        case lifecycle_types.LinkLost():
-            return _link_lost(state)
-        case lifecycle_types.LinkBack(transfers):
-            return _link_back(state, transfers)
-        case lifecycle_types.Acked():
-            return _acked(state)
-        case lifecycle_types.Unwanted(tell_startd):
-            return _unwanted(state, tell_startd)
-        case lifecycle_types.Forgotten():
-            return _forgotten(replace(state, told_gone=True), job)
-    raise InvariantError(f"unknown event {event!r}")
+    row = transition(state.phase, type(event))
+    following, done = row.handle(state, event, job)
+    if following.phase not in row.after:
+        raise InvariantError(f"a run cannot go from {state.phase} to {following.phase} by {type(event).__name__}")
+    return following, done
 
 
-def _accepted(state: RunState, transfers: bool, hooked: bool = False) -> Step:
-    if state.phase is not Phase.OFFERED:
-        return state, []
-    if hooked:
-        return replace(state, phase=Phase.PREPARING), [lifecycle_types.TellPhase(), lifecycle_types.RunHook()]
-    return _begin(state, transfers)
+# ---- handlers: what an event does in the phases of its row
 
 
-def _prepared(state: RunState, transfers: bool) -> Step:
-    if state.phase is not Phase.PREPARING:
-        return state, []
+def _ignore(state: RunState, event: Event, job: JobView) -> Step:
+    return state, []
+
+
+def _accepted(state: RunState, event: events.Accepted, job: JobView) -> Step:
+    if event.hooked:
+        return replace(state, phase=Phase.PREPARING), [actions.ReportPhase(), actions.RunHook()]
+    return _begin(state, event.transfers)
+
+
+def _prepared(state: RunState, event: events.Prepared, job: JobView) -> Step:
     if state.kill is not None or state.unwanted:
         return _finish(state, _not_started(state.kill or Kill(fast=True)))
-    return _begin(state, transfers)
+    return _begin(state, event.transfers)
 
 
-def _failed(state: RunState, end: End) -> Step:
-    if state.phase is Phase.ENDED:
-        return state, []
+def _failed(state: RunState, event: events.Failed, job: JobView) -> Step:
+    end = event.end
     if state.phase is Phase.PREPARING and state.kill is not None:
-        end = _not_started(state.kill)  # what a killed hook says is not why the run ends
+        end = _not_started(state.kill)  # a killed hook's own error is not why the run ends
     return _finish(state, end)
 
 
-def _begin(state: RunState, transfers: bool) -> Step:
-    if transfers:
-        return replace(state, phase=Phase.INPUT), [lifecycle_types.TellPhase(), lifecycle_types.AskInputs()]
-    return replace(state, phase=Phase.STARTING), [lifecycle_types.Launch()]
-
-
-def _inputs(state: RunState, event: lifecycle_types.InputsDone) -> Step:
-    if state.phase is not Phase.INPUT:
-        return state, []
+def _inputs_done(state: RunState, event: events.InputsDone, job: JobView) -> Step:
     if event.reason:
         return _finish(state, held(event.reason, event.code or TRANSFER_INPUT_ERROR, event.subcode))
-    return replace(state, phase=Phase.STARTING), [lifecycle_types.Launch()]
+    return replace(state, phase=Phase.STARTING), [actions.Launch()]
 
 
-def _started(state: RunState, pid: int, job: JobFacts) -> Step:
-    if state.phase is not Phase.STARTING:
-        return state, []
-    actions: list[Action] = [lifecycle_types.TellPhase(), lifecycle_types.SendStarted()]
+def _started(state: RunState, event: events.Started, job: JobView) -> Step:
+    done: list[Action] = [actions.ReportPhase(), actions.SendStarted()]
     if state.kill is not None:
-        actions.append(_stop(state.kill, job))
+        done.append(_stop(state.kill, job))
     elif state.unwanted:
-        actions.append(lifecycle_types.StopHard())
+        done.append(actions.StopHard())
     elif state.pause:
-        actions.append(lifecycle_types.Pause(resume=False))
-    return replace(state, phase=Phase.RUNNING, pid=pid, executed=True), actions
+        done.append(actions.Pause(resume=False))
+    return replace(state, phase=Phase.RUNNING, pid=event.pid, executed=True), done
 
 
-def _keeper_ended(state: RunState, event: lifecycle_types.KeeperEnded) -> Step:
-    if state.phase not in _LIVING:
-        return state, []
+def _keeper_ended(state: RunState, event: events.KeeperEnded, job: JobView) -> Step:
     if state.unwanted:
         return _clean(state)
     if event.overruled is None and is_checkpoint(event.result, event.job) and not (state.kill and state.kill.fast):
         return replace(state, phase=Phase.CHECKPOINT, suspended=False, pid=0), [
-            lifecycle_types.TellPhase(),
-            lifecycle_types.SendCheckpoint(),
+            actions.ReportPhase(),
+            actions.SendCheckpoint(),
         ]
-    end = event.overruled or judge(event.result, state.kill, event.job, event.memory)
+    end = event.overruled or classify(event.result, state.kill, event.job, event.memory)
     outputs = wanted_outputs(end, state.kill, event.job)
     state = replace(state, end=end, outputs=outputs, suspended=False, pid=0)
     if outputs == "none":
         return _finish(state, end)
-    return replace(state, phase=Phase.OUTPUT), [lifecycle_types.TellPhase(), lifecycle_types.SendOutputs()]
+    return replace(state, phase=Phase.OUTPUT), [actions.ReportPhase(), actions.SendOutputs()]
 
 
-def _checkpoint_kept(state: RunState, problem: End | None) -> Step:
-    if state.phase is not Phase.CHECKPOINT:
-        return state, []
-    if problem is not None:
-        return _finish(state, problem)
+def _checkpoint_stored(state: RunState, event: events.CheckpointStored, job: JobView) -> Step:
+    if event.problem is not None:
+        return _finish(state, event.problem)
     if state.kill is not None:
         return _finish(state, killed(state.kill))
-    return replace(state, phase=Phase.STARTING), [lifecycle_types.Relaunch()]
+    return replace(state, phase=Phase.STARTING), [actions.Relaunch()]
 
 
-def wanted_outputs(end: End, kill: Kill | None, job: JobFacts) -> str:
+def _outputs_sent(state: RunState, event: events.OutputsSent, job: JobView) -> Step:
+    end = event.problem or state.end
+    return (state, []) if end is None else _finish(state, end)
+
+
+def _kill_before_start(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+    return _finish(state, _not_started(event.kill))
+
+
+def _kill_hook(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+    return replace(state, kill=event.kill), [actions.StopHard()]
+
+
+def _kill_job(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+    if state.kill is not None and state.kill.severity() > event.kill.severity():
+        return state, []
+    return replace(state, kill=event.kill), [_stop(event.kill, job)]
+
+
+def _kill_checkpoint(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+    if event.kill.fast:
+        return _finish(state, killed(event.kill))
+    return replace(state, kill=event.kill), []  # it ends once the checkpoint is stored
+
+
+def _kill_output(state: RunState, event: events.KillRequested, job: JobView) -> Step:
+    return _finish(state, killed(event.kill)) if event.kill.fast else (state, [])
+
+
+def _suspend_job(state: RunState, event: events.SuspendRequested, job: JobView) -> Step:
+    return replace(state, pause=not event.resume), [actions.Pause(event.resume)]
+
+
+def _suspend_later(state: RunState, event: events.SuspendRequested, job: JobView) -> Step:
+    return replace(state, pause=not event.resume), []
+
+
+def _suspended(state: RunState, event: events.Suspended, job: JobView) -> Step:
+    return replace(state, suspended=not event.resumed), [actions.ReportSuspended(event.resumed)]
+
+
+def _link_lost_in_output(state: RunState, event: events.LinkLost, job: JobView) -> Step:
+    if state.reported_gone:
+        return state, []
+    # The outputs rest on disk until the shadow is back: the slot need not wait.
+    return replace(state, reported_gone=True), [actions.ReportGone()]
+
+
+def _link_back_offered(state: RunState, event: events.LinkBack, job: JobView) -> Step:
+    return _begin(state, event.transfers)
+
+
+def _link_back(state: RunState, event: events.LinkBack, job: JobView) -> Step:
+    # Sent again: the break may have swallowed it, and the event of execution must precede those of the end.
+    done: list[Action] = [actions.SendStarted()] if state.executed else []
+    match state.phase:
+        case Phase.INPUT:
+            return state, [actions.RequestInputs()]
+        case Phase.RUNNING:
+            return state, done
+        case Phase.CHECKPOINT:
+            return state, [*done, actions.SendCheckpoint()]
+        case Phase.ENDED if state.outputs == "none":
+            return state, [*done, actions.SendEnd()]
+    return replace(state, phase=Phase.OUTPUT), [*done, actions.SendOutputs()]
+
+
+def _acknowledged(state: RunState, event: events.EndAcknowledged, job: JobView) -> Step:
+    return replace(state, phase=Phase.GONE), [actions.Discard()]
+
+
+def _claim_gone(state: RunState, event: events.ClaimGone, job: JobView) -> Step:
+    kill = events.KillRequested(CLAIM_GONE)
+    row = transition(state.phase, events.KillRequested)
+    return row.handle(replace(state, reported_gone=True), kill, job)
+
+
+def _claim_gone_after_end(state: RunState, event: events.ClaimGone, job: JobView) -> Step:
+    """A job that has ended holds no slot: its outputs and its end still go to the shadow."""
+    return replace(state, reported_gone=True), []
+
+
+def _unwanted(state: RunState, event: events.Unwanted, job: JobView) -> Step:
+    return _clean(_not_wanted(state, event))
+
+
+def _unwanted_alive(state: RunState, event: events.Unwanted, job: JobView) -> Step:
+    return _not_wanted(state, event), [actions.StopHard()]
+
+
+# ---- parts of handlers
+
+
+def _begin(state: RunState, transfers: bool) -> Step:
+    if transfers:
+        return replace(state, phase=Phase.INPUT), [actions.ReportPhase(), actions.RequestInputs()]
+    return replace(state, phase=Phase.STARTING), [actions.Launch()]
+
+
+def wanted_outputs(end: End, kill: Kill | None, job: JobView) -> str:
     """Which outputs go back: ``all``, ``streams``, ``live`` or ``none``. Manual, "when_to_transfer_output"."""
     rules = job.transfer
     if end.how is How.NOT_STARTED:
@@ -178,44 +238,26 @@ def wanted_outputs(end: End, kill: Kill | None, job: JobFacts) -> str:
     return "live" if job.live_streams() else "none"
 
 
-def _kill(state: RunState, kill: Kill, job: JobFacts) -> Step:
-    if state.phase in (Phase.OFFERED, Phase.INPUT):
-        return _finish(state, _not_started(kill))
-    if state.phase is Phase.PREPARING:
-        return replace(state, kill=kill), [lifecycle_types.StopHard()]
-    if state.phase in _LIVING:
-        if state.kill is not None and state.kill.urgency() > kill.urgency():
-            return state, []
-        return replace(state, kill=kill), [_stop(kill, job)]
-    if state.phase in (Phase.OUTPUT, Phase.CHECKPOINT) and kill.fast:
-        return _finish(state, killed(kill))
-    if state.phase is Phase.CHECKPOINT:
-        return replace(state, kill=kill), []  # it is as good as gone, with all that it did
-    return state, []
-
-
 def _not_started(kill: Kill) -> End:
     end = killed(kill)
     return replace(end, reason_code=end.reason_code or JOB_NOT_STARTED)
 
 
-def _stop(kill: Kill, job: JobFacts) -> Action:
+def _stop(kill: Kill, job: JobView) -> Action:
     if kill.fast:
-        return lifecycle_types.StopHard()
+        return actions.StopHard()
     signals = job.kill
     number = signals.soft
     if kill.hold and signals.hold is not None:
         number = signals.hold
     elif kill.code == JOB_REMOVED and signals.remove is not None:
         number = signals.remove
-    return lifecycle_types.StopSoft(number, kill.vacate_s if kill.vacate_s is not None else signals.vacate_s)
+    return actions.StopSoft(number, kill.vacate_s if kill.vacate_s is not None else signals.vacate_s)
 
 
 def _finish(state: RunState, end: End) -> Step:
-    """The end is known and no process is left (or will be: a keeper still there is told to kill)."""
-    actions: list[Action] = []
+    """The end is known. A job that still runs is killed first, with this end as the reason."""
     if state.phase in _LIVING and state.pid:
-        # A failure beside the running job: end it first, with this end as the reason.
         kill = Kill(
             fast=True,
             reason=end.reason,
@@ -223,71 +265,147 @@ def _finish(state: RunState, end: End) -> Step:
             subcode=end.reason_subcode,
             hold=ends_in_hold(end.reason_code, end.reason_subcode),
         )
-        return replace(state, kill=kill), [lifecycle_types.StopHard()]
+        return replace(state, kill=kill), [actions.StopHard()]
     if state.unwanted:
         return _clean(state)
     outputs = state.outputs if end == state.end else "none"
-    state = replace(state, phase=Phase.ENDED, end=end, outputs=outputs)
-    if not state.told_gone:
-        actions.append(lifecycle_types.TellGone())
-        state = replace(state, told_gone=True)
-    return state, [*actions, lifecycle_types.SendEnd()]
+    report: list[Action] = [] if state.reported_gone else [actions.ReportGone()]
+    return replace(state, phase=Phase.ENDED, end=end, outputs=outputs, reported_gone=True), [
+        *report,
+        actions.SendEnd(),
+    ]
 
 
-def _outputs_sent(state: RunState, problem: End | None) -> Step:
-    if state.phase is not Phase.OUTPUT or state.end is None:
-        return state, []
-    return _finish(state, problem or state.end)
-
-
-def _link_lost(state: RunState) -> Step:
-    if state.phase is Phase.OUTPUT and not state.told_gone:
-        # The outputs rest on disk until the shadow is back: the slot need not wait.
-        return replace(state, told_gone=True), [lifecycle_types.TellGone()]
-    return state, []
-
-
-def _link_back(state: RunState, transfers: bool) -> Step:
-    # Said again: the break may have swallowed it, and the event of execution is to stand before those of the end.
-    started: list[Action] = [lifecycle_types.SendStarted()] if state.executed else []
-    match state.phase:
-        case Phase.OFFERED:
-            return _accepted(state, transfers)
-        case Phase.INPUT:
-            return state, [lifecycle_types.AskInputs()]
-        case Phase.RUNNING:
-            return state, started
-        case Phase.CHECKPOINT:
-            return state, [*started, lifecycle_types.SendCheckpoint()]
-        case Phase.OUTPUT:
-            return state, [*started, lifecycle_types.SendOutputs()]
-        case Phase.ENDED if state.outputs != "none":
-            return replace(state, phase=Phase.OUTPUT), [*started, lifecycle_types.SendOutputs()]
-        case Phase.ENDED:
-            return state, [*started, lifecycle_types.SendEnd()]
-    return state, []
-
-
-def _acked(state: RunState) -> Step:
-    if state.phase is not Phase.ENDED:
-        return state, []
-    return replace(state, phase=Phase.GONE), [lifecycle_types.Discard()]
-
-
-def _forgotten(state: RunState, job: JobFacts) -> Step:
-    """A job that has ended holds no slot: its outputs and its end still go to the shadow."""
-    if state.phase in (Phase.OUTPUT, Phase.ENDED):
-        return state, []
-    return _kill(state, FORGOTTEN, job)
-
-
-def _unwanted(state: RunState, tell_startd: bool) -> Step:
-    state = replace(state, unwanted=True, told_gone=state.told_gone or not tell_startd)
-    if state.phase is Phase.PREPARING or state.phase in _LIVING:
-        return state, [lifecycle_types.StopHard()]
-    return _clean(state)
+def _not_wanted(state: RunState, event: events.Unwanted) -> RunState:
+    return replace(state, unwanted=True, reported_gone=state.reported_gone or not event.report_gone)
 
 
 def _clean(state: RunState) -> Step:
-    actions: list[Action] = [] if state.told_gone else [lifecycle_types.TellGone()]
-    return replace(state, phase=Phase.GONE, told_gone=True), [*actions, lifecycle_types.Discard()]
+    report: list[Action] = [] if state.reported_gone else [actions.ReportGone()]
+    return replace(state, phase=Phase.GONE, reported_gone=True), [*report, actions.Discard()]
+
+
+# ---- the table
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A row: in which phases an event can happen, which phases follow, and when. ``event`` names its kind."""
+
+    before: tuple[Phase, ...]
+    event: type
+    after: tuple[Phase, ...]
+    when: str
+    handle: Callable[[RunState, Event, JobView], Step]
+
+
+_Happened = TypeVar("_Happened", bound=Event)
+
+
+def _row(
+    before: str,
+    event: type[_Happened],
+    after: str,
+    when: str,
+    handle: Callable[[RunState, _Happened, JobView], Step],
+) -> Transition:
+    """A row from the names of phases; ``=`` among those that follow: the run stays in its phase."""
+
+    def checked(state: RunState, happened: Event, job: JobView) -> Step:
+        if not isinstance(happened, event):
+            raise InvariantError(f"{type(happened).__name__} came to the row of {event.__name__}")
+        return handle(state, happened, job)
+
+    first = _phases(before)
+    then = tuple(name for name in after.split() if name != "=")
+    stays = first if "=" in after.split() else ()
+    return Transition(first, event, (*stays, *(Phase(name) for name in then)), when, checked)
+
+
+def _phases(text: str) -> tuple[Phase, ...]:
+    return tuple(Phase) if text == "*" else tuple(Phase(name) for name in text.split())
+
+
+_OVER = "the run is over"
+TRANSITIONS: tuple[Transition, ...] = (
+    _row("offered", events.Accepted, "prepare_transfer transfer_input starting",
+         "the shadow accepts the run: a hook runs first, else files come, else the job starts", _accepted),
+    _row("offered", events.LinkBack, "transfer_input starting",
+         "the shadow accepts the run on another stream", _link_back_offered),
+    _row("prepare_transfer", events.Prepared, "transfer_input starting ended gone",
+         "the hook is done; a run that was killed or dropped meanwhile ends", _prepared),
+    _row("transfer_input", events.InputsDone, "starting ended", "all inputs are here, or the transfer failed",
+         _inputs_done),
+    _row("transfer_input", events.LinkBack, "=", "the inputs are requested again", _link_back),
+    _row("starting", events.Started, "running", "the job's process executes", _started),
+    _row("starting running", events.KeeperEnded, "checkpoint transfer_output ended gone",
+         "all processes are gone: a checkpoint, outputs to send, neither, or nobody wants the result", _keeper_ended),
+    _row("checkpoint", events.CheckpointStored, "starting ended",
+         "the access point has the checkpoint: the job starts again, unless it is to end", _checkpoint_stored),
+    _row("transfer_output", events.OutputsSent, "= ended", "the outputs have been sent, or cannot be", _outputs_sent),
+    _row("ended", events.EndAcknowledged, "gone", "the end is on the access point's disk", _acknowledged),
+    # Kill requests, from the startd, the shadow or a limit.
+    _row("offered transfer_input", events.KillRequested, "ended", "nothing has started yet", _kill_before_start),
+    _row("prepare_transfer", events.KillRequested, "=", "the hook is killed; the run ends with it", _kill_hook),
+    _row("starting running", events.KillRequested, "=", "the job is signalled; a less severe request changes nothing",
+         _kill_job),
+    _row("checkpoint", events.KillRequested, "= ended", "fast: at once; else once the checkpoint is stored",
+         _kill_checkpoint),
+    _row("transfer_output", events.KillRequested, "= ended", "fast: the outputs are dropped; else they are sent",
+         _kill_output),
+    _row("ended gone", events.KillRequested, "=", _OVER, _ignore),
+    # The claim has gone, or nobody wants the run.
+    _row("offered prepare_transfer transfer_input starting running checkpoint", events.ClaimGone, "= ended",
+         "the startd has no claim for it: as a fast kill", _claim_gone),
+    _row("transfer_output ended", events.ClaimGone, "=", "the slot is free; outputs and end still go to the shadow",
+         _claim_gone_after_end),
+    _row("gone", events.ClaimGone, "=", _OVER, _ignore),
+    _row("prepare_transfer starting running", events.Unwanted, "=", "what runs is killed; the run ends with it",
+         _unwanted_alive),
+    _row("offered transfer_input checkpoint transfer_output ended", events.Unwanted, "gone",
+         "nobody wants the result", _unwanted),
+    _row("gone", events.Unwanted, "=", _OVER, _ignore),
+    # Errors of the starter or of the host.
+    _row("offered prepare_transfer transfer_input starting running checkpoint transfer_output", events.Failed,
+         "= ended gone", "the run cannot go on; a job that runs is killed first", _failed),
+    _row("ended gone", events.Failed, "=", _OVER, _ignore),
+    # Suspension.
+    _row("starting running", events.SuspendRequested, "=", "the job is stopped or continued", _suspend_job),
+    _row("offered prepare_transfer transfer_input checkpoint transfer_output ended", events.SuspendRequested, "=",
+         "a job that has yet to start is stopped as soon as it has", _suspend_later),
+    _row("gone", events.SuspendRequested, "=", _OVER, _ignore),
+    _row("starting running checkpoint transfer_output ended", events.Suspended, "=",
+         "the job was stopped or continued: startd and shadow are told", _suspended),
+    _row("gone", events.Suspended, "=", _OVER, _ignore),
+    # The shadow's stream.
+    _row("transfer_output", events.LinkLost, "=", "the outputs rest on disk, the slot is free", _link_lost_in_output),
+    _row("offered prepare_transfer transfer_input starting running checkpoint ended gone", events.LinkLost, "=",
+         "the run goes on without its shadow", _ignore),
+    _row("prepare_transfer starting gone", events.LinkBack, "=", "there is nothing to repeat", _ignore),
+    _row("running checkpoint", events.LinkBack, "=", "the start, or the checkpoint, is sent again", _link_back),
+    _row("transfer_output ended", events.LinkBack, "= transfer_output", "outputs, or the end, are sent again",
+         _link_back),
+    # What may come late, or twice: files and replies are sent again after a break, notices wait in a FIFO.
+    _row("gone", events.Accepted, "=", _OVER, _ignore),
+    _row("ended gone", events.Prepared, "=", _OVER, _ignore),
+    _row("prepare_transfer starting running checkpoint transfer_output ended gone", events.InputsDone, "=",
+         "the shadow sends inputs unasked, or once more", _ignore),
+    _row("running checkpoint transfer_output ended gone", events.Started, "=", "the notice comes late", _ignore),
+    _row("ended gone", events.KeeperEnded, "=", "the run failed while the result was processed", _ignore),
+    _row("ended gone", events.OutputsSent, "=", "they were sent twice, or are not wanted any more", _ignore),
+    _row("starting running transfer_output ended gone", events.CheckpointStored, "=", "it was sent twice", _ignore),
+    _row("transfer_output gone", events.EndAcknowledged, "=", "the end was sent twice", _ignore),
+)  # fmt: skip
+
+_LEGAL = {(phase, row.event): row for row in TRANSITIONS for phase in row.before}
+
+
+def transition(phase: Phase, event: type) -> Transition:
+    """The row for an event in a phase.
+
+    :raises InvariantError: when there is none.
+    """
+    row = _LEGAL.get((phase, event))
+    if row is None:
+        raise InvariantError(f"{event.__name__} cannot happen to a run in the phase {phase}")
+    return row

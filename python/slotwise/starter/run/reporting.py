@@ -9,14 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from slotwise.classad import ClassAd
-from slotwise.execution.launcher import lay_out
-from slotwise.execution.verdict import TRANSFER_OUTPUT_ERROR, End, How, held
+from slotwise.execution.exit_status import TRANSFER_OUTPUT_ERROR, End, How, held
+from slotwise.execution.launcher import write_files
 from slotwise.starter.hooks import hooks
-from slotwise.starter.links.ads import lookup, memory_usage_expression, pack_one, text
-from slotwise.starter.run import lifecycle_types, report
-from slotwise.starter.run.preparation_failures import scratch_failure
-from slotwise.starter.run.report import Moment
-from slotwise.starter.scratch.leftovers import CANNOT_KILL
+from slotwise.starter.job import usage
+from slotwise.starter.job.ads import lookup, memory_usage_expression, pack_one, text
+from slotwise.starter.job.failures import scratch_failure
+from slotwise.starter.job.usage import Moment
+from slotwise.starter.links.leftovers import CANNOT_KILL
+from slotwise.starter.run import events
 from slotwise.starter.transfer import transfer, url_transfer
 from slotwise.starter.transfer.transfer_stats import OWN
 from slotwise.wire.gen import common_pb2, schedd_pb2, starter_pb2
@@ -65,14 +66,14 @@ async def send_outputs(run: Run) -> None:
     """Send what goes back; a break of the stream leaves it for the next time."""
     job = run.job
     if job is None or not run.transfers:
-        run.on(lifecycle_types.OutputsSent())
+        run.on(events.OutputsSent())
         return
     only_streams = run.state.outputs == "streams"
     problems: list[End] = []
     if not await run.live.finish(problems):
         return
     if run.state.outputs == "live":
-        run.on(lifecycle_types.OutputsSent(problems[0] if problems else None))
+        run.on(events.OutputsSent(problems[0] if problems else None))
         return
     try:
         try:
@@ -87,7 +88,7 @@ async def send_outputs(run: Run) -> None:
             return
     except OSError as error:
         problems.append(scratch_failure(error))
-    run.on(lifecycle_types.OutputsSent(_named(run, problems[0]) if problems else None))
+    run.on(events.OutputsSent(_named(run, problems[0]) if problems else None))
 
 
 def _named(run: Run, end: End) -> End:
@@ -112,7 +113,7 @@ async def send_checkpoint(run: Run) -> None:
     """Send the files of a checkpoint and say that they are one; a break of the stream leaves it for the next time."""
     job = run.job
     if job is None or not run.transfers:
-        run.on(lifecycle_types.CheckpointKept())  # the files are where the next start will look for them
+        run.on(events.CheckpointStored())  # the files are where the next start will look for them
         return
     try:
         chosen = transfer.choose_checkpoint(job, run.directory.scratch, run.before, run.identity)
@@ -122,10 +123,10 @@ async def send_checkpoint(run: Run) -> None:
         if problems:
             raise transfer.OutputError(problems[0])
     except transfer.OutputError as error:
-        run.on(lifecycle_types.CheckpointKept(_named(run, error.end)))
+        run.on(events.CheckpointStored(_named(run, error.end)))
         return
     except OSError as error:
-        run.on(lifecycle_types.CheckpointKept(scratch_failure(error)))
+        run.on(events.CheckpointStored(scratch_failure(error)))
         return
     attributes = usage_ad(run)
     at = run.keeper.result.ended_at if run.keeper.result is not None else run.host.clock.now()
@@ -199,7 +200,7 @@ def end_ad(run: Run, end: End) -> dict[str, Any]:
     result = run.keeper.result
     if result is not None:
         result = replace(result, usage=run.keeper.usage())
-    attributes = report.end_attributes(end, result, run.disk, moment(run), run.memory.limit_mib)
+    attributes = usage.end_attributes(end, result, run.disk, moment(run), run.memory.limit_mib)
     attributes["MemoryUsage"] = memory_usage_expression()
     return attributes | run.measured | _own_words(run)
 
@@ -235,7 +236,7 @@ def tell_gone(run: Run) -> None:
 
 def usage_ad(run: Run) -> dict[str, Any]:
     """What the job uses, as attributes."""
-    attributes = report.usage_attributes(run.keeper.usage(), run.disk, moment(run))
+    attributes = usage.usage_attributes(run.keeper.usage(), run.disk, moment(run))
     attributes["MemoryUsage"] = memory_usage_expression()
     return attributes | run.measured | _own_words(run)
 
@@ -261,7 +262,7 @@ def update(run: Run) -> None:
     run.begin(hooks.updated(run, run.host.settings.hooks, attributes))
     with contextlib.suppress(OSError):
         fresh = run.directory.update_ad.with_suffix(".ad.tmp")
-        lay_out([(str(fresh), 0o644, None, text(ClassAd(attributes)).encode("utf-8", "surrogateescape"))])
+        write_files([(str(fresh), 0o644, None, text(ClassAd(attributes)).encode("utf-8", "surrogateescape"))])
         fresh.rename(run.directory.update_ad)
 
 

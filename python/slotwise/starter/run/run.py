@@ -11,14 +11,9 @@ from typing import Any
 
 from slotwise.classad import ClassAd
 from slotwise.daemon.containment import contained
-from slotwise.errors import SlotwiseError
+from slotwise.errors import InvariantError, SlotwiseError
 from slotwise.execution import launcher
-from slotwise.execution.facts import JobFacts, SlotFacts
-from slotwise.execution.keeper_spec import (
-    Identity,
-    KeeperSpec,
-)
-from slotwise.execution.verdict import (
+from slotwise.execution.exit_status import (
     JOB_REMOVED,
     MISSED_DEFERRED_TIME,
     TRANSFER_INPUT_ERROR,
@@ -28,24 +23,29 @@ from slotwise.execution.verdict import (
     held,
     killed,
 )
+from slotwise.execution.job_view import JobView, SlotView
+from slotwise.execution.keeper_spec import (
+    Identity,
+    KeeperSpec,
+)
 from slotwise.ids import doing_for_run, job_of_run
 from slotwise.starter.hooks import child_programs, hooks
 from slotwise.starter.io_proxy.listener import JobDesk
-from slotwise.starter.links.ads import unpack_one
-from slotwise.starter.links.keeper_link import KeeperLink
+from slotwise.starter.job.ads import unpack_one
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.job.failures import NO_JOB, LaunchRefusedError, failure
+from slotwise.starter.job.usage import Disk
+from slotwise.starter.links.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
 from slotwise.starter.links.shadow_link import ShadowLink
 from slotwise.starter.links.standalone import Standalone
 from slotwise.starter.links.user_log import UserLog
-from slotwise.starter.run import faults, lifecycle_types, reporting, run_log
+from slotwise.starter.run import actions, events, faults, reporting, run_log
+from slotwise.starter.run.keeper_link import KeeperLink
 from slotwise.starter.run.lifecycle import step
-from slotwise.starter.run.lifecycle_types import Phase, RunState
-from slotwise.starter.run.preparation_failures import NO_JOB, LaunchRefusedError, failure
-from slotwise.starter.run.report import Disk
 from slotwise.starter.run.run_host import Host
-from slotwise.starter.scratch.directories import RunDirectory
-from slotwise.starter.scratch.leftovers import CANNOT_CLEAN, CANNOT_CLEAN_VOLUME
+from slotwise.starter.run.states import Phase, RunState
 from slotwise.starter.scratch.volumes import Volume
-from slotwise.starter.sessions.visitors import Visitors
+from slotwise.starter.sessions.sessions import Visitors
 from slotwise.starter.transfer import transfer
 from slotwise.starter.transfer.live_output import LiveOutput
 from slotwise.starter.transfer.transfer_stats import OWN, Traffic
@@ -60,7 +60,7 @@ _WORKING = (Phase.OFFERED, Phase.PREPARING, Phase.STARTING, Phase.OUTPUT, Phase.
 class Run:
     """A run and its parts. All methods are for the event loop's thread."""
 
-    def __init__(self, host: Host, run_id: str, slot: SlotFacts, machine_ad: ClassAd, directory: RunDirectory) -> None:
+    def __init__(self, host: Host, run_id: str, slot: SlotView, machine_ad: ClassAd, directory: RunDirectory) -> None:
         self.host = host
         self.run_id = run_id
         self.slot = slot
@@ -80,7 +80,7 @@ class Run:
         #: Whose job it is, ``user@domain``: by the schedd's word alone, see `slotwise.model.ownership`.
         self.user = ""
         self.job_ad = ClassAd({})
-        self.job: JobFacts | None = None
+        self.job: JobView | None = None
         #: Why the run cannot be had here at all, found out before the shadow was asked.
         self.obstacle: End | None = None
         self.identity = Identity()
@@ -127,13 +127,18 @@ class Run:
 
     # ---- events in
 
-    def on(self, event: lifecycle_types.Event) -> None:
-        """Let something have happened, and do what follows from it."""
-        state, actions = step(self.state, event, self.job or NO_JOB)
-        former, self.state = self.state, state
-        with contained(_log, f"{self.job_id}: logging a change of run {self.run_id}"):
+    def on(self, event: events.Event) -> None:
+        """Apply an event, and carry out the actions that follow from it. One that cannot happen now ends the run."""
+        former = self.state
+        try:
+            self.state, following = step(former, event, self.job or NO_JOB)
+        except InvariantError as error:
+            _log.exception("%s: error in run %s: it ends", self.job_id, self.run_id)
+            self.fail(error)
+            return
+        with contained(_log, f"{self.job_id}: logging a transition of run {self.run_id}"):
             run_log.changed(self, former)
-        for action in actions:
+        for action in following:
             doing = f"{self.job_id}: {type(action).__name__} of run {self.run_id}"
             with contained(_log, doing, partial(faults.action_failed, self, action)):
                 self._do(action)
@@ -160,7 +165,7 @@ class Run:
         self.live.link_lost()
         if self.inbox is not None:
             self.inbox.close()
-        self.on(lifecycle_types.LinkLost())
+        self.on(events.LinkLost())
 
     def hear(self, message: schedd_pb2.ShadowMessage) -> None:
         """The shadow said something."""
@@ -190,14 +195,14 @@ class Run:
         elif what == "visit":
             self.visitors.hear(message.visit)
         elif what == "ack":
-            self.on(lifecycle_types.Acked())
+            self.on(events.EndAcknowledged())
         elif what == "refused":
             _log.info("%s: run %s rejected by the shadow: %s", self.job_id, self.run_id, message.refused.reason)
-            self.on(lifecycle_types.Unwanted(tell_startd=True))
+            self.on(events.Unwanted(report_gone=True))
         elif what == "kill":
             kill = message.kill
             wish = Kill(fast=kill.fast, reason=kill.reason, code=kill.reason_code, want_outputs=kill.want_outputs)
-            self.on(lifecycle_types.KillAsked(wish))
+            self.on(events.KillRequested(wish))
 
     def notice(self, what: str) -> None:
         """The keeper said something."""
@@ -213,7 +218,7 @@ class Run:
             self.live.link_back()
             if self.desk is not None:
                 self.desk.ask_again()
-            self.on(lifecycle_types.LinkBack(self.transfers))
+            self.on(events.LinkBack(self.transfers))
             return
         try:
             if self.obstacle is not None:
@@ -224,19 +229,17 @@ class Run:
                 self._resume_inputs()
         except (OSError, SlotwiseError) as error:
             self.job = self.job or NO_JOB
-            self.on(lifecycle_types.Failed(failure(error)))
+            self.on(events.Failed(failure(error)))
             return
-        self.on(
-            lifecycle_types.Accepted(self.transfers, hooked=hooks.precedes_transfer(self, self.host.settings.hooks))
-        )
+        self.on(events.Accepted(self.transfers, hooked=hooks.precedes_transfer(self, self.host.settings.hooks)))
 
     async def _prepare_transfer(self) -> None:
         try:
             await self.host.prepare_transfer(self)
         except (OSError, SlotwiseError) as error:
-            self.on(lifecycle_types.Failed(failure(error)))
+            self.on(events.Failed(failure(error)))
             return
-        self.on(lifecycle_types.Prepared(self.transfers))
+        self.on(events.Prepared(self.transfers))
 
     def _resume_inputs(self) -> None:
         if self.state.phase in (Phase.OFFERED, Phase.PREPARING, Phase.INPUT):
@@ -258,9 +261,9 @@ class Run:
                 f"{reporting.access_point(self)}. "
                 f"Details: writing to file {os.fsdecode(piece.name)}: (errno {error.errno}) {error.strerror}"
             )
-            self.on(lifecycle_types.InputsDone(reason, TRANSFER_INPUT_ERROR, error.errno or 0))
+            self.on(events.InputsDone(reason, TRANSFER_INPUT_ERROR, error.errno or 0))
         except SlotwiseError as error:
-            self.on(lifecycle_types.InputsDone(str(error), TRANSFER_INPUT_ERROR, errno.EINVAL))
+            self.on(events.InputsDone(str(error), TRANSFER_INPUT_ERROR, errno.EINVAL))
 
     def _renew_proxy(self, piece: schedd_pb2.FilePiece) -> None:
         """The one file that comes while the job runs: its proxy, which its owner has renewed."""
@@ -279,7 +282,7 @@ class Run:
             self.inbox.close()
             self.came.clear(OWN)
             self.came.add(OWN, self.inbox.files, self.inbox.received)
-        self.on(lifecycle_types.InputsDone(complete.error, complete.hold_code, complete.hold_subcode))
+        self.on(events.InputsDone(complete.error, complete.hold_code, complete.hold_subcode))
 
     def _checkpoint_kept(self, kept: schedd_pb2.CheckpointKept) -> None:
         problem = None
@@ -288,50 +291,50 @@ class Run:
                 "%s: the shadow could not store the checkpoint of run %s: %s", self.job_id, self.run_id, kept.error
             )
             problem = held(kept.error, kept.hold_code, kept.hold_subcode) if kept.hold_code else None
-        self.on(lifecycle_types.CheckpointKept(problem))
+        self.on(events.CheckpointStored(problem))
 
     # ---- actions
 
-    def _do(self, action: lifecycle_types.Action) -> None:
+    def _do(self, action: actions.Action) -> None:
         match action:
-            case lifecycle_types.RunHook():
+            case actions.RunHook():
                 self._start(self._prepare_transfer())
-            case lifecycle_types.AskInputs():
+            case actions.RequestInputs():
                 if self.asks_for_inputs or (self.job is not None and self.job.transfer.mode == "IF_NEEDED"):
                     self.say(need_input=schedd_pb2.FileNeed(window=0))
-            case lifecycle_types.Launch():
+            case actions.Launch():
                 self._start(self._launch())
-            case lifecycle_types.Relaunch():
+            case actions.Relaunch():
                 self._start(self._relaunch())
-            case lifecycle_types.SendCheckpoint():
+            case actions.SendCheckpoint():
                 self._start(reporting.send_checkpoint(self))
-            case lifecycle_types.StopSoft(number, seconds):
+            case actions.StopSoft(number, seconds):
                 if self.state.phase is Phase.STARTING:
                     self._end_helpers()
                 wait_s = self.host.vacate_s(self) if seconds is None else seconds
                 launcher.command(self.directory.control, f"soft {number} {wait_s}")
-            case lifecycle_types.StopHard():
+            case actions.StopHard():
                 self._end_helpers()
                 launcher.command(self.directory.control, "hard")
-            case lifecycle_types.Pause(resume):
+            case actions.Pause(resume):
                 launcher.command(self.directory.control, "continue" if resume else "suspend")
-            case lifecycle_types.TellPhase():
+            case actions.ReportPhase():
                 running = starter_pb2.JobRunning(pid=self.state.pid, phase=str(self.state.phase))
                 self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, running=running))
-            case lifecycle_types.TellSuspended(resumed):
+            case actions.ReportSuspended(resumed):
                 told = starter_pb2.JobSuspended(resumed=resumed)
                 self.host.board.post(starter_pb2.JobEvent(run_id=self.run_id, suspended=told))
                 reporting.update(self)
                 reporting.log_suspension(self, resumed)
-            case lifecycle_types.SendStarted():
+            case actions.SendStarted():
                 reporting.send_started(self)
-            case lifecycle_types.SendOutputs():
+            case actions.SendOutputs():
                 self._start(reporting.send_outputs(self))
-            case lifecycle_types.SendEnd():
+            case actions.SendEnd():
                 reporting.send_end(self)
-            case lifecycle_types.TellGone():
+            case actions.ReportGone():
                 reporting.tell_gone(self)
-            case lifecycle_types.Discard():
+            case actions.Discard():
                 self.discard()
 
     def _end_helpers(self) -> None:
@@ -401,7 +404,7 @@ class Run:
     async def _launch(self) -> None:
         end = await self._deferred()
         if end is not None:
-            self.on(lifecycle_types.Failed(end))
+            self.on(events.Failed(end))
             return
         try:
             self.spec = await self.host.prepare(self)
@@ -411,7 +414,7 @@ class Run:
         except (OSError, SlotwiseError) as error:
             # What a killed hook or transfer says is not why the run ends.
             kill = self.state.kill
-            self.on(lifecycle_types.Failed(failure(error) if kill is None else killed(kill)))
+            self.on(events.Failed(failure(error) if kill is None else killed(kill)))
             return
         self.keeper.watch(pid)
 
@@ -421,7 +424,7 @@ class Run:
             await self.keeper.make_room()
             pid = await self.host.spawn(self)
         except (OSError, SlotwiseError) as error:
-            self.on(lifecycle_types.Failed(failure(error)))
+            self.on(events.Failed(failure(error)))
             return
         self.keeper.watch(pid)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from slotwise.classad import ClassAd
 from slotwise.clock import Clock
 from slotwise.execution.keeper_spec import KeeperSpec
+from slotwise.starter.links.leftovers import Leftovers
 from slotwise.starter.links.startd_events import StartdBoard
-from slotwise.starter.scratch.leftovers import Leftovers
 
 if TYPE_CHECKING:
     from slotwise.starter.run.run import Run
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What a run needs of its surroundings; see :class:`slotwise.starter.host.JobHost`."""
+    """What a run needs of its surroundings; see :class:`slotwise.starter.host.job_host.JobHost`."""
 
     clock: Clock
     board: StartdBoard

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from slotwise.execution.verdict import End, How
-from slotwise.starter.run.lifecycle_types import Phase, RunState
+from slotwise.execution.exit_status import End, How
+from slotwise.starter.run.states import Phase, RunState
 
 if TYPE_CHECKING:
     from slotwise.starter.run.run import Run

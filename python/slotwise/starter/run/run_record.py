@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from slotwise.execution.facts import read_job, read_slot
-from slotwise.execution.verdict import MemoryRule
+from slotwise.execution.exit_status import MemoryRule
+from slotwise.execution.job_view import read_job, read_slot
 from slotwise.starter.enforcement import accounts
-from slotwise.starter.links.ads import lookup, pack_one, unpack_one
+from slotwise.starter.job.ads import lookup, pack_one, unpack_one
+from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.links.user_log import UserLog
 from slotwise.starter.run.run import Run
-from slotwise.starter.scratch.directories import RunDirectory
 
 if TYPE_CHECKING:
-    from slotwise.starter.host import JobHost
+    from slotwise.starter.host.job_host import JobHost
 
 
 def remember(run: Run) -> dict[str, object]:

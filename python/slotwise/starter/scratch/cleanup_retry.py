@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from slotwise.starter.scratch.directories import RunDirectory
+from slotwise.starter.job.directories import RunDirectory
 
 _log = logging.getLogger(__name__)
 _HOUR, _DAY = 60, 60 * 24

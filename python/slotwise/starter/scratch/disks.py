@@ -7,14 +7,14 @@ import logging
 from functools import partial
 
 from slotwise.errors import SlotwiseError
-from slotwise.execution.facts import Lookup
+from slotwise.execution.exit_status import SCRATCH_DIR_ERROR, End, How
+from slotwise.execution.job_view import Lookup
 from slotwise.execution.launcher import measure_tree
-from slotwise.execution.verdict import SCRATCH_DIR_ERROR, End, How
-from slotwise.starter.run.preparation_failures import scratch_failure
-from slotwise.starter.run.report import Disk
+from slotwise.starter.job import directories
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.job.failures import scratch_failure
+from slotwise.starter.job.usage import Disk
 from slotwise.starter.run.run import Run
-from slotwise.starter.scratch import directories
-from slotwise.starter.scratch.directories import RunDirectory
 from slotwise.starter.scratch.lvm import POOL_FULL_PERCENT, PoolUse
 from slotwise.starter.scratch.volumes import Volumes, disk_verdict, pool_verdict
 from slotwise.starter.settings import StarterSettings

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slotwise.errors import HostError
-from slotwise.execution.verdict import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, SCRATCH_DIR_ERROR, End, held
+from slotwise.execution.exit_status import OUT_OF_DISK_SUBCODE, OUT_OF_RESOURCES, SCRATCH_DIR_ERROR, End, held
 from slotwise.starter.enforcement.host_programs import run
-from slotwise.starter.run.report import Disk
+from slotwise.starter.job.usage import Disk
 from slotwise.starter.scratch import encryption
 from slotwise.starter.scratch.encryption import DM_CRYPT, FSCRYPT
 from slotwise.starter.scratch.lvm import LogicalVolumes, PoolUse

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slotwise.execution.facts import STDERR_NAME
-from slotwise.execution.verdict import UNABLE_TO_OPEN_OUTPUT, End, held
+from slotwise.execution.exit_status import UNABLE_TO_OPEN_OUTPUT, End, held
+from slotwise.execution.job_view import STDERR_NAME
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.run import lifecycle_types
-from slotwise.starter.run.lifecycle_types import Phase
+from slotwise.starter.run import events
+from slotwise.starter.run.states import Phase
 from slotwise.wire.gen import schedd_pb2
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class LiveOutput:
                 for name in self._streams():
                     end = await self._send_all(name)
                     if end is not None and self._run.state.phase is Phase.RUNNING:
-                        self._run.on(lifecycle_types.Failed(end))
+                        self._run.on(events.Failed(end))
                         return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _LOOK_S if self._run.accepted else None)

@@ -17,9 +17,9 @@ from pathlib import Path, PurePosixPath
 
 from slotwise.daemon.user_paths import open_path
 from slotwise.errors import SlotwiseError, UsageError
-from slotwise.execution.facts import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobFacts, TransferRules
+from slotwise.execution.exit_status import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_ERROR, End, held
+from slotwise.execution.job_view import NULL_FILE, STDERR_NAME, STDOUT_NAME, JobView, TransferRules
 from slotwise.execution.keeper_spec import Identity
-from slotwise.execution.verdict import MAX_OUTPUT_EXCEEDED, TRANSFER_OUTPUT_ERROR, End, held
 from slotwise.starter.enforcement.privilege import rights_of
 from slotwise.wire.gen import schedd_pb2
 
@@ -170,7 +170,7 @@ class OutputError(SlotwiseError):
         self.found = list(found)
 
 
-def choose(job: JobFacts, scratch: Path, before: Listing, identity: Identity, *, streams_only: bool) -> list[Output]:
+def choose(job: JobView, scratch: Path, before: Listing, identity: Identity, *, streams_only: bool) -> list[Output]:
     """What goes back: standard output and error, unless they went while the job ran, then what the job's rules say.
 
     :raises OutputError: when a listed output is missing (hold 12) or there is too much (hold 33); with the others, and
@@ -208,7 +208,7 @@ def _mib(outputs: Iterable[Output]) -> float:
     return sum(output.size for output in outputs) / (1024 * 1024)
 
 
-def choose_checkpoint(job: JobFacts, scratch: Path, before: Listing, identity: Identity) -> list[Output]:
+def choose_checkpoint(job: JobView, scratch: Path, before: Listing, identity: Identity) -> list[Output]:
     """What a checkpoint consists of: standard output and error, and what the job lists for it, else its outputs.
 
     :raises OutputError: when a listed file is missing.
@@ -219,7 +219,7 @@ def choose_checkpoint(job: JobFacts, scratch: Path, before: Listing, identity: I
     return choose(job, scratch, before, identity, streams_only=False)
 
 
-def _streams(job: JobFacts, scratch: Path) -> Iterator[Output]:
+def _streams(job: JobView, scratch: Path) -> Iterator[Output]:
     for name, rules in job.stream_files().items():
         path = scratch / name
         if rules.sent and not rules.live and path.is_file():
@@ -249,7 +249,7 @@ def _new_or_changed(scratch: Path, before: Listing, excluded: Set[str]) -> list[
     return found
 
 
-def _listed(job: JobFacts, scratch: Path) -> tuple[list[Output], End | None]:
+def _listed(job: JobView, scratch: Path) -> tuple[list[Output], End | None]:
     """The outputs that the job lists, and what it ends with when one cannot be had."""
     found: list[Output] = []
     problem: End | None = None

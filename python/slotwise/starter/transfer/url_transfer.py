@@ -15,14 +15,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from slotwise.classad import ClassAd, parse_ads
-from slotwise.execution.facts import STDERR_NAME, STDOUT_NAME
-from slotwise.execution.launcher import lay_out
-from slotwise.execution.verdict import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
+from slotwise.execution.exit_status import TRANSFER_INPUT_ERROR, TRANSFER_OUTPUT_ERROR, End, held
+from slotwise.execution.job_view import STDERR_NAME, STDOUT_NAME
+from slotwise.execution.launcher import write_files
 from slotwise.ids import doing_for_run
 from slotwise.starter.enforcement.privilege import read_small, rights_of
 from slotwise.starter.hooks import child_programs
-from slotwise.starter.links.ads import lookup
-from slotwise.starter.run.preparation_failures import LaunchRefusedError
+from slotwise.starter.job.ads import lookup
+from slotwise.starter.job.failures import LaunchRefusedError
 
 if TYPE_CHECKING:
     from slotwise.starter.run.run import Run
@@ -126,7 +126,7 @@ async def _call(run: Run, program: str, files: Mapping[str, str], *, upload: boo
     scratch = run.directory.scratch
     ads = [ClassAd({"Url": url, "LocalFileName": str(scratch / name)}) for url, name in files.items()]
     asked, said = run.directory.control / "plugin.in", scratch / ".plugin.out"
-    lay_out([(str(asked), 0o644, None, "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape"))])
+    write_files([(str(asked), 0o644, None, "".join(f"{ad}\n" for ad in ads).encode("utf-8", "surrogateescape"))])
     with contextlib.suppress(OSError):
         said.unlink()  # not what the job itself has put there
     words = [program, "-infile", str(asked), "-outfile", str(said), *(["-upload"] if upload else [])]

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from slotwise.execution.facts import SlotFacts
+from slotwise.execution.job_view import SlotView
 from slotwise.wire.gen import starter_pb2
 
 #: SlotBrokenCode and SlotBrokenReason, as HTCondor has them.
@@ -33,7 +33,7 @@ class Leftovers:
     def __iter__(self) -> Iterator[starter_pb2.JobLeft]:
         return iter(list(self._known.values()))
 
-    def note(self, run_id: str, slot: SlotFacts, code: int, reason: str) -> starter_pb2.JobLeft:
+    def note(self, run_id: str, slot: SlotView, code: int, reason: str) -> starter_pb2.JobLeft:
         """A run left something; the first reason stays."""
         if run_id not in self._known:
             self._known[run_id] = starter_pb2.JobLeft(

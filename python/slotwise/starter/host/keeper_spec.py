@@ -15,13 +15,13 @@ from slotwise.execution.cgroup import plan as cgroup_plan
 from slotwise.execution.cgroup.plan import CgroupRules
 from slotwise.execution.cgroup.probe import CgroupHost
 from slotwise.execution.environment import Places
-from slotwise.execution.facts import NULL_FILE, JobFacts, SlotFacts
+from slotwise.execution.exit_status import STARTER_ERROR, End, How
+from slotwise.execution.job_view import NULL_FILE, JobView, SlotView
 from slotwise.execution.keeper_spec import CgroupPlan, Identity, Isolation, KeeperSpec, Limits
-from slotwise.execution.verdict import STARTER_ERROR, End, How
 from slotwise.starter.enforcement.gpu_hiding import Device
 from slotwise.starter.enforcement.privilege import rights_of
-from slotwise.starter.run.preparation_failures import WRAPPER_FAILURE, LaunchRefusedError
-from slotwise.starter.scratch.directories import RunDirectory, temporary_source
+from slotwise.starter.job.directories import RunDirectory, temporary_source
+from slotwise.starter.job.failures import WRAPPER_FAILURE, LaunchRefusedError
 from slotwise.starter.settings import StarterSettings
 
 #: A hard limit that leaves the host's own.
@@ -33,8 +33,8 @@ _SHARED_MEMORY = "/dev/shm"
 class Surroundings:
     """A job with all that surrounds it on this host."""
 
-    job: JobFacts
-    slot: SlotFacts
+    job: JobView
+    slot: SlotView
     job_ad: ClassAd
     machine_ad: ClassAd
     directory: RunDirectory

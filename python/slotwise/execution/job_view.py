@@ -75,7 +75,7 @@ class StreamRules:
 
 
 @dataclass(frozen=True)
-class JobFacts:
+class JobView:
     """A job as the starter sees it."""
 
     job_id: str
@@ -131,7 +131,7 @@ class JobFacts:
 
 
 @dataclass(frozen=True)
-class SlotFacts:
+class SlotView:
     """A slot as the starter sees it; amounts are what the slot has, not what the job asked for."""
 
     name: str
@@ -146,7 +146,7 @@ class SlotFacts:
     number: int = 0
 
 
-def read_job(value: Lookup, user: str) -> JobFacts:
+def read_job(value: Lookup, user: str) -> JobView:
     """Read the ad of a job of ``user`` (``user@domain``).
 
     :raises UsageError: when arguments, environment or a signal are not understood.
@@ -155,7 +155,7 @@ def read_job(value: Lookup, user: str) -> JobFacts:
     window = _number(value("DeferralWindow"), 0.0)
     deferral = value("DeferralTime")
     core, stack = value("CoreSize"), value("StackSize")
-    return JobFacts(
+    return JobView(
         job_id=f"{int(cluster)}.{int(proc)}",
         cmd=_text(value("Cmd")),
         arguments=_arguments(value),
@@ -184,11 +184,11 @@ def read_job(value: Lookup, user: str) -> JobFacts:
     )
 
 
-def read_slot(value: Lookup, name: str = "") -> SlotFacts:
+def read_slot(value: Lookup, name: str = "") -> SlotView:
     """Read a slot's machine ad."""
     tags = tuple(_text(value("MachineResources")).replace(",", " ").split())
     assigned = {tag: _text(value(f"Assigned{tag}")) for tag in tags if value(f"Assigned{tag}") is not None}
-    return SlotFacts(
+    return SlotView(
         name=name or _text(value("Name")),
         cpus=_number(value("Cpus"), 1.0),
         memory_mib=int(_number(value("Memory"), 0)),

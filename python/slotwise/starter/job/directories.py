@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from slotwise.execution.keeper_spec import Identity, KeeperSpec
-from slotwise.execution.launcher import Entry, lay_out, remove_tree
+from slotwise.execution.launcher import Entry, remove_tree, write_files
 
 PREFIX = "dir_"
 _MODES = {"user": 0o700, "group": 0o750, "world": 0o755}
@@ -105,7 +105,7 @@ def furnish(run: RunDirectory, identity: Identity, permissions: str = "user") ->
     owner = None if identity.uid is None or identity.gid is None else (identity.uid, identity.gid)
     # Only the job's own group passes through to its ads: other users' jobs have no business there.
     passing = None if identity.gid is None else (os.geteuid(), identity.gid)
-    lay_out(
+    write_files(
         [
             (str(run.control), 0o700 if passing is None else 0o710, passing, None),
             (str(run.scratch), _MODES.get(permissions, 0o700), owner, None),

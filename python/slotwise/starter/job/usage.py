@@ -6,8 +6,8 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+from slotwise.execution.exit_status import End, How
 from slotwise.execution.keeper_spec import KeeperResult, Usage
-from slotwise.execution.verdict import End, How
 
 #: Ticket of execution: how the job ended, by number.
 _TOE = {0: "OF_ITS_OWN_ACCORD", 1: "DEACTIVATE_CLAIM", 2: "DEACTIVATE_CLAIM_FORCIBLY"}

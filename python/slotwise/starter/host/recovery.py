@@ -9,13 +9,13 @@ from pathlib import Path
 from slotwise.errors import SlotwiseError
 from slotwise.execution import launcher
 from slotwise.execution.cgroup.plan import find_leftovers
-from slotwise.execution.control import discard, orphaned
+from slotwise.execution.control_dir import discard, orphaned
 from slotwise.starter.hooks import child_programs
-from slotwise.starter.host import JobHost
+from slotwise.starter.host.job_host import JobHost
+from slotwise.starter.job import directories as scratch
+from slotwise.starter.job.directories import RunDirectory
 from slotwise.starter.run.run import Run
 from slotwise.starter.run.run_record import restore
-from slotwise.starter.scratch import directories as scratch
-from slotwise.starter.scratch.directories import RunDirectory
 
 _log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from slotwise.daemon.containment import contained
 from slotwise.execution import launcher
+from slotwise.execution.exit_status import End, classify, is_checkpoint
 from slotwise.execution.keeper_spec import KeeperResult, Usage, read_lines, read_result, read_state, read_usage
-from slotwise.execution.verdict import End, is_checkpoint, judge
 from slotwise.ids import doing_for_run
 from slotwise.starter.hooks import hooks
-from slotwise.starter.run import faults, lifecycle_types, reporting
-from slotwise.starter.run.lifecycle_types import Phase
-from slotwise.starter.run.preparation_failures import NO_JOB, wrapper_failure
+from slotwise.starter.job.failures import NO_JOB, wrapper_failure
+from slotwise.starter.run import events, faults, reporting
+from slotwise.starter.run.states import Phase
 
 if TYPE_CHECKING:
     from slotwise.starter.run.run import Run
@@ -49,12 +49,12 @@ class KeeperLink:
         word, _, rest = what.partition(" ")
         if word == "started":
             self._run.started_at = self._run.host.clock.now()
-            self._run.on(lifecycle_types.Started(int(rest or 0)))
+            self._run.on(events.Started(int(rest or 0)))
             self._run.live.follow()
         elif word == "ended":
             self.take_result()
         elif word in ("suspended", "continued"):
-            self._run.on(lifecycle_types.Suspended(resumed=word == "continued"))
+            self._run.on(events.Suspended(resumed=word == "continued"))
 
     def usage(self) -> Usage:
         """What the job has used so far, at its end what the keeper found last."""
@@ -85,7 +85,7 @@ class KeeperLink:
             run.disk = await disks.measure(run)
             full = disks.over_limit(run) or disks.failed_by_pool(run)
             if run.job is not None and not is_checkpoint(result, run.job):
-                end = self._overruled(result, full) or judge(result, run.state.kill, run.job, run.memory)
+                end = self._overruled(result, full) or classify(result, run.state.kill, run.job, run.memory)
                 how = "exit" if run.finished(end) else run.leaving()
                 rules, attributes = run.host.settings.hooks, reporting.end_ad(run, end)
                 run.told_by_hook = await hooks.ended(run, rules, how, result, attributes)
@@ -111,7 +111,7 @@ class KeeperLink:
         for limit in result.unenforced:
             _log.warning("run %s: the host refused a limit: %s", run.run_id, limit)
             run.host.note_refusal(limit)
-        run.on(lifecycle_types.KeeperEnded(result, run.memory, run.job or NO_JOB, overruled))
+        run.on(events.KeeperEnded(result, run.memory, run.job or NO_JOB, overruled))
 
     # ---- its end
 

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from slotwise.errors import SlotwiseError
-from slotwise.starter.run.lifecycle_types import Phase
+from slotwise.starter.run.states import Phase
 from slotwise.starter.sessions.peek import look
 from slotwise.starter.sessions.shell import Shell
 from slotwise.wire.gen import schedd_pb2

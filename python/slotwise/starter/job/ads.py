@@ -8,7 +8,7 @@ from typing import Any
 from slotwise.classad import ClassAd, ExprTree, SpecialValue
 from slotwise.classad.long_form import long_form
 from slotwise.errors import AdSyntaxError
-from slotwise.execution.facts import Lookup
+from slotwise.execution.job_view import Lookup
 from slotwise.table import pack_ads, unpack_ads
 
 

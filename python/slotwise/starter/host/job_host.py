@@ -20,34 +20,35 @@ from slotwise.daemon.containment import contained
 from slotwise.errors import UsageError
 from slotwise.execution.cgroup.plan import listed, memory_limit_mib
 from slotwise.execution.cgroup.probe import CgroupHost
-from slotwise.execution.control import control_root, discard
-from slotwise.execution.facts import read_job, read_slot
+from slotwise.execution.control_dir import control_root, discard
+from slotwise.execution.exit_status import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
+from slotwise.execution.job_view import read_job, read_slot
 from slotwise.execution.keeper_spec import KeeperSpec
-from slotwise.execution.launcher import Launcher, lay_out
-from slotwise.execution.verdict import FAILED_TO_CREATE_PROCESS, SCRATCH_DIR_ERROR, End, How, Kill, MemoryRule, held
+from slotwise.execution.launcher import Launcher, write_files
 from slotwise.ids import doing_for_run
 from slotwise.model.ownership import domain_of, owner_attributes
 from slotwise.starter.enforcement import accounts, affinity, gpu_hiding
 from slotwise.starter.enforcement.accounts import TrackingGroups
-from slotwise.starter.enforcement.gaps import Enforcement, cgroups_for
 from slotwise.starter.hooks import hooks
+from slotwise.starter.host import keeper_spec
+from slotwise.starter.host.capabilities import Enforcement, cgroups_for
+from slotwise.starter.host.keeper_spec import Surroundings
 from slotwise.starter.io_proxy.listener import ChirpDesk
+from slotwise.starter.job import directories
+from slotwise.starter.job.ads import lookup, pack_one, text, unpack_one
+from slotwise.starter.job.directories import RunDirectory
+from slotwise.starter.job.failures import LaunchRefusedError, scratch_failure
 from slotwise.starter.links import user_log
-from slotwise.starter.links.ads import lookup, pack_one, text, unpack_one
+from slotwise.starter.links.leftovers import Leftovers
 from slotwise.starter.links.shadow_link import ShadowLink
 from slotwise.starter.links.standalone import Standalone
 from slotwise.starter.links.startd_events import StartdBoard
-from slotwise.starter.run import lifecycle_types, preparation, reporting
-from slotwise.starter.run.lifecycle_types import Phase
-from slotwise.starter.run.preparation import Surroundings
-from slotwise.starter.run.preparation_failures import LaunchRefusedError, scratch_failure
+from slotwise.starter.run import events, reporting
 from slotwise.starter.run.run import Run
 from slotwise.starter.run.run_record import remember
-from slotwise.starter.scratch import directories
+from slotwise.starter.run.states import Phase
 from slotwise.starter.scratch.cleanup_retry import Mender
-from slotwise.starter.scratch.directories import RunDirectory
 from slotwise.starter.scratch.disks import ScratchDisks, wants_encryption
-from slotwise.starter.scratch.leftovers import Leftovers
 from slotwise.starter.scratch.volumes import Volumes
 from slotwise.starter.settings import SLOT_KNOBS, StarterSettings, for_slot
 from slotwise.starter.transfer import transfer, url_transfer
@@ -131,7 +132,7 @@ class JobHost:
         known = self.runs.get(run_id)
         if known is not None:
             # Said twice, after a break. A run that is over holds the slot no longer, and has said that once only.
-            if known.state.told_gone:
+            if known.state.reported_gone:
                 reporting.tell_gone(known)
             return
         machine_ad = unpack_one(start.slot_ad)
@@ -167,7 +168,7 @@ class JobHost:
             else:
                 self.link(run)
         except Exception:
-            run.on(lifecycle_types.Unwanted(tell_startd=False))  # who asked for it hears of the failure
+            run.on(events.Unwanted(report_gone=False))  # who asked for it hears of the failure
             raise
 
     async def _with_volume(self, run: Run) -> None:
@@ -211,7 +212,7 @@ class JobHost:
             vacate_s=kill.vacate_s or None,
             hold=kill.hold,
         )
-        run.on(lifecycle_types.KillAsked(wish))
+        run.on(events.KillRequested(wish))
 
     def measured(self, run_id: str, pack: bytes) -> None:
         """The startd has measured what a job uses of its devices.
@@ -228,13 +229,13 @@ class JobHost:
         """Stop a job, or let it go on."""
         run = self.runs.get(run_id)
         if run is not None:
-            run.on(lifecycle_types.SuspendAsked(resume))
+            run.on(events.SuspendRequested(resume))
 
     def drop(self, run_id: str) -> None:
         """The startd has no claim for the run: end it. Its shadow, which may not know that, is told."""
         run = self.runs.get(run_id)
         if run is not None:
-            run.on(lifecycle_types.Forgotten())
+            run.on(events.ClaimGone())
 
     def tell_unknown(self, run_id: str) -> None:
         """The startd speaks of a run that is not here: it holds no slot."""
@@ -243,7 +244,7 @@ class JobHost:
     def listed(self) -> Iterator[starter_pb2.JobListed]:
         """The runs that hold a slot, and fetched work whose end the startd has not written down."""
         for run in self.runs.values():
-            if not run.state.told_gone or run.fetched_for:
+            if not run.state.reported_gone or run.fetched_for:
                 yield starter_pb2.JobListed(
                     run_id=run.run_id,
                     slot_name=run.slot.name,
@@ -262,12 +263,12 @@ class JobHost:
         """Nobody waits for fetched work any more, once its log tells of its end."""
         if run.user_log is not None:
             await run.user_log.settle()
-        run.on(lifecycle_types.Acked())
+        run.on(events.EndAcknowledged())
 
     def tell_ends_again(self) -> None:
         """What the startd may not have heard of the ends of fetched work."""
         for run in list(self.runs.values()):
-            if run.fetched_for and run.state.told_gone:
+            if run.fetched_for and run.state.reported_gone:
                 reporting.tell_gone(run)
 
     # ---- what a run asks for
@@ -347,7 +348,7 @@ class JobHost:
     def _write_ads(self, run: Run) -> None:
         """The ads of job and machine, for programs that run before the job does."""
         ads = (text(run.job_ad), text(run.machine_ad))
-        lay_out(directories.ad_files(run.directory, ads, run.identity.uid))
+        write_files(directories.ad_files(run.directory, ads, run.identity.uid))
 
     async def prepare(self, run: Run) -> KeeperSpec:
         """Write what the job may read, keep what a restart needs, and compose the keeper's spec."""
@@ -373,7 +374,7 @@ class JobHost:
         run.cores = self._cores_for(run)
         around = self._surroundings(run)
         settings = self._settings_of(run)
-        rules = preparation.cgroup_rules(around, settings)
+        rules = keeper_spec.cgroup_rules(around, settings)
         enforced = self.cgroups.has("memory")
         limit = memory_limit_mib(rules, run.slot.memory_mib) if enforced else None
         if limit is None and rules.memory_policy == "custom" and settings.hard_memory is not None:
@@ -382,7 +383,7 @@ class JobHost:
             limit if limit is not None else run.slot.memory_mib or -1, self.settings.always_hold_on_oom
         )
         run.cgrouped = self.cgroups.version != 0
-        spec = preparation.compose(
+        spec = keeper_spec.compose(
             around,
             settings,
             self.cgroups,
@@ -393,7 +394,7 @@ class JobHost:
         )
         ads = (text(run.job_ad), text(run.machine_ad))
         await self.desk.admit(run, settings.chirp)
-        lay_out(directories.start_files(run.directory, ads, remember(run), spec))
+        write_files(directories.start_files(run.directory, ads, remember(run), spec))
         return spec
 
     def _keep_cgroups(self) -> None:

@@ -7,9 +7,7 @@ import os
 from pathlib import Path
 
 from slotwise.errors import SlotwiseError
-from slotwise.execution.facts import JobFacts
-from slotwise.execution.keeper_spec import Identity
-from slotwise.execution.verdict import (
+from slotwise.execution.exit_status import (
     IWD_ERROR,
     OUT_OF_DISK_SUBCODE,
     OUT_OF_RESOURCES,
@@ -18,12 +16,14 @@ from slotwise.execution.verdict import (
     How,
     held,
 )
+from slotwise.execution.job_view import JobView
+from slotwise.execution.keeper_spec import Identity
 from slotwise.starter.enforcement.privilege import read_small
 
 #: Where a wrapper writes why it failed (_CONDOR_WRAPPER_ERROR_FILE).
 WRAPPER_FAILURE = ".job_wrapper_failure"
 #: Stands for the job while its ad is not known.
-NO_JOB = JobFacts(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
+NO_JOB = JobView(job_id="0.0", cmd="", arguments=(), environment={}, iwd="/", stdin="", stdout="", stderr="", owner="")
 
 
 class LaunchRefusedError(SlotwiseError):

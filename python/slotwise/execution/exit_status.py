@@ -11,7 +11,7 @@ import signal
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slotwise.execution.facts import JobFacts
+from slotwise.execution.job_view import JobView
 from slotwise.execution.keeper_spec import KeeperResult
 
 
@@ -63,7 +63,7 @@ class Kill:
     hold: bool = False
     want_outputs: bool = False
 
-    def urgency(self) -> tuple[bool, bool]:
+    def severity(self) -> tuple[bool, bool]:
         """Later wishes replace earlier ones that are less urgent."""
         return (self.fast, self.hold)
 
@@ -113,7 +113,7 @@ def killed(kill: Kill) -> End:
     )
 
 
-def judge(result: KeeperResult, kill: Kill | None, job: JobFacts, memory: MemoryRule) -> End:
+def classify(result: KeeperResult, kill: Kill | None, job: JobView, memory: MemoryRule) -> End:
     """How the run ended."""
     if result.how == "failed":
         return _failed_start(result, job) if kill is None else killed(kill)
@@ -136,7 +136,7 @@ def judge(result: KeeperResult, kill: Kill | None, job: JobFacts, memory: Memory
     return End(How.SIGNALED, code=result.code, core=result.core)
 
 
-def is_checkpoint(result: KeeperResult, job: JobFacts) -> bool:
+def is_checkpoint(result: KeeperResult, job: JobView) -> bool:
     """True when the job ended in the way that says: keep my files and start me again (``checkpoint_exit_code``)."""
     rules = job.checkpoint
     if rules is None or result.oom_kills or result.ended_by in ("hard", "lease", "memory"):
@@ -172,7 +172,7 @@ def _out_of_memory(result: KeeperResult, memory: MemoryRule) -> End | None:
     )
 
 
-def _failed_start(result: KeeperResult, job: JobFacts) -> End:
+def _failed_start(result: KeeperResult, job: JobView) -> End:
     why = f"(errno={result.errno}: '{os.strerror(result.errno)}')"
     if result.stage == "exec":
         arguments = f" with arguments {shlex.join(job.arguments)}" if job.arguments else ""

@@ -12,10 +12,10 @@ import os
 
 from slotwise.execution import launcher
 from slotwise.starter.enforcement import accounts
-from slotwise.starter.host import JobHost
-from slotwise.starter.run import lifecycle_types, reporting
-from slotwise.starter.run.lifecycle_types import Phase
+from slotwise.starter.host.job_host import JobHost
+from slotwise.starter.run import events, reporting
 from slotwise.starter.run.run import Run
+from slotwise.starter.run.states import Phase
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def look_at(host: JobHost, run: Run, now: float) -> None:
     """Do what is due for one run; ``now`` is of the clock that nobody sets."""
     if run.lost_at is not None and run.lease_s > 0 and now - run.lost_at > run.lease_s:
         _log.warning("run %s: no contact with the shadow for more than %d s, ending the run", run.run_id, run.lease_s)
-        run.on(lifecycle_types.Unwanted(tell_startd=True))
+        run.on(events.Unwanted(report_gone=True))
         return
     if run.state.phase is Phase.STARTING and (run.state.unwanted or (run.state.kill and run.state.kill.fast)):
         # The keeper may not have listened yet, and a job that waits for a pipe is never said to have begun.
@@ -97,7 +97,7 @@ async def _measured(host: JobHost, run: Run) -> None:
         return
     full = host.disks.over_limit(run)
     if full is not None:
-        run.on(lifecycle_types.Failed(full))
+        run.on(events.Failed(full))
     elif run.next_update_at is not None and now >= run.next_update_at:
         run.next_update_at = now + host.settings.update_s
         reporting.update(run)
