@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 
 from slotwise.classad import ClassAd
 from slotwise.cli.common.invocation import Invocation
+from slotwise.cli.common.parser import HelpFormatter
 from slotwise.cli.jobs import analyze_local
 from slotwise.cli.pool.negotiate import epoch, read_input
 from slotwise.cli.render.negotiation import table
-from slotwise.cli.common.parser import HelpFormatter
 from slotwise.errors import NotFoundError, UsageError
 from slotwise.matchmaking.analysis import analyze, counted
 from slotwise.matchmaking.engine import Row

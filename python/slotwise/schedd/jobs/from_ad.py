@@ -40,7 +40,7 @@ def describe(cluster: Cluster, submitted: ClassAd) -> None:
     others = submitted.get("OtherJobRemoveRequirements")
     cluster.others_removed = others if isinstance(others, str) else ""
     # Said once and kept: an expression could say something else when the queue is read again.
-    universe = cluster.common.setdefault("JobUniverse", int(submitted.get("JobUniverse", Universe.VANILLA)))
+    universe = cluster.common.setdefault("JobUniverse", int(finite(submitted.get("JobUniverse"), Universe.VANILLA)))
     cluster.universe = int(str(universe))
     cluster.priority = priority_of(submitted)
 

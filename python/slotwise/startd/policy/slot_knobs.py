@@ -26,7 +26,7 @@ CHILD_ATTRS = (
 class SlotKnobs:
     """What the configuration adds to one slot's ad, per slot because knobs may be."""
 
-    attrs: Mapping[str, Expr] = field(default_factory=dict)
+    attrs: Mapping[str, Expr | int] = field(default_factory=dict)
     job_attrs: Sequence[str] = JOB_ATTRS
     child_attrs: Sequence[str] = CHILD_ATTRS
     slot_attrs: Sequence[str] = ()

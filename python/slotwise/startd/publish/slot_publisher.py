@@ -17,8 +17,8 @@ from slotwise.errors import PeerUnavailableError
 from slotwise.model.slot import SlotKind
 from slotwise.startd.dispatcher import Driver
 from slotwise.startd.host import drain
-from slotwise.startd.records.slot_record import Holding
 from slotwise.startd.publish.daemon_ad import daemon_attributes
+from slotwise.startd.records.slot_record import Holding
 from slotwise.table import PackBuilder, split_pack
 from slotwise.wire.channel import open_async
 from slotwise.wire.credential import Credential

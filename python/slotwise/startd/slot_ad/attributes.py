@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from slotwise.classad.evaluate import Expr, Expression, Value, attribute
+from slotwise.classad.evaluate import Expr, attribute
 from slotwise.model.resources import Resources
 from slotwise.model.slot import SlotKind, State
 from slotwise.startd.policy.slot_knobs import SlotKnobs
