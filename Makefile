@@ -2,18 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Tests of pools start many processes; more than two at a time only slows them on a small machine.
-WORKERS ?= 2
+# As many tests at a time as there are cores, eight at most: each test of a pool starts a dozen processes.
+WORKERS ?= $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores > 8 ? 8 : cores)))
 
 # Properties are tried on the same examples every time, so that a run tells about the change and not about luck;
 # `make search` looks further afield.
 SEED ?= 20260101
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python test-guest lint format audit lock bench docs clean distclean
+.PHONY: help build demo test test-rust test-python test-unit test-guest search lint format audit lock coverage bench docs \
+	docs-serve generate hooks wheel smoke sdist release-check release-notes clean distclean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # What the installed package is made of: when one of these is newer, it is built and installed again.
 SOURCES := $(shell find rust python proto build_support Cargo.toml Cargo.lock pyproject.toml clippy.toml \
@@ -48,6 +49,9 @@ test-rust: ## The Rust crates' tests
 test-python: build ## The Python tests against the installed package
 	$(BIN)/python -m pytest tests -n $(WORKERS) --dist loadgroup -rs -q -p no:cacheprovider
 
+test-unit: build ## The inner loop: unit tests of Python, under half a minute
+	$(BIN)/python -m pytest tests/unit -n $(WORKERS) -q -p no:cacheprovider
+
 search: build ## The properties once more, on new random examples and many of them
 	PROPTEST_CASES=2000 cargo test --release --workspace --exclude slotwise-python --quiet
 	HYPOTHESIS_PROFILE=search SLOTWISE_CLASSAD_CASES=200000 SLOTWISE_CLASSAD_SEED=$$(date +%s) \
@@ -66,8 +70,13 @@ lint: build ## Formatting, lints, types, import rules
 	$(BIN)/mypy
 	$(BIN)/stubtest slotwise._native --mypy-config-file pyproject.toml
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
-audit: $(VENV)/.tools ## Known vulnerabilities in the locked dependencies, where the tools and their data are at hand
+hooks: $(VENV)/.tools ## Fast lints before each commit, in this checkout (needs pre-commit)
+	@command -v pre-commit >/dev/null || { echo "no pre-commit: pipx install pre-commit"; exit 1; }
+	pre-commit install
+
+audit: $(VENV)/.tools ## Known vulnerabilities, licences and sources of the dependencies, where the tools and their data are at hand
 	$(BIN)/python build_support/audit.py
 
 lock: ## Write requirements.lock anew, with the hashes of all files of its versions (needs uv)
@@ -78,13 +87,61 @@ format: ## Put the sources into the standard form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+coverage: build ## How much of the package and of the crates the tests run, package by package
+	$(BIN)/python build_support/coverage.py $(COVERAGE)
+
+generate: build ## Write everything anew that is generated from other sources: messages, reference pages
+	PYTHONPATH=python $(BIN)/python -m slotwise.wire.generate
+	$(BIN)/python -m slotwise.config.document docs/reference
+	$(BIN)/python -m slotwise.submit.document docs/reference
+	$(BIN)/python -m slotwise.cli.document docs/reference
+	PYTHONPATH=python $(BIN)/python -m slotwise.wire.document docs/reference
+	$(BIN)/python -m tests.support.manual.coverage
+
+# The tools of the site are not those of the build: a virtual environment of their own.
+DOCS := .venv-docs
+
+$(DOCS)/.tools: requirements-docs.txt
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	touch $@
+
+docs: $(DOCS)/.tools ## The documentation as a site with search, in site/; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "site/index.html"
+
+docs-serve: $(DOCS)/.tools ## The same at http://127.0.0.1:8000, made anew when a page changes
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --strict
+
+# PYTHON builds; the wheel serves every Python from 3.11 on. Releases are built in a manylinux container with
+# MATURIN_PEP517_ARGS="--compatibility manylinux_2_28".
+wheel: ## A wheel in dist/: package, extension module, launcher
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+smoke: ## The wheel in dist/ in an environment of its own: a pool runs jobs
+	rm -rf build/smoke && $(PYTHON) -m venv build/smoke
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check dist/slotwise-*.whl
+	build/smoke/bin/slotwise --version
+	build/smoke/bin/python -m slotwise.demo
+
+sdist: ## The sources in dist/, as they go to the package index
+	rm -rf build/sdist && $(PYTHON) -m venv build/sdist
+	build/sdist/bin/python -m pip install --quiet --disable-pip-version-check build
+	build/sdist/bin/python -m build --sdist --outdir dist .
+
+release-check: ## Whether the tree may be released as TAG (v0.1.0): version, changelog, recorded messages, metadata
+	$(PYTHON) build_support/release.py check $(TAG)
+
+release-notes: ## The changelog's section of the present version
+	@$(PYTHON) build_support/release.py notes
+
 bench: build ## The benchmarks, side by side with HTCondor where it has the same thing
 	$(BIN)/python bench/run.py
 
 clean: ## Remove what was built; keep the virtual environment
 	cargo clean --quiet
-	rm -rf build_support/wheel-data dist build bench/out .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.installed
+	rm -rf build_support/wheel-data dist build site coverage bench/out .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.installed
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the virtual environment too
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(DOCS)

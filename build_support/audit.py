@@ -1,7 +1,7 @@
-"""Known vulnerabilities in the locked dependencies, as far as the tools and their data are at hand.
+"""Known vulnerabilities in the locked dependencies, and crates against `deny.toml`, as far as the tools are at hand.
 
-Status 1 when there is one, else 2 when something could not be looked at, which is named: nobody takes that for a sound
-result. ``AUDIT_RUSTSEC_DB`` names a copy of the RustSec database for hosts that cannot get it.
+Status 1 when something is wrong, else 2 when something could not be checked, which is named: nobody takes that for a
+sound result. ``AUDIT_RUSTSEC_DB`` names a copy of the RustSec database for hosts that cannot get it.
 """
 
 from __future__ import annotations
@@ -81,6 +81,21 @@ def rust() -> bool | None:
     return unchecked("Cargo.lock", "cargo install cargo-audit")
 
 
+def policy() -> bool | None:
+    """Whether the crates' licences, sources and kinds are those that deny.toml allows; None: not known."""
+    if tool("cargo-deny") is None:
+        return unchecked("deny.toml", "cargo install cargo-deny")
+    # Vulnerabilities are those of `rust`; nothing here needs the network once the crates are there.
+    done = run(["cargo", "deny", "--offline", "--log-level", "error", "check", "licenses", "bans", "sources"])
+    if done is None or "failed to fetch" in done.stderr:
+        return unchecked("deny.toml", "the crates are not at hand: cargo fetch")
+    if done.returncode:
+        say(f"deny.toml: {done.stderr.strip()}")
+        return False
+    say("deny.toml: licences, sources and crates are as it allows")
+    return True
+
+
 def unchecked(what: str, why: str) -> None:
     """Say that something was not looked at."""
     say(f"NOT CHECKED: {what} ({why})")
@@ -92,4 +107,4 @@ def status(sound: list[bool | None]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(status([python(), rust()]))
+    sys.exit(status([python(), rust(), policy()]))

@@ -21,7 +21,7 @@ _OF_CRATE = {"package": {"name": "pyo3", "version": "1"}, "advisory": {"id": "RU
 @pytest.mark.parametrize(
     ("python", "rust", "status", "words"),
     [
-        ([_SOUND], [], 0, ["requirements.lock: no known", "Cargo.lock: no known"]),
+        ([_SOUND], [], 0, ["requirements.lock: no known", "Cargo.lock: no known", "deny.toml: licences"]),
         (
             [_SOUND, _UNKNOWN],
             [],
@@ -38,23 +38,55 @@ _OF_CRATE = {"package": {"name": "pyo3", "version": "1"}, "advisory": {"id": "RU
 def test_what_was_not_looked_at_is_no_sound_result(
     python: list[object] | None, rust: list[object] | None, status: int, words: list[str], tmp_path: Path
 ) -> None:
-    def tool(name: str, answer: object) -> None:
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
-        path.chmod(0o755)
-
-    if python is not None:
-        tool("pip-audit", {"dependencies": python})
-    if rust is not None:
-        tool("cargo-audit", {})
-        tool("cargo", {"vulnerabilities": {"list": rust}})
-    # Without the scripts beside this Python, where a pip-audit may be.
-    code = (
-        f"import sysconfig, runpy; sysconfig.get_path = lambda _: {str(tmp_path)!r}; "
-        f"runpy.run_path({str(_AUDIT)!r}, run_name='__main__')"
+    found = {"vulnerabilities": {"list": rust}}
+    done = audited(
+        tmp_path, None if python is None else {"dependencies": python}, None if rust is None else found, "exit 0"
     )
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     for word in words:
         assert word in done.stdout
+
+
+@pytest.mark.skipif(not _AUDIT.exists(), reason="needs the sources of the build")
+@pytest.mark.parametrize(
+    ("verdict", "status", "word"),
+    [
+        ("exit 0", 0, "deny.toml: licences, sources and crates are as it allows"),
+        ("echo 'error[rejected]: GPL-3.0' >&2; exit 4", 1, "error[rejected]: GPL-3.0"),
+        ("echo 'failed to fetch crates' >&2; exit 1", 2, "NOT CHECKED: deny.toml (the crates are not at hand"),
+        (None, 2, "NOT CHECKED: deny.toml (cargo install cargo-deny)"),
+    ],
+)
+def test_crates_are_compared_with_what_is_allowed(verdict: str | None, status: int, word: str, tmp_path: Path) -> None:
+    done = audited(tmp_path, {"dependencies": [_SOUND]}, {"vulnerabilities": {"list": []}}, verdict)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert word in done.stdout
+
+
+def audited(
+    bin_dir: Path, python: object | None, rust: object | None, deny: str | None
+) -> subprocess.CompletedProcess[str]:
+    """Run the audit with tools that give these answers; None: the tool is missing. ``deny`` is a shell command."""
+
+    def tool(name: str, script: str) -> None:
+        path = bin_dir / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def printing(answer: object) -> str:
+        return f"cat <<'END'\n{json.dumps(answer)}\nEND"
+
+    if python is not None:
+        tool("pip-audit", printing(python))
+    if rust is not None:
+        tool("cargo-audit", "")
+    if deny is not None:
+        tool("cargo-deny", "")
+    tool("cargo", f'if [ "$1" = deny ]; then {deny or "exit 101"}; else\n{printing(rust)}\nfi')
+    # Without the scripts beside this Python, where a pip-audit may be.
+    code = (
+        f"import sysconfig, runpy; sysconfig.get_path = lambda _: {str(bin_dir)!r}; "
+        f"runpy.run_path({str(_AUDIT)!r}, run_name='__main__')"
+    )
+    env = {"PATH": f"{bin_dir}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
