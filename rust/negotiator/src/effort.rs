@@ -5,7 +5,7 @@
 //! rejected, and its submitter is not negotiated with any more in this cycle. What the owners' and the
 //! administrator's expressions cost counts for the request that they are asked about, so the part grows with the pool.
 
-use crate::evaluate::Shared;
+use crate::inputs::Inputs;
 use classad::allowance::{self, Account};
 
 /// Steps that a request may need however small the pool is.
@@ -15,16 +15,16 @@ const REQUESTS: i64 = 10;
 
 /// What one request may need.
 #[must_use]
-pub(crate) fn of_request(shared: &Shared<'_>) -> i64 {
-    let slots = shared.table.row_end() as i64;
-    let steps = shared.config.time.steps_per_slot.max(0);
+pub(crate) fn of_request(inputs: &Inputs<'_>) -> i64 {
+    let slots = inputs.table.row_end() as i64;
+    let steps = inputs.config.time.steps_per_slot.max(0);
     LEAST.saturating_add(steps.saturating_mul(slots))
 }
 
 /// What all requests of a submitter may need.
 #[must_use]
-pub(crate) fn of_submitter(shared: &Shared<'_>) -> i64 {
-    of_request(shared).saturating_mul(REQUESTS)
+pub(crate) fn of_submitter(inputs: &Inputs<'_>) -> i64 {
+    of_request(inputs).saturating_mul(REQUESTS)
 }
 
 /// Steps that something took, and whether it was cut short for want of more.

@@ -17,10 +17,15 @@
 //! it would be without one of its dynamic slots.
 
 use crate::amounts::amount_expr;
-use crate::cycle::Cycle;
 use crate::evaluate::{Evaluation, requirements_hold};
+use crate::evaluations::Evaluations;
 use crate::outcome::{Excess, HeldBack, Reason};
+use crate::pool::Pool;
+use crate::pool_size::PoolSize;
+use crate::report::Report;
+use crate::reserve::Reservations;
 use crate::slot::{Division, SlotClass, own_number, own_text};
+use crate::standing::Standing;
 use columns::{Bitmap, ColumnId, Row};
 use fairshare::{Want, entitlements, tolerance};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -43,7 +48,6 @@ const NAMED_LEAST: usize = 100;
 /// A request with jobs left that other claims could serve.
 struct Waiter {
     account: usize,
-    entry: usize,
     request: usize,
     /// Weight of one job.
     cost: f64,
@@ -82,35 +86,56 @@ struct Grown {
     known: FxHashMap<(usize, usize), bool>,
 }
 
-impl<'a> Cycle<'a> {
-    /// Finds what submitters hold beyond their shares and others can use; notes what everybody is entitled to.
-    pub(crate) fn find_excess(&mut self) {
-        self.entitled.clear();
-        let share = &self.shared.config.share;
+/// What a cycle finds out about claims beyond shares.
+#[derive(Default)]
+pub(crate) struct ClaimsToReturn {
+    /// What accounts are entitled to hold after the cycle, as far as others wait.
+    pub entitled: FxHashMap<usize, f64>,
+    /// What is to be given back.
+    pub excess: Vec<Excess>,
+}
+
+/// The cycle after matching, as far as it decides who gives claims back.
+#[derive(Clone, Copy)]
+pub(crate) struct Search<'c, 'a> {
+    pub standing: Standing<'c, 'a>,
+    pub size: &'c PoolSize,
+    pub pool: &'c Pool<'a>,
+    pub reservations: &'c Reservations,
+}
+
+impl<'a> Search<'_, 'a> {
+    /// Finds what submitters hold beyond their shares and others can use, and what everybody is entitled to.
+    pub fn find(&self, report: &Report, evaluations: &mut Evaluations<'a>) -> ClaimsToReturn {
+        let nothing = ClaimsToReturn::default();
+        let share = &self.standing.inputs.config.share;
         if !share.between_jobs || share.ignore_priorities {
-            return;
+            return nothing;
         }
-        let waiting = self.waiting_requests();
+        let waiting = self.waiting_requests(report);
         if waiting.is_empty() {
-            return;
+            return nothing;
         }
         let holders = self.holders();
         if holders.is_empty() {
-            return;
+            return nothing;
         }
         let mut grown = Grown::default();
-        let waiters = self.waiters(&waiting, &holders, &mut grown);
+        let waiters = self.waiters(&waiting, &holders, evaluations, &mut grown);
         if waiters.is_empty() {
-            return;
+            return nothing;
         }
-        self.entitled = self.entitled(&waiters);
-        let parts = self.parts(&waiters, &holders, &mut grown);
-        self.excess = self.by_schedd(parts);
+        let mut entitled = self.entitled(&waiters);
+        let parts = self.parts(&waiters, &holders, &mut entitled, evaluations, &mut grown);
+        ClaimsToReturn {
+            entitled,
+            excess: self.by_schedd(parts),
+        }
     }
 
     /// Entries and requests with jobs left which more slots would serve, in the order of the submitters' priorities.
-    fn waiting_requests(&self) -> Vec<(usize, usize)> {
-        let limited: FxHashSet<usize> = self
+    fn waiting_requests(&self, report: &Report) -> Vec<(usize, usize)> {
+        let limited: FxHashSet<usize> = report
             .rejections
             .iter()
             .filter(|r| {
@@ -121,10 +146,15 @@ impl<'a> Cycle<'a> {
             })
             .map(|r| r.request as usize)
             .collect();
-        let mut entries: Vec<usize> = (0..self.demand.submitters.len()).collect();
+        let mut entries: Vec<usize> = (0..self.standing.inputs.demand.submitters.len()).collect();
         entries.sort_by(|a, b| {
-            let priority = |entry: usize| self.ledger.effective_priority(self.account_of[entry]);
-            let name = |entry: usize| &self.demand.submitters[entry].name;
+            let priority = |entry: usize| {
+                self.standing
+                    .accounting
+                    .ledger
+                    .effective_priority(self.standing.accounting.account_of[entry])
+            };
+            let name = |entry: usize| &self.standing.inputs.demand.submitters[entry].name;
             priority(*a)
                 .total_cmp(&priority(*b))
                 .then_with(|| name(*a).cmp(name(*b)))
@@ -132,18 +162,19 @@ impl<'a> Cycle<'a> {
         });
         let mut out = Vec::new();
         for entry in entries {
-            let held_back = self.held_back.get(&entry).map(|(why, _)| *why);
             if matches!(
-                held_back,
+                report.held_back(entry),
                 Some(HeldBack::Ceiling | HeldBack::OutOfTime | HeldBack::TooMuchWork)
             ) {
                 continue;
             }
-            let waiting = self.demand.submitters[entry]
+            let waiting = self.standing.inputs.demand.submitters[entry]
                 .requests
                 .iter()
                 .copied()
-                .filter(|request| self.left[*request] > 0 && !limited.contains(request));
+                .filter(|request| {
+                    self.standing.remaining(*request) > 0 && !limited.contains(request)
+                });
             out.extend(waiting.take(MOST_OF_ENTRY).map(|request| (entry, request)));
         }
         out.truncate(MOST_REQUESTS);
@@ -152,8 +183,8 @@ impl<'a> Cycle<'a> {
 
     /// Submitters that hold claims, by account.
     fn holders(&self) -> FxHashMap<usize, Holder> {
-        let index = self.shared.index;
-        let now = self.shared.now;
+        let index = self.standing.inputs.index;
+        let now = self.standing.inputs.now;
         let mut out: FxHashMap<usize, Holder> = FxHashMap::default();
         for (at, facts) in index.classes().iter().enumerate() {
             let members = index.members(at);
@@ -163,11 +194,11 @@ impl<'a> Cycle<'a> {
             if members.is_empty() || facts.excluded {
                 continue;
             }
-            let Some(account) = self.ledger.find(user) else {
+            let Some(account) = self.standing.accounting.ledger.find(user) else {
                 continue;
             };
             let holder = out.entry(account).or_insert_with(|| Holder {
-                rows: Bitmap::empty(self.shared.table.row_end()),
+                rows: Bitmap::empty(self.standing.inputs.table.row_end()),
                 leaving: 0.0,
             });
             let claimed = own_text(&facts.ad, "State", now).as_deref() == Some("Claimed");
@@ -186,55 +217,55 @@ impl<'a> Cycle<'a> {
 
     /// Those of the requests that could be served by what others hold.
     fn waiters(
-        &mut self,
+        &self,
         waiting: &[(usize, usize)],
         holders: &FxHashMap<usize, Holder>,
+        evaluations: &mut Evaluations<'a>,
         grown: &mut Grown,
     ) -> Vec<Waiter> {
-        let mut all = Bitmap::empty(self.shared.table.row_end());
+        let mut all = Bitmap::empty(self.standing.inputs.table.row_end());
         holders.values().for_each(|holder| all.or(&holder.rows));
         let mut out = Vec::new();
         for (entry, request) in waiting.iter().copied() {
-            let account = self.account_of[entry];
-            let evaluation = self.looking(entry, request);
+            let account = self.standing.accounting.account_of[entry];
+            let evaluation = evaluations.of_request(self.standing.accounting, request);
             grown.known.clear();
             let mut others = all.clone();
             if let Some(own) = holders.get(&account) {
                 others.and_not(&own.rows);
             }
             let found = self.could_have(&evaluation, &others, 1, grown);
-            if evaluation.fixed_limit_met(&self.ledger).is_none()
+            if evaluation
+                .fixed_limit_met(&self.standing.accounting.ledger)
+                .is_none()
                 && let Some(row) = found.first().copied()
             {
                 let cost = self.cost_on(&evaluation, row);
                 out.push(Waiter {
                     account,
-                    entry,
                     request,
                     cost,
                 });
             }
-            self.keep_answers(evaluation);
+            evaluations.keep(evaluation);
         }
         out
     }
 
-    fn looking(&mut self, entry: usize, request: usize) -> Evaluation<'a> {
-        let group = self.ledger.get(self.account_of[entry]).group;
-        self.evaluation(entry, group, request)
-    }
-
     /// What a job of the request would be charged in place of the claim on a row.
     fn cost_on(&self, evaluation: &Evaluation<'a>, row: Row) -> f64 {
-        let Some(class) = self.shared.index.class_of(row) else {
+        let Some(class) = self.standing.inputs.index.class_of(row) else {
             return 1.0;
         };
-        let facts = &self.shared.index.classes()[class];
-        if self.parent_of(row).is_none() || !self.shared.config.share.weighted {
+        let facts = &self.standing.inputs.index.classes()[class];
+        if self.standing.inputs.parent_of(row).is_none()
+            || !self.standing.inputs.config.share.weighted
+        {
             return facts.weight;
         }
-        let cpus = own_number(&evaluation.job, "RequestCpus", self.shared.now).unwrap_or(1.0);
-        let held = own_number(&facts.ad, "Cpus", self.shared.now).unwrap_or(cpus);
+        let cpus =
+            own_number(&evaluation.job, "RequestCpus", self.standing.inputs.now).unwrap_or(1.0);
+        let held = own_number(&facts.ad, "Cpus", self.standing.inputs.now).unwrap_or(cpus);
         // Weights are mostly cores; where they are not, what it takes of the claim counts.
         if held > 0.0 {
             facts.weight * cpus / held
@@ -277,12 +308,14 @@ impl<'a> Cycle<'a> {
 
     /// Whether a claim may go to a request at all: its machine is not kept for another, and prefers nobody to it.
     fn may_pass(&self, evaluation: &Evaluation<'a>, row: Row) -> bool {
-        let Some(class) = self.shared.index.class_of(row) else {
+        let Some(class) = self.standing.inputs.index.class_of(row) else {
             return false;
         };
         let facts = &self.pool.classes()[class];
         let kept = || {
-            self.parent_of(row)
+            self.standing
+                .inputs
+                .parent_of(row)
                 .is_some_and(|parent| self.reservations.keeps(parent))
         };
         if !self.reservations.is_empty() && kept() {
@@ -302,17 +335,17 @@ impl<'a> Cycle<'a> {
         asked: bool,
         grown: &mut Grown,
     ) -> bool {
-        let shared = &self.shared;
-        let Some(class) = shared.index.class_of(row) else {
+        let inputs = &self.standing.inputs;
+        let Some(class) = inputs.index.class_of(row) else {
             return false;
         };
-        let Some(parent) = self.parent_of(row) else {
+        let Some(parent) = self.standing.inputs.parent_of(row) else {
             if !asked {
                 grown.looks += 1;
             }
-            return !asked && requirements_hold(shared, &evaluation.job, &shared.table.ad(row));
+            return !asked && requirements_hold(inputs, &evaluation.job, &inputs.table.ad(row));
         };
-        let Some(parents) = shared.index.class_of(parent) else {
+        let Some(parents) = inputs.index.class_of(parent) else {
             return false;
         };
         let free = self.pool.free_of(parent);
@@ -322,7 +355,7 @@ impl<'a> Cycle<'a> {
             return *known;
         }
         grown.looks += 1;
-        let facts = &shared.index.classes()[parents];
+        let facts = &inputs.index.classes()[parents];
         let fits = facts.is_candidate()
             && matches!(facts.division, Division::Carved)
             && self.fits_grown(evaluation, facts, free, class);
@@ -340,8 +373,8 @@ impl<'a> Cycle<'a> {
         free: Option<&[f64]>,
         child: usize,
     ) -> bool {
-        let (shared, now) = (&self.shared, self.shared.now);
-        let child = &shared.index.classes()[child];
+        let (inputs, now) = (&self.standing.inputs, self.standing.inputs.now);
+        let child = &inputs.index.classes()[child];
         let mut whole = SlotClass::clone(parent);
         for (at, (name, amount)) in whole.resources.iter_mut().enumerate() {
             if let Some(left) = free.and_then(|free| free.get(at)) {
@@ -351,27 +384,7 @@ impl<'a> Cycle<'a> {
             whole.ad.insert(name.clone(), amount_expr(*amount));
         }
         evaluation.amounts(&whole).is_some()
-            && requirements_hold(shared, &evaluation.job, &whole.ad)
-    }
-
-    /// The partitionable slot that a dynamic one was carved from: `slot1@host` for `slot1_3@host`.
-    pub(crate) fn parent_of(&self, row: Row) -> Option<Row> {
-        let key = self.shared.table.key(row);
-        let at = key
-            .iter()
-            .position(|byte| *byte == b'@')
-            .unwrap_or(key.len());
-        let cut = key[..at].iter().rposition(|byte| *byte == b'_')?;
-        let digits = &key[cut + 1..at];
-        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-            return None;
-        }
-        let name = [&key[..cut], &key[at..]].concat();
-        let parent = self.shared.table.row_of(&name)?;
-        let class = self.shared.index.class_of(parent)?;
-        self.shared.index.classes()[class]
-            .partitionable
-            .then_some(parent)
+            && requirements_hold(inputs, &evaluation.job, &whole.ad)
     }
 
     /// What every account with usage or requests should hold of what all of them hold.
@@ -379,19 +392,27 @@ impl<'a> Cycle<'a> {
         let mut wanted: FxHashMap<usize, f64> = FxHashMap::default();
         for waiter in waiters {
             *wanted.entry(waiter.account).or_default() +=
-                waiter.cost * f64::from(self.left[waiter.request]);
+                waiter.cost * f64::from(self.standing.remaining(waiter.request));
         }
-        let accounts: Vec<usize> = (0..self.ledger.accounts().len())
-            .filter(|at| !self.ledger.get(*at).is_group)
-            .filter(|at| self.ledger.usage(*at) > 0.0 || wanted.contains_key(at))
+        let accounts: Vec<usize> = (0..self.standing.accounting.ledger.accounts().len())
+            .filter(|at| !self.standing.accounting.ledger.get(*at).is_group)
+            .filter(|at| {
+                self.standing.accounting.ledger.usage(*at) > 0.0 || wanted.contains_key(at)
+            })
             .collect();
         let want = |account: usize, least: f64| {
-            let usage = self.ledger.usage(account);
+            let usage = self.standing.accounting.ledger.usage(account);
             let more = wanted.get(&account).copied().unwrap_or(0.0);
-            let most = usage + more.min(self.ledger.ceiling_headroom(account));
-            let least = self.ledger.floor(account).min(most).max(least);
+            let most = usage + more.min(self.standing.accounting.ledger.ceiling_headroom(account));
+            let least = self
+                .standing
+                .accounting
+                .ledger
+                .floor(account)
+                .min(most)
+                .max(least);
             Want {
-                weight: 1.0 / self.ledger.effective_priority(account),
+                weight: 1.0 / self.standing.accounting.ledger.effective_priority(account),
                 least,
                 most: most.max(least),
             }
@@ -401,34 +422,36 @@ impl<'a> Cycle<'a> {
             let parts = entitlements(&wants, amount);
             accounts.iter().copied().zip(parts).collect()
         };
-        if !self.groups.is_active() {
-            let held = accounts.iter().map(|at| self.ledger.usage(*at)).sum();
+        if !self.standing.accounting.groups.is_active() {
+            let held = accounts
+                .iter()
+                .map(|at| self.standing.accounting.ledger.usage(*at))
+                .sum();
             return divide(&accounts, held).into_iter().collect();
         }
-        let share = &self.shared.config.share;
-        let mut members = vec![Vec::new(); self.groups.len()];
+        let share = &self.standing.inputs.config.share;
+        let mut members = vec![Vec::new(); self.standing.accounting.groups.len()];
         for account in accounts {
-            members[self.ledger.get(account).group].push(account);
+            members[self.standing.accounting.ledger.get(account).group].push(account);
         }
         let sum = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
             let of_group = |list: &Vec<usize>| list.iter().map(|at| of(*at)).sum();
             members.iter().map(of_group).collect()
         };
-        let usage = sum(&|at| self.ledger.usage(at));
+        let usage = sum(&|at| self.standing.accounting.ledger.usage(at));
         let demand = sum(&|at| want(at, 0.0).most);
-        let pool = if share.weighted {
-            self.pool_weight
-        } else {
-            self.pool_slots
-        };
-        let targets = self
-            .groups
-            .targets(&usage, &demand, pool, share.oversubscribe);
-        let again = |group: usize| group == 0 || self.groups[group].setting.autoregroup;
+        let pool = self.size.for_groups(share.weighted);
+        let targets =
+            self.standing
+                .accounting
+                .groups
+                .targets(&usage, &demand, pool, share.oversubscribe);
+        let again =
+            |group: usize| group == 0 || self.standing.accounting.groups[group].setting.autoregroup;
         let mut out = FxHashMap::default();
         let (mut regrouped, mut spare) = (Vec::new(), 0.0);
         for (group, list) in members.iter().enumerate() {
-            if self.groups.autoregroup() && again(group) {
+            if self.standing.accounting.groups.autoregroup() && again(group) {
                 let own = targets.held[group].min(targets.allotted[group]);
                 spare += targets.held[group];
                 regrouped.extend(divide(list, own));
@@ -447,25 +470,27 @@ impl<'a> Cycle<'a> {
     /// entitlement can use, of those first that hold most beyond theirs. One who is beyond its entitlement by less
     /// than a claim gives it up all the same for the reasons of [`Handover`]; its entitlement is then what is left to it.
     fn parts(
-        &mut self,
+        &self,
         waiters: &[Waiter],
         holders: &FxHashMap<usize, Holder>,
+        entitled: &mut FxHashMap<usize, f64>,
+        evaluations: &mut Evaluations<'a>,
         grown: &mut Grown,
     ) -> Vec<(usize, Part)> {
-        let entitled = self.entitled.clone();
-        let own = |account: usize| entitled.get(&account).copied().unwrap_or(0.0);
+        let at_first = entitled.clone();
+        let own = |account: usize| at_first.get(&account).copied().unwrap_or(0.0);
         let busy = self.with_idle_jobs();
         let mut over: Vec<(f64, usize)> = holders
             .iter()
             .filter(|(account, _)| busy.contains(account))
             .map(|(account, holder)| {
-                let held = self.ledger.usage(*account) - holder.leaving;
+                let held = self.standing.accounting.ledger.usage(*account) - holder.leaving;
                 (held - own(*account), *account)
             })
             .filter(|(excess, _)| tolerance::below(0.0, *excess))
             .collect();
         over.sort_by(|a, b| {
-            let name = |account: usize| &self.ledger.get(account).name;
+            let name = |account: usize| &self.standing.accounting.ledger.get(account).name;
             b.0.total_cmp(&a.0).then_with(|| name(a.1).cmp(name(b.1)))
         });
         let mut leaving: f64 = holders.values().map(|holder| holder.leaving).sum();
@@ -473,7 +498,7 @@ impl<'a> Cycle<'a> {
         let mut parts: Vec<(usize, Part)> = Vec::new();
         let mut rounded = 0.0_f64;
         for waiter in waiters {
-            let usage = self.ledger.usage(waiter.account);
+            let usage = self.standing.accounting.ledger.usage(waiter.account);
             let short = short
                 .entry(waiter.account)
                 .or_insert(own(waiter.account) - usage);
@@ -481,7 +506,7 @@ impl<'a> Cycle<'a> {
                 continue;
             }
             // As in a spin: whoever is below its share may have a slot, however heavy.
-            let jobs = waiter.cost * f64::from(self.left[waiter.request]);
+            let jobs = waiter.cost * f64::from(self.standing.remaining(waiter.request));
             let mut need = jobs.min(short.max(waiter.cost));
             let mut lack = jobs.min(*short);
             let before = *short;
@@ -494,7 +519,7 @@ impl<'a> Cycle<'a> {
                 continue;
             }
             grown.known.clear();
-            let evaluation = self.looking(waiter.entry, waiter.request);
+            let evaluation = evaluations.of_request(self.standing.accounting, waiter.request);
             let others = || over.iter().filter(|(_, holder)| *holder != waiter.account);
             let ways = [Handover::Whole, Handover::Partly];
             let starves = !tolerance::below(0.0, usage + soon);
@@ -529,7 +554,7 @@ impl<'a> Cycle<'a> {
                             && tolerance::below(least - lack, beyond) =>
                     {
                         rounded = rounded.max(least.min(lack));
-                        *self.entitled.entry(*holder).or_default() -= least - beyond;
+                        *entitled.entry(*holder).or_default() -= least - beyond;
                         least
                     }
                     // The other will be beyond its share by less, so it goes back only when priorities have changed.
@@ -537,7 +562,7 @@ impl<'a> Cycle<'a> {
                         if !fits && need >= asked && tolerance::below(least - lack, beyond) =>
                     {
                         rounded = rounded.max(lack);
-                        *self.entitled.entry(*holder).or_default() -= least - beyond;
+                        *entitled.entry(*holder).or_default() -= least - beyond;
                         least
                     }
                     _ => continue,
@@ -556,11 +581,11 @@ impl<'a> Cycle<'a> {
                 // No claim is right for it: what its submitter lacks may serve another of its requests.
                 *short = before;
             }
-            self.keep_answers(evaluation);
+            evaluations.keep(evaluation);
         }
         // Such a claim is not for those who lack less than that.
-        for (account, own) in &mut self.entitled {
-            let usage = self.ledger.usage(*account);
+        for (account, own) in entitled {
+            let usage = self.standing.accounting.ledger.usage(*account);
             if tolerance::below(usage, *own) && tolerance::below(*own - usage, rounded) {
                 *own = usage;
             }
@@ -570,21 +595,29 @@ impl<'a> Cycle<'a> {
 
     /// Accounts whose claims would serve another job of theirs: others' end with the job that runs.
     fn with_idle_jobs(&self) -> FxHashSet<usize> {
-        let requests = self.demand.requests.iter().zip(&self.left);
+        let requests = self
+            .standing
+            .inputs
+            .demand
+            .requests
+            .iter()
+            .zip(&self.standing.progress.remaining);
         requests
             .filter(|(_, left)| **left > 0)
-            .map(|(asked, _)| self.account_of[asked.submitter])
+            .map(|(asked, _)| self.standing.accounting.account_of[asked.submitter])
             .collect()
     }
 
     fn weight_of(&self, row: Row) -> f64 {
-        let class = self.shared.index.class_of(row);
-        class.map_or(0.0, |class| self.shared.index.classes()[class].weight)
+        let class = self.standing.inputs.index.class_of(row);
+        class.map_or(0.0, |class| {
+            self.standing.inputs.index.classes()[class].weight
+        })
     }
 
     /// What holders are to give back, told to the access points that hold it for them.
     fn by_schedd(&self, parts: Vec<(usize, Part)>) -> Vec<Excess> {
-        let table = self.shared.table;
+        let table = self.standing.inputs.table;
         let schedd = table.column_named("RemoteScheddName");
         let text = |row: Row, column: Option<ColumnId>| {
             let value = table.cell_value(table.cell(row, column?));
@@ -600,7 +633,11 @@ impl<'a> Cycle<'a> {
                     of.entry(name).or_default().push((row, self.weight_of(row)));
                 }
             }
-            out.extend(split(&self.ledger.get(account).name, part.weight, of));
+            out.extend(split(
+                &self.standing.accounting.ledger.get(account).name,
+                part.weight,
+                of,
+            ));
         }
         out
     }

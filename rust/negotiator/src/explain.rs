@@ -1,12 +1,12 @@
 //! Why a job does not run: which slots match, and what keeps them from it.
 
-use crate::config::CycleConfig;
-use crate::cycle::Memory;
+use crate::config::{CycleConfig, permits_preemption};
 use crate::dependencies::Dependencies;
 use crate::evaluate::{insert_remote, insert_submitter};
 use crate::index::SlotIndex;
 use crate::ledger::{Accounts, Ledger};
 use crate::request::submitter_of;
+use crate::run::Memory;
 use crate::slot::{SlotClass, Trimmed};
 use classad::{Ad, Context, evaluate};
 use columns::{AdTable, EvalSettings, Explanation};
@@ -172,7 +172,7 @@ impl Protection {
                 now,
                 ..Context::default()
             };
-            crate::evaluate::allows(&evaluate(&config.preemption.requirements, &context))
+            permits_preemption(&evaluate(&config.preemption.requirements, &context))
         };
         Self {
             allowed: index.classes().iter().map(allowed).collect(),

@@ -2,7 +2,7 @@
 
 use crate::config::{CycleConfig, SharePolicy};
 use crate::index::SlotIndex;
-use crate::reserve::Kept;
+use crate::reservation::Kept;
 use fairshare::{
     AccountRecord, FactorPolicy, GroupTree, LimitCounts, LimitRequest, MIN_PRIORITY, parse_limits,
 };

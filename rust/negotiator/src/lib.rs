@@ -5,37 +5,50 @@
 //! candidates are taken best first ([`candidates`]), and submitters take turns
 //! by fair share ([`spin`], [`rounds`]).
 
+mod accounting;
 mod amounts;
+mod budgets;
 pub mod candidate;
-pub mod candidates;
+mod candidates;
 pub mod config;
 mod cross_slots;
-pub mod cycle;
+mod cycle;
+pub mod cycle_attributes;
 pub mod dependencies;
 mod effort;
 pub mod error;
 pub mod evaluate;
+mod evaluations;
 mod excess;
 pub mod explain;
+mod hash;
 pub mod index;
+pub mod inputs;
 pub mod ledger;
 mod negotiate;
 pub mod outcome;
 pub mod pool;
+mod pool_size;
 mod prefetch;
+mod progress;
+mod remote_users;
 mod report;
 pub mod request;
-pub mod reserve;
+pub mod reservation;
+mod reserve;
 mod rounds;
+mod run;
 pub mod slot;
 pub mod slot_overlay;
 mod spin;
+mod standing;
 
+pub use budgets::{Stopped, Stopwatch};
 pub use config::{CycleConfig, Knobs};
-pub use cycle::{Memory, Snapshot, Stopped, Stopwatch, run_cycle};
 pub use dependencies::Dependencies;
 pub use error::CycleError;
+pub use inputs::Traversal;
 pub use ledger::Accounts;
 pub use outcome::{Match, Outcome, Reason};
-pub use pool::Traversal;
 pub use request::{Demand, JobId, Request, Submitter};
+pub use run::{Memory, Snapshot, run_cycle};

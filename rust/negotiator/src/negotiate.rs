@@ -3,20 +3,20 @@
 use crate::candidate::{Candidate, SlotState};
 use crate::candidates::{Candidates, Taken};
 use crate::cycle::Cycle;
-use crate::effort::{self, Spent};
-use crate::evaluate::{Answers, Evaluation, SUBMITTER_NAMES, insert_submitter, live_signature};
-use crate::outcome::{Match, Preempted, PreemptionKind, Reason};
+use crate::effort;
+use crate::evaluate::{Answers, Evaluation};
+use crate::outcome::{Match, Preempted, PreemptionKind, Reason, SlotCounts};
+use crate::pool::Pool;
+use crate::progress::{Progress, Reevaluated};
+use crate::remote_users;
+use crate::reserve;
 use crate::slot::{Division, SlotClass, own_number};
-use crate::spin::Verdict;
+use crate::standing::Standing;
 use classad::{Ad, allowance};
 use fairshare::{Limits, exhausted, tolerance};
 use rustc_hash::FxHashSet;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Answers kept at once; beyond that they are asked for again.
-const ANSWER_BYTES: usize = 512 << 20;
 
 /// The claim that a match with a candidate ends.
 fn preempted(kind: PreemptionKind, best: &Candidate, facts: &SlotClass) -> Preempted {
@@ -45,7 +45,7 @@ fn jobs_in(job: &Ad, facts: &SlotClass, now: i64) -> u32 {
         .max(1.0) as u32
 }
 
-/// What bounds a negotiation.
+/// The turn of a submitter in a spin: what bounds it.
 pub(crate) struct Turn {
     pub entry: usize,
     pub negotiating: usize,
@@ -56,6 +56,17 @@ pub(crate) struct Turn {
     pub deadline: f64,
 }
 
+/// How a turn of a submitter ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TurnEnd {
+    /// It has no more requests.
+    Done,
+    /// It met a limit and may go on in the next spin.
+    Resume,
+    /// Its conditions take too much work.
+    TooMuchWork,
+}
+
 /// How a request ended.
 enum Ended {
     /// All its jobs were matched, or none of the rest can be.
@@ -64,31 +75,42 @@ enum Ended {
     Turn,
 }
 
+/// What a turn has taken so far.
+struct TurnState<'p> {
+    taken: Taken,
+    pie_left: &'p mut f64,
+    /// Concurrency limits that the requests met one after the other.
+    limits_met: BTreeSet<String>,
+}
+
 impl<'a> Cycle<'a> {
     /// Serves the requests of one entry.
-    pub(crate) fn negotiate(&mut self, turn: &Turn, pie_left: &mut f64) -> Verdict {
-        let mut taken = Taken::default();
+    pub(crate) fn negotiate(&mut self, turn: &Turn, pie_left: &mut f64) -> TurnEnd {
+        let account = self.accounting.account_of[turn.entry];
+        let mut state = TurnState {
+            taken: Taken::default(),
+            pie_left,
+            limits_met: BTreeSet::new(),
+        };
         let mut rejected: FxHashSet<i64> = FxHashSet::default();
         let mut limited = false;
-        let mut limits_met = BTreeSet::new();
-        for at in 0..self.served[turn.entry].len() {
-            let request = self.served[turn.entry][at];
-            let autocluster = self.demand.requests[request].autocluster;
-            if self.left[request] == 0 || rejected.contains(&autocluster) {
+        for at in 0..self.progress.requests_of[turn.entry].len() {
+            let request = self.progress.requests_of[turn.entry][at];
+            let autocluster = self.inputs.demand.requests[request].autocluster;
+            if self.progress.remaining[request] == 0 || rejected.contains(&autocluster) {
                 continue;
             }
-            let bound = effort::of_request(&self.shared).min(self.effort_left(turn.entry));
-            let (ended, spent) = effort::within(bound, || {
-                self.serve(turn, request, &mut taken, pie_left, &mut limits_met)
-            });
-            if self.charge(turn.entry, spent) {
-                self.reject(request, Reason::TooMuchWork, Default::default());
-                return Verdict::TooMuchWork;
+            let left = self.budgets.steps_left(&self.inputs, account);
+            let bound = effort::of_request(&self.inputs).min(left);
+            let (ended, spent) = effort::within(bound, || self.serve(turn, request, &mut state));
+            if self.budgets.charge(account, spent) {
+                self.reject(request, Reason::TooMuchWork, SlotCounts::default());
+                return TurnEnd::TooMuchWork;
             }
-            let used_up = self.left[request] == 0;
-            self.left[request] += std::mem::take(&mut self.along[request]);
+            let used_up = self.progress.remaining[request] == 0;
+            self.progress.end_request(request);
             match ended {
-                Ended::Turn => return Verdict::Resume,
+                Ended::Turn => return TurnEnd::Resume,
                 Ended::Request { too_heavy } => {
                     limited |= too_heavy;
                     if !used_up {
@@ -96,56 +118,50 @@ impl<'a> Cycle<'a> {
                     }
                 }
             }
-            let share = &self.shared.config.share;
-            if limited && !self.shared.config.preemption.consider && !share.weighted {
-                return Verdict::Resume;
+            let config = self.inputs.config;
+            if limited && !config.preemption.consider && !config.share.weighted {
+                return TurnEnd::Resume;
             }
         }
-        if exhausted(taken.total, turn.limits.total) || limited {
-            Verdict::Resume
+        if exhausted(state.taken.total, turn.limits.total) || limited {
+            TurnEnd::Resume
         } else {
-            Verdict::Done
+            TurnEnd::Done
         }
     }
 
     /// Matches the jobs of one request one after the other.
-    fn serve(
-        &mut self,
-        turn: &Turn,
-        request: usize,
-        taken: &mut Taken,
-        pie_left: &mut f64,
-        limits_met: &mut BTreeSet<String>,
-    ) -> Ended {
-        let demand = self.demand;
-        let asked = &demand.requests[request];
-        self.statistics.jobs_considered += 1;
+    fn serve(&mut self, turn: &Turn, request: usize, state: &mut TurnState<'_>) -> Ended {
+        self.report.statistics.jobs_considered += 1;
         let mut evaluation: Option<Evaluation<'a>> = None;
         let mut candidates: Option<Candidates> = None;
         let mut ended = Ended::Request { too_heavy: false };
-        while self.left[request] > 0 {
-            if self.clock.seconds() >= turn.deadline {
+        while self.progress.remaining[request] > 0 {
+            if self.budgets.seconds() >= turn.deadline {
                 ended = Ended::Turn;
                 break;
             }
-            let rank_only = exhausted(taken.total, turn.limits.total);
-            let over_ceiling = tolerance::reached(taken.total, turn.ceiling);
-            if rank_only && !(turn.ignore_limit && self.rank_preemption_possible) || over_ceiling {
+            let rank_only = exhausted(state.taken.total, turn.limits.total);
+            let over_ceiling = tolerance::reached(state.taken.total, turn.ceiling);
+            let may_preempt = turn.ignore_limit && self.size.rank_preemption_possible;
+            if rank_only && !may_preempt || over_ceiling {
                 ended = Ended::Turn;
                 break;
             }
-            let evaluation = evaluation
-                .get_or_insert_with(|| self.evaluation(turn.entry, turn.negotiating, request));
-            if let Some(limit) = evaluation.fixed_limit_met(&self.ledger) {
-                limits_met.insert(limit);
+            let evaluation = evaluation.get_or_insert_with(|| {
+                self.evaluations
+                    .open(&self.accounting, turn.entry, turn.negotiating, request)
+            });
+            if let Some(limit) = evaluation.fixed_limit_met(&self.accounting.ledger) {
+                state.limits_met.insert(limit);
                 if !rank_only {
                     // The reason names all limits that this submitter's requests met one after the other.
-                    let reason = Reason::limits(limits_met);
-                    self.reject(request, reason, Default::default());
+                    let reason = Reason::limits(&state.limits_met);
+                    self.reject(request, reason, SlotCounts::default());
                 }
                 break;
             }
-            limits_met.clear();
+            state.limits_met.clear();
             let of = (request, turn.negotiating);
             self.gather_if_needed(of, evaluation, &mut candidates, rank_only);
             let Some(list) = &mut candidates else { break };
@@ -155,125 +171,69 @@ impl<'a> Cycle<'a> {
             let Some(best) = list.best(
                 evaluation,
                 &mut self.pool,
-                &self.ledger,
-                *taken,
+                &self.accounting.ledger,
+                state.taken,
                 turn.limits,
             ) else {
                 if !rank_only && !allowance::exhausted() {
-                    list.refused.protected += evaluation.count_protected(&self.pool);
-                    list.count_refused(evaluation, &self.pool);
+                    self.reject_without_candidates(request, evaluation, list);
                     ended = Ended::Request {
                         too_heavy: list.refused.too_heavy > 0,
                     };
-                    let (mut reason, slots) = (list.reason(), list.refused);
-                    let nowhere =
-                        matches!(reason, Reason::NoMatch | Reason::PreemptionRequirements);
-                    if nowhere && self.reserve(request, evaluation) {
-                        reason = Reason::Reserved;
-                    }
-                    self.reject(request, reason, slots);
                 }
                 break;
             };
             let cost = best.cost;
             let free = best.state == SlotState::Free;
-            let nth = asked.count - self.left[request] - self.along[request];
-            if !self.accept(turn, request, nth, best, evaluation, list) {
+            if !self.accept(turn, request, best, evaluation, list) {
                 break;
             }
-            taken.total += cost;
+            state.taken.total += cost;
             if free {
-                taken.unclaimed += cost;
+                state.taken.unclaimed += cost;
             }
-            *pie_left -= cost;
+            *state.pie_left -= cost;
         }
         if let Some(evaluation) = evaluation
             && !allowance::exhausted()
         {
-            self.keep_answers(evaluation);
+            self.evaluations.keep(evaluation);
         }
-        self.put_back();
+        put_back(&mut self.progress, &mut self.pool, self.inputs.now);
         ended
     }
 
-    /// Steps that the requests of this entry's account may still take.
-    pub(crate) fn effort_left(&self, entry: usize) -> i64 {
-        let spent = self.effort.get(&self.account_of[entry]);
-        effort::of_submitter(&self.shared) - spent.copied().unwrap_or(0)
+    /// Notes that jobs of a request were considered and got nothing.
+    fn reject(&mut self, request: usize, reason: Reason, slots: SlotCounts) {
+        let demand = self.inputs.demand;
+        self.report
+            .reject(demand, &self.progress, request, reason, slots);
     }
 
-    /// Counts what a request took; whether that was more than it, or its submitter, may.
-    fn charge(&mut self, entry: usize, spent: Spent) -> bool {
-        *self.effort.entry(self.account_of[entry]).or_default() += spent.steps;
-        spent.cut
-    }
-
-    /// Slots that take several matches (WantAdRevaluate) go behind the others; like jobs get each of them once.
-    fn put_back(&mut self) {
-        for (class, row) in std::mem::take(&mut self.returning) {
-            let turns = self.turns.entry(row).or_default();
-            *turns += 1;
-            let facts = &self.pool.classes()[class];
-            let before = own_number(&facts.ad, "CurMatches", self.shared.now).unwrap_or(0.0);
-            self.pool.put_last(class, row, *turns, before as i64 + 1);
-        }
-    }
-
-    /// The request with what is known of it.
-    pub(crate) fn evaluation(
+    /// Rejects a request for which no slot is left that it may have, unless a machine is kept for it.
+    fn reject_without_candidates(
         &mut self,
-        entry: usize,
-        negotiating: usize,
         request: usize,
-    ) -> Evaluation<'a> {
-        let demand = self.demand;
-        let asked = &demand.requests[request];
-        let mut job = Cow::Borrowed(&asked.ad);
-        let mut signature = asked.signature;
-        if self.names_submitter {
-            insert_submitter(
-                job.to_mut(),
-                self.account_of[entry],
-                negotiating,
-                &self.ledger,
-                &self.groups,
-            );
-        }
-        let live = self.names_submitter && self.shared.dependencies.conditions_see_submitter;
-        if live {
-            signature = live_signature(asked, &job, &SUBMITTER_NAMES);
-        }
-        let mut answers = match self.answers.remove(&signature) {
-            Some(known) => known,
-            None if live => Answers::ask(&self.shared, &job),
-            None => self.prefetch.answers(request),
+        evaluation: &mut Evaluation<'a>,
+        list: &mut Candidates,
+    ) {
+        list.refused.protected += evaluation.count_protected(&self.pool);
+        list.count_refused(evaluation, &self.pool);
+        let mut reason = list.reason();
+        let nowhere = matches!(reason, Reason::NoMatch | Reason::PreemptionRequirements);
+        let standing = Standing {
+            inputs: self.inputs,
+            accounting: &self.accounting,
+            progress: &self.progress,
         };
-        allowance::charge(std::mem::take(&mut answers.uncharged));
-        let submitter = &demand.submitters[entry];
-        let mut evaluation = Evaluation::new(self.shared, asked, submitter, job, answers);
-        evaluation.signature = signature;
-        if self.shared.config.preemption.partitionable {
-            evaluation.groups = Some(Arc::new(self.groups.clone()));
+        let (pool, reservations) = (&mut self.pool, &mut self.reservations);
+        if nowhere && reserve::reserve(standing, pool, reservations, request, evaluation) {
+            reason = Reason::Reserved;
         }
-        evaluation
+        self.reject(request, reason, list.refused);
     }
 
-    /// Keeps answers for later spins, as long as they do not fill the memory.
-    pub(crate) fn keep_answers(&mut self, evaluation: Evaluation<'a>) {
-        let bytes = evaluation.answers.own_bytes();
-        let live = self.names_submitter && self.shared.dependencies.conditions_see_submitter;
-        if bytes == 0 && !live {
-            return;
-        }
-        self.answer_bytes += bytes + evaluation.answers.heap_bytes();
-        if self.answer_bytes > ANSWER_BYTES {
-            self.answers.clear();
-            self.answer_bytes = 0;
-        }
-        self.answers
-            .insert(evaluation.signature, evaluation.answers);
-    }
-
+    /// Gathers candidates where there are none yet, or where what was said of them is stale.
     fn gather_if_needed(
         &mut self,
         (request, negotiating): (usize, usize),
@@ -281,44 +241,33 @@ impl<'a> Cycle<'a> {
         candidates: &mut Option<Candidates>,
         rank_only: bool,
     ) {
-        let policy = &self.shared.config.preemption;
+        let policy = &self.inputs.config.preemption;
+        let dependencies = self.inputs.dependencies;
         let stable = policy.requirements_stable && policy.rank_stable;
         if let Some(list) = candidates
             && list.rank_only == rank_only
-            && (stable || list.generation == self.ledger.generation)
+            && (stable || list.generation == self.accounting.ledger.generation)
         {
             return;
         }
         if !stable
-            || self
-                .shared
-                .dependencies
-                .mentions(&["RemoteUserResourcesInUse", "RemoteGroupResourcesInUse"])
+            || dependencies.mentions(&["RemoteUserResourcesInUse", "RemoteGroupResourcesInUse"])
         {
-            self.insert_remote_users();
+            remote_users::insert(&self.inputs, &self.accounting, &mut self.pool);
         }
-        if candidates.is_some() && self.names_submitter {
-            // What the job says of its submitter has changed, too.
-            let entry = self.demand.requests[request].submitter;
-            if self.shared.dependencies.conditions_see_submitter {
-                let fresh = self.evaluation(entry, negotiating, request);
-                self.keep_answers(std::mem::replace(evaluation, fresh));
-            } else {
-                let account = self.account_of[entry];
-                let (ledger, groups) = (&self.ledger, &self.groups);
-                let job = evaluation.job.to_mut();
-                insert_submitter(job, account, negotiating, ledger, groups);
-            }
+        if candidates.is_some() {
+            self.evaluations
+                .refresh(&self.accounting, negotiating, request, evaluation);
         }
         evaluation.deferred.clear();
-        if self.shared.dependencies.conditions_see_usage {
+        if dependencies.conditions_see_usage {
             // What was said of slots before is said of other usage.
             evaluation.answers = Answers::default();
         }
         *candidates = Some(Candidates::gather(
             evaluation,
             &mut self.pool,
-            &self.ledger,
+            &self.accounting.ledger,
             rank_only,
         ));
     }
@@ -328,7 +277,6 @@ impl<'a> Cycle<'a> {
         &mut self,
         turn: &Turn,
         request: usize,
-        nth: u32,
         best: Candidate,
         evaluation: &mut Evaluation<'a>,
         list: &mut Candidates,
@@ -341,8 +289,8 @@ impl<'a> Cycle<'a> {
         if allowance::exhausted() || amounts.is_none() && !whole {
             return false;
         }
-        self.ledger
-            .book(self.account_of[turn.entry], best.cost, &limits);
+        let account = self.accounting.account_of[turn.entry];
+        self.accounting.ledger.book(account, best.cost, &limits);
         let preempted = best
             .state
             .preemption()
@@ -350,14 +298,14 @@ impl<'a> Cycle<'a> {
         let (offline, unclaimable) = (facts.offline, facts.offline || !facts.want_claiming);
         // A claim is given away once: only slots that nobody claims can be matched again.
         let reevaluate = facts.reevaluate && unclaimable && facts.division == Division::Whole;
-        let policy = &self.shared.config.partition;
+        let policy = &self.inputs.config.partition;
         // The access point starts as many as fit on a machine it is given whole.
         let alone =
             !policy.depth_first || !facts.partitionable || facts.division != Division::Whole;
         let along = if alone {
             0
         } else {
-            jobs_in(&evaluation.job, &facts, self.shared.now) - 1
+            jobs_in(&evaluation.job, &facts, self.inputs.now) - 1
         };
         let mut carve = Vec::new();
         let mut landed = None;
@@ -373,22 +321,23 @@ impl<'a> Cycle<'a> {
         } else {
             self.pool.take(class, &best.head)
         };
+        let asked = &self.inputs.demand.requests[request];
+        let progress = &mut self.progress;
+        let nth = asked.count - progress.remaining[request] - progress.coscheduled[request];
         if unclaimable {
-            self.given_back[request] += 1;
+            progress.unclaimable[request] += 1;
         }
         if reevaluate {
-            self.returning.push((class, row));
+            progress.reevaluated.push(Reevaluated { class, row });
         }
-        self.left[request] -= 1;
-        self.reservations
-            .served(request as u32, row, self.left[request]);
-        let along = along.min(self.left[request]);
-        self.left[request] -= along;
-        self.along[request] += along;
-        self.matches.push(Match {
+        progress.remaining[request] -= 1;
+        let left = progress.remaining[request];
+        self.reservations.served(request as u32, row, left);
+        progress.run_along(request, along);
+        self.report.matches.push(Match {
             request: request as u32,
             nth,
-            job: self.demand.requests[request].job(nth as usize),
+            job: asked.job(nth as usize),
             row,
             rank: best.job_rank,
             cost: best.cost,
@@ -401,22 +350,20 @@ impl<'a> Cycle<'a> {
         });
         list.again(best, evaluation, &self.pool);
         if let Some(rest) = landed {
-            list.add(evaluation, &mut self.pool, &self.ledger, rest as usize);
+            let ledger = &self.accounting.ledger;
+            list.add(evaluation, &mut self.pool, ledger, rest as usize);
         }
         true
     }
+}
 
-    /// Lets the other cores go ahead with the requests of a spin.
-    pub(crate) fn announce(&self, entries: &[usize], spin: u32) {
-        // What the first spin asked is known in the others.
-        if spin > 1 || self.pool.remaining == 0 {
-            return;
-        }
-        let next = entries
-            .iter()
-            .flat_map(|entry| &self.served[*entry])
-            .copied();
-        self.prefetch
-            .expect(next.filter(|request| self.left[*request] > 0));
+/// Slots that take several matches (WantAdRevaluate) go behind the others; like jobs get each of them once.
+fn put_back(progress: &mut Progress, pool: &mut Pool<'_>, now: i64) {
+    for Reevaluated { class, row } in std::mem::take(&mut progress.reevaluated) {
+        let turns = progress.times_matched.entry(row).or_default();
+        *turns += 1;
+        let facts = &pool.classes()[class];
+        let before = own_number(&facts.ad, "CurMatches", now).unwrap_or(0.0);
+        pool.put_last(class, row, *turns, before as i64 + 1);
     }
 }

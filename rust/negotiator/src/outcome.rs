@@ -335,7 +335,7 @@ pub struct Outcome {
     /// Machines kept.
     pub reservations: Vec<Reservation>,
     /// Machines that were not ready in time, to be remembered.
-    pub given_up: Vec<crate::reserve::Kept>,
+    pub given_up: Vec<crate::reservation::Kept>,
     /// Claims to be given back between jobs.
     pub excess: Vec<Excess>,
     /// What submitters are entitled to hold of what all of them hold, by name; empty while nobody waits for others.

@@ -8,10 +8,9 @@
 //! What bounds it: some ten passes over one bit a slot for every request, and
 //! the values that conditions have not met before.
 
-use crate::cycle::Snapshot;
 use crate::effort;
-use crate::evaluate::{Answers, Shared};
-use crate::request::Demand;
+use crate::evaluate::Answers;
+use crate::inputs::Inputs;
 use classad::allowance;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
@@ -35,8 +34,7 @@ struct State {
 
 /// See the module text.
 pub(crate) struct Prefetch<'a> {
-    shared: Shared<'a>,
-    demand: &'a Demand,
+    inputs: Inputs<'a>,
     state: Mutex<State>,
     wake: Condvar,
     /// Cores that go ahead.
@@ -45,16 +43,15 @@ pub(crate) struct Prefetch<'a> {
 
 impl<'a> Prefetch<'a> {
     /// Nothing asked for yet.
-    pub fn new(shared: Shared<'a>, snapshot: &Snapshot<'a>) -> Self {
-        let requests = snapshot.demand.requests.len();
-        let worthwhile = shared.dependencies.row_matching
-            && !shared.dependencies.conditions_see_submitter
+    pub fn new(inputs: Inputs<'a>) -> Self {
+        let requests = inputs.demand.requests.len();
+        let worthwhile = inputs.dependencies.row_matching
+            && !inputs.dependencies.conditions_see_submitter
             && requests >= REQUESTS_MIN
-            && requests.saturating_mul(shared.table.row_end()) >= PAIRS_MIN;
+            && requests.saturating_mul(inputs.table.row_end()) >= PAIRS_MIN;
         let cores = rayon::current_num_threads();
         Self {
-            shared,
-            demand: snapshot.demand,
+            inputs,
             state: Mutex::default(),
             wake: Condvar::new(),
             workers: if worthwhile { cores - 1 } else { 0 },
@@ -75,7 +72,7 @@ impl<'a> Prefetch<'a> {
         let mut seen = FxHashSet::default();
         let queue = requests
             .filter(|request| {
-                let signature = self.demand.requests[*request].signature;
+                let signature = self.inputs.demand.requests[*request].signature;
                 !state.known.contains_key(&signature) && seen.insert(signature)
             })
             .map(|request| request as u32)
@@ -87,12 +84,12 @@ impl<'a> Prefetch<'a> {
 
     /// What is known of a request, worked out now if nobody did.
     pub fn answers(&self, request: usize) -> Answers {
-        let signature = self.demand.requests[request].signature;
+        let signature = self.inputs.demand.requests[request].signature;
         let mut state = self.lock();
         if let Some(known) = state.known.get_mut(&signature) {
             let found = known.clone();
             // Answers that were cut short are too much for everybody who asks the same.
-            if known.uncharged < effort::of_request(&self.shared) {
+            if known.uncharged < effort::of_request(&self.inputs) {
                 known.uncharged = 0;
             }
             return found;
@@ -101,7 +98,7 @@ impl<'a> Prefetch<'a> {
             state.queue.pop_front();
         }
         drop(state);
-        let made = Answers::ask(&self.shared, &self.demand.requests[request].ad);
+        let made = Answers::ask(&self.inputs, &self.inputs.demand.requests[request].ad);
         if allowance::exhausted() {
             // They may be wrong for others who ask the same and have more steps left.
             return made;
@@ -136,12 +133,12 @@ impl<'a> Prefetch<'a> {
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let asked = &self.demand.requests[request as usize];
+            let asked = &self.inputs.demand.requests[request as usize];
             if state.known.contains_key(&asked.signature) {
                 continue;
             }
             drop(state);
-            let made = Answers::prefetch(&self.shared, &asked.ad);
+            let made = Answers::prefetch(&self.inputs, &asked.ad);
             state = self.lock();
             state.bytes += made.heap_bytes();
             state.known.insert(asked.signature, made);

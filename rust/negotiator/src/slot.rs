@@ -1,7 +1,7 @@
 //! What a cycle knows of one class of slots.
 
 use crate::config::CycleConfig;
-use crate::reserve::ReservedFor;
+use crate::reservation::ReservedFor;
 use classad::{Ad, Context, Expr, Name, Value, evaluate};
 
 /// Why a slot cannot be a candidate in this cycle, though it counts for the pool.

@@ -9,33 +9,13 @@
 //! What bounds it: copying the columns whenever an ad or a value has changed.
 
 use crate::config::CycleConfig;
-use crate::dependencies::Dependencies;
+use crate::dependencies::{Dependencies, OverlayParts};
 use crate::ledger::{Accounts, Ledger};
 use crate::slot::{USERS, own_text};
 use classad::{Expr, Name, Value};
 use columns::{AdTable, ColumnId, Row};
 use fairshare::GroupTree;
 use rustc_hash::FxHashMap;
-
-/// Attributes of a slot's user that stay as they are for a whole cycle.
-pub const STEADY_REMOTE_NAMES: [&str; 3] = ["RemoteUserPrio", "RemoteUserFloor", "RemoteGroup"];
-
-/// What has to be put into slot ads, because conditions look at it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OverlayParts {
-    /// NegotiatorRequirements in place of Requirements.
-    pub requirements: bool,
-    /// What every slot is given: the attributes of NEGOTIATOR_MATCH_EXPRS, and counts that begin anew.
-    pub given: bool,
-    /// What is known of users of slots.
-    pub users: bool,
-}
-
-impl OverlayParts {
-    fn anything(self) -> bool {
-        self != Self::default()
-    }
-}
 
 /// A copy of the slot table with what was put in, kept until something of it changes.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use negotiator::reserve::Kept;
+use negotiator::reservation::Kept;
 use support::{Case, NOW};
 
 /// Two of eight cores free; three more in 100 s, the last three in 1000 s.

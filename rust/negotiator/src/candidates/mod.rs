@@ -144,7 +144,7 @@ impl Candidates {
         let (Some(rows), Some(ranks)) = (&answers.rows, &answers.pre_rank) else {
             return;
         };
-        let sets = pool.preemption_sets(&evaluation.shared(), &evaluation.job);
+        let sets = pool.preemption_sets(&evaluation.inputs(), &evaluation.job);
         let own = pool.held_by(evaluation.submitter());
         let ranking = evaluation.ranking(ranks);
         let mut open = |state, set: Bitmap| {
@@ -321,7 +321,7 @@ impl Candidates {
     ) {
         let candidate =
             evaluation.candidate(pool, ledger, class, self.rank_only, &mut self.refused);
-        if evaluation.shared().config.partition.depth_first {
+        if evaluation.inputs().config.partition.depth_first {
             self.pinned.clone_from(&candidate);
         }
         self.heap.extend(candidate);

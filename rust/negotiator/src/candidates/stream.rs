@@ -28,7 +28,7 @@ impl Stream {
         rows: Arc<Bitmap>,
         ranking: &Ranking,
     ) -> Option<Self> {
-        let cursor = pool.cursor(&evaluation.shared(), kind, &rows, ranking)?;
+        let cursor = pool.cursor(&evaluation.inputs(), kind, &rows, ranking)?;
         Some(Self {
             kind,
             state,

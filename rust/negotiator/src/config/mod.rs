@@ -4,7 +4,7 @@ mod knobs;
 
 pub use knobs::Knobs;
 
-use classad::Expr;
+use classad::{Expr, Value};
 use fairshare::{FactorPolicy, GroupSetting, LimitPolicy};
 use rustc_hash::FxHashMap;
 
@@ -21,6 +21,12 @@ pub struct TimeLimits {
     pub spin_s: f64,
     /// `SLOTWISE_NEGOTIATOR_STEPS_PER_SLOT`: see [`crate::effort`].
     pub steps_per_slot: i64,
+}
+
+/// Whether the value of PREEMPTION_REQUIREMENTS permits preemption: true itself, not a number.
+#[must_use]
+pub fn permits_preemption(value: &Value) -> bool {
+    matches!(value, Value::Bool(true))
 }
 
 /// Knobs about who preempts whom.

@@ -15,10 +15,11 @@ pub use granularity::Granularity;
 pub use resolve::{Resolver, each_distinct};
 
 use crate::config::CycleConfig;
-use crate::cross_slots;
-use crate::evaluate::{REMOTE_NAMES, SUBMITTER_NAMES};
+use crate::cycle_attributes::{
+    REMOTE_NAMES, STEADY_REMOTE_NAMES, SUBMITTER_NAMES, needed_of_neighbours, neighbour_of,
+    neighbours_in,
+};
 use crate::slot::USERS;
-use crate::slot_overlay::{OverlayParts, STEADY_REMOTE_NAMES};
 use classad::analysis::Reads;
 use classad::{Expr, Name};
 use columns::{AdTable, ColumnId, is_of_one_job};
@@ -69,6 +70,23 @@ pub struct KeyColumn {
     pub granularity: Granularity,
     /// Tells all slots apart, not only those that are divided (whose rest has to be evaluated anew).
     pub always: bool,
+}
+
+/// What has to be put into slot ads, because conditions look at it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OverlayParts {
+    /// NegotiatorRequirements in place of Requirements.
+    pub requirements: bool,
+    /// What every slot is given: the attributes of NEGOTIATOR_MATCH_EXPRS, and counts that begin anew.
+    pub given: bool,
+    /// What is known of users of slots.
+    pub users: bool,
+}
+
+impl OverlayParts {
+    pub(crate) fn anything(self) -> bool {
+        self != Self::default()
+    }
 }
 
 /// The attributes a cycle looks at.
@@ -137,7 +155,7 @@ impl Dependencies {
             let inserted = |name: &Name| REMOTE_NAMES.iter().any(|n| name.is(n));
             !reached
                 .names()
-                .any(|name| inserted(name) || cross_slots::number_of(name).is_some())
+                .any(|name| inserted(name) || neighbour_of(name).is_some())
         };
         let pre_rank_static = !sees(&mut resolver, &selection.pre_job_rank);
 
@@ -173,17 +191,16 @@ impl Dependencies {
         }
         let crossed = selection.cross_slot_prios && config.preemption.consider;
         let cross_slots = match crossed {
-            true => cross_slots::mentioned(names.iter()),
+            true => neighbours_in(names.iter()),
             false => Vec::new(),
         };
-        names.extend(cross_slots::needed(&cross_slots));
-        order_names.extend(cross_slots::needed(&cross_slots));
+        names.extend(needed_of_neighbours(&cross_slots));
+        order_names.extend(needed_of_neighbours(&cross_slots));
         let consider = config.preemption.consider;
         let of_user = |name: &Name| consider && REMOTE_NAMES.iter().any(|n| name.is(n));
         let steady = |name: &Name| STEADY_REMOTE_NAMES.iter().any(|n| name.is(n));
-        let changing = |name: &Name| {
-            of_user(name) && !steady(name) || crossed && cross_slots::number_of(name).is_some()
-        };
+        let changing =
+            |name: &Name| of_user(name) && !steady(name) || crossed && neighbour_of(name).is_some();
         let by_config = |name: &Name| selection.given_to_slots.iter().any(|(n, _)| name.is(n));
         let mut asked = Roots::default();
         condition_roots(config, &resources, jobs, &mut asked);

@@ -2,7 +2,7 @@
 
 use super::{CONDITIONS, FACTS, PARTITION_FACTS};
 use crate::config::CycleConfig;
-use crate::reserve::DURATIONS;
+use crate::reservation::DURATIONS;
 use classad::analysis::Reads;
 use classad::{Expr, Name};
 use columns::AdTable;

@@ -1,7 +1,7 @@
 //! What is known of a request before it is served, and what was found out since.
 
-use super::Shared;
 use crate::effort;
+use crate::inputs::Inputs;
 use classad::{Ad, Expr};
 use columns::{Bitmap, Numbers, Owner};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ pub(super) const YES: u8 = 2;
 impl Answers {
     /// Asks the column engine; without row matching nothing is known beforehand.
     #[must_use]
-    pub fn ask(shared: &Shared<'_>, job: &Ad) -> Self {
-        if !shared.dependencies.row_matching {
+    pub fn ask(inputs: &Inputs<'_>, job: &Ad) -> Self {
+        if !inputs.dependencies.row_matching {
             return Self::default();
         }
-        let (table, matcher) = (shared.table, shared.matcher);
-        let selection = &shared.config.selection;
+        let (table, matcher) = (inputs.table, inputs.matcher);
+        let selection = &inputs.config.selection;
         let rank_varies = !selection.ignore_job_ranks
             && job
                 .get_str("Rank")
@@ -48,7 +48,7 @@ impl Answers {
                     table,
                     &selection.pre_job_rank,
                     Owner::Slot,
-                    (!shared.dependencies.pre_rank_static && !selection.ignore_job_ranks)
+                    (!inputs.dependencies.pre_rank_static && !selection.ignore_job_ranks)
                         .then_some(job),
                 ),
             ),
@@ -58,9 +58,9 @@ impl Answers {
 
     /// Asks before the request is served: whoever serves it is charged for that.
     #[must_use]
-    pub(crate) fn prefetch(shared: &Shared<'_>, job: &Ad) -> Self {
-        let bound = effort::of_request(shared);
-        let (mut made, spent) = effort::within(bound, || Self::ask(shared, job));
+    pub(crate) fn prefetch(inputs: &Inputs<'_>, job: &Ad) -> Self {
+        let bound = effort::of_request(inputs);
+        let (mut made, spent) = effort::within(bound, || Self::ask(inputs, job));
         made.uncharged = spent.steps;
         made
     }

@@ -1,7 +1,8 @@
 //! A class of slots as a candidate for a request, looked at by itself.
 
-use super::{Evaluation, allows, evict, exceeds};
+use super::{Evaluation, evict, exceeds};
 use crate::candidate::{Candidate, Eviction, SlotState};
+use crate::config::permits_preemption;
 use crate::ledger::Ledger;
 use crate::outcome::SlotCounts;
 use crate::pool::Pool;
@@ -21,7 +22,7 @@ impl<'a> Evaluation<'a> {
         refused: &mut SlotCounts,
     ) -> Option<Candidate> {
         let facts = Arc::clone(&pool.classes()[class]);
-        let policy = &self.shared.config.preemption;
+        let policy = &self.inputs.config.preemption;
         let busy = policy.consider && facts.user.is_some();
         let evicts = policy.consider && policy.partitionable && facts.partitionable;
         if rank_only && !busy && !evicts || !self.may_meet(&facts) {
@@ -55,9 +56,9 @@ impl<'a> Evaluation<'a> {
 
     /// Nobody's claim on it can be preempted, whatever the job: a static test.
     fn can_only_be_protected(&self, facts: &SlotClass) -> bool {
-        let dependencies = self.shared.dependencies;
-        let requirements = &self.shared.config.preemption.requirements;
-        let never = matches!(requirements, Expr::Lit(v) if !allows(v));
+        let dependencies = self.inputs.dependencies;
+        let requirements = &self.inputs.config.preemption.requirements;
+        let never = matches!(requirements, Expr::Lit(v) if !permits_preemption(v));
         never && dependencies.slot_rank_static && !exceeds(facts.static_rank, facts.current_rank)
     }
 
@@ -76,8 +77,8 @@ impl<'a> Evaluation<'a> {
         if rank_only || facts.user.as_deref() == Some(self.submitter()) {
             return None;
         }
-        let requirements = &self.shared.config.preemption.requirements;
-        if !allows(&self.shared.eval(requirements, &facts.ad, &self.job)) {
+        let requirements = &self.inputs.config.preemption.requirements;
+        if !permits_preemption(&self.inputs.eval(requirements, &facts.ad, &self.job)) {
             refused.protected += self.count(pool, class);
             return None;
         }
@@ -98,7 +99,7 @@ impl<'a> Evaluation<'a> {
         class: usize,
         state: SlotState,
     ) -> Option<Candidate> {
-        let (dependencies, config) = (self.shared.dependencies, self.shared.config);
+        let (dependencies, config) = (self.inputs.dependencies, self.inputs.config);
         let mut preemption_rank = None;
         if state != SlotState::Free {
             if dependencies.preemption_rank_static {
@@ -140,9 +141,9 @@ impl<'a> Evaluation<'a> {
         state: SlotState,
         eviction: Eviction,
     ) -> Option<Candidate> {
-        let config = self.shared.config;
+        let config = self.inputs.config;
         let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
-            self.shared
+            self.inputs
                 .eval(expr, &self.job, &facts.ad)
                 .as_number()
                 .unwrap_or(0.0)
@@ -162,24 +163,24 @@ impl<'a> Evaluation<'a> {
     }
 
     fn order_members(&self, pool: &mut Pool<'a>, ledger: &Ledger, facts: &SlotClass, class: usize) {
-        let shared = self.shared;
+        let inputs = self.inputs;
         let user = facts.user.as_deref().unwrap_or("");
         let priority = ledger.priority_of(user);
-        let names: Vec<(Name, u32)> = shared
+        let names: Vec<(Name, u32)> = inputs
             .dependencies
             .row_names
             .iter()
-            .filter_map(|name| Some((name.clone(), shared.table.column_id(name)?)))
+            .filter_map(|name| Some((name.clone(), inputs.table.column_id(name)?)))
             .collect();
         let mut rank_of = |row: Row| {
             let mut ad = facts.ad.clone();
             for (name, column) in &names {
-                if let Some(expr) = shared.table.expr_at(row, *column) {
+                if let Some(expr) = inputs.table.expr_at(row, *column) {
                     ad.insert(name.clone(), expr);
                 }
             }
             ad.set("RemoteUserPrio", Expr::Lit(Value::Real(priority)));
-            let value = shared.eval(&shared.config.preemption.rank, &ad, &self.job);
+            let value = inputs.eval(&inputs.config.preemption.rank, &ad, &self.job);
             value
                 .as_number()
                 .filter(|n| !n.is_nan())

@@ -5,9 +5,10 @@
 //! the slot must prefer the job, or rank it equal and PREEMPTION_REQUIREMENTS
 //! must allow it.
 
-use super::{Evaluation, allows, requirements_hold};
+use super::{Evaluation, requirements_hold};
 use crate::amounts::amount_expr;
 use crate::candidate::{Candidate, Eviction, SlotState};
+use crate::config::permits_preemption;
 use crate::ledger::Ledger;
 use crate::pool::Pool;
 use crate::slot::{SlotClass, USERS, own_text, own_value, weight};
@@ -32,7 +33,7 @@ pub fn candidate<'a>(
     class: usize,
     rank_only: bool,
 ) -> Option<Candidate> {
-    let shared = evaluation.shared();
+    let inputs = evaluation.inputs();
     let row = pool.head(class, 0, None)?.place.row;
     let facts = SlotClass::clone(&pool.classes()[class]);
     let new_rank = evaluation.slot_rank(&facts).unwrap_or(0.0);
@@ -52,9 +53,9 @@ pub fn candidate<'a>(
             if rank_only || child.user == evaluation.submitter() {
                 continue;
             }
-            let requirements = &shared.config.preemption.requirements;
+            let requirements = &inputs.config.preemption.requirements;
             let Some(ad) = &child.ad else { continue };
-            if !allows(&shared.eval(requirements, ad, &evaluation.job)) {
+            if !permits_preemption(&inputs.eval(requirements, ad, &evaluation.job)) {
                 continue;
             }
             state = SlotState::Priority;
@@ -64,13 +65,13 @@ pub fn candidate<'a>(
         if !eviction.users.contains(&child.user) {
             eviction.users.push(child.user);
         }
-        if requirements_hold(&shared, &evaluation.job, &grown.ad) {
+        if requirements_hold(&inputs, &evaluation.job, &grown.ad) {
             grown
                 .ad
                 .set("RemoteUser", Expr::Lit(Value::str("various_dSlot_users")));
-            grown.weight = weight(&grown.ad, shared.config.share.weighted, shared.now);
+            grown.weight = weight(&grown.ad, inputs.config.share.weighted, inputs.now);
             // Ranks may read what classes do not tell apart.
-            let mut whole = shared.table.ad(row);
+            let mut whole = inputs.table.ad(row);
             whole.update(&grown.ad);
             grown.ad = whole;
             let (limits, text) = evaluation.limits_on(&grown);
@@ -97,10 +98,10 @@ fn children(
     row: u32,
     facts: &SlotClass,
 ) -> Vec<Child> {
-    let shared = evaluation.shared();
+    let inputs = evaluation.inputs();
     let rolled = RollUp {
-        ad: shared.table.ad(row),
-        now: shared.now,
+        ad: inputs.table.ad(row),
+        now: inputs.now,
     };
     let mut out: Vec<Child> = rolled
         .list("Name")
@@ -108,10 +109,10 @@ fn children(
         .enumerate()
         .filter_map(|(at, name)| {
             let name = String::from_utf8_lossy(name.as_str()?).into_owned();
-            let found = shared.index.row_named(shared.table, &name);
+            let found = inputs.index.row_named(inputs.table, &name);
             let ad = found
                 .filter(|child| *child != row)
-                .map(|child| shared.table.ad(child));
+                .map(|child| inputs.table.ad(child));
             child(evaluation, ledger, &rolled, at, name, ad, facts)
         })
         .collect();
@@ -161,7 +162,7 @@ fn child(
     ad: Option<Ad>,
     facts: &SlotClass,
 ) -> Option<Child> {
-    let shared = evaluation.shared();
+    let inputs = evaluation.inputs();
     let value = |attribute: &str| rolled.value(attribute, at, ad.as_ref());
     let number = |attribute: &str| value(attribute).as_number();
     let preempting = value("State").as_str() == Some(b"Preempting");
@@ -173,7 +174,7 @@ fn child(
     let amounts = amounts
         .map(|(name, _)| (name.clone(), number(&name.to_text()).unwrap_or(0.0)))
         .collect();
-    let of_ad = |ad: &Ad| USERS.iter().find_map(|u| own_text(ad, u, shared.now));
+    let of_ad = |ad: &Ad| USERS.iter().find_map(|u| own_text(ad, u, inputs.now));
     let user = ad.as_ref().and_then(of_ad).unwrap_or_default();
     let ad = ad.map(|mut ad| {
         evaluation.insert_remote_user(&mut ad, &user, ledger);

@@ -1,22 +1,10 @@
 //! Attributes that exist while a cycle runs: of submitters in their jobs, of users in their slots.
 
-use crate::index::hash_bytes;
+use crate::hash::hash_bytes;
 use crate::ledger::Ledger;
 use crate::request::Request;
 use classad::{Ad, Expr, Value};
 use fairshare::GroupTree;
-
-/// Names of the attributes of a submitter that the cycle inserts into its jobs.
-pub const SUBMITTER_NAMES: [&str; 8] = [
-    "SubmittorPrio",
-    "SubmitterUserPrio",
-    "SubmitterUserResourcesInUse",
-    "SubmitterGroup",
-    "SubmitterGroupResourcesInUse",
-    "SubmitterGroupQuota",
-    "SubmitterNegotiatingGroup",
-    "SubmitterAutoregroup",
-];
 
 /// Inserts the attributes of the submitter into a job.
 pub fn insert_submitter(
@@ -46,16 +34,6 @@ pub fn insert_submitter(
         job.set("SubmitterGroupQuota", real(groups[group].quota));
     }
 }
-
-/// Names of the attributes of a slot's user that the cycle inserts into the slot.
-pub const REMOTE_NAMES: [&str; 6] = [
-    "RemoteUserPrio",
-    "RemoteUserFloor",
-    "RemoteUserResourcesInUse",
-    "RemoteGroup",
-    "RemoteGroupResourcesInUse",
-    "RemoteGroupQuota",
-];
 
 /// Inserts the attributes of a slot's user into its ad.
 pub fn insert_remote(slot: &mut Ad, user: &str, ledger: &Ledger, groups: &GroupTree) {

@@ -16,7 +16,7 @@ impl<'a> Evaluation<'a> {
             LimitSpec::None => (Cow::Borrowed(&[]), None),
             LimitSpec::Fixed(limits, text) => (Cow::Borrowed(limits), Some(text.clone())),
             LimitSpec::BySlot(expr) => {
-                let value = self.shared.eval(expr, &self.job, &facts.ad);
+                let value = self.inputs.eval(expr, &self.job, &facts.ad);
                 match value.as_str() {
                     None => (Cow::Borrowed(&[]), None),
                     Some(text) => {
@@ -52,7 +52,7 @@ impl<'a> Evaluation<'a> {
         };
         let over = ledger
             .counts
-            .first_over(&self.shared.config.limits, limits)?;
+            .first_over(&self.inputs.config.limits, limits)?;
         Some(over.name.clone())
     }
 
@@ -70,7 +70,7 @@ impl<'a> Evaluation<'a> {
         let (limits, _) = self.limits_of(candidate, facts);
         let over = ledger
             .counts
-            .first_over(&self.shared.config.limits, &limits)?;
+            .first_over(&self.inputs.config.limits, &limits)?;
         Some(over.name.clone())
     }
 }

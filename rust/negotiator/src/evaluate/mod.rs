@@ -9,63 +9,26 @@ mod ranks;
 mod sorted;
 
 pub use answers::Answers;
-pub use inserted::{
-    REMOTE_NAMES, SUBMITTER_NAMES, insert_remote, insert_submitter, live_signature,
-};
+pub use inserted::{insert_remote, insert_submitter, live_signature};
 
 use crate::amounts::{amounts, asked_amounts, carve_amounts, with_consumption};
-use crate::config::CycleConfig;
-use crate::dependencies::Dependencies;
-use crate::index::SlotIndex;
+use crate::inputs::Inputs;
 use crate::ledger::Ledger;
-use crate::pool::{Head, Pool, Traversal};
+use crate::pool::{Head, Pool};
 use crate::request::{Request, Submitter};
-use crate::reserve::may_use;
+use crate::reservation::may_use;
 use crate::slot::{Division, SlotClass};
 use answers::{NO, YES};
-use classad::{Ad, Context, Expr, Name, Value, evaluate};
-use columns::{AdTable, Bitmap, Matcher, Row};
+use classad::{Ad, Expr, Name};
+use columns::{Bitmap, Row};
 use fairshare::GroupTree;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// What stays the same for a whole cycle.
-#[derive(Clone, Copy)]
-pub struct Shared<'a> {
-    /// Slot ads.
-    pub table: &'a AdTable,
-    /// The engine that asks conditions of whole columns.
-    pub matcher: &'a Matcher,
-    /// Slots by class.
-    pub index: &'a SlotIndex,
-    /// What is looked at.
-    pub dependencies: &'a Dependencies,
-    /// Knobs.
-    pub config: &'a CycleConfig,
-    /// Epoch seconds.
-    pub now: i64,
-    /// How plain slots are gone through.
-    pub traversal: Traversal,
-}
-
-impl<'a> Shared<'a> {
-    /// Evaluates `expr` of `my` against `target`.
-    #[must_use]
-    pub fn eval(&self, expr: &Expr, my: &Ad, target: &Ad) -> Value {
-        let context = Context {
-            my: Some(my),
-            target: Some(target),
-            now: self.now,
-            ..Context::default()
-        };
-        evaluate(expr, &context)
-    }
-}
-
 /// One request being negotiated for.
 pub struct Evaluation<'a> {
-    shared: Shared<'a>,
+    inputs: Inputs<'a>,
     /// The job with the attributes the cycle inserts.
     pub job: Cow<'a, Ad>,
     request: &'a Request,
@@ -88,13 +51,13 @@ impl<'a> Evaluation<'a> {
     /// Prepares a request; `answers` hold what is known of it already.
     #[must_use]
     pub fn new(
-        shared: Shared<'a>,
+        inputs: Inputs<'a>,
         request: &'a Request,
         submitter: &'a Submitter,
         job: Cow<'a, Ad>,
         answers: Answers,
     ) -> Self {
-        let constant_rank = if shared.config.selection.ignore_job_ranks {
+        let constant_rank = if inputs.config.selection.ignore_job_ranks {
             Some(0.0)
         } else {
             match job.get_str("Rank") {
@@ -104,7 +67,7 @@ impl<'a> Evaluation<'a> {
             }
         };
         Self {
-            shared,
+            inputs,
             job,
             request,
             submitter,
@@ -127,8 +90,8 @@ impl<'a> Evaluation<'a> {
 
     /// Everything that stays the same for the cycle.
     #[must_use]
-    pub fn shared(&self) -> Shared<'a> {
-        self.shared
+    pub fn inputs(&self) -> Inputs<'a> {
+        self.inputs
     }
 
     /// Name of the submitter.
@@ -139,7 +102,7 @@ impl<'a> Evaluation<'a> {
 
     /// Whether the request may be looked at on this class at all.
     pub(crate) fn may_meet(&self, facts: &SlotClass) -> bool {
-        if self.shared.config.preemption.partitionable && facts.rolled_up {
+        if self.inputs.config.preemption.partitionable && facts.rolled_up {
             return false;
         }
         if facts
@@ -155,7 +118,7 @@ impl<'a> Evaluation<'a> {
                 &self.submitter.name,
                 &self.request.first_job.to_string(),
                 &self.job,
-                self.shared.now,
+                self.inputs.now,
             )
         {
             return false;
@@ -176,7 +139,7 @@ impl<'a> Evaluation<'a> {
     pub fn accepts_row(&self, row: Row) -> bool {
         match &self.answers.rows {
             Some(rows) => rows.get(row as usize),
-            None => requirements_hold(&self.shared, &self.job, &self.shared.table.ad(row)),
+            None => requirements_hold(&self.inputs, &self.job, &self.inputs.table.ad(row)),
         }
     }
 
@@ -221,9 +184,9 @@ impl<'a> Evaluation<'a> {
             }
             _ if facts.division == Division::Carved => {
                 self.amounts(facts).is_some()
-                    && requirements_hold(&self.shared, &self.job, &facts.ad)
+                    && requirements_hold(&self.inputs, &self.job, &facts.ad)
             }
-            _ => matches(&self.shared, &self.job, facts),
+            _ => matches(&self.inputs, &self.job, facts),
         };
         self.answers.known[class] = if yes { YES } else { NO };
         yes
@@ -234,18 +197,12 @@ impl<'a> Evaluation<'a> {
     pub fn amounts(&self, facts: &SlotClass) -> Option<Vec<f64>> {
         let asked = self
             .asked
-            .get_or_init(|| asked_amounts(&self.job, self.shared.config, self.shared.now));
+            .get_or_init(|| asked_amounts(&self.job, self.inputs.config, self.inputs.now));
         match (asked, &facts.division) {
             (Some(asked), Division::Carved) => carve_amounts(asked, facts),
-            _ => amounts(&self.job, facts, self.shared.config, self.shared.now),
+            _ => amounts(&self.job, facts, self.inputs.config, self.inputs.now),
         }
     }
-}
-
-/// Whether the value of PREEMPTION_REQUIREMENTS permits preemption: true itself, no number.
-#[must_use]
-pub fn allows(value: &Value) -> bool {
-    matches!(value, Value::Bool(true))
 }
 
 /// Whether both are numbers and the first is greater.
@@ -256,10 +213,10 @@ pub fn exceeds(rank: Option<f64>, current: Option<f64>) -> bool {
 
 /// Whether a job and a class match: resources suffice and both Requirements are true.
 #[must_use]
-pub fn matches(shared: &Shared<'_>, job: &Ad, facts: &SlotClass) -> bool {
+pub fn matches(inputs: &Inputs<'_>, job: &Ad, facts: &SlotClass) -> bool {
     let taken = match facts.division {
         Division::Whole => None,
-        _ => match amounts(job, facts, shared.config, shared.now) {
+        _ => match amounts(job, facts, inputs.config, inputs.now) {
             None => return false,
             Some(amounts) => Some(amounts),
         },
@@ -272,15 +229,15 @@ pub fn matches(shared: &Shared<'_>, job: &Ad, facts: &SlotClass) -> bool {
         }
         _ => job,
     };
-    requirements_hold(shared, job, &facts.ad)
+    requirements_hold(inputs, job, &facts.ad)
 }
 
 /// Whether both Requirements are true.
 #[must_use]
-pub fn requirements_hold(shared: &Shared<'_>, job: &Ad, slot: &Ad) -> bool {
+pub fn requirements_hold(inputs: &Inputs<'_>, job: &Ad, slot: &Ad) -> bool {
     let holds = |my: &Ad, target: &Ad| {
         my.get_str("Requirements")
-            .is_some_and(|expr| shared.eval(expr, my, target).is_true())
+            .is_some_and(|expr| inputs.eval(expr, my, target).is_true())
     };
     holds(job, slot) && holds(slot, job)
 }

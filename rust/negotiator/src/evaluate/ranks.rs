@@ -16,7 +16,7 @@ impl<'a> Evaluation<'a> {
         self.answers.ready(class, pool.generation(class));
         if self.answers.ranks[class].is_nan() {
             let rank = self.job.get_str("Rank").map_or(0.0, |expr| {
-                self.shared
+                self.inputs
                     .eval(expr, &self.job, &facts.ad)
                     .as_number()
                     .unwrap_or(0.0)
@@ -33,9 +33,9 @@ impl<'a> Evaluation<'a> {
         if let Some(known) = pool.pre_rank(class) {
             return known;
         }
-        let selection = &self.shared.config.selection;
+        let selection = &self.inputs.config.selection;
         let rank = self.negotiator_rank(&selection.pre_job_rank, facts);
-        if self.shared.dependencies.pre_rank_static {
+        if self.inputs.dependencies.pre_rank_static {
             pool.note_pre_rank(class, rank);
         }
         rank
@@ -44,19 +44,19 @@ impl<'a> Evaluation<'a> {
     /// Rank the slot gives the job.
     #[must_use]
     pub fn slot_rank(&self, facts: &SlotClass) -> Option<f64> {
-        if self.shared.dependencies.slot_rank_static {
+        if self.inputs.dependencies.slot_rank_static {
             return facts.static_rank;
         }
         let expr = facts.ad.get_str("Rank")?;
-        self.shared.eval(expr, &facts.ad, &self.job).as_number()
+        self.inputs.eval(expr, &facts.ad, &self.job).as_number()
     }
 
     pub(super) fn negotiator_rank(&self, expr: &Expr, facts: &SlotClass) -> f64 {
-        let value = if self.shared.config.selection.ignore_job_ranks {
+        let value = if self.inputs.config.selection.ignore_job_ranks {
             // Slots are in order before any job is known.
-            self.shared.eval(expr, &facts.ad, &Ad::new())
+            self.inputs.eval(expr, &facts.ad, &Ad::new())
         } else {
-            self.shared.eval(expr, &facts.ad, &self.job)
+            self.inputs.eval(expr, &facts.ad, &self.job)
         };
         let number = value.as_number().filter(|n| !n.is_nan());
         number.unwrap_or(f64::NEG_INFINITY)

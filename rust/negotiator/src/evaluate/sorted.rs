@@ -2,8 +2,9 @@
 
 use super::Evaluation;
 use crate::candidate::{Candidate, SlotState};
+use crate::inputs::Traversal;
 use crate::pool::sorted_slots::Ranking;
-use crate::pool::{Head, Pool, SlotKind, Traversal};
+use crate::pool::{Head, Pool, SlotKind};
 use crate::request::LimitSpec;
 use columns::{Bitmap, Numbers};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ impl<'a> Evaluation<'a> {
         head: Head,
         state: SlotState,
     ) -> Option<Candidate> {
-        let class = self.shared.index.class_of(head.place.row)?;
+        let class = self.inputs.index.class_of(head.place.row)?;
         let mut found = self.plain_at(pool, class, head)?;
         if pool.summaries()[class].kind == SlotKind::WholePslot {
             let amounts = self.amounts(&pool.classes()[class])?;
@@ -66,7 +67,7 @@ impl<'a> Evaluation<'a> {
     /// Whether the slots that match are known as rows, so that free ones need no look at their classes.
     #[must_use]
     pub fn knows_rows(&self) -> bool {
-        self.answers.rows.is_some() && self.shared.dependencies.post_rank_static
+        self.answers.rows.is_some() && self.inputs.dependencies.post_rank_static
     }
 
     /// The slots that match, where free ones of a kind can be gone through one by one: nothing but ranks, weights and
@@ -80,8 +81,8 @@ impl<'a> Evaluation<'a> {
     /// The slots that match, where busy ones can be gone through one by one.
     #[must_use]
     pub fn preemptable_rows(&self, pool: &Pool<'_>) -> Option<&Arc<Bitmap>> {
-        let known = self.shared.dependencies.policy.is_some();
-        let asked = known && self.shared.traversal != Traversal::ByClass;
+        let known = self.inputs.dependencies.policy.is_some();
+        let asked = known && self.inputs.traversal != Traversal::ByClass;
         self.rows_by_rank().filter(|_| {
             asked
                 && pool

@@ -7,11 +7,11 @@
 mod keys;
 mod order;
 
-pub use keys::{hash_bytes, hash_words};
 pub use order::RowOrder;
 
 use crate::config::CycleConfig;
 use crate::dependencies::{Dependencies, Granularity, KeyColumn};
+use crate::hash::{hash_bytes, hash_words};
 use crate::slot::SlotClass;
 use columns::{AdTable, Bitmap, Matcher, Row};
 use keys::Builder;

@@ -3,7 +3,7 @@
 use super::{Head, Pool};
 use crate::amounts::amount_expr;
 use crate::dependencies::{Dependencies, Granularity};
-use crate::index::hash_words;
+use crate::hash::hash_words;
 use crate::slot::{Division, SlotClass, weight};
 use classad::Expr;
 use columns::{AdTable, Row};

@@ -17,7 +17,6 @@ mod summary;
 
 pub use carve::Cut;
 pub use place::{Head, Place, SlotRef};
-pub use sorted_slots::Traversal;
 pub use summary::{ClassSummary, SlotKind};
 
 use crate::config::{CycleConfig, SharePolicy};

@@ -1,7 +1,7 @@
 //! Slots that leave their class while a cycle runs: kept for somebody, or taken and put back.
 
 use super::{Place, Pool};
-use crate::reserve::ReservedFor;
+use crate::reservation::ReservedFor;
 use crate::slot::SlotClass;
 use classad::{Expr, Value};
 use columns::Row;

@@ -11,8 +11,9 @@
 
 use super::sorted_slots::SortedSlots;
 use super::{ClassSummary, Pool, SlotKind};
-use crate::evaluate::{Shared, allows};
+use crate::config::permits_preemption;
 use crate::index::SlotIndex;
+use crate::inputs::Inputs;
 use crate::slot::SlotClass;
 use classad::{Ad, BinaryOp, Expr, Name, Value};
 use columns::{AdTable, Bitmap, EvalSettings, Matcher, Numbers, Owner, Row, Truth};
@@ -242,18 +243,18 @@ impl Pool<'_> {
         bound
     }
 
-    fn view(&mut self, shared: &Shared<'_>) -> Arc<View> {
+    fn view(&mut self, inputs: &Inputs<'_>) -> Arc<View> {
         if let Some(known) = &self.preemptable.view {
             return Arc::clone(known);
         }
-        let made = Arc::new(self.make_view(shared));
+        let made = Arc::new(self.make_view(inputs));
         self.preemptable.view = Some(Arc::clone(&made));
         made
     }
 
-    fn make_view(&self, shared: &Shared<'_>) -> View {
+    fn make_view(&self, inputs: &Inputs<'_>) -> View {
         let no_names = Default::default();
-        let names = shared.dependencies.policy.as_ref().unwrap_or(&no_names);
+        let names = inputs.dependencies.policy.as_ref().unwrap_or(&no_names);
         let mut live = Bitmap::empty(self.table.row_end());
         for facts in &self.preemptable.facts {
             let members = self.index.members(facts.class as usize);
@@ -287,12 +288,12 @@ impl Pool<'_> {
             }
         }
         let settings = EvalSettings {
-            now: shared.now,
+            now: inputs.now,
             ..EvalSettings::default()
         };
         let mut matcher = Matcher::new(settings);
         matcher.refresh(&table, settings);
-        let requirements = &shared.config.preemption.requirements;
+        let requirements = &inputs.config.preemption.requirements;
         let truly = |e: &Expr| {
             let yes = Expr::Lit(Value::Bool(true));
             Expr::binary(BinaryOp::Is, Expr::paren(e.clone()), yes)
@@ -306,33 +307,33 @@ impl Pool<'_> {
     }
 
     /// PREEMPTION_RANK of the busy slots.
-    pub(super) fn preemption_ranks(&mut self, shared: &Shared<'_>) -> Option<Arc<Numbers>> {
+    pub(super) fn preemption_ranks(&mut self, inputs: &Inputs<'_>) -> Option<Arc<Numbers>> {
         if let Some(known) = &self.preemptable.preemption {
             return known.clone();
         }
-        let rank = &shared.config.preemption.rank;
-        let view = self.view(shared);
+        let rank = &inputs.config.preemption.rank;
+        let view = self.view(inputs);
         let made = Some(view.matcher.numbers(&view.table, rank, Owner::Slot, None));
         self.preemptable.preemption = Some(made.clone());
         made
     }
 
     /// What a job may do to busy slots.
-    pub fn preemption_sets(&mut self, shared: &Shared<'_>, job: &Ad) -> Arc<PreemptionSets> {
-        let requirements = &shared.config.preemption.requirements;
+    pub fn preemption_sets(&mut self, inputs: &Inputs<'_>, job: &Ad) -> Arc<PreemptionSets> {
+        let requirements = &inputs.config.preemption.requirements;
         let fixed = match requirements {
-            Expr::Lit(value) if allows(value) => Some(Truth::Always),
+            Expr::Lit(value) if permits_preemption(value) => Some(Truth::Always),
             Expr::Lit(_) => Some(Truth::Never),
             _ => None,
         };
         let truth = fixed.unwrap_or_else(|| {
-            let view = self.view(shared);
+            let view = self.view(inputs);
             let asked = view.requirements.as_ref().unwrap_or(requirements);
             let matcher = &view.matcher;
             matcher.truth(&view.table, asked, Owner::Slot, Some(job))
         });
-        let ranks = (!shared.dependencies.slot_rank_static).then(|| {
-            let view = self.view(shared);
+        let ranks = (!inputs.dependencies.slot_rank_static).then(|| {
+            let view = self.view(inputs);
             let matcher = &view.matcher;
             matcher.numbers(&view.table, &view.rank, Owner::Slot, Some(job))
         });

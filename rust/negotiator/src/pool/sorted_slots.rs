@@ -10,8 +10,8 @@
 //! matches few slots sorts those instead.
 
 use super::{ClassSummary, Head, Pool, SlotKind, SlotRef};
-use crate::evaluate::Shared;
 use crate::index::SlotIndex;
+use crate::inputs::{Inputs, Traversal};
 use columns::{Bitmap, Numbers, Row};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -49,18 +49,6 @@ impl Ranking {
             .map_or(0, |job| Arc::as_ptr(job) as usize);
         (Arc::as_ptr(&self.pre_rank) as usize, job)
     }
-}
-
-/// How requests go through slots that need nothing but a match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Traversal {
-    /// As costs least.
-    #[default]
-    Cheapest,
-    /// Class by class.
-    ByClass,
-    /// Along sorted lists, always.
-    Sorted,
 }
 
 /// How a request goes through slots.
@@ -240,7 +228,7 @@ impl Pool<'_> {
     /// How a request that matches `rows` best goes through slots of a kind; nothing when class by class is better.
     pub fn cursor(
         &mut self,
-        shared: &Shared<'_>,
+        inputs: &Inputs<'_>,
         kind: SlotKind,
         rows: &Bitmap,
         ranking: &Ranking,
@@ -254,7 +242,7 @@ impl Pool<'_> {
             return Some(Cursor::Nothing);
         }
         let preemption = match kind {
-            SlotKind::Preemptable => self.preemption_ranks(shared),
+            SlotKind::Preemptable => self.preemption_ranks(inputs),
             _ => None,
         };
         if matching * SPARSE <= rows.len() && traversal == Traversal::Cheapest {

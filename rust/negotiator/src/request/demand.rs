@@ -6,7 +6,7 @@ use super::{Demand, JobId, Request, Submitter, limit_spec};
 use crate::config::CycleConfig;
 use crate::dependencies::Dependencies;
 use crate::error::CycleError;
-use crate::index::hash_words;
+use crate::hash::hash_words;
 use crate::slot::{own_number, own_text};
 use classad::Ad;
 use columns::{AdTable, Row};

@@ -3,7 +3,7 @@
 use crate::config::CycleConfig;
 use crate::dependencies::{Dependencies, JOB_FACTS};
 use crate::error::CycleError;
-use crate::index::hash_words;
+use crate::hash::hash_words;
 use crate::request::JobId;
 use crate::slot::{own_number, own_text};
 use classad::{Ad, Context, Expr, Name, Value, evaluate};

@@ -13,46 +13,23 @@
 mod occupied;
 mod turn;
 
-use crate::cycle::Cycle;
 use crate::evaluate::Evaluation;
-use crate::outcome::{HeldBack, Reservation};
-use crate::slot::own_number;
-use classad::Ad;
+use crate::evaluations::Evaluations;
+use crate::inputs::Inputs;
+use crate::outcome::{HeldBack, Reason, Reservation, SlotCounts};
+use crate::pool::Pool;
+use crate::report::Report;
+use crate::request::Demand;
+use crate::reservation::{Kept, ReservedFor};
+use crate::standing::Standing;
 use columns::Row;
 use occupied::{Occupied, by_time_and_key, ready_after_ends};
 use rustc_hash::FxHashMap;
-
-/// A slot kept for a request, as it is known between cycles.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
-    /// Key of the slot.
-    pub slot: String,
-    /// Submitter of the request.
-    pub submitter: String,
-    /// First job of its autocluster.
-    pub job: String,
-    /// When the slot is expected to be ready, epoch seconds.
-    pub starts_at: f64,
-    /// When it is given up, epoch seconds.
-    pub gives_up_at: f64,
-    /// It was given up: until then it is not kept for this request again.
-    pub given_up: bool,
-}
-
-/// What makes a class reserved.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReservedFor {
-    /// Submitter of the request.
-    pub submitter: String,
-    /// First job of its autocluster.
-    pub job: String,
-    /// Others must have ended by then, epoch seconds.
-    pub until: f64,
-}
+use turn::Turns;
 
 /// Reservations of a cycle.
 #[derive(Debug, Default)]
-pub struct Reservations {
+pub(crate) struct Reservations {
     kept: Vec<Reservation>,
     /// Slots that were given up, and until when they are not kept again for the same request.
     pub(crate) given_up: Vec<Kept>,
@@ -68,19 +45,16 @@ pub struct Reservations {
 
 impl Reservations {
     /// All that stand at the end of the cycle.
-    #[must_use]
     pub fn kept(&self) -> Vec<Reservation> {
         self.kept.clone()
     }
 
     /// Whether no slot is kept.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
     /// Whether a slot is kept.
-    #[must_use]
     pub fn keeps(&self, row: Row) -> bool {
         self.kept.iter().any(|kept| kept.row == row)
     }
@@ -103,6 +77,55 @@ impl Reservations {
         self.kept.len() < self.most
     }
 
+    /// Whether a request has more jobs than machines are kept for it.
+    fn wants_more(&self, standing: &Standing<'_, '_>, request: usize) -> bool {
+        self.of(request) < standing.remaining(request) as usize
+    }
+
+    /// What running jobs hold of machines, found out when it is first asked for; to be put back.
+    fn take_occupied(&mut self, inputs: &Inputs<'_>) -> Occupied {
+        let known = self.occupied.take();
+        known.unwrap_or_else(|| Occupied::new(inputs))
+    }
+
+    /// Keeps a machine for a request: from when it is expected to be ready, and until when it is waited for.
+    fn keep(
+        &mut self,
+        inputs: &Inputs<'_>,
+        pool: &mut Pool<'_>,
+        request: usize,
+        row: Row,
+        (starts_at, gives_up_at): (f64, f64),
+    ) {
+        let asked = &inputs.demand.requests[request];
+        let reserved = ReservedFor {
+            submitter: inputs.demand.submitters[asked.submitter].name.clone(),
+            job: asked.first_job.to_string(),
+            until: starts_at,
+        };
+        pool.isolate(row, reserved);
+        self.kept.push(Reservation {
+            request: request as u32,
+            row,
+            starts_at,
+            gives_up_at,
+            claims: Vec::new(),
+        });
+    }
+
+    /// Machines that were given up for a request, and are not kept for it again yet.
+    fn given_up_by(&self, inputs: &Inputs<'_>, request: usize) -> Vec<Row> {
+        let demand = inputs.demand;
+        let asked = &demand.requests[request];
+        let submitter = demand.submitters[asked.submitter].name.as_str();
+        let of =
+            |kept: &&Kept| kept.submitter == submitter && request_of(demand, kept) == Some(request);
+        let given_up = self.given_up.iter().filter(of);
+        given_up
+            .filter_map(|kept| inputs.table.row_of(kept.slot.as_bytes()))
+            .collect()
+    }
+
     /// Machines kept for a request.
     fn of(&self, request: usize) -> usize {
         self.kept
@@ -111,13 +134,6 @@ impl Reservations {
             .count()
     }
 }
-
-/// What a job says of how long it runs, seconds.
-pub const DURATIONS: [&str; 3] = [
-    "AllowedJobDuration",
-    "AllowedExecuteDuration",
-    "ExpectedRuntime",
-];
 
 /// A machine is given up when it is not ready after twice the time that was expected, and so much more, seconds.
 const PATIENCE_S: f64 = 60.0;
@@ -128,302 +144,297 @@ const MOST_LOOKS: usize = 2000;
 /// Requests of a submitter that has its share that are looked at.
 const MOST_OF_ENTRY: usize = 20;
 
-/// How long a job says it runs, seconds.
-#[must_use]
-pub fn duration_s(ad: &Ad, now: i64) -> Option<f64> {
-    DURATIONS.iter().find_map(|name| own_number(ad, name, now))
+/// Puts the reservations of the cycle before into force.
+pub(crate) fn restore<'a>(
+    standing: Standing<'_, 'a>,
+    evaluations: &mut Evaluations<'a>,
+    pool: &mut Pool<'a>,
+    reservations: &mut Reservations,
+    kept: &[Kept],
+) {
+    let inputs = standing.inputs;
+    if !inputs.config.partition.reserve {
+        return;
+    }
+    reservations.most = most_kept(&inputs);
+    let now = inputs.now as f64;
+    for one in kept {
+        let request = request_of(inputs.demand, one);
+        let row = inputs.table.row_of(one.slot.as_bytes());
+        let (Some(request), Some(row)) = (request, row) else {
+            continue;
+        };
+        if one.given_up {
+            if now < one.gives_up_at {
+                reservations.given_up.push(one.clone());
+            }
+        } else if now >= one.gives_up_at {
+            // As long again as it was waited for, so that a claim that never ends costs little.
+            let waited = (one.gives_up_at - one.starts_at).max(PATIENCE_S);
+            reservations.given_up.push(Kept {
+                gives_up_at: now + 2.0 * waited,
+                given_up: true,
+                ..one.clone()
+            });
+        } else if reservations.is_free()
+            && reservations.wants_more(&standing, request)
+            && !one_claim_would_do(standing, evaluations, reservations, request, row)
+        {
+            reservations.keep(
+                &inputs,
+                pool,
+                request,
+                row,
+                (one.starts_at, one.gives_up_at),
+            );
+        }
+    }
 }
 
-/// Whether a job may use a reserved slot: it is the one it is kept for, or ends in time.
-#[must_use]
-pub fn may_use(
-    reserved: &ReservedFor,
-    submitter: &str,
-    first_job: &str,
-    job: &Ad,
-    now: i64,
+/// Whether a claim that the machine did not have when it was kept would do for the request by now: then it goes to
+/// and fro between two users, unless fair share decides.
+fn one_claim_would_do<'a>(
+    standing: Standing<'_, 'a>,
+    evaluations: &mut Evaluations<'a>,
+    reservations: &mut Reservations,
+    request: usize,
+    row: Row,
 ) -> bool {
-    reserved.submitter == submitter && reserved.job == first_job
-        || duration_s(job, now).is_some_and(|seconds| now as f64 + seconds <= reserved.until)
+    let inputs = standing.inputs;
+    let occupied = reservations.take_occupied(&inputs);
+    let evaluation = evaluations.of_request(standing.accounting, request);
+    let would_do = occupied.one_would_do(inputs, &evaluation, row);
+    evaluations.keep(evaluation);
+    reservations.occupied = Some(occupied);
+    would_do
 }
 
-impl<'a> Cycle<'a> {
-    /// Puts the reservations of the cycle before into force.
-    pub(crate) fn restore_reservations(&mut self, kept: &[Kept]) {
-        if !self.shared.config.partition.reserve {
-            return;
-        }
-        self.reservations.most = self.most_kept();
-        let now = self.shared.now as f64;
-        for one in kept {
-            let request = self.request_of(one);
-            let row = self.shared.table.row_of(one.slot.as_bytes());
-            let (Some(request), Some(row)) = (request, row) else {
-                continue;
-            };
-            if one.given_up {
-                if now < one.gives_up_at {
-                    self.reservations.given_up.push(one.clone());
-                }
-            } else if now >= one.gives_up_at {
-                // As long again as it was waited for, so that a claim that never ends costs little.
-                let waited = (one.gives_up_at - one.starts_at).max(PATIENCE_S);
-                self.reservations.given_up.push(Kept {
-                    gives_up_at: now + 2.0 * waited,
-                    given_up: true,
-                    ..one.clone()
-                });
-            } else if self.reservations.is_free()
-                && self.reservations.of(request) < self.left[request] as usize
-                && !self.one_claim_would_do(request, row)
-            {
-                self.keep(request, row, one.starts_at, one.gives_up_at);
-            }
-        }
-    }
+/// The request that a machine was kept for. Its first job may have started since: jobs of its cluster follow.
+fn request_of(demand: &Demand, kept: &Kept) -> Option<usize> {
+    let cluster = |job: &str| job.split('.').next().map(str::to_owned);
+    let of = |like: &dyn Fn(&str) -> bool| {
+        demand.requests.iter().position(|r| {
+            let submitter = &demand.submitters[r.submitter].name;
+            *submitter == kept.submitter && r.count > 0 && like(&r.first_job.to_string())
+        })
+    };
+    of(&|job| job == kept.job).or_else(|| of(&|job| cluster(job) == cluster(&kept.job)))
+}
 
-    /// Whether a claim that the machine did not have when it was kept would do for the request by now: then it goes to
-    /// and fro between two users, unless fair share decides.
-    fn one_claim_would_do(&mut self, request: usize, row: Row) -> bool {
-        let shared = self.shared;
-        let occupied = match self.reservations.occupied.take() {
-            Some(known) => known,
-            None => Occupied::new(self),
-        };
-        let entry = self.demand.requests[request].submitter;
-        let group = self.ledger.get(self.account_of[entry]).group;
-        let evaluation = self.evaluation(entry, group, request);
-        let would_do = occupied.one_would_do(shared, &evaluation, row);
-        self.keep_answers(evaluation);
-        self.reservations.occupied = Some(occupied);
-        would_do
-    }
+/// How many machines may be kept at once.
+fn most_kept(inputs: &Inputs<'_>) -> usize {
+    let classes = inputs.index.classes().iter().enumerate();
+    let machines = classes
+        .filter(|(_, class)| class.partitionable && !class.excluded)
+        .map(|(at, _)| inputs.index.members(at).len())
+        .sum::<usize>();
+    let part = machines.div_ceil(MACHINES_FOR_ONE);
+    inputs.config.partition.reserve_max.unwrap_or(part)
+}
 
-    /// The request that a machine was kept for. Its first job may have started since: jobs of its cluster follow.
-    fn request_of(&self, kept: &Kept) -> Option<usize> {
-        let cluster = |job: &str| job.split('.').next().map(str::to_owned);
-        let of = |like: &dyn Fn(&str) -> bool| {
-            self.demand.requests.iter().position(|r| {
-                let submitter = &self.demand.submitters[r.submitter].name;
-                *submitter == kept.submitter && r.count > 0 && like(&r.first_job.to_string())
-            })
-        };
-        of(&|job| job == kept.job).or_else(|| of(&|job| cluster(job) == cluster(&kept.job)))
+/// Keeps machines for requests that had no turn, because their submitters have their shares.
+pub(crate) fn reserve_for_waiting<'a>(
+    standing: Standing<'_, 'a>,
+    evaluations: &mut Evaluations<'a>,
+    pool: &mut Pool<'a>,
+    reservations: &mut Reservations,
+    report: &mut Report,
+) {
+    let Standing {
+        inputs,
+        accounting,
+        progress,
+    } = standing;
+    if !is_on(&inputs) {
+        return;
     }
-
-    /// How many machines may be kept at once.
-    fn most_kept(&self) -> usize {
-        let classes = self.shared.index.classes().iter().enumerate();
-        let machines = classes
-            .filter(|(_, class)| class.partitionable && !class.excluded)
-            .map(|(at, _)| self.shared.index.members(at).len())
-            .sum::<usize>();
-        let part = machines.div_ceil(MACHINES_FOR_ONE);
-        self.shared.config.partition.reserve_max.unwrap_or(part)
-    }
-
-    fn keep(&mut self, request: usize, row: Row, starts_at: f64, gives_up_at: f64) {
-        let asked = &self.demand.requests[request];
-        let reserved = ReservedFor {
-            submitter: self.demand.submitters[asked.submitter].name.clone(),
-            job: asked.first_job.to_string(),
-            until: starts_at,
-        };
-        self.pool.isolate(row, reserved);
-        self.reservations.kept.push(Reservation {
-            request: request as u32,
-            row,
-            starts_at,
-            gives_up_at,
-            claims: Vec::new(),
-        });
-    }
-
-    /// Keeps machines for requests that had no turn, because their submitters have their shares.
-    pub(crate) fn reserve_for_waiting(&mut self) {
-        if !self.shared.config.partition.reserve || !self.has_dynamic_slots() {
-            return;
-        }
-        let mut entries: Vec<usize> = (0..self.demand.submitters.len())
-            .filter(|entry| {
-                let held_back = self.held_back.get(entry).map(|(why, _)| *why);
-                !matches!(
-                    held_back,
-                    Some(
-                        HeldBack::Ceiling
-                            | HeldBack::GroupQuota
-                            | HeldBack::OutOfTime
-                            | HeldBack::TooMuchWork
-                    )
+    let mut entries: Vec<usize> = (0..inputs.demand.submitters.len())
+        .filter(|entry| {
+            !matches!(
+                report.held_back(*entry),
+                Some(
+                    HeldBack::Ceiling
+                        | HeldBack::GroupQuota
+                        | HeldBack::OutOfTime
+                        | HeldBack::TooMuchWork
                 )
-            })
-            .collect();
-        entries.sort_by(|a, b| {
-            let priority = |entry: usize| self.ledger.effective_priority(self.account_of[entry]);
-            priority(*a).total_cmp(&priority(*b)).then_with(|| a.cmp(b))
-        });
-        for entry in entries {
-            let waiting = self.served[entry].clone().into_iter();
-            for request in waiting.take(MOST_OF_ENTRY) {
-                if !self.reservations.is_free() {
-                    return;
-                }
-                if self.left[request] == 0 {
-                    continue;
-                }
-                match self.reservations.small.get(&(request as u32)) {
-                    Some(true) => break,
-                    Some(false) => continue,
-                    None => {}
-                }
-                let group = self.ledger.get(self.account_of[entry]).group;
-                let evaluation = self.evaluation(entry, group, request);
-                if evaluation.fixed_limit_met(&self.ledger).is_none()
-                    && self.reserve(request, &evaluation)
-                {
-                    self.reject(
-                        request,
-                        crate::outcome::Reason::Reserved,
-                        Default::default(),
-                    );
-                }
-                self.keep_answers(evaluation);
-                if self.reservations.small.get(&(request as u32)) == Some(&true) {
-                    break;
-                }
+            )
+        })
+        .collect();
+    entries.sort_by(|a, b| {
+        let priority = |entry: usize| accounting.priority_of(entry);
+        priority(*a).total_cmp(&priority(*b)).then_with(|| a.cmp(b))
+    });
+    for entry in entries {
+        let waiting = progress.requests_of[entry].iter().copied();
+        for request in waiting.take(MOST_OF_ENTRY) {
+            if !reservations.is_free() {
+                return;
+            }
+            if standing.remaining(request) == 0 {
+                continue;
+            }
+            match reservations.small.get(&(request as u32)) {
+                Some(true) => break,
+                Some(false) => continue,
+                None => {}
+            }
+            let group = accounting.group_of(entry);
+            let evaluation = evaluations.open(accounting, entry, group, request);
+            if evaluation.fixed_limit_met(&accounting.ledger).is_none()
+                && reserve(standing, pool, reservations, request, &evaluation)
+            {
+                let demand = inputs.demand;
+                let none = SlotCounts::default();
+                report.reject(demand, progress, request, Reason::Reserved, none);
+            }
+            evaluations.keep(evaluation);
+            if reservations.small.get(&(request as u32)) == Some(&true) {
+                break;
             }
         }
     }
+}
 
-    fn has_dynamic_slots(&self) -> bool {
-        self.shared.table.column_named("DynamicSlot").is_some()
+/// Whether machines are kept at all, and there are any with more than one claim.
+fn is_on(inputs: &Inputs<'_>) -> bool {
+    inputs.config.partition.reserve && inputs.table.column_named("DynamicSlot").is_some()
+}
+
+/// Keeps slots that are ready first for a request that fits nowhere now, as many as it has jobs; whether it has any.
+pub(crate) fn reserve<'a>(
+    standing: Standing<'_, 'a>,
+    pool: &mut Pool<'a>,
+    reservations: &mut Reservations,
+    request: usize,
+    evaluation: &Evaluation<'a>,
+) -> bool {
+    if !is_on(&standing.inputs) {
+        return false;
     }
+    if reservations.is_free() && reservations.wants_more(&standing, request) {
+        let mut occupied = reservations.take_occupied(&standing.inputs);
+        let search = Search {
+            standing,
+            request,
+            evaluation,
+        };
+        search.keep_soonest(pool, reservations, &mut occupied);
+        reservations.occupied = Some(occupied);
+    }
+    reservations.of(request) > 0
+}
 
-    /// Keeps slots that are ready first for a request that fits nowhere now, as many as it has jobs; whether it has any.
-    pub(crate) fn reserve(&mut self, request: usize, evaluation: &Evaluation<'a>) -> bool {
-        if !self.shared.config.partition.reserve || !self.has_dynamic_slots() {
-            return false;
+/// The search for machines to be kept for a request.
+struct Search<'c, 'a> {
+    standing: Standing<'c, 'a>,
+    request: usize,
+    evaluation: &'c Evaluation<'a>,
+}
+
+impl<'a> Search<'_, 'a> {
+    fn turns<'r>(&'r self, reservations: &'r Reservations) -> Turns<'r, 'a> {
+        Turns {
+            standing: self.standing,
+            reservations,
         }
-        if self.reservations.is_free() && self.wants_more(request) {
-            let mut occupied = match self.reservations.occupied.take() {
-                Some(known) => known,
-                None => Occupied::new(self),
-            };
-            self.reserve_among(request, evaluation, &mut occupied);
-            self.reservations.occupied = Some(occupied);
-        }
-        self.reservations.of(request) > 0
     }
 
-    fn wants_more(&self, request: usize) -> bool {
-        self.reservations.of(request) < self.left[request] as usize
-    }
-
-    fn reserve_among(
-        &mut self,
-        request: usize,
-        evaluation: &Evaluation<'a>,
+    fn keep_soonest(
+        &self,
+        pool: &mut Pool<'a>,
+        reservations: &mut Reservations,
         occupied: &mut Occupied,
     ) {
-        let shared = self.shared;
-        let (mut machines, mut small) = occupied.large_for(shared, evaluation);
-        if self.is_below_share(request) {
+        let (inputs, evaluation, request) = (self.standing.inputs, self.evaluation, self.request);
+        let (mut machines, mut small) = occupied.large_for(inputs, evaluation);
+        if self.turns(reservations).is_below_share(request) {
             let before = machines.len();
-            machines.retain(|row| !occupied.lacks_cores_of_one(shared, evaluation, *row));
+            machines.retain(|row| !occupied.lacks_cores_of_one(inputs, evaluation, *row));
             small |= machines.len() < before;
         }
-        self.reservations.small.insert(request as u32, small);
-        if machines.is_empty() || !self.is_in_turn(request) || !self.may_keep_any(request) {
+        reservations.small.insert(request as u32, small);
+        if machines.is_empty()
+            || !self.turns(reservations).is_in_turn(request)
+            || !self.turns(reservations).may_keep_any(request)
+        {
             return;
         }
-        let given_up = self.given_up_by(request);
+        let given_up = reservations.given_up_by(&inputs, request);
         let open: Vec<Row> = machines
             .into_iter()
-            .filter(|row| !self.reservations.keeps(*row) && !given_up.contains(row))
+            .filter(|row| !reservations.keeps(*row) && !given_up.contains(row))
             .collect();
-        let now = shared.now as f64;
-        let longest = shared.config.partition.reserve_wait_s;
+        let now = inputs.now as f64;
+        let longest = inputs.config.partition.reserve_wait_s;
         let mut ready: Vec<(f64, Row)> = Vec::new();
-        let mut enough = occupied.with_enough(shared, evaluation, &open, now + longest);
+        let mut enough = occupied.with_enough(inputs, evaluation, &open, now + longest);
         // Soonest last.
         enough.reverse();
-        while self.reservations.is_free() && self.wants_more(request) && self.may_keep_any(request)
+        while reservations.is_free()
+            && reservations.wants_more(&self.standing, request)
+            && self.turns(reservations).may_keep_any(request)
         {
             // There may be enough of everything before Requirements hold.
             while let Some((soonest, row)) = enough.last().copied()
                 && ready.last().is_none_or(|(at, _)| *at > soonest)
-                && self.reservations.looks < MOST_LOOKS
+                && reservations.looks < MOST_LOOKS
             {
                 enough.pop();
-                self.reservations.looks += 1;
-                let Some(class) = shared.index.class_of(row) else {
+                reservations.looks += 1;
+                let Some(class) = inputs.index.class_of(row) else {
                     continue;
                 };
-                let facts = &shared.index.classes()[class];
-                let found = ready_after_ends(shared, evaluation, facts, row, occupied);
+                let facts = &inputs.index.classes()[class];
+                let found = ready_after_ends(inputs, evaluation, facts, row, occupied);
                 if let Some((at, ending)) = found.filter(|(at, _)| *at <= now + longest)
-                    && self.may_keep(request, &ending)
+                    && self.turns(reservations).may_keep(request, &ending)
                 {
                     ready.push((at, row));
-                    ready.sort_by(|a, b| by_time_and_key(&shared, *b, *a));
+                    ready.sort_by(|a, b| by_time_and_key(&inputs, *b, *a));
                 }
             }
             let Some((at, row)) = ready.pop() else {
                 return;
             };
-            self.keep(request, row, at, self.gives_up_at(at));
+            let times = (at, gives_up_at(&inputs, at));
+            reservations.keep(&inputs, pool, request, row, times);
         }
     }
+}
 
-    /// Until when a machine is waited for that is expected to be ready by a time.
-    fn gives_up_at(&self, ready: f64) -> f64 {
-        let now = self.shared.now as f64;
-        let longest = self.shared.config.partition.reserve_wait_s;
-        now + (2.0 * (ready - now) + PATIENCE_S).min(longest.max(ready - now))
+/// Until when a machine is waited for that is expected to be ready by a time.
+fn gives_up_at(inputs: &Inputs<'_>, ready: f64) -> f64 {
+    let now = inputs.now as f64;
+    let longest = inputs.config.partition.reserve_wait_s;
+    now + (2.0 * (ready - now) + PATIENCE_S).min(longest.max(ready - now))
+}
+
+/// Finds the claims that have to end before kept machines are ready, and when that is. An expectation gets earlier
+/// only, or jobs that end in time could be let in for ever.
+pub(crate) fn look_at_kept<'a>(
+    standing: Standing<'_, 'a>,
+    evaluations: &mut Evaluations<'a>,
+    reservations: &mut Reservations,
+) {
+    if reservations.is_empty() {
+        return;
     }
-
-    /// Machines that were given up for a request, and are not kept for it again yet.
-    fn given_up_by(&self, request: usize) -> Vec<Row> {
-        let asked = &self.demand.requests[request];
-        let submitter = self.demand.submitters[asked.submitter].name.as_str();
-        let of =
-            |kept: &&Kept| kept.submitter == submitter && self.request_of(kept) == Some(request);
-        let given_up = self.reservations.given_up.iter().filter(of);
-        given_up
-            .filter_map(|kept| self.shared.table.row_of(kept.slot.as_bytes()))
-            .collect()
-    }
-
-    /// Finds the claims that have to end before kept machines are ready, and when that is. An expectation gets earlier
-    /// only, or jobs that end in time could be let in for ever.
-    pub(crate) fn look_at_kept(&mut self) {
-        if self.reservations.is_empty() {
-            return;
+    let inputs = standing.inputs;
+    let mut occupied = reservations.take_occupied(&inputs);
+    for one in &mut reservations.kept {
+        let evaluation = evaluations.of_request(standing.accounting, one.request as usize);
+        let facts = inputs
+            .index
+            .class_of(one.row)
+            .map(|class| &inputs.index.classes()[class]);
+        if let Some(facts) = facts
+            && let Some((ready, needed)) =
+                ready_after_ends(inputs, &evaluation, facts, one.row, &mut occupied)
+        {
+            one.claims = needed;
+            one.starts_at = one.starts_at.min(ready);
         }
-        let mut kept = std::mem::take(&mut self.reservations.kept);
-        let mut occupied = match self.reservations.occupied.take() {
-            Some(known) => known,
-            None => Occupied::new(self),
-        };
-        let shared = self.shared;
-        for one in &mut kept {
-            let request = one.request as usize;
-            let entry = self.demand.requests[request].submitter;
-            let group = self.ledger.get(self.account_of[entry]).group;
-            let evaluation = self.evaluation(entry, group, request);
-            let facts = shared
-                .index
-                .class_of(one.row)
-                .map(|class| &shared.index.classes()[class]);
-            if let Some(facts) = facts
-                && let Some((ready, needed)) =
-                    ready_after_ends(shared, &evaluation, facts, one.row, &mut occupied)
-            {
-                one.claims = needed;
-                one.starts_at = one.starts_at.min(ready);
-            }
-            self.keep_answers(evaluation);
-        }
-        self.reservations.kept = kept;
+        evaluations.keep(evaluation);
     }
 }

@@ -1,9 +1,9 @@
 //! What running jobs hold of machines, and when a request would fit on one as they end.
 
-use super::DURATIONS;
 use crate::amounts::amount_expr;
-use crate::cycle::Cycle;
-use crate::evaluate::{Evaluation, Shared, requirements_hold};
+use crate::evaluate::{Evaluation, requirements_hold};
+use crate::inputs::Inputs;
+use crate::reservation::DURATIONS;
 use crate::slot::{Division, SlotClass, own_number};
 use classad::Name;
 use columns::{CellKind, ColumnId, Row};
@@ -73,17 +73,17 @@ struct Child {
 }
 
 pub(super) fn by_time_and_key(
-    shared: &Shared<'_>,
+    inputs: &Inputs<'_>,
     a: (f64, Row),
     b: (f64, Row),
 ) -> std::cmp::Ordering {
-    let key = |row: Row| shared.table.key(row);
+    let key = |row: Row| inputs.table.key(row);
     a.0.total_cmp(&b.0).then_with(|| key(a.1).cmp(key(b.1)))
 }
 
 impl Occupied {
-    pub(super) fn new(cycle: &Cycle<'_>) -> Self {
-        let table = cycle.shared.table;
+    pub(super) fn new(inputs: &Inputs<'_>) -> Self {
+        let table = inputs.table;
         let facts = [Fact::Started, Fact::Stated, Fact::Estimate].map(|fact| {
             let names = fact.names().iter();
             names.filter_map(|name| table.column_named(name)).collect()
@@ -91,18 +91,17 @@ impl Occupied {
         let mut out = Self {
             children: FxHashMap::default(),
             alike: FxHashMap::default(),
-            resources: resources(&cycle.shared),
+            resources: resources(inputs),
             holdings: Vec::new(),
             facts,
         };
-        out.find_children(cycle);
-        out.tell_apart(&cycle.shared);
+        out.find_children(inputs);
+        out.tell_apart(inputs);
         out
     }
 
-    fn find_children(&mut self, cycle: &Cycle<'_>) {
-        let shared = &cycle.shared;
-        let table = shared.table;
+    fn find_children(&mut self, inputs: &Inputs<'_>) {
+        let table = inputs.table;
         let Some(dynamic) = table.column_named("DynamicSlot") else {
             return;
         };
@@ -112,12 +111,12 @@ impl Occupied {
             if table.cell(row, dynamic).kind() != CellKind::Bool(true) {
                 continue;
             }
-            let Some(parent) = cycle.parent_of(row) else {
+            let Some(parent) = inputs.parent_of(row) else {
                 continue;
             };
             bits.clear();
             bits.extend(self.resources.iter().map(|(_, id)| {
-                let amount = id.and_then(|id| number_at(shared, row, id));
+                let amount = id.and_then(|id| number_at(inputs, row, id));
                 amount.unwrap_or(0.0).to_bits()
             }));
             let holds = if let Some(holds) = known.get(bits.as_slice()) {
@@ -139,12 +138,12 @@ impl Occupied {
         }
     }
 
-    fn tell_apart(&mut self, shared: &Shared<'_>) {
+    fn tell_apart(&mut self, inputs: &Inputs<'_>) {
         for (parent, children) in &self.children {
-            let Some(class) = shared.index.class_of(*parent) else {
+            let Some(class) = inputs.index.class_of(*parent) else {
                 continue;
             };
-            let facts = &shared.index.classes()[class];
+            let facts = &inputs.index.classes()[class];
             if facts.excluded || facts.division != Division::Carved {
                 continue;
             }
@@ -158,7 +157,7 @@ impl Occupied {
     }
 
     /// Puts the dynamic slots of a partitionable one in front whose jobs are expected to end first.
-    fn sort_by_end(&mut self, shared: &Shared<'_>, parent: Row) {
+    fn sort_by_end(&mut self, inputs: &Inputs<'_>, parent: Row) {
         let facts = &self.facts;
         let Some(children) = self.children.get_mut(&parent) else {
             return;
@@ -169,9 +168,9 @@ impl Occupied {
         for child in &mut *children {
             let said = |fact: Fact| {
                 let mut ids = facts[fact as usize].iter();
-                ids.find_map(|id| number_at(shared, child.row, *id))
+                ids.find_map(|id| number_at(inputs, child.row, *id))
             };
-            child.ends_at = ends_at(said, shared.now);
+            child.ends_at = ends_at(said, inputs.now);
         }
         children.sort_by(|a, b| {
             a.ends_at
@@ -183,20 +182,20 @@ impl Occupied {
     /// Machines for whose room no single claim would do, by what they hold; and whether there are others.
     pub(super) fn large_for<'a>(
         &self,
-        shared: Shared<'a>,
+        inputs: Inputs<'a>,
         evaluation: &Evaluation<'a>,
     ) -> (Vec<Row>, bool) {
         let mut alone: FxHashMap<(&[Name], u32), bool> = FxHashMap::default();
         let mut machines = Vec::new();
         let mut small = false;
         for ((names, holds), rows) in &self.alike {
-            let Some(first) = rows.first().and_then(|row| shared.index.class_of(*row)) else {
+            let Some(first) = rows.first().and_then(|row| inputs.index.class_of(*row)) else {
                 continue;
             };
             let one_would_do = |holds: &u32| {
                 *alone.entry((names.as_slice(), *holds)).or_insert_with(|| {
-                    let mut slot = SlotClass::clone(&shared.index.classes()[first]);
-                    let mut grown = Grown::empty(shared, evaluation, &mut slot);
+                    let mut slot = SlotClass::clone(&inputs.index.classes()[first]);
+                    let mut grown = Grown::empty(inputs, evaluation, &mut slot);
                     grown.add(self, *holds);
                     grown.suffices()
                 })
@@ -213,11 +212,11 @@ impl Occupied {
     /// Whether the room of one of the machine's claims would do for the request.
     pub(super) fn one_would_do<'a>(
         &self,
-        shared: Shared<'a>,
+        inputs: Inputs<'a>,
         evaluation: &Evaluation<'a>,
         row: Row,
     ) -> bool {
-        let Some(class) = shared.index.class_of(row) else {
+        let Some(class) = inputs.index.class_of(row) else {
             return false;
         };
         let mut holds: Vec<u32> = self.children.get(&row).map_or_else(Vec::new, |children| {
@@ -225,9 +224,9 @@ impl Occupied {
         });
         holds.sort_unstable();
         holds.dedup();
-        let mut slot = SlotClass::clone(&shared.index.classes()[class]);
+        let mut slot = SlotClass::clone(&inputs.index.classes()[class]);
         holds.into_iter().any(|holds| {
-            let mut grown = Grown::empty(shared, evaluation, &mut slot);
+            let mut grown = Grown::empty(inputs, evaluation, &mut slot);
             grown.add(self, holds);
             grown.suffices()
         })
@@ -237,14 +236,14 @@ impl Occupied {
     /// cores enough: then a share that is handed over will do.
     pub(super) fn lacks_cores_of_one<'a>(
         &self,
-        shared: Shared<'a>,
+        inputs: Inputs<'a>,
         evaluation: &Evaluation<'a>,
         row: Row,
     ) -> bool {
-        let Some(class) = shared.index.class_of(row) else {
+        let Some(class) = inputs.index.class_of(row) else {
             return false;
         };
-        let mut slot = SlotClass::clone(&shared.index.classes()[class]);
+        let mut slot = SlotClass::clone(&inputs.index.classes()[class]);
         let mut tried: Vec<u32> = Vec::new();
         let children = self.children.get(&row).map_or(&[][..], Vec::as_slice);
         children.iter().any(|child| {
@@ -252,7 +251,7 @@ impl Occupied {
                 return false;
             }
             tried.push(child.holds);
-            let mut grown = Grown::now(shared, evaluation, &mut slot, row);
+            let mut grown = Grown::now(inputs, evaluation, &mut slot, row);
             for (name, free) in &mut grown.slot.resources {
                 if name.is("Cpus") {
                     *free = 0.0;
@@ -266,7 +265,7 @@ impl Occupied {
     /// Machines on which there is enough of everything by a time, and when: soonest first.
     pub(super) fn with_enough<'a>(
         &mut self,
-        shared: Shared<'a>,
+        inputs: Inputs<'a>,
         evaluation: &Evaluation<'a>,
         machines: &[Row],
         latest: f64,
@@ -274,14 +273,14 @@ impl Occupied {
         let mut classes: FxHashMap<usize, SlotClass> = FxHashMap::default();
         let mut out = Vec::new();
         for row in machines {
-            let Some(class) = shared.index.class_of(*row) else {
+            let Some(class) = inputs.index.class_of(*row) else {
                 continue;
             };
-            self.sort_by_end(&shared, *row);
+            self.sort_by_end(&inputs, *row);
             let slot = classes
                 .entry(class)
-                .or_insert_with(|| SlotClass::clone(&shared.index.classes()[class]));
-            let mut grown = Grown::now(shared, evaluation, slot, *row);
+                .or_insert_with(|| SlotClass::clone(&inputs.index.classes()[class]));
+            let mut grown = Grown::now(inputs, evaluation, slot, *row);
             for child in self.children.get(row).into_iter().flatten() {
                 grown.add(self, child.holds);
                 if grown.suffices() {
@@ -292,7 +291,7 @@ impl Occupied {
                 }
             }
         }
-        out.sort_by(|a, b| by_time_and_key(&shared, *a, *b));
+        out.sort_by(|a, b| by_time_and_key(&inputs, *a, *b));
         out
     }
 
@@ -304,12 +303,12 @@ impl Occupied {
 }
 
 /// Resources of partitionable slots, and their columns.
-fn resources(shared: &Shared<'_>) -> Vec<(Name, Option<ColumnId>)> {
+fn resources(inputs: &Inputs<'_>) -> Vec<(Name, Option<ColumnId>)> {
     let mut out: Vec<(Name, Option<ColumnId>)> = Vec::new();
-    for class in shared.index.classes().iter().filter(|c| c.partitionable) {
+    for class in inputs.index.classes().iter().filter(|c| c.partitionable) {
         for (name, _) in &class.resources {
             if out.iter().all(|(known, _)| known != name) {
-                out.push((name.clone(), shared.table.column_id(name)));
+                out.push((name.clone(), inputs.table.column_id(name)));
             }
         }
     }
@@ -317,51 +316,51 @@ fn resources(shared: &Shared<'_>) -> Vec<(Name, Option<ColumnId>)> {
 }
 
 /// The number an attribute of a row is, whether written or computed.
-fn number_at(shared: &Shared<'_>, row: Row, id: ColumnId) -> Option<f64> {
-    let cell = shared.table.cell(row, id);
+fn number_at(inputs: &Inputs<'_>, row: Row, id: ColumnId) -> Option<f64> {
+    let cell = inputs.table.cell(row, id);
     match cell.kind() {
         CellKind::Expr(_) => {
-            let name = shared.table.column_name(id).to_text().into_owned();
-            own_number(&shared.table.ad(row), &name, shared.now)
+            let name = inputs.table.column_name(id).to_text().into_owned();
+            own_number(&inputs.table.ad(row), &name, inputs.now)
         }
-        _ => shared.table.cell_value(cell).as_number(),
+        _ => inputs.table.cell_value(cell).as_number(),
     }
 }
 
 /// A partitionable slot as it would be with more of its resources free.
 struct Grown<'e, 'a> {
     evaluation: &'e Evaluation<'a>,
-    shared: Shared<'a>,
+    inputs: Inputs<'a>,
     slot: &'e mut SlotClass,
 }
 
 impl<'e, 'a> Grown<'e, 'a> {
     /// A slot of a class with nothing free; the class is written over.
-    fn empty(shared: Shared<'a>, evaluation: &'e Evaluation<'a>, slot: &'e mut SlotClass) -> Self {
+    fn empty(inputs: Inputs<'a>, evaluation: &'e Evaluation<'a>, slot: &'e mut SlotClass) -> Self {
         for (_, free) in &mut slot.resources {
             *free = 0.0;
         }
         Self {
             evaluation,
-            shared,
+            inputs,
             slot,
         }
     }
 
     /// The slot of a row with what is free of it now.
     fn now(
-        shared: Shared<'a>,
+        inputs: Inputs<'a>,
         evaluation: &'e Evaluation<'a>,
         slot: &'e mut SlotClass,
         row: Row,
     ) -> Self {
         for (name, free) in &mut slot.resources {
-            let id = shared.table.column_id(name);
-            *free = id.and_then(|id| number_at(&shared, row, id)).unwrap_or(0.0);
+            let id = inputs.table.column_id(name);
+            *free = id.and_then(|id| number_at(&inputs, row, id)).unwrap_or(0.0);
         }
         Self {
             evaluation,
-            shared,
+            inputs,
             slot,
         }
     }
@@ -383,22 +382,22 @@ impl<'e, 'a> Grown<'e, 'a> {
         for (name, free) in &slot.resources {
             slot.ad.insert(name.clone(), amount_expr(*free));
         }
-        self.suffices() && requirements_hold(&self.shared, &self.evaluation.job, &self.slot.ad)
+        self.suffices() && requirements_hold(&self.inputs, &self.evaluation.job, &self.slot.ad)
     }
 }
 
 /// When a partitionable slot is expected to fit the request, and the dynamic slots that have to end for that.
 pub(super) fn ready_after_ends<'a>(
-    shared: Shared<'a>,
+    inputs: Inputs<'a>,
     evaluation: &Evaluation<'a>,
     facts: &SlotClass,
     row: Row,
     occupied: &mut Occupied,
 ) -> Option<(f64, Vec<Row>)> {
     let mut slot = SlotClass::clone(facts);
-    let mut grown = Grown::now(shared, evaluation, &mut slot, row);
+    let mut grown = Grown::now(inputs, evaluation, &mut slot, row);
     let mut needed = Vec::new();
-    occupied.sort_by_end(&shared, row);
+    occupied.sort_by_end(&inputs, row);
     for child in occupied.children.get(&row)? {
         needed.push(child.row);
         grown.add(occupied, child.holds);

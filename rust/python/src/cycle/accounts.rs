@@ -2,7 +2,7 @@
 
 use ::fairshare::AccountRecord;
 use ::negotiator::Accounts;
-use ::negotiator::reserve::Kept;
+use ::negotiator::reservation::Kept;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
