@@ -58,6 +58,7 @@ __all__ = [
     "knob_table",
     "limit_evaluations",
     "load_config",
+    "outline_submit",
     "pack_ads",
     "pack_keys",
     "parse_submit",
@@ -430,6 +431,9 @@ class SubmissionData:
     def delta_pack(self, at: int, first: int, last: int, /) -> bytes: ...
 
 def parse_submit(text: str, facts: dict[str, Any], config: ConfigData | None) -> SubmissionData: ...
+def outline_submit(
+    text: str, facts: dict[str, Any], config: ConfigData | None
+) -> tuple[list[tuple[str, str, str | None]], str | None, list[str], list[list[str]] | None]: ...
 def submit_commands() -> list[tuple[str, str, str]]: ...
 def extended_commands(config: ConfigData) -> list[tuple[str, str | None]]: ...
 

@@ -4,7 +4,7 @@ The language is Rust (crate ``config``, module ``submit``); this is its Python f
 "Submitting a Job" and the condor_submit page.
 """
 
-from slotwise.submit.parsing import parse
+from slotwise.submit.parsing import Outline, outline, parse
 from slotwise.submit.submission import Cluster, Submission
 
-__all__ = ["Cluster", "Submission", "parse"]
+__all__ = ["Cluster", "Outline", "Submission", "outline", "parse"]

@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,90 @@ def parse(
     :param seed: makes random choices repeatable.
     :raises SubmitError: names line, command and remedy; nothing is to be queued then.
     """
-    env = os.environ if env is None else env
     moment = time.time() if now is None else now
+    facts = _facts(
+        text, filename=filename, cwd=cwd, env=env, owner=owner, uid=uid, moment=moment, config=config,
+        queue_args=queue_args, before=before, append=append, spool=spool, check_files=check_files,
+        first_cluster=first_cluster, stdin=stdin, seed=seed,
+    )  # fmt: skip
+    try:
+        data = _native.parse_submit(_held(text), facts, None if config is None else config.data)
+    except ValueError as error:
+        error.args = tuple(_released(part) if isinstance(part, str) else part for part in error.args)
+        raise submit_error(error) from None
+    clusters = tuple(Cluster(data, index, count) for index, count in enumerate(data.counts()))
+    if facts["check_files"]:
+        _check_proxies(clusters, filename or "the description", moment, config)
+    warnings = [_released(warning) for warning in data.warnings]
+    if check_support and support.is_suspect((text, *before, *append)):
+        firsts = (cluster.job(0) for cluster in clusters if cluster.count)
+        warnings += support.check(firsts, text, filename or "the description")
+    return Submission(clusters, tuple(warnings), data.mentions_cluster, data.max_materialize)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A description up to its first queue statement, as programs look at it and change it.
+
+    ``statements``: key, text as written, and the text with its macros expanded (None where that is not possible).
+    ``queue``: arguments of the queue statement, None when there is none. ``items``: its items, by variable; None for a
+    statement without items.
+    """
+
+    statements: tuple[tuple[str, str, str | None], ...]
+    queue: str | None
+    variables: tuple[str, ...]
+    items: tuple[tuple[str, ...], ...] | None
+
+
+def outline(
+    text: str, *, cwd: Path | str | None = None, config: Config | None = None, queue_args: str | None = None
+) -> Outline:
+    """Read a description up to its first queue statement, and the items of that.
+
+    :param queue_args: takes the place of the description's queue statement; items may follow on lines of their own.
+    :raises SubmitError: names line, command and remedy.
+    """
+    facts = _facts(
+        text, filename="", cwd=cwd, env=None, owner="", uid=None, moment=time.time(), config=config,
+        queue_args=queue_args, before=(), append=(), spool=False, check_files=False, first_cluster=None, stdin=None,
+        seed=None,
+    )  # fmt: skip
+    try:
+        found = _native.outline_submit(_held(text), facts, None if config is None else config.data)
+    except ValueError as error:
+        raise submit_error(error) from None
+    statements, queue, variables, items = found
+    kept = tuple(
+        (_released(key), _released(raw), None if value is None else _released(value)) for key, raw, value in statements
+    )
+    rows = None if items is None else tuple(tuple(map(_released, item)) for item in items)
+    return Outline(kept, queue, tuple(variables), rows)
+
+
+def _facts(
+    text: str,
+    *,
+    filename: str,
+    cwd: Path | str | None,
+    env: Mapping[str, str] | None,
+    owner: str,
+    uid: int | None,
+    moment: float,
+    config: Config | None,
+    queue_args: str | None,
+    before: Sequence[str],
+    append: Sequence[str],
+    spool: bool,
+    check_files: bool,
+    first_cluster: int | None,
+    stdin: str | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """What the native language is told of a submission."""
+    env = os.environ if env is None else env
     local = time.localtime(moment)
-    facts: dict[str, Any] = {
+    return {
         "file": _held(filename),
         "cwd": _held(str(cwd or Path.cwd())),
         "owner": owner,
@@ -79,19 +160,6 @@ def parse(
         "environment": _environment(env),
         "seed": random.getrandbits(64) if seed is None else seed,
     }
-    try:
-        data = _native.parse_submit(_held(text), facts, None if config is None else config.data)
-    except ValueError as error:
-        error.args = tuple(_released(part) if isinstance(part, str) else part for part in error.args)
-        raise submit_error(error) from None
-    clusters = tuple(Cluster(data, index, count) for index, count in enumerate(data.counts()))
-    if facts["check_files"]:
-        _check_proxies(clusters, filename or "the description", moment, config)
-    warnings = [_released(warning) for warning in data.warnings]
-    if check_support and support.is_suspect((text, *before, *append)):
-        firsts = (cluster.job(0) for cluster in clusters if cluster.count)
-        warnings += support.check(firsts, text, filename or "the description")
-    return Submission(clusters, tuple(warnings), data.mentions_cluster, data.max_materialize)
 
 
 def _check_proxies(clusters: Sequence[Cluster], origin: str, now: float, config: Config | None) -> None:

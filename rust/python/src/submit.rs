@@ -154,6 +154,46 @@ fn parse_submit(
     })
 }
 
+/// A statement of an outline: its key, its text, and its text with macros expanded.
+type Statement = (String, String, Option<String>);
+
+/// Reads a description up to its first queue statement: the statements (key, text, expanded text), the arguments of the
+/// queue statement, its variables, and its items (None for a statement without items). `facts` as for `parse_submit`.
+#[pyfunction]
+#[allow(clippy::type_complexity)] // one tuple for each of them, given a shape in `slotwise.submit`
+fn outline_submit(
+    text: &str,
+    facts: &Bound<'_, PyDict>,
+    config: Option<&ConfigData>,
+) -> PyResult<(
+    Vec<Statement>,
+    Option<String>,
+    Vec<String>,
+    Option<Vec<Vec<String>>>,
+)> {
+    use crate::config::field;
+    let what = facts_of(facts)?;
+    let environment: Vec<(String, String)> = field(facts, "environment")?;
+    let host = Host::new(
+        what.cwd.clone(),
+        environment.into_iter().collect(),
+        field(facts, "seed")?,
+    );
+    let nothing = submit::NoKnobs;
+    let view = config.map(ConfigData::view);
+    let knobs: &dyn Knobs = match &view {
+        Some(view) => view,
+        None => &nothing,
+    };
+    let made = submit::outline(text, &what, knobs, &host).map_err(refused)?;
+    Ok((
+        made.statements,
+        made.queue,
+        made.variables,
+        made.has_items.then_some(made.items),
+    ))
+}
+
 /// The submit commands: (name, attribute, kind).
 #[pyfunction]
 fn submit_commands() -> Vec<(&'static str, &'static str, &'static str)> {
@@ -189,6 +229,7 @@ fn extended_commands(config: &ConfigData) -> Vec<(String, Option<&'static str>)>
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SubmissionData>()?;
     module.add_function(wrap_pyfunction!(parse_submit, module)?)?;
+    module.add_function(wrap_pyfunction!(outline_submit, module)?)?;
     module.add_function(wrap_pyfunction!(submit_commands, module)?)?;
     module.add_function(wrap_pyfunction!(extended_commands, module)?)?;
     Ok(())

@@ -123,3 +123,16 @@ pub fn parse(
 ) -> Result<Submission, ConfigError> {
     read::Reading::new(facts, knobs, world).whole(text)
 }
+
+/// Reads a description up to its first queue statement, without making jobs.
+///
+/// # Errors
+/// Everything the language refuses up to there.
+pub fn outline(
+    text: &str,
+    facts: &Facts,
+    knobs: &dyn Knobs,
+    world: &dyn Source,
+) -> Result<read::Outline, ConfigError> {
+    read::Reading::new(facts, knobs, world).outline(text)
+}

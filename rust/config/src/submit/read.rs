@@ -20,6 +20,21 @@ mod include;
 mod jobs;
 mod unused;
 
+/// A description up to its first queue statement, for programs that look at it and change it before they submit it.
+#[derive(Clone, Debug, Default)]
+pub struct Outline {
+    /// Statements in their order: the key, its text with macros as written, and expanded (`None` where it cannot be).
+    pub statements: Vec<(String, String, Option<String>)>,
+    /// Arguments of the queue statement; `None` when there is none.
+    pub queue: Option<String>,
+    /// Loop variables of the queue statement, as written.
+    pub variables: Vec<String>,
+    /// Its items, each with a field for each variable; empty for a statement without items.
+    pub items: Vec<Vec<String>>,
+    /// Whether the queue statement has items.
+    pub has_items: bool,
+}
+
 type Done = Result<(), ConfigError>;
 
 /// A description being read.
@@ -37,6 +52,8 @@ pub struct Reading<'a> {
     made: Submission,
     loop_names: FxHashSet<String>,
     stopped: bool,
+    /// Read up to the first queue statement only, and keep that.
+    outline: Option<Outline>,
 }
 
 struct Text {
@@ -73,6 +90,7 @@ impl<'a> Reading<'a> {
             made: Submission::default(),
             loop_names: FxHashSet::default(),
             stopped: false,
+            outline: None,
         }
     }
 
@@ -120,6 +138,48 @@ impl<'a> Reading<'a> {
         Ok(self.made)
     }
 
+    /// Reads up to the first queue statement, and the items of that.
+    ///
+    /// # Errors
+    /// Everything the language refuses up to there.
+    pub fn outline(mut self, text: &str) -> Result<Outline, ConfigError> {
+        self.live.cluster = self.facts.first_cluster.unwrap_or(1).to_string();
+        self.outline = Some(Outline::default());
+        self.text("<description>", text, 0)?;
+        if let Some(arguments) = self.facts.queue.clone() {
+            let (first, rest) = arguments.split_once('\n').unwrap_or((&arguments, ""));
+            self.keep(first, &mut Lines::new(rest))?;
+        }
+        let mut outline = self.outline.take().unwrap_or_default();
+        outline.statements = self
+            .set
+            .entries()
+            .iter()
+            .map(|entry| {
+                let expanded = self.expand(&entry.raw).ok();
+                (entry.name.to_string(), entry.raw.to_string(), expanded)
+            })
+            .collect();
+        Ok(outline)
+    }
+
+    /// Keeps a queue statement for the outline.
+    fn keep(&mut self, arguments: &str, lines: &mut Lines<'_>) -> Done {
+        let queue = self.gather(arguments, lines)?;
+        let fields = queue.variables.len();
+        if let Some(outline) = &mut self.outline {
+            outline.queue = Some(arguments.to_owned());
+            outline.has_items = queue.mode != queue::Mode::Plain;
+            outline.items = queue
+                .items
+                .iter()
+                .map(|item| queue::split_item(item, fields))
+                .collect();
+            outline.variables = queue.variables;
+        }
+        Ok(())
+    }
+
     fn text(&mut self, file: &str, text: &str, depth: u32) -> Done {
         let source = self.set.add_source(file);
         let mut blocks = Blocks::default();
@@ -156,6 +216,10 @@ impl<'a> Reading<'a> {
                 }
                 self.appended().map_err(place)?;
                 let arguments = arguments.to_owned();
+                if self.outline.is_some() {
+                    self.stopped = true;
+                    return self.keep(&arguments, &mut lines).map_err(place);
+                }
                 self.queue(&arguments, &mut lines).map_err(place)?;
                 continue;
             }

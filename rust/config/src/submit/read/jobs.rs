@@ -34,6 +34,16 @@ impl Plan {
 
 impl Reading<'_> {
     pub(super) fn queue(&mut self, arguments: &str, lines: &mut Lines<'_>) -> Done {
+        let queue = self.gather(arguments, lines)?;
+        self.jobs(&queue)
+    }
+
+    /// The queue statement with all its items.
+    pub(super) fn gather(
+        &mut self,
+        arguments: &str,
+        lines: &mut Lines<'_>,
+    ) -> Result<Queue, ConfigError> {
         let expanded = self.expand(arguments)?;
         let mut queue = queue::parse(&expanded)?;
         if queue.place == Place::Below {
@@ -57,7 +67,7 @@ impl Reading<'_> {
                 warnings.borrow_mut().push(text)
             })?;
         }
-        self.jobs(&queue)
+        Ok(queue)
     }
 
     fn jobs(&mut self, queue: &Queue) -> Done {

@@ -1,0 +1,163 @@
+"""Functions of htcondor2 that belong to no class."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+
+from classad2 import ClassAd
+from htcondor2 import _pool
+from htcondor2._enums import AdType, DaemonCommand, LogLevel
+from htcondor2._errors import HTCondorException
+from slotwise.release import CONDOR_VERSION, condor_platform
+from slotwise.wire.gen import common_pb2, daemon_pb2, daemon_pb2_grpc
+
+_log = logging.getLogger("htcondor2")
+_NAMES = {
+    AdType.Master: "master", AdType.Startd: "startd", AdType.Slot: "startd", AdType.Schedd: "schedd",
+    AdType.Negotiator: "negotiator", AdType.Collector: "collector",
+}  # fmt: skip
+_MODES = {
+    DaemonCommand.DaemonOff: "GRACEFUL", DaemonCommand.DaemonOffFast: "FAST", DaemonCommand.DaemonsOff: "GRACEFUL",
+    DaemonCommand.DaemonsOffFast: "FAST", DaemonCommand.DaemonsOffPeaceful: "PEACEFUL",
+}  # fmt: skip
+_ENDS = {
+    DaemonCommand.OffFast: "FAST", DaemonCommand.OffGraceful: "GRACEFUL", DaemonCommand.OffPeaceful: "PEACEFUL",
+    DaemonCommand.OffForce: "FAST",
+}  # fmt: skip
+
+
+def version() -> str:
+    """``$CondorVersion: ... $`` of the release of HTCondor that is followed."""
+    return CONDOR_VERSION
+
+
+def platform() -> str:
+    """``$CondorPlatform: ... $``."""
+    return condor_platform()
+
+
+def send_command(ad: ClassAd, dc: DaemonCommand, target: str | None = None) -> None:
+    """Send a command to the daemon of an ad; ``target`` names a daemon of the same master.
+
+    :raises ValueError: the ad does not say where the daemon answers, or what it is.
+    :raises HTCondorException: the daemon refuses, or has no such command.
+    """
+    if ad.get("MyAddress") is None:
+        raise ValueError("Address not available in location ClassAd.")
+    kind = ad.get("MyType")
+    if kind is None:
+        raise ValueError("Daemon type not available in location ClassAd.")
+    found = AdType.from_MyType(str(kind))
+    if found is None:
+        raise ValueError("Unknown daemon type.")
+    address = _pool.address_of(ad, "daemon")
+    command = DaemonCommand(dc)
+    if command is DaemonCommand.Reconfig:
+        daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", address)
+        reply = _pool.asked("the daemon", lambda: daemon.Reconfig(common_pb2.Empty(), timeout=60))
+        for warning in reply.warnings:
+            warnings.warn(warning, stacklevel=2)
+        return
+    if command in _ENDS:
+        request = daemon_pb2.ShutdownRequest(mode=daemon_pb2.ShutdownRequest.Mode.Value(_ENDS[command]))
+        daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", address)
+        _pool.asked("the daemon", lambda: daemon.Shutdown(request, timeout=60))
+        return
+    if found is not AdType.Master:
+        raise HTCondorException(f"{command.name} is for masters, and the ad is of a {_NAMES.get(found, kind)}")
+    master = _pool.stub(daemon_pb2_grpc.MasterStub, "master", address)
+    names = [target.lower()] if target else []
+    if command in (DaemonCommand.Restart, DaemonCommand.RestartPeaceful):
+        _pool.asked("the master", lambda: master.Restart(daemon_pb2.DaemonNames(names=names)))
+    elif command in (DaemonCommand.DaemonOn, DaemonCommand.DaemonsOn):
+        _pool.asked("the master", lambda: master.StartDaemons(daemon_pb2.DaemonNames(names=names)))
+    elif command in _MODES:
+        stop = daemon_pb2.StopRequest(
+            names=names, mode=daemon_pb2.ShutdownRequest.Mode.Value(_MODES[command]), at_once=True
+        )
+        _pool.asked("the master", lambda: master.StopDaemons(stop))
+    else:
+        raise HTCondorException(f"{command.name} is not a command of this master")
+
+
+def ping(location: str | ClassAd, authz: str | None = None, security: object = None) -> ClassAd:
+    """Who the caller is to a daemon: an ad with RemoteName, MyRemoteUserName and AuthorizationSucceeded.
+
+    :raises HTCondorException: the daemon does not answer.
+    """
+    address = location if isinstance(location, str) else location.get("MyAddress")
+    if not isinstance(address, str):
+        raise ValueError("Address not available in location argument.")
+    daemon = _pool.stub(daemon_pb2_grpc.DaemonStub, "daemon", address)
+    reply = _pool.asked("the daemon", lambda: daemon.Ping(daemon_pb2.PingRequest(), timeout=20))
+    answer = ClassAd({"RemoteVersion": CONDOR_VERSION, "AuthorizationSucceeded": True})
+    for ours, theirs in (("daemon", "RemoteName"), ("identity", "MyRemoteUserName")):
+        if value := getattr(reply, ours, ""):
+            answer[theirs] = value
+    return answer
+
+
+def enable_debug(flags: str | None = None) -> None:
+    """Show messages of this module on standard error."""
+    if not _log.handlers:
+        _log.addHandler(logging.StreamHandler(sys.stderr))
+    _log.setLevel(logging.DEBUG)
+
+
+def disable_debug() -> None:
+    """Show no messages of this module."""
+    for handler in list(_log.handlers):
+        _log.removeHandler(handler)
+
+
+def enable_log() -> None:
+    """Leave messages to the program's own :mod:`logging`, under the name htcondor2."""
+    _log.propagate = True
+
+
+def log(level: LogLevel, message: str) -> None:
+    """Write a message."""
+    _log.log(logging.ERROR if LogLevel(level) in (LogLevel.Always, LogLevel.Error) else logging.DEBUG, "%s", message)
+
+
+def send_alive(ad: ClassAd | None = None, pid: int | None = None, timeout: int | None = None) -> None:
+    """Nothing: masters of this pool ask their daemons, and start none that use this module."""
+
+
+def set_ready_state(state: str = "Ready") -> None:
+    """Nothing: see :func:`send_alive`."""
+
+
+class SecurityContext:
+    """The token that a caller prefers: SLOTWISE_TOKEN_FILE names it for all calls of the process."""
+
+    def __init__(self, preferred_token: str | None = None) -> None:
+        if preferred_token is not None:
+            raise HTCondorException("name the token's file in SLOTWISE_TOKEN_FILE")
+        self.preferred_token = preferred_token
+
+
+class Credd:
+    """Refused: this pool has no credd.
+
+    :raises HTCondorException: always.
+    """
+
+    def __init__(self, location: ClassAd | None = None) -> None:
+        raise HTCondorException("this pool has no credd")
+
+
+class Placementd(Credd):
+    """Refused: this pool has no placementd.
+
+    :raises HTCondorException: always.
+    """
+
+
+class CredCheck(Credd):
+    """Refused: see :class:`Credd`.
+
+    :raises HTCondorException: always.
+    """

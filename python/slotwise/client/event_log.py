@@ -1,0 +1,135 @@
+"""Job event logs from Python: events one after another, with waiting for those to come."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import struct
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from slotwise.classad import ClassAd
+from slotwise.errors import NotFoundError, SlotwiseError
+from slotwise.model import job_event_reader
+from slotwise.model.job_event_reader import Entry, UnreadableEventError
+
+_IN_MODIFY, _IN_CLOSE_WRITE, _IN_MOVE_SELF = 0x2, 0x8, 0x800
+_IN_CLOEXEC = 0o2000000
+#: How long one wait for changes lasts at most: file systems of other hosts report none. In seconds.
+_LONGEST_WAIT_S = 1.0
+
+
+class EventLog:
+    """The events of one job event log, from where the last one ended.
+
+    Keeps its place when it is pickled. An entry counts once its line of three dots is there.
+
+    :raises NotFoundError: the file cannot be read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._file: IO[bytes] | None = None
+        self._offset = 0
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            self._file = self.path.open("rb")
+        except OSError as error:
+            raise NotFoundError(f"cannot read the event log {self.path}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Close the file; no more events come."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def __getstate__(self) -> tuple[Path, int]:
+        return self.path, self._offset
+
+    def __setstate__(self, state: tuple[Path, int]) -> None:
+        self.path, self._offset = state
+        self._file = None
+        self._open()
+
+    def next(self, wait_s: float | None = 0.0) -> tuple[Entry, ClassAd] | None:
+        """The next event and its ad; None when none came within ``wait_s`` (None: as long as it takes).
+
+        :raises SlotwiseError: an entry is not an event; the next call goes on behind it.
+        """
+        deadline = None if wait_s is None else time.monotonic() + wait_s
+        while (text := self._entry()) is None:
+            left = _LONGEST_WAIT_S if deadline is None else deadline - time.monotonic()
+            if self._file is None or left <= 0:
+                return None
+            _wait_for_change(self.path, min(left, _LONGEST_WAIT_S), self._grown)
+        try:
+            entry = job_event_reader.parse(text, datetime.now().year)
+        except UnreadableEventError as error:
+            raise SlotwiseError(f"{self.path}: {error}") from None
+        return entry, job_event_reader.event_ad(entry)
+
+    def events(self, wait_s: float | None = 0.0) -> Iterator[tuple[Entry, ClassAd]]:
+        """Events until none comes within ``wait_s``."""
+        deadline = None if wait_s is None else time.monotonic() + wait_s
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if (found := self.next(left)) is None:
+                return
+            yield found
+
+    def _grown(self) -> bool:
+        return self._file is not None and os.fstat(self._file.fileno()).st_size > self._offset
+
+    def _entry(self) -> str | None:
+        """The text of the next whole entry, which is consumed."""
+        if self._file is None:
+            return None
+        self._file.seek(self._offset)
+        lines: list[bytes] = []
+        size = 0
+        for line in self._file:
+            size += len(line)
+            if line.rstrip(b"\r\n \t") == b"..." and line.endswith(b"\n"):
+                self._offset += size
+                if not lines:
+                    size = 0
+                    continue
+                return b"".join(lines).decode("utf-8", "surrogateescape")
+            lines.append(line)
+        return None
+
+
+def _wait_for_change(path: Path, longest_s: float, grown: object) -> None:
+    """Wait until the file is written to, or for ``longest_s``: by inotify, else by waiting alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watcher = libc.inotify_init1(_IN_CLOEXEC)
+    if watcher < 0:
+        time.sleep(min(longest_s, 0.1))
+        return
+    try:
+        mask = _IN_MODIFY | _IN_CLOSE_WRITE | _IN_MOVE_SELF
+        if libc.inotify_add_watch(watcher, os.fsencode(path), mask) < 0:
+            time.sleep(min(longest_s, 0.1))
+            return
+        # Written between the last look and the watch: no event tells of it.
+        if callable(grown) and grown():
+            readable, _, _ = select.select([watcher], [], [], min(longest_s, 0.02))
+            return
+        readable, _, _ = select.select([watcher], [], [], longest_s)
+        if readable:
+            os.read(watcher, 64 * (struct.calcsize("iIII") + 256))
+    finally:
+        os.close(watcher)
